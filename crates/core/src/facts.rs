@@ -1,0 +1,98 @@
+//! What is known of nodes, pods and reserved IPs, cut down to what decisions use.
+
+use crate::ids::{DropletId, Uid};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// The node annotation that carries the confirmed reserved IP.
+pub const RESERVED_IP_ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
+
+/// A taint of a node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    /// Key of the taint.
+    pub key: String,
+    /// Value of the taint, empty when absent.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`, or whatever else the object says.
+    pub effect: String,
+}
+
+/// What decisions need of a node. Labels are not kept: nodes are filtered by label on the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Name of the node.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `spec.providerID`, empty when it is not set.
+    pub provider_id: String,
+    /// Condition `Ready` is `True`.
+    pub ready: bool,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// Label `topology.kubernetes.io/region`, which the cloud's controller manager writes.
+    pub region: Option<String>,
+    /// IPv4 addresses of type `ExternalIP`, in the order of the object.
+    pub external_ips: Vec<Ipv4Addr>,
+    /// IPv4 addresses of type `InternalIP`, in the order of the object.
+    pub internal_ips: Vec<Ipv4Addr>,
+    /// The value of [`RESERVED_IP_ANNOTATION`], verbatim.
+    pub annotation: Option<String>,
+    /// The annotation was last written by field manager `flipop`.
+    pub annotation_ours: bool,
+}
+
+impl NodeFacts {
+    /// The droplet that this node runs on, when `spec.providerID` names one.
+    #[must_use]
+    pub fn droplet(&self) -> Option<DropletId> {
+        DropletId::from_provider_id(&self.provider_id)
+    }
+}
+
+/// What decisions need of a pod. Pods are filtered by namespace and label on the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub name: String,
+    /// `spec.nodeName`, empty before it is scheduled.
+    pub node: String,
+    /// Phase `Running`, condition `Ready` is `True`, and no `metadata.deletionTimestamp`.
+    pub serving: bool,
+}
+
+/// One reserved IP as a provider answered it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservedIp {
+    /// The address.
+    pub ip: Ipv4Addr,
+    /// Region slug.
+    pub region: String,
+    /// The droplet that it is assigned to.
+    pub droplet: Option<DropletId>,
+    /// An action on it is pending.
+    pub locked: bool,
+}
+
+/// A complete list of an account's reserved IPs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReservedIpList {
+    /// Every address on every page.
+    pub ips: BTreeMap<Ipv4Addr, ReservedIp>,
+}
+
+/// One step of a watch, for objects of one kind under one selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observed<T> {
+    /// The complete list: what is not in it is gone.
+    Reset(Vec<T>),
+    /// One object was added or changed.
+    Apply(T),
+    /// One object was deleted or no longer matches the filter.
+    Delete(T),
+}

@@ -1,0 +1,70 @@
+//! The closed set of ways in which a provider call can fail. A kind is at once the metric label, the
+//! condition's reason and the choice of a retry schedule.
+
+use std::fmt;
+
+/// Why a provider call failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FaultKind {
+    /// The provider is still working on an earlier request for the same thing.
+    InProgress,
+    /// Timeout, reset, 5xx, malformed body: the same request may well succeed soon.
+    Transient,
+    /// 429, or a budget that is used up.
+    Throttled,
+    /// 404.
+    NotFound,
+    /// The droplet already has a reserved IP.
+    NodeInUse,
+    /// The provider refuses the request as it stands.
+    Invalid,
+    /// The account may not have more of these.
+    Quota,
+    /// 401 or 403: the token is wrong or lacks a scope.
+    Unauthorised,
+    /// Any other refusal.
+    Permanent,
+}
+
+impl FaultKind {
+    /// The kind as a reason in `CamelCase`, for conditions and events.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::InProgress => "InProgress",
+            Self::Transient => "Transient",
+            Self::Throttled => "Throttled",
+            Self::NotFound => "NotFound",
+            Self::NodeInUse => "NodeInUse",
+            Self::Invalid => "Invalid",
+            Self::Quota => "Quota",
+            Self::Unauthorised => "Unauthorised",
+            Self::Permanent => "Permanent",
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason())
+    }
+}
+
+/// A failed provider call as the decisions see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What kind of failure it was.
+    pub kind: FaultKind,
+    /// What a user may read of it: bounded in length, without secrets.
+    pub message: String,
+    /// True when the request may have had its effect although the answer is lost.
+    pub outcome_unknown: bool,
+    /// When the provider said how long to wait: that time, in milliseconds from the answer.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

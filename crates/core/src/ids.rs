@@ -1,0 +1,69 @@
+//! Names of things, each in a type of its own so that none can be passed for another.
+
+use std::fmt;
+
+/// Namespace and name of one of our objects.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName {
+    /// Namespace of the object.
+    pub namespace: String,
+    /// Name of the object inside its namespace.
+    pub name: String,
+}
+
+impl ObjectName {
+    /// Builds a name from its two parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// `metadata.uid`: an object that was deleted and made again under its old name has another one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid(pub String);
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Numeric id of a droplet at `DigitalOcean`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DropletId(pub u64);
+
+impl DropletId {
+    /// Reads `spec.providerID` of a node: `digitalocean://<droplet id>`.
+    #[must_use]
+    pub fn from_provider_id(provider_id: &str) -> Option<Self> {
+        provider_id.strip_prefix("digitalocean://")?.parse().ok().map(Self)
+    }
+
+    /// The form that `spec.providerID` of a node has.
+    #[must_use]
+    pub fn provider_id(self) -> String {
+        format!("digitalocean://{}", self.0)
+    }
+}
+
+impl fmt::Display for DropletId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Id of an action at the provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionId(pub u64);
+
+impl fmt::Display for ActionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

@@ -1,0 +1,5 @@
+//! The decisions of FLIPOP.
+
+pub mod facts;
+pub mod fault;
+pub mod ids;

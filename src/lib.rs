@@ -1,0 +1,1 @@
+//! The shell of FLIPOP: everything that waits, logs or talks.

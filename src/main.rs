@@ -1,0 +1,2 @@
+//! Entry point of the operator.
+fn main() {}
