@@ -1,1 +1,11 @@
-//! The shell of FLIPOP: everything that waits, logs or talks.
+//! The shell of FLIPOP: everything that waits, logs or talks. Decisions live in `flipop-core`.
+
+pub mod admin;
+pub mod api;
+pub mod clock;
+pub mod config;
+pub mod kube;
+pub mod leader;
+pub mod metrics;
+pub mod provider;
+pub mod telemetry;

@@ -1,1 +1,4 @@
-//! The simulated world.
+//! The simulated world: a Kubernetes API, a DigitalOcean and a Cloudflare, good enough for the real clients.
+
+pub mod apiserver;
+pub mod cloud;

@@ -1,0 +1,1 @@
+//! Simulated cloud providers on loopback.

@@ -1,0 +1,1 @@
+//! HTTP endpoints of the operator: metrics, health and debug.

@@ -1,0 +1,1 @@
+//! Our two custom resources.

@@ -1,0 +1,1 @@
+//! Clients and watches of the Kubernetes API.

@@ -1,0 +1,3 @@
+//! Leadership: who may write.
+
+pub mod permit;
