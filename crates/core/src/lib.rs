@@ -3,4 +3,6 @@
 pub mod facts;
 pub mod fault;
 pub mod ids;
+pub mod matching;
 pub mod moment;
+pub mod selector;
