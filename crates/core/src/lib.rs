@@ -1,5 +1,6 @@
 //! The decisions of FLIPOP: pure functions and plain state. No clock, randomness, I/O or logging.
 
+pub mod budget;
 pub mod facts;
 pub mod fault;
 pub mod ids;

@@ -1,0 +1,3 @@
+//! Part of the provider foundation.
+/// Installs the process-wide TLS provider.
+pub fn install_tls() {}
