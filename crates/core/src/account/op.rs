@@ -3,7 +3,7 @@
 //! Invariants: at most one per address and one per droplet; an unknown outcome is followed by reads until the
 //! address reads unlocked, never by a repeat.
 
-use crate::facts::ReservedIp;
+use crate::facts::{ActionStatus, ReservedIp};
 use crate::fault::{Fault, FaultKind};
 use crate::ids::{ActionId, DropletId, Uid};
 use crate::moment::{Jitter, Moment};
@@ -55,17 +55,6 @@ pub enum End {
     NotSent,
 }
 
-/// Status of a provider's action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ActionStatus {
-    /// Under way.
-    InProgress,
-    /// It took effect.
-    Completed,
-    /// It failed.
-    Errored,
-}
-
 /// One assignment or unassignment under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Op {
@@ -77,16 +66,33 @@ pub struct Op {
     pub droplet: DropletId,
     /// The node on that droplet.
     pub node: (Uid, String),
+    /// The droplet on which the address was.
+    pub from: Option<DropletId>,
     /// When it was decided.
     pub started: Moment,
+    /// When the change of nodes or pods came that it answers, as far as known.
+    pub caused: Moment,
     stage: Stage,
 }
 
 impl Op {
     /// An operation whose request is about to be sent.
     #[must_use]
-    pub fn new(pool: Uid, kind: OpKind, droplet: DropletId, node: (Uid, String), now: Moment) -> Self {
-        Self { pool, kind, droplet, node, started: now, stage: Stage::Sending }
+    pub fn new(
+        pool: Uid,
+        kind: OpKind,
+        droplet: DropletId,
+        node: (Uid, String),
+        from: Option<DropletId>,
+        now: Moment,
+    ) -> Self {
+        Self { pool, kind, droplet, node, from, started: now, caused: now, stage: Stage::Sending }
+    }
+
+    /// True while the request's answer is awaited.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        self.stage == Stage::Sending
     }
 
     /// The droplet on which the address will be when this succeeds.
@@ -240,7 +246,7 @@ mod tests {
     const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 
     fn op() -> Op {
-        Op::new(Uid("pool".into()), OpKind::Assign, DropletId(7), (Uid("n".into()), "n".into()), T(0))
+        Op::new(Uid("pool".into()), OpKind::Assign, DropletId(7), (Uid("n".into()), "n".into()), None, T(0))
     }
 
     fn read(droplet: u64, locked: bool) -> ReservedIp {

@@ -140,6 +140,14 @@ impl PoolSpec {
         spec
     }
 
+    /// This spec with everything in it frozen, because a newer one cannot be read.
+    #[must_use]
+    pub fn unreadable(&self, message: &str) -> Self {
+        let mut spec = Self { problems: Vec::new(), ..self.clone() };
+        spec.problem(Scope::Pool, "spec", format!("cannot be read: {message}"));
+        spec
+    }
+
     /// True when a mistake stops the whole pool.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
