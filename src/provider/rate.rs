@@ -102,7 +102,7 @@ fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
 }
 
 fn date(text: &str) -> Option<jiff::Timestamp> {
-    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
+    jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true).parse_timestamp(text).ok()
 }
 
 /// `Retry-After`, in either of its forms: seconds, or a date.
