@@ -22,7 +22,7 @@ pub struct Match {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_label: Option<String>,
 
-    /// Namespace in which `podLabel` looks for pods. Default: all namespaces.
+    /// Namespace of the pods that count. Default: all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_namespace: Option<String>,
 
@@ -40,7 +40,7 @@ pub struct Toleration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 
-    /// Key of the taint. Default: every key, if `operator` is `Exists`.
+    /// Key of the taint. Default: every key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 
@@ -79,8 +79,9 @@ pub struct DnsRecordSet {
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<i64>,
 
-    /// What happens to the records when there is no address left to publish: `Keep` leaves them as they are,
-    /// `Delete` removes them. Default: `Keep` in a FloatingIPPool, `Delete` in a NodeDNSRecordSet.
+    /// What happens to the records when nothing is left to publish (no IP of the pool is active; no node matches):
+    /// `Keep` leaves them as they are, `Delete` removes them. Default: `Keep` in a FloatingIPPool, `Delete` in a
+    /// NodeDNSRecordSet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "when_empty_schema")]
     pub when_empty: Option<String>,
@@ -92,7 +93,7 @@ fn when_empty_schema(_: &mut SchemaGenerator) -> Schema {
         // A rule instead of an enum: its message says what to write.
         "x-kubernetes-validations": [{
             "rule": "self in ['', 'Keep', 'Delete']",
-            "message": "write Keep (leave the records as they are when no address is left) or Delete (remove them), \
+            "message": "write Keep (leave the records as they are when nothing is left to publish) or Delete (remove them), \
                         or leave whenEmpty out for the default",
         }],
     })
