@@ -273,3 +273,212 @@ fn frees(times: &VecDeque<Moment>, allowed: usize, window_ms: u64, now: Moment) 
     // Where nothing is allowed at all, the caller asks in vain, but not in a tight loop.
     Some(times.get(surplus).copied().unwrap_or(now).plus_millis(window_ms))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: Limits = Limits::DIGITALOCEAN;
+    const PURPOSES: [Purpose; 4] = [Purpose::Create, Purpose::Assign, Purpose::Dns, Purpose::Poll];
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_millis(ms)
+    }
+
+    fn quota(remaining: u64, reset_at: u64, observed_at: u64) -> RateReport {
+        let quota =
+            Quota { limit: Some(5_000), remaining, reset_at: at(reset_at), observed_at: at(observed_at) };
+        RateReport { quota: Some(quota), ..RateReport::default() }
+    }
+
+    /// Sends as many as are admitted.
+    fn exhaust(budget: &mut Budget, purpose: Purpose, now: Moment) -> usize {
+        let mut sent = 0;
+        while budget.admit(purpose, now).is_ok() {
+            budget.sent(purpose, now);
+            sent += 1;
+            assert!(sent <= 10_000, "no end to what is admitted");
+        }
+        sent
+    }
+
+    #[test]
+    fn polls_and_dns_leave_a_share_of_the_window_to_assignments() {
+        let mut budget = Budget::new(LIMITS);
+        assert_eq!(exhaust(&mut budget, Purpose::Poll, at(0)), 144);
+        assert_eq!(exhaust(&mut budget, Purpose::Dns, at(0)), 48);
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(0)), 48);
+        assert_eq!(budget.admit(Purpose::Assign, at(0)), Err(at(65_000)));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(65_000)), 240);
+    }
+
+    #[test]
+    fn twelve_creations_a_minute_and_assignments_go_on_meanwhile() {
+        let mut budget = Budget::new(LIMITS);
+        assert_eq!(exhaust(&mut budget, Purpose::Create, at(0)), 12);
+        assert_eq!(budget.admit(Purpose::Create, at(1)), Err(at(65_000)));
+        assert_eq!(budget.admit(Purpose::Assign, at(1)), Ok(()));
+    }
+
+    #[test]
+    fn where_nothing_is_allowed_the_answer_is_always_later() {
+        let mut budget = Budget::new(Limits::CLOUDFLARE);
+        assert_eq!(budget.admit(Purpose::Create, at(0)), Err(at(60_000)));
+        assert_eq!(budget.admit(Purpose::Create, at(60_000)), Err(at(120_000)));
+    }
+
+    #[test]
+    fn a_low_quota_stops_polls_then_dns_then_all() {
+        for (remaining, admitted) in [
+            (501, [true, true, true, true]),
+            (500, [true, true, true, false]),
+            (250, [true, true, false, false]),
+            (1, [true, true, false, false]),
+            (0, [false, false, false, false]),
+        ] {
+            let mut budget = Budget::new(LIMITS);
+            budget.observe(at(0), &quota(remaining, 600_000, 0));
+            let found = PURPOSES.map(|purpose| budget.admit(purpose, at(1)).is_ok());
+            assert_eq!(found, admitted, "{remaining} left");
+        }
+    }
+
+    #[test]
+    fn what_was_sent_since_the_answer_counts_against_what_it_left() {
+        let mut budget = Budget::new(LIMITS);
+        budget.observe(at(0), &quota(2, 600_000, 0));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 2);
+        assert_eq!(budget.admit(Purpose::Assign, at(1)), Err(at(600_000)));
+        assert_eq!(budget.remaining(), Some(0));
+    }
+
+    #[test]
+    fn after_the_reset_a_used_up_quota_is_tried_one_request_at_a_time() {
+        let mut budget = Budget::new(LIMITS);
+        budget.observe(at(0), &quota(0, 1_000, 0));
+        assert_eq!(budget.admit(Purpose::Assign, at(999)), Err(at(1_000)));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_000)), 1);
+        assert_eq!(budget.admit(Purpose::Assign, at(1_001)), Err(at(11_000)));
+        // Its answer: one request has expired in the sliding window, and was used up by the probe.
+        budget.observe(at(1_050), &quota(0, 1_040, 1_050));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_050)), 1);
+        budget.observe(at(1_100), &quota(30, 1_090, 1_100));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_100)), 31, "thirty and the next probe");
+    }
+
+    #[test]
+    fn pages_that_were_not_announced_count_too() {
+        let mut budget = Budget::new(LIMITS);
+        budget.sent(Purpose::Poll, at(0));
+        budget.observe(at(1), &RateReport { requests: 41, ..RateReport::default() });
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 199);
+    }
+
+    #[test]
+    fn a_call_that_was_not_sent_hides_no_page() {
+        let mut budget = Budget::new(LIMITS);
+        budget.sent(Purpose::Assign, at(0));
+        budget.not_sent();
+        budget.observe(at(1), &RateReport { requests: 1, ..RateReport::default() });
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 238, "the one withdrawn and the one seen");
+    }
+
+    #[test]
+    fn another_token_is_not_bound_by_the_old_one_s_quota_and_block() {
+        let mut budget = Budget::new(LIMITS);
+        let mut report = quota(0, 600_000, 0);
+        report.blocked_until = Some(at(300_000));
+        budget.observe(at(0), &report);
+        assert_eq!(budget.admit(Purpose::Poll, at(1)), Err(at(600_000)));
+        budget.observe(at(1), &RateReport { token_generation: 1, ..RateReport::default() });
+        assert_eq!(budget.admit(Purpose::Poll, at(1)), Ok(()));
+    }
+
+    fn purpose() -> impl Strategy<Value = Purpose> {
+        prop::sample::select(PURPOSES.to_vec())
+    }
+
+    fn report() -> impl Strategy<Value = (Option<(Option<u64>, u64, u64)>, Option<u64>)> {
+        let limit = prop_oneof![Just(None), Just(Some(5_000)), any::<u64>().prop_map(Some)];
+        let remaining = prop_oneof![0..6_000_u64, Just(0), any::<u64>()];
+        (prop::option::of((limit, remaining, 0..3_600_000_u64)), prop::option::of(0..3_600_000_u64))
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_ever_holds_more_than_its_limit(
+            steps in prop::collection::vec((purpose(), 0..3_000_u64, 1..40_usize), 1..200),
+        ) {
+            let mut budget = Budget::new(LIMITS);
+            let (mut now, mut sends, mut creations) = (at(0), Vec::new(), Vec::new());
+            for (purpose, pause, burst) in steps {
+                now = now.plus_millis(pause);
+                for _ in 0..burst {
+                    if budget.admit(purpose, now).is_ok() {
+                        budget.sent(purpose, now);
+                        sends.push(now);
+                        if purpose == Purpose::Create {
+                            creations.push(now);
+                        }
+                    }
+                }
+                let within = |times: &[Moment]| times.iter().filter(|t| now.millis_since(**t) < 60_000).count();
+                prop_assert!(within(&sends) <= 240);
+                prop_assert!(within(&creations) <= 12);
+            }
+        }
+
+        #[test]
+        fn nothing_goes_out_before_a_block_s_end_and_assignments_pass_whatever_polls_do(
+            (quota, block) in report(), purpose in purpose(), asked in 0..3_700_000_u64, polls in 0..500_usize,
+        ) {
+            let mut budget = Budget::new(LIMITS);
+            for _ in 0..polls {
+                if budget.admit(Purpose::Poll, at(0)).is_ok() {
+                    budget.sent(Purpose::Poll, at(0));
+                }
+            }
+            let quota = quota.map(|(limit, remaining, reset)| Quota {
+                limit, remaining, reset_at: at(reset), observed_at: at(0),
+            });
+            let blocked_until = block.map(at);
+            budget.observe(at(0), &RateReport { quota, blocked_until, ..RateReport::default() });
+            let now = at(asked);
+            let admitted = budget.admit(purpose, now);
+            if blocked_until.is_some_and(|end| now < end) {
+                prop_assert!(admitted.is_err());
+            }
+            let free = blocked_until.is_none_or(|end| now >= end) && quota.is_none_or(|quota| quota.remaining > 0);
+            if free {
+                prop_assert_eq!(budget.admit(Purpose::Assign, now), Ok(()));
+            }
+        }
+
+        #[test]
+        fn whoever_asks_again_when_told_is_admitted_in_the_end(
+            sends in prop::collection::vec((purpose(), 0..2_000_u64), 0..400), (quota, block) in report(),
+            purpose in purpose(), extra in 0..1_000_u64,
+        ) {
+            let mut budget = Budget::new(LIMITS);
+            let mut now = at(0);
+            for (purpose, pause) in sends {
+                now = now.plus_millis(pause);
+                // Sent whatever the budget says: pages and other users do not ask.
+                budget.sent(purpose, now);
+            }
+            let quota = quota.map(|(limit, remaining, reset)| Quota {
+                limit, remaining, reset_at: now.plus_millis(reset), observed_at: now,
+            });
+            let blocked_until = block.map(|ms| now.plus_millis(ms));
+            budget.observe(now, &RateReport { quota, blocked_until, requests: extra, ..RateReport::default() });
+            let mut asked = 0;
+            while let Err(again) = budget.admit(purpose, now) {
+                prop_assert!(again > now, "an answer that is not later spins");
+                now = again;
+                asked += 1;
+                prop_assert!(asked < 10, "still refused after asking ten times");
+            }
+        }
+    }
+}
