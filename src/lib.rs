@@ -8,4 +8,5 @@ pub mod kube;
 pub mod leader;
 pub mod metrics;
 pub mod provider;
+pub mod random;
 pub mod telemetry;
