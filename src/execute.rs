@@ -5,7 +5,7 @@
 
 use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, translate};
 use crate::clock::Clock;
-use crate::kube::events::{EventSink, Severity};
+use crate::kube::events::{Events, Note, Severity};
 use crate::kube::writes::{self, ObjectVersion, WriteError};
 use crate::leader::permit::Permit;
 use crate::provider::{Action as ProviderAction, CallContext, CallError, IpProvider};
@@ -15,6 +15,8 @@ use flipop_core::action::{
 use flipop_core::facts::ActionStatus;
 use flipop_core::ids::{ActionId, Uid};
 use flipop_core::pool::status::PoolStatus;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -24,6 +26,9 @@ use tracing::{Instrument, info_span};
 
 /// Kind of the objects that provider calls are made for, as a metric label.
 const POOL_KIND: &str = "FloatingIPPool";
+
+/// What the operator was doing when an Event happened; the API demands a word for it.
+const EVENT_ACTION: &str = "Reconcile";
 
 /// What came of an action.
 #[derive(Debug)]
@@ -46,7 +51,7 @@ pub struct Executor {
     /// Time.
     pub clock: Clock,
     /// Kubernetes Events.
-    pub events: EventSink,
+    pub events: Events,
     /// Where outcomes go.
     pub done: mpsc::Sender<Done>,
     /// Every task.
@@ -82,7 +87,16 @@ impl Executor {
             tracing::info!(pool = %object.name, reason, "{message}");
         }
         let severity = if warning { Severity::Warning } else { Severity::Normal };
-        self.events.send::<FloatingIPPool>(&object, severity, reason, message);
+        let regarding = ObjectReference {
+            api_version: Some(FloatingIPPool::api_version(&()).into_owned()),
+            kind: Some(FloatingIPPool::kind(&()).into_owned()),
+            namespace: Some(object.name.namespace),
+            name: Some(object.name.name),
+            uid: Some(object.uid.0),
+            ..ObjectReference::default()
+        };
+        let note = Note { regarding, severity, reason, action: EVENT_ACTION, text: message };
+        self.events.emit(&self.permit, note);
     }
 
     async fn run(&self, action: Action, before: &[Condition]) -> Option<Done> {
@@ -241,8 +255,8 @@ fn write_failure(error: WriteError) -> WriteFailure {
     match error {
         WriteError::PermitEnded { unknown: false, .. } => WriteFailure::NotSent,
         WriteError::PermitEnded { unknown: true, .. } | WriteError::Transient { .. } => WriteFailure::Transient(message),
-        WriteError::Conflict { .. } => WriteFailure::Conflict,
-        WriteError::NotFound { .. } => WriteFailure::Gone,
+        WriteError::Conflict => WriteFailure::Conflict,
+        WriteError::NotFound => WriteFailure::Gone,
         WriteError::Forbidden { .. } => WriteFailure::Forbidden(message),
         WriteError::Invalid(_) => WriteFailure::Invalid(message),
     }

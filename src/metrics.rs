@@ -111,7 +111,7 @@ impl Metrics {
                 // Absent where the call never had this outcome.
                 let _absent = self.calls.remove_label_values(&[provider, call, outcome, kind, namespace, name]);
             }
-            let _absent = self.durations.remove_label_values(&[provider, call, kind, namespace, name]);
+            let _absent = self.durations.remove_label_values(&[*provider, *call, *kind, namespace.as_str(), name.as_str()]);
             false
         });
     }
