@@ -370,5 +370,3 @@ impl Fleet {
     }
 }
 
-#[cfg(test)]
-mod tests;
