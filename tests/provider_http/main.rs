@@ -10,6 +10,7 @@
 )]
 
 mod answers;
+mod cloud;
 mod lists;
 mod permits;
 mod rates;
