@@ -45,3 +45,19 @@ async fn reads_need_no_permit() {
     leadership.source.revoke();
     assert!(client(&server.url()).list_reserved_ips(&account()).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_permit_that_ends_while_the_connection_comes_up_leaves_nothing_unknown() {
+    // Accepts TCP, and never answers the TLS handshake.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let leadership = Leadership::held();
+    let (client, context) = (client(&format!("https://{}", listener.local_addr().unwrap())), account());
+    let call = client.create_reserved_ip(&context, &leadership.permit, "nyc3");
+    let ending = async {
+        let connection = listener.accept().await.unwrap();
+        leadership.source.revoke();
+        connection
+    };
+    let (result, _connection) = tokio::join!(call, ending);
+    assert_eq!(result, Err(CallError::NotSent(PermitEnded)));
+}

@@ -3,8 +3,11 @@
 
 use crate::server::{Received, Reply, Server, json, splice};
 use crate::{TOKEN, account, config};
+use flipop::clock::Clock;
+use flipop::leader::permit::{MIN_REMAINING_MS, PERMIT_MS, PermitSource};
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::{IpProvider, install_tls};
+use flipop_core::moment::Moment;
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use std::io::Write;
 use std::path::Path;
@@ -143,4 +146,26 @@ async fn https_goes_through_the_proxy_and_the_proxy_sees_no_token() {
     assert!(heads[0].starts_with(&format!("CONNECT {BEHIND_PROXY}:443 HTTP/1.1\r\n")), "{heads:?}");
     assert!(!heads[0].to_lowercase().contains("authorization"), "{heads:?}");
     assert_eq!(server.received()[0].header("host"), Some(BEHIND_PROXY));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_waited_too_long_for_its_connection_is_not_sent() {
+    if let Ok(url) = std::env::var(CHILD_URL) {
+        let clock = Clock::system();
+        let source = PermitSource::new(clock.clone());
+        // Enough to start, and too little when the handshake is over.
+        let ends_at = clock.now().plus_millis(MIN_REMAINING_MS + 700);
+        source.extend(Moment::from_millis(ends_at.as_millis() - PERMIT_MS));
+        let client = DigitalOcean::new(config(&url)).unwrap();
+        let result = client.create_reserved_ip(&account(), &source.permit(), "nyc3").await;
+        println!("RESULT {result:?}");
+        return;
+    }
+    let test = "tls::a_request_that_waited_too_long_for_its_connection_is_not_sent";
+    let ours = authority();
+    let server = Server::start_with(good, Some(acceptor(&ours)), Duration::from_millis(1_500)).await;
+    let url = format!("https://localhost:{}/", server.address.port());
+    let bundle = bundle(&ours);
+    assert_eq!(child(test, &url, &[("SSL_CERT_FILE", bundle.path())]), "Err(NotSent(PermitEnded))");
+    assert_eq!((server.connections(), server.received().len()), (1, 0));
 }
