@@ -225,7 +225,7 @@ async fn calls_are_recorded_by_operation_with_their_object_and_outcome() {
     .await;
     let calls = Arc::new(crate::Calls::default());
     let mut config = config(&server.url());
-    config.observer = Arc::clone(&calls) as Arc<_>;
+    config.observer = calls.clone();
     let client = DigitalOcean::new(config).unwrap();
     let leadership = crate::Leadership::held();
     let pool = CallContext::object("FloatingIPPool", "default", "web");

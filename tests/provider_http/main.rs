@@ -5,7 +5,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
-    clippy::wildcard_enum_match_arm,
+    clippy::print_stdout,
     reason = "a test fails by panicking, reads real time, and is no place for the operator's own rules"
 )]
 

@@ -56,7 +56,7 @@ pub(crate) fn json(status: u16, body: &str) -> Reply {
 pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Reply {
     let mut text = format!("HTTP/1.1 {status} Status\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
+        text.extend([name, ": ", value, "\r\n"]);
     }
     text.push_str("\r\n");
     text.push_str(body);
@@ -156,7 +156,7 @@ async fn serve(
             }
             Reply::Flood(head) => {
                 let _gone = stream.write_all(head.as_bytes()).await;
-                while stream.write_all(&[b'x'; 65_536]).await.is_ok() {}
+                while stream.write_all(&[b'x'; 8_192]).await.is_ok() {}
                 return;
             }
             Reply::Drip(head) => {

@@ -85,10 +85,11 @@ fn child(test: &str, url: &str, environment: &[(&str, &Path)]) -> String {
     }
     command.envs(environment.iter().copied());
     let output = tokio::task::block_in_place(|| command.output()).unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(!text.contains(TOKEN) && !String::from_utf8_lossy(&output.stderr).contains(TOKEN));
-    let line = text.lines().find_map(|line| line.split_once("RESULT ").map(|(_, result)| result.to_owned()));
-    line.unwrap_or_else(|| panic!("no result: {text}\n{}", String::from_utf8_lossy(&output.stderr)))
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!printed.contains(TOKEN) && !String::from_utf8_lossy(&output.stderr).contains(TOKEN));
+    let line =
+        printed.lines().find_map(|line| line.split_once("RESULT ").map(|(_, result)| result.to_owned()));
+    line.unwrap_or_else(|| panic!("no result: {printed}\n{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
