@@ -140,8 +140,7 @@ impl Budget {
             self.since_quota = 0;
             self.probe = None;
         }
-        let fresh =
-            report.quota.map(|quota| quota.observed_at) != self.report.quota.map(|quota| quota.observed_at);
+        let fresh = report.quota != self.report.quota;
         if fresh {
             self.since_quota = 0;
             self.probe = None;
