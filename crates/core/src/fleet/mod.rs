@@ -185,7 +185,7 @@ impl Fleet {
                 self.pools_listed = true;
             }
             Observed::Apply(pool) => {
-                let stale = self.pools.get(&pool.object.uid).is_some_and(|known| known.is_newer_than(&pool));
+                let stale = self.pools.get(&pool.object.uid).is_some_and(|known| known.is_newer_than(&pool.resource_version));
                 if !stale {
                     self.apply_pool(pool, !self.leading, now);
                 }
@@ -348,8 +348,10 @@ impl Fleet {
         if sent.is_some_and(|sent| sent.memory.is_some()) && kept.status.memory.is_none() {
             pool.crds_are_outdated(now, jitter);
         }
-        pool.resource_version = kept.resource_version;
-        pool.on_server = kept.status;
+        if !pool.is_newer_than(&kept.resource_version) {
+            pool.resource_version = kept.resource_version;
+            pool.on_server = kept.status;
+        }
     }
 
     fn ips_written(

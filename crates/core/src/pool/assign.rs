@@ -140,7 +140,7 @@ impl Pool {
             let idle = account.op(*ip).is_none() && !promised.contains(ip) && record.is_none_or(|r| !r.was_active);
             let doubted = account.belief(*ip).is_none_or(crate::account::belief::Belief::is_doubted);
             let Place::Present { droplet, region, locked: false } = account.place(*ip) else { continue };
-            if !idle || doubted {
+            if !idle || doubted || !self.is_recorded(*ip) {
                 continue;
             }
             let failure = record.and_then(|record| record.failure.as_ref());
@@ -154,6 +154,13 @@ impl Pool {
         }
         free.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
         free.into_iter().map(|(_, _, _, free)| free).collect()
+    }
+
+    /// A created address is given out only once the server remembers it: an interrupted creation is resolved by what is
+    /// new and unassigned, so that an assigned address that nobody recorded would be lost.
+    fn is_recorded(&self, ip: Ipv4Addr) -> bool {
+        let remembered = self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+        remembered || self.spec.ips.contains(&ip)
     }
 
     /// Candidates without an address that can take one, in the order in which they get one. Notes why the others wait.
@@ -281,7 +288,9 @@ impl Pool {
             if unanswered {
                 return Err((Wait::CoolOff, None));
             }
-            if let Some(at) = self.last_assigned.map(|at| at.plus_millis(self.spec.cool_off_ms)).filter(|at| *at > world.now) {
+            let ours = account.ops().filter(|(_, op)| op.pool == self.object.uid && op.target().is_some());
+            let last = ours.map(|(_, op)| op.started).chain(self.last_assigned).max();
+            if let Some(at) = last.map(|at| at.plus_millis(self.spec.cool_off_ms)).filter(|at| *at > world.now) {
                 return Err((Wait::CoolOff, Some(at)));
             }
         }

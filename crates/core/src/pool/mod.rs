@@ -158,11 +158,12 @@ impl Pool {
         self.creation = creation::Creation::recalled(self.memory.as_ref());
     }
 
-    /// Whether a watch event shows an older version than the one that our own write left.
+    /// Whether a version of the object is older than the one that is known: watch events and answers to our own
+    /// writes come by different ways and overtake each other.
     #[must_use]
-    pub fn is_newer_than(&self, seen: &PoolObject) -> bool {
+    pub fn is_newer_than(&self, resource_version: &str) -> bool {
         let version = |text: &str| text.parse::<u64>().ok();
-        match (version(&self.resource_version), version(&seen.resource_version)) {
+        match (version(&self.resource_version), version(resource_version)) {
             (Some(ours), Some(theirs)) => theirs < ours,
             (None, _) | (_, None) => false,
         }
