@@ -107,8 +107,7 @@ fn what_kubernetes_holds_immutable_is_as_in_existing_clusters() {
 
 #[test]
 fn the_rights_are_the_least_that_do() {
-    let rights: BTreeSet<String> =
-        ["ClusterRole", "Role"].into_iter().flat_map(|kind| rights(kind)).collect();
+    let rights: BTreeSet<String> = ["ClusterRole", "Role"].into_iter().flat_map(rights).collect();
     let expected = [
         "ClusterRole /nodes: get list patch watch",
         "ClusterRole /pods: get list watch",

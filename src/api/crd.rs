@@ -165,7 +165,7 @@ fn root_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Value
     json!({
         "description": description,
         "type": "object",
-        "properties": { "spec": structural::<Spec>(), "status": structural::<Status>() },
+        "properties": { "spec": nullable(structural::<Spec>()), "status": structural::<Status>() },
     })
 }
 
@@ -184,12 +184,31 @@ fn structural<T: JsonSchema>() -> Value {
     schema
 }
 
+/// Lets `null` stand for absent in a spec: the API server drops a `null` that is not allowed on most ways in, but
+/// refuses it in a server-side apply, which is how GitOps tools send what the Go operator's types wrote
+/// (`ips: null`). List elements stay as they are.
+fn nullable(mut schema: Value) -> Value {
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("nullable".to_owned(), json!(true));
+        nullable_properties(object);
+    }
+    schema
+}
+
+fn nullable_properties(object: &mut Map<String, Value>) {
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(|property| *property = nullable(property.take()));
+    }
+    if let Some(items) = object.get_mut("items").and_then(Value::as_object_mut) {
+        nullable_properties(items);
+    }
+}
+
 /// Takes out what a Rust type says of itself and a schema must not.
-/// - `nullable`: the API server drops a `null` where it is not allowed, which is what a `null` means here; with
-///   `nullable` it would be stored, and each reader and admission rule would have to tell three cases apart.
-/// - `required`: a list element may lack anything; readers take it as absent.
+/// - `nullable`: [`nullable`] decides on it.
+/// - `required`: any part may be missing; readers take it as absent.
 /// - `default`: the API server would write it into the user's object.
-/// - `format`: `int64` or `double` narrow nothing that the API server would not refuse, and rejecting is not ours.
+/// - `format`: a reader that cannot take a number says so in the status; refusing it is not ours.
 fn widen(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     for key in ["nullable", "required", "default", "format", "title"] {
