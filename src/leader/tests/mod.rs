@@ -72,7 +72,7 @@ impl Replica {
 #[tokio::test(start_paused = true)]
 async fn the_first_elector_makes_the_lease_and_leads_at_once() {
     let api = LeaseApi::default();
-    let mut a = start(&api, "a");
+    let a = start(&api, "a");
     let (_, waited) = a.leads_within(1_000).await;
     assert!(waited < 10, "{waited}");
     let spec = api.lease()["spec"].clone();
@@ -83,7 +83,7 @@ async fn the_first_elector_makes_the_lease_and_leads_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_renews_every_two_seconds_and_its_permit_never_runs_out() {
     let api = LeaseApi::default();
-    let mut a = start(&api, "a");
+    let a = start(&api, "a");
     let (permit, _) = a.leads_within(1_000).await;
     for _ in 0..600 {
         sleep(Duration::from_millis(100)).await;
@@ -161,7 +161,7 @@ async fn a_standby_that_stands_down_leaves_a_free_lease_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_leader_outlives_an_api_outage_in_a_new_epoch_of_the_same_term() {
     let api = LeaseApi::default();
-    let mut a = start(&api, "a");
+    let a = start(&api, "a");
     let (old, _) = a.leads_within(1_000).await;
     let returns = *a.handle.api_returns().borrow();
     for network in [Network::Refused, Network::Silent] {
@@ -219,7 +219,7 @@ async fn a_theft_is_noticed_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_does_not_change_the_holder_costs_a_leader_nothing() {
     let api = LeaseApi::default();
-    let mut a = start(&api, "a");
+    let a = start(&api, "a");
     let (permit, _) = a.leads_within(1_000).await;
     for _ in 0..10 {
         api.put(|lease| lease["metadata"]["labels"] = json!({"touched": "yes"}));
@@ -251,7 +251,7 @@ async fn a_deleted_lease_is_made_again_by_its_holder_and_not_taken_while_that_on
 async fn a_lease_that_was_taken_although_the_answer_was_lost_is_recognised() {
     let api = LeaseApi::default();
     api.set_network("a", Network::LosesReplies);
-    let mut a = start(&api, "a");
+    let a = start(&api, "a");
     sleep(Duration::from_millis(500)).await;
     assert!(!a.leads());
     assert_eq!(api.lease()["spec"]["holderIdentity"], "a");
@@ -266,7 +266,7 @@ async fn a_stranger_s_longer_lease_is_respected_and_a_shorter_one_is_not_cut() {
         api.put(|lease| {
             lease["spec"] = json!({"holderIdentity": "stranger", "leaseDurationSeconds": seconds});
         });
-        let mut a = start(&api, "a");
+        let a = start(&api, "a");
         let (_, waited) = a.leads_within(90_000).await;
         assert!((earliest..earliest + 4_500).contains(&waited), "{waited}");
     }
