@@ -249,7 +249,12 @@ impl Pool {
     }
 
     /// Looks at some nodes again (`None`: at all of them). Returns true when the candidates changed.
-    pub fn rematch(&mut self, touched: Option<&BTreeSet<String>>, nodes: &NodeStore, pods: Option<&PodStore>) -> bool {
+    pub fn rematch(
+        &mut self,
+        touched: Option<&BTreeSet<String>>,
+        nodes: &NodeStore,
+        pods: Option<&PodStore>,
+    ) -> bool {
         let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
         if !complete || self.spec.is_frozen() {
             let changed = self.matched && !complete;
@@ -309,7 +314,12 @@ impl Pool {
     }
 
     /// Keeps the memory true: what is let go, released or gone for good.
-    pub fn keep_memory(&mut self, account: &Account, named_elsewhere: &BTreeSet<Ipv4Addr>, others_visible: bool) {
+    pub fn keep_memory(
+        &mut self,
+        account: &Account,
+        named_elsewhere: &BTreeSet<Ipv4Addr>,
+        others_visible: bool,
+    ) {
         if self.raw.is_err() {
             // What cannot be read says nothing about what was let go.
             return;
@@ -324,7 +334,8 @@ impl Pool {
         });
         let released = &self.spec.released;
         memory.created.retain(|created| {
-            let gone = others_visible && account.belief(created.ip).is_some_and(crate::account::belief::Belief::is_gone);
+            let gone = others_visible
+                && account.belief(created.ip).is_some_and(crate::account::belief::Belief::is_gone);
             !released.contains(&created.ip) && !gone
         });
         self.memory = Some(memory);

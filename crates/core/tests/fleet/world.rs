@@ -114,7 +114,10 @@ impl World {
     pub(crate) fn add_pool(&mut self, name: &str, spec: RawPoolSpec) {
         self.version += 1;
         let pool = PoolObject {
-            object: ObjectRef { uid: Uid(format!("uid-{name}-{}", self.version)), name: ObjectName::new("ns", name) },
+            object: ObjectRef {
+                uid: Uid(format!("uid-{name}-{}", self.version)),
+                name: ObjectName::new("ns", name),
+            },
             created_at_s: i64::try_from(self.version).unwrap(),
             generation: 1,
             resource_version: self.version.to_string(),
@@ -229,7 +232,8 @@ impl World {
             let again = self.fleet.plan(self.now, Jitter::NONE);
             assert!(again.actions.is_empty(), "planning twice does more: {:?}", again.actions);
             let outcome = self.inputs.iter().map(|(at, _)| *at).min();
-            let Some(next) = [outcome, again.wake].into_iter().flatten().min().filter(|next| *next <= end) else {
+            let Some(next) = [outcome, again.wake].into_iter().flatten().min().filter(|next| *next <= end)
+            else {
                 self.now = end;
                 self.complete_actions();
                 return;
@@ -237,7 +241,8 @@ impl World {
             assert!(next > self.now || outcome == Some(next), "a wake time that has passed already");
             self.now = self.now.max(next);
             self.complete_actions();
-            let (due, later) = std::mem::take(&mut self.inputs).into_iter().partition(|(at, _)| *at <= self.now);
+            let (due, later) =
+                std::mem::take(&mut self.inputs).into_iter().partition(|(at, _)| *at <= self.now);
             self.inputs = later;
             let due: Vec<(Moment, Input)> = due;
             for (_, input) in due {
@@ -348,32 +353,45 @@ impl World {
     fn check_assignment(&self, pool: &ObjectRef, ip: Ipv4Addr, to: DropletId, node: &str) {
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
         if let Some(spec) = spec {
-            let used = if spec.desired_ips > 0 { usize::try_from(spec.desired_ips).unwrap() } else { usize::MAX };
+            let used =
+                if spec.desired_ips > 0 { usize::try_from(spec.desired_ips).unwrap() } else { usize::MAX };
             let named = spec.ips.iter().take(used).any(|named| *named == ip.to_string());
-            let created = self.pools[&pool.name.name].status.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+            let created = self.pools[&pool.name.name]
+                .status
+                .memory
+                .as_ref()
+                .is_some_and(|memory| memory.has_created(ip));
             assert!(named || created, "{ip} is none of {:?}", spec.ips);
         }
         let ready = self.nodes.get(node).is_some_and(|node| node.ready && node.droplet() == Some(to));
         assert!(ready, "{node} does not match");
         let stands = self.cloud.get(&ip).and_then(|read| read.droplet);
         let valid = self.nodes.values().any(|node| node.ready && node.droplet() == stands);
-        assert!(stands.is_none() || !valid || self.moved.contains(&ip), "{ip} is taken off a node that matches");
+        assert!(
+            stands.is_none() || !valid || self.moved.contains(&ip),
+            "{ip} is taken off a node that matches"
+        );
         let holder = self.cloud.values().find(|read| read.droplet == Some(to));
         // What ended within the last minute, begun by a process that crashed, cannot be known yet.
-        let lately = self.pending.values().any(|p| p.target == Some(to) && self.now.millis_since(p.ends) < 60_000);
+        let lately =
+            self.pending.values().any(|p| p.target == Some(to) && self.now.millis_since(p.ends) < 60_000);
         assert!(holder.is_none() || lately || !self.moved.is_empty(), "{node} already has {holder:?}");
     }
 
     fn change(&mut self, ip: Ipv4Addr, target: Option<DropletId>) {
         let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
         let provider = PROVIDER.to_owned();
-        let taken = target.is_some() && self.cloud.values().any(|read| read.droplet == target && read.ip != ip);
-        let busy = target.is_some() && self.pending.values().any(|pending| !pending.over && pending.target == target);
+        let taken =
+            target.is_some() && self.cloud.values().any(|read| read.droplet == target && read.ip != ip);
+        let busy = target.is_some()
+            && self.pending.values().any(|pending| !pending.over && pending.target == target);
         let result = match (self.cloud.get_mut(&ip), trick) {
             (_, Trick::Refused(kind)) => Err(CallFailure::Fault(fault(kind, false))),
             (_, Trick::Lost(false)) => Err(CallFailure::Fault(fault(FaultKind::Transient, true))),
             (None, _) => Err(CallFailure::Fault(fault(FaultKind::NotFound, false))),
-            (Some(read), _) if read.locked || busy => Err(CallFailure::Fault(fault(FaultKind::InProgress, false))),
+            (Some(read), _) if read.locked || busy => {
+                Err(CallFailure::Fault(fault(FaultKind::InProgress, false)))
+            }
             (Some(_), _) if taken => Err(CallFailure::Fault(fault(FaultKind::NodeInUse, false))),
             (Some(read), Trick::Fine | Trick::Errored | Trick::Slow(_) | Trick::Lost(true)) => {
                 read.locked = true;
@@ -381,7 +399,8 @@ impl World {
                 let wait = if let Trick::Slow(seconds) = trick { seconds * 1_000 } else { 900 };
                 let ends = self.now.plus_millis(wait);
                 let id = ActionId(self.serial);
-                self.pending.insert(id, Pending { ip, target, ends, errored: trick == Trick::Errored, over: false });
+                self.pending
+                    .insert(id, Pending { ip, target, ends, errored: trick == Trick::Errored, over: false });
                 if trick == Trick::Lost(true) {
                     Err(CallFailure::Fault(fault(FaultKind::Transient, true)))
                 } else {
@@ -395,7 +414,10 @@ impl World {
     fn create(&mut self, pool: ObjectRef) {
         self.call("create");
         let memory = self.pools[&pool.name.name].status.memory.clone();
-        assert!(memory.is_some_and(|memory| memory.intent.is_some()), "bought without an intent in the status");
+        assert!(
+            memory.is_some_and(|memory| memory.intent.is_some()),
+            "bought without an intent in the status"
+        );
         let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
         let buys = !matches!(trick, Trick::Refused(_) | Trick::Lost(false));
         let mut result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
