@@ -77,6 +77,8 @@ pub struct Account {
     /// A list that shows no droplet at all, held back until the scope is proved.
     held: Option<(Moment, ReservedIpList)>,
     trouble: Option<Trouble>,
+    /// A list that was begun before this does not count.
+    not_before: Moment,
     reads: reads::Reads,
 }
 
@@ -94,6 +96,7 @@ impl Account {
             listed: None,
             held: None,
             trouble: None,
+            not_before: Moment::default(),
             reads: reads::Reads::default(),
         }
     }
@@ -198,6 +201,7 @@ impl Account {
 
     /// Reading begins, or begins anew after a pause in which others may have written: nobody acts before a new list.
     pub fn restart(&mut self, now: Moment) {
+        self.not_before = now;
         self.listed = None;
         self.held = None;
         self.reads.list_at(now);
@@ -232,6 +236,11 @@ impl Account {
                 self.reads.list_failed(&fault, now, jitter);
                 self.read_failed(fault, now);
                 Changes { any: true, ..Changes::default() }
+            }
+            Ok(_) if begun < self.not_before => {
+                self.reads.list_done(begun);
+                self.reads.list_at(now);
+                Changes::default()
             }
             Ok(list) => {
                 self.reads.list_done(begun);
