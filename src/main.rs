@@ -1,5 +1,6 @@
 //! Entry point of the operator.
 
+use flipop::clock::Clock;
 use flipop::config::{ConfigError, Invocation};
 use flipop::{api, operator, telemetry};
 use std::io::Write;
@@ -37,12 +38,18 @@ fn print_crds() -> ExitCode {
 }
 
 fn run(config: flipop::config::Config) -> ExitCode {
-    let logs = telemetry::install(config.debug);
+    let logs = match telemetry::start(config.debug, Clock::system()) {
+        Ok(logs) => logs,
+        Err(error) => {
+            let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             tracing::error!("failed to start the runtime: {error}");
-            drop(logs);
+            logs.flush();
             return ExitCode::FAILURE;
         }
     };
@@ -64,7 +71,7 @@ fn run(config: flipop::config::Config) -> ExitCode {
     };
     // What is still under way is cut off: a blocked call must not keep a process that is to end.
     runtime.shutdown_background();
-    drop(logs);
+    logs.flush();
     code
 }
 

@@ -16,7 +16,6 @@ use crate::liveness::Liveness;
 use crate::metrics::{Metrics, MetricsError};
 use crate::provider::digitalocean::{self, DigitalOcean};
 use crate::provider::http::{ApiConfig, BuildError};
-use crate::provider::token::{Token, TokenError};
 use crate::provider::{IpProvider, install_tls};
 use crate::random::Random;
 use crate::reconcile::{Parts, Reconciler};
@@ -55,9 +54,6 @@ pub enum OperatorError {
     /// Its client could not be made.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A provider's token cannot be used.
-    #[error(transparent)]
-    Token(#[from] TokenError),
     /// A provider's client could not be made.
     #[error(transparent)]
     Provider(#[from] BuildError),
@@ -69,7 +65,7 @@ pub enum OperatorError {
     Metrics(#[from] MetricsError),
     /// The metrics address cannot be bound.
     #[error(transparent)]
-    Admin(#[from] admin::AdminError),
+    Admin(#[from] admin::BindError),
     /// Someone else took the lease.
     #[error("failed to keep the lease: {0:?} holds it now; ending so that only one replica acts")]
     LeaseLost(String),
@@ -190,7 +186,7 @@ fn ip_providers(
         let client = DigitalOcean::new(ApiConfig {
             base_url,
             user_agent,
-            token: Token::new(token, clock.clone())?,
+            token,
             clock: clock.clone(),
             observer: Arc::<Metrics>::clone(metrics),
         })?;
@@ -227,20 +223,17 @@ async fn serve_admin(
 ) -> Result<Option<std::net::SocketAddr>, OperatorError> {
     let Some(bind) = &config.metrics else { return Ok(None) };
     let (scraped, debugged) = (Arc::clone(metrics), Arc::clone(metrics));
-    let (liveness, health, state) = (liveness.clone(), health.clone(), leader.state());
-    let admin = admin::Admin::bind(
-        bind,
-        admin::Sources {
-            metrics: Box::new(move || scraped.encode().map_err(|error| error.to_string())),
-            healthy: Box::new(move || liveness.stalled()),
-            ready: Box::new(move || reasons_not_ready(&health, &state)),
-            debug: Box::new(move || debugged.describe()),
-        },
-    )
-    .await?;
-    let address = admin.address();
-    tracker.spawn(admin.run(stop.clone()));
-    Ok(Some(address))
+    let (health, state) = (health.clone(), leader.state());
+    let listener = admin::bind(bind).await?;
+    let address = listener.local_addr().ok();
+    let endpoints = admin::Endpoints {
+        metrics: Arc::new(move || scraped.encode().map_err(|error| error.to_string())),
+        not_ready: Arc::new(move || reasons_not_ready(&health, &state)),
+        liveness: liveness.clone(),
+        debug: Arc::new(move || debugged.describe()),
+    };
+    tracker.spawn(admin::serve(listener, endpoints, stop.clone()));
+    Ok(address)
 }
 
 /// A leader is ready when its watches are; so is a standby, which keeps its watches in sync as well.
