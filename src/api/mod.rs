@@ -17,6 +17,7 @@ mod pool;
 mod record_set;
 mod resource;
 mod shared;
+pub mod translate;
 
 pub use pool::{
     CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus,

@@ -131,14 +131,10 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Memory of the operator: addresses that it created for this pool, in order of creation.
-    #[serde(
-        rename = "createdIPs",
-        default,
-        deserialize_with = "lenient::or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
-    pub created_ips: Vec<CreatedIp>,
+    /// Memory of the operator: addresses that it created for this pool, in order of creation. Absent: the operator
+    /// remembers nothing of this pool.
+    #[serde(rename = "createdIPs", default, skip_serializing_if = "Option::is_none")]
+    pub created_ips: Option<Vec<CreatedIp>>,
 
     /// Memory of the operator: addresses that the pool held and let go.
     #[serde(

@@ -21,6 +21,7 @@ pub use tls::install_tls;
 
 use crate::leader::permit::{Permit, PermitEnded};
 use flipop_core::budget::RateReport;
+pub use flipop_core::facts::ActionStatus;
 use flipop_core::facts::{ReservedIp, ReservedIpList};
 use flipop_core::fault::Fault;
 use flipop_core::ids::{ActionId, DropletId};
@@ -82,17 +83,6 @@ pub struct Action {
     pub id: ActionId,
     /// How far it is.
     pub status: ActionStatus,
-}
-
-/// How far an action is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ActionStatus {
-    /// Not done yet.
-    InProgress,
-    /// Done.
-    Completed,
-    /// It failed, and had no effect.
-    Errored,
 }
 
 /// What every provider has: a token, and limits on how often it may be used.

@@ -127,7 +127,9 @@ mod tests {
         RateState::new(Clock::simulated(jiff::Timestamp::from_second(EPOCH).unwrap()), 1)
     }
 
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    type Pairs = [(&'static str, &'static str)];
+
+    fn headers(pairs: &Pairs) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &str)| {
             (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
         };
@@ -153,7 +155,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_blocks_the_token_for_the_time_that_it_names() {
-        let cases: [(&[(&'static str, &str)], Option<u64>, u64); 7] = [
+        let cases: [(&Pairs, Option<u64>, u64); 7] = [
             (&[("retry-after", "7")], Some(7_000), 7_000),
             (&[("retry-after", "Fri, 15 Jan 2027 08:00:09 GMT")], Some(9_000), 9_000),
             (&[("retry-after", "Fri, 15 Jan 2026 08:00:09 GMT")], Some(0), 0),

@@ -140,8 +140,7 @@ impl Budget {
             self.since_quota = 0;
             self.probe = None;
         }
-        let fresh =
-            report.quota.map(|quota| quota.observed_at) != self.report.quota.map(|quota| quota.observed_at);
+        let fresh = report.quota != self.report.quota;
         if fresh {
             self.since_quota = 0;
             self.probe = None;
@@ -399,7 +398,10 @@ mod tests {
         prop::sample::select(PURPOSES.to_vec())
     }
 
-    fn report() -> impl Strategy<Value = (Option<(Option<u64>, u64, u64)>, Option<u64>)> {
+    /// Limit, requests left and time to the reset.
+    type Given = (Option<u64>, u64, u64);
+
+    fn report() -> impl Strategy<Value = (Option<Given>, Option<u64>)> {
         let limit = prop_oneof![Just(None), Just(Some(5_000)), any::<u64>().prop_map(Some)];
         let remaining = prop_oneof![0..6_000_u64, Just(0), any::<u64>()];
         (prop::option::of((limit, remaining, 0..3_600_000_u64)), prop::option::of(0..3_600_000_u64))

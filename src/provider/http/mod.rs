@@ -43,7 +43,7 @@ pub const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// Idle connections are dropped before the usual idle limit of load balancers and NAT gateways, and kept long enough
 /// for the next look at the account's addresses, 50 s later.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Idle connections worth keeping: more are needed only in bursts.
 const MAX_IDLE: usize = 4;

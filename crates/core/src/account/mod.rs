@@ -448,7 +448,3 @@ impl Account {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

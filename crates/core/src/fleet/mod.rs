@@ -64,6 +64,8 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// When to plan again at the latest.
     pub wake: Option<Moment>,
+    /// Something was looked at anew: snapshots may differ.
+    pub fresh: bool,
 }
 
 /// The whole state.
@@ -368,5 +370,3 @@ impl Fleet {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -17,7 +17,7 @@ impl Fleet {
     pub fn plan(&mut self, now: Moment, jitter: Jitter) -> Plan {
         let due = self.wake.is_some_and(|wake| wake <= now);
         if !self.leading || !(self.dirty || due) {
-            return Plan { actions: std::mem::take(&mut self.outbox), wake: self.wake.filter(|_| self.leading) };
+            return Plan { actions: std::mem::take(&mut self.outbox), wake: self.wake.filter(|_| self.leading), fresh: false };
         }
         self.dirty = false;
         let mut out = Out { actions: std::mem::take(&mut self.outbox), wake: None };
@@ -31,7 +31,7 @@ impl Fleet {
             }
         }
         self.wake = out.wake;
-        Plan { actions: out.actions, wake: out.wake }
+        Plan { actions: out.actions, wake: out.wake, fresh: true }
     }
 
     /// Pools from the oldest to the youngest, those that are being deleted left out.

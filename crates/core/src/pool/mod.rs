@@ -344,7 +344,3 @@ impl Pool {
         self.held = effective.difference(named_elsewhere).copied().collect();
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;
