@@ -32,7 +32,8 @@ fn name(object: &Value) -> String {
 
 /// An object without what the API server looks after itself.
 fn body(object: &Value) -> Value {
-    let parts = ["spec", "status"].into_iter().filter_map(|part| Some((part.to_owned(), object.get(part)?.clone())));
+    let parts =
+        ["spec", "status"].into_iter().filter_map(|part| Some((part.to_owned(), object.get(part)?.clone())));
     Value::Object(parts.collect::<Map<_, _>>())
 }
 
@@ -128,7 +129,8 @@ pub(crate) fn numbers_unified(value: &Value) -> Value {
 
 #[test]
 fn the_status_that_the_go_operator_left_is_read() {
-    let object = accepted_by_go().into_iter().find(|object| object["metadata"]["name"] == "go-status").unwrap();
+    let object =
+        accepted_by_go().into_iter().find(|object| object["metadata"]["name"] == "go-status").unwrap();
     let status = serde_json::from_value::<FloatingIPPool>(object).unwrap().status.unwrap();
     assert_eq!(status.ips["203.0.113.10"].node_name, "alpha");
     assert_eq!(status.ips["203.0.113.10"].provider_id, "digitalocean://101");
@@ -172,7 +174,10 @@ fn the_examples_are_admissible_and_use_documentation_addresses_only() {
             let schema = our_schema(kind(&object));
             assert_eq!(pruned(&schema, &body(&object)), body(&object), "{}", path.display());
             for ip in object["spec"]["ips"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-                assert!(ip.starts_with("203.0.113.") || ip.starts_with("198.51.100."), "{ip} may be someone's");
+                assert!(
+                    ip.starts_with("203.0.113.") || ip.starts_with("198.51.100."),
+                    "{ip} may be someone's"
+                );
             }
             assert_eq!(object["spec"]["dnsRecordSet"]["zone"], "example.com");
         }

@@ -54,7 +54,10 @@ fn go_schema(kind: &str) -> Value {
 const KINDS: [&str; 2] = ["FloatingIPPool", "NodeDNSRecordSet"];
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "asks whether to write instead of compare; no part of the operator")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks whether to write instead of compare; no part of the operator"
+)]
 fn the_crds_and_their_copies_in_k8s_are_what_the_types_say() {
     let update = std::env::var_os("UPDATE_CRDS").is_some();
     for file in crd::files().unwrap() {
@@ -73,7 +76,10 @@ fn the_crds_and_their_copies_in_k8s_are_what_the_types_say() {
 fn the_printed_stream_holds_both_crds_as_kubernetes_reads_them() {
     let crds: Vec<CustomResourceDefinition> = serde_saphyr::from_multiple(&crd::all_yaml().unwrap()).unwrap();
     let names: Vec<_> = crds.iter().map(|crd| crd.metadata.name.as_deref().unwrap()).collect();
-    assert_eq!(names, ["floatingippools.flipop.digitalocean.com", "nodednsrecordsets.flipop.digitalocean.com"]);
+    assert_eq!(
+        names,
+        ["floatingippools.flipop.digitalocean.com", "nodednsrecordsets.flipop.digitalocean.com"]
+    );
     for (crd, short_name) in crds.iter().zip(["fipool", "nodedns"]) {
         assert_eq!(crd.spec.scope, "Namespaced");
         assert_eq!(crd.spec.names.short_names.as_deref(), Some([short_name.to_owned()].as_slice()));
@@ -82,7 +88,10 @@ fn the_printed_stream_holds_both_crds_as_kubernetes_reads_them() {
         assert_eq!((version.name.as_str(), version.served, version.storage), ("v1alpha1", true, true));
         assert!(version.subresources.as_ref().is_some_and(|sub| sub.status.is_some()));
         let columns = version.additional_printer_columns.as_deref().unwrap_or_default();
-        assert_eq!(columns.last().map(|column| column.json_path.as_str()), Some(".metadata.creationTimestamp"));
+        assert_eq!(
+            columns.last().map(|column| column.json_path.as_str()),
+            Some(".metadata.creationTimestamp")
+        );
     }
     for (typed, written) in crds.iter().zip(crd::all()) {
         let typed = corpus::numbers_unified(&serde_json::to_value(typed).unwrap());
@@ -150,7 +159,10 @@ fn every_field_is_described_and_nothing_is_required_or_filled_in() {
                 assert!(schema.get(key).is_none(), "{path} has {key}");
             }
             for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
-                assert!(rule["message"].as_str().is_some_and(|message| message.len() > 20), "{path} refuses mutely");
+                assert!(
+                    rule["message"].as_str().is_some_and(|message| message.len() > 20),
+                    "{path} refuses mutely"
+                );
             }
         });
     }

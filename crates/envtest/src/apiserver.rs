@@ -27,6 +27,9 @@ const ADMIN_TOKEN: &str = "envtest-admin";
 /// It takes about 3 s on an idle machine with 2 cores; several start at once while a compiler runs.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
 
+/// How often it is asked whether it is ready.
+const START_POLL: Duration = Duration::from_millis(100);
+
 /// Attempts to start, for the case that somebody took one of the ports.
 const START_ATTEMPTS: u32 = 3;
 
@@ -60,10 +63,10 @@ impl ApiServer {
         tls::install_provider();
         let mut failures = Vec::new();
         for _ in 0..START_ATTEMPTS {
-            let server = Self::spawn(assets)?;
+            let mut server = Self::spawn(assets)?;
             match server.ready().await {
                 Ok(()) => return Ok(server),
-                Err(failure) => failures.push(format!("{failure}\n{}", server.apiserver.log_tail())),
+                Err(failure) => failures.push(format!("{failure}\n{}", server.log_tail())),
             }
         }
         Err(Failure::new(failures.join("\n")))
@@ -74,7 +77,9 @@ impl ApiServer {
         let ports =
             Ports { secure: ports::free_port()?, etcd: ports::free_port()?, peer: ports::free_port()? };
         let at = |name: &str| folder.path().join(name);
-        fs::write(at("signing.key"), tls::signing_key_pem()?)?;
+        let (private_key, public_key) = tls::signing_keys_pem()?;
+        fs::write(at("signing.key"), private_key)?;
+        fs::write(at("signing.pub"), public_key)?;
         fs::write(at("tokens.csv"), format!("{ADMIN_TOKEN},admin,admin,system:masters\n"))?;
         fs::write(at("audit-policy.yaml"), Audit::POLICY)?;
         let etcd = start_etcd(assets, folder.path(), ports)?;
@@ -83,16 +88,31 @@ impl ApiServer {
         Ok(server)
     }
 
-    async fn ready(&self) -> Outcome {
-        wait::eventually("the API server is ready", START_TIMEOUT, || async {
-            if !self.certificate().is_file() {
-                return Err(Failure::new("no certificate yet"));
+    async fn ready(&mut self) -> Outcome {
+        let end = wait::deadline(START_TIMEOUT);
+        loop {
+            let failure = match self.probe().await {
+                Ok(()) => return Ok(()),
+                Err(failure) => failure,
+            };
+            for (name, process) in [("kube-apiserver", &mut self.apiserver), ("etcd", &mut self.etcd)] {
+                if let Some(status) = process.ended()? {
+                    return Err(Failure::new(format!("{name} ended: {status}")));
+                }
             }
-            let kubeconfig = self.kubeconfig("admin", ADMIN_TOKEN, "default")?;
-            let client = connect(&kubeconfig).await?;
-            Ok(client.request_text(http::Request::get("/readyz").body(Vec::new())?).await.map(drop)?)
-        })
-        .await
+            if wait::passed(end) {
+                return Err(failure);
+            }
+            tokio::time::sleep(START_POLL).await;
+        }
+    }
+
+    async fn probe(&self) -> Outcome {
+        if !self.certificate().is_file() {
+            return Err(Failure::new("the API server has made no certificate"));
+        }
+        let client = self.client().await?;
+        Ok(client.request_text(http::Request::get("/readyz").body(Vec::new())?).await.map(drop)?)
     }
 
     /// Its address.
@@ -173,6 +193,23 @@ impl ApiServer {
         Audit::new(self.folder.path().join("audit.log"))
     }
 
+    /// Starts `kube-controller-manager` with these controllers only, if there is one (see [`Assets`]).
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn controllers(&self, names: &[&str]) -> Outcome<Option<Process>> {
+        let Some(program) = &self.assets.kube_controller_manager else { return Ok(None) };
+        let kubeconfig = self.kubeconfig("admin", ADMIN_TOKEN, "default")?;
+        let mut command = Command::new(program);
+        command
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(["--controllers", &names.join(",")])
+            .args(["--leader-elect=false", "--secure-port=0"]);
+        let log = self.folder.path().join("kube-controller-manager.log");
+        Process::start("kube-controller-manager", &mut command, &log).map(Some)
+    }
+
     /// Ends the API server at once; its store stays.
     pub fn stop(&mut self) {
         self.apiserver.kill();
@@ -241,7 +278,7 @@ fn start_apiserver(assets: &Assets, folder: &Path, ports: Ports) -> Outcome<Proc
         .args(["--etcd-servers", &format!("http://127.0.0.1:{}", ports.etcd)])
         .args(["--bind-address", "127.0.0.1", "--secure-port", &ports.secure.to_string()])
         .args(["--cert-dir", &file("certificates"), "--token-auth-file", &file("tokens.csv")])
-        .args(["--service-account-key-file", &file("signing.key")])
+        .args(["--service-account-key-file", &file("signing.pub")])
         .args(["--service-account-signing-key-file", &file("signing.key")])
         .args(["--service-account-issuer", "https://kubernetes.default.svc"])
         .args(["--service-cluster-ip-range", "10.0.0.0/24", "--authorization-mode", "RBAC"])

@@ -1,4 +1,4 @@
-//! Where `kube-apiserver`, `etcd` and `kubectl` come from.
+//! Where `kube-apiserver`, `etcd`, `kubectl` and `kube-controller-manager` come from.
 //!
 //! `KUBEBUILDER_ASSETS` if it is set (the folder that `setup-envtest` makes); otherwise they are built once with Go
 //! from the two modules in `servers/`, into `target/kubebuilder-assets/`. A lock file makes other processes wait
@@ -16,7 +16,7 @@ const KUBERNETES_SUM: &str = include_str!("../servers/kubernetes/go.sum");
 const ETCD_MOD: &str = include_str!("../servers/etcd/go.mod");
 const ETCD_SUM: &str = include_str!("../servers/etcd/go.sum");
 
-/// The three programs.
+/// The programs.
 #[derive(Debug, Clone)]
 pub struct Assets {
     /// The API server.
@@ -25,6 +25,8 @@ pub struct Assets {
     pub etcd: PathBuf,
     /// The command-line client.
     pub kubectl: PathBuf,
+    /// The controllers, which folders made by `setup-envtest` lack.
+    pub kube_controller_manager: Option<PathBuf>,
 }
 
 /// What came of looking for them.
@@ -82,6 +84,7 @@ fn given(folder: &Path) -> Outcome<Assets> {
         etcd: program("etcd")?,
         // The command-line client is often installed already.
         kubectl: program("kubectl").unwrap_or_else(|_| PathBuf::from("kubectl")),
+        kube_controller_manager: program("kube-controller-manager").ok(),
     })
 }
 
@@ -97,11 +100,10 @@ fn built() -> Outcome<Assets> {
         kube_apiserver: folder.join("kube-apiserver"),
         etcd: folder.join("etcd"),
         kubectl: folder.join("kubectl"),
+        kube_controller_manager: Some(folder.join("kube-controller-manager")),
     };
     if !folder.is_dir() {
-        say(&format!(
-            "building kube-apiserver, kubectl {version} and etcd with Go: once, about 4 minutes on 2 cores"
-        ));
+        say(&format!("building Kubernetes {version} and etcd with Go: once, about 5 minutes on 2 cores"));
         let unfinished = tempfile::Builder::new().prefix("unfinished-").tempdir_in(&store)?;
         build(&version, unfinished.path())?;
         fs::rename(unfinished.keep(), &folder)?;
@@ -111,7 +113,7 @@ fn built() -> Outcome<Assets> {
 
 fn build(version: &str, out: &Path) -> Outcome {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers");
-    go_build(&sources.join("etcd"), "-s -w", &out.join("etcd"), &["go.etcd.io/etcd/server/v3"])?;
+    go_build(&sources.join("etcd"), "-s -w", &out.join("etcd"), &["go.etcd.io/etcd/server/v3".to_owned()])?;
     let (major, rest) = version.trim_start_matches('v').split_once('.').unwrap_or((version, ""));
     let minor = rest.split('.').next().unwrap_or_default();
     let stamp = "k8s.io/component-base/version";
@@ -122,11 +124,12 @@ fn build(version: &str, out: &Path) -> Outcome {
         &sources.join("kubernetes"),
         &flags,
         out,
-        &["k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kubectl"],
+        &["kube-apiserver", "kube-controller-manager", "kubectl"]
+            .map(|name| format!("k8s.io/kubernetes/cmd/{name}")),
     )
 }
 
-fn go_build(module: &Path, link_flags: &str, out: &Path, packages: &[&str]) -> Outcome {
+fn go_build(module: &Path, link_flags: &str, out: &Path, packages: &[String]) -> Outcome {
     let output = Command::new("go")
         .current_dir(module)
         .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", link_flags, "-o"])

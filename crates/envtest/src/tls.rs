@@ -9,9 +9,10 @@ pub fn install_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// A private key in PEM, with which the API server signs tokens of service accounts.
-pub(crate) fn signing_key_pem() -> Outcome<String> {
-    Ok(KeyPair::generate()?.serialize_pem())
+/// A key pair in PEM, private key first, with which the API server signs tokens of service accounts.
+pub(crate) fn signing_keys_pem() -> Outcome<(String, String)> {
+    let keys = KeyPair::generate()?;
+    Ok((keys.serialize_pem(), keys.public_key_pem()))
 }
 
 /// A certificate authority of its own and a server certificate that it signed.
