@@ -118,7 +118,9 @@ impl Executor {
             }
             Action::SweepAnnotations => {
                 let result = writes::list_annotated_nodes(&self.client).await;
-                Outcome::Swept(result.map(|nodes| nodes.into_iter().map(annotated).collect()).map_err(write_failure))
+                Outcome::Swept(
+                    result.map(|nodes| nodes.into_iter().map(annotated).collect()).map_err(write_failure),
+                )
             }
             Action::Report(_) => return None,
         };
@@ -148,7 +150,8 @@ impl Executor {
                 Outcome::Polled { provider, ip, result: result.map(|action| action.status) }
             }
             Action::Assign { provider, pool, ip, droplet, .. } => {
-                let result = self.provider(&provider)?.assign(&context(&pool), &self.permit, ip, droplet).await;
+                let result =
+                    self.provider(&provider)?.assign(&context(&pool), &self.permit, ip, droplet).await;
                 Outcome::Changed { provider, ip, result: changed(result) }
             }
             Action::Unassign { provider, pool, ip, .. } => {
@@ -156,8 +159,10 @@ impl Executor {
                 Outcome::Changed { provider, ip, result: changed(result) }
             }
             Action::Create { provider, pool, region } => {
-                let result =
-                    self.provider(&provider)?.create_reserved_ip(&context(&pool), &self.permit, &region).await;
+                let result = self
+                    .provider(&provider)?
+                    .create_reserved_ip(&context(&pool), &self.permit, &region)
+                    .await;
                 Outcome::Created { provider, pool: pool.uid, result: result.map_err(call_failure) }
             }
             Action::WriteStatus { .. }
@@ -183,7 +188,8 @@ impl Executor {
         let written = translate::written_status(status, generation, before, self.clock.timestamp());
         let object = ObjectVersion { name: pool.name, uid: pool.uid.clone(), resource_version };
         let body = serde_json::to_value(&written).unwrap_or_default();
-        let result = writes::replace_status::<FloatingIPPool>(&self.client, &self.permit, &object, body).await;
+        let result =
+            writes::replace_status::<FloatingIPPool>(&self.client, &self.permit, &object, body).await;
         let kept = result.map_err(write_failure).and_then(|object| kept_status(&object));
         let conditions = kept.as_ref().ok().map(|(_, status)| (pool.uid.clone(), status.conditions.clone()));
         let result = kept.map(|(resource_version, status)| {
@@ -215,7 +221,9 @@ fn span_of(action: &Action) -> tracing::Span {
         Action::Assign { pool, ip, node, droplet, .. } => {
             info_span!("assign", pool = %pool.name, %ip, node, %droplet)
         }
-        Action::Unassign { pool, ip, droplet, .. } => info_span!("unassign", pool = %pool.name, %ip, %droplet),
+        Action::Unassign { pool, ip, droplet, .. } => {
+            info_span!("unassign", pool = %pool.name, %ip, %droplet)
+        }
         Action::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
         Action::WriteStatus { pool, .. } => info_span!("write_status", pool = %pool.name),
         Action::WriteIps { pool, .. } => info_span!("write_ips", pool = %pool.name),
@@ -245,8 +253,8 @@ fn call_failure(error: CallError) -> CallFailure {
 fn kept_status(object: &serde_json::Value) -> Result<(String, FloatingIPPoolStatus), WriteFailure> {
     let version = object.pointer("/metadata/resourceVersion").and_then(serde_json::Value::as_str);
     let status = object.get("status").cloned().unwrap_or_default();
-    let status: Option<FloatingIPPoolStatus> =
-        serde_json::from_value(status).map_err(|error| WriteFailure::Transient(format!("failed to read back: {error}")))?;
+    let status: Option<FloatingIPPoolStatus> = serde_json::from_value(status)
+        .map_err(|error| WriteFailure::Transient(format!("failed to read back: {error}")))?;
     Ok((version.unwrap_or_default().to_owned(), status.unwrap_or_default()))
 }
 
@@ -254,7 +262,9 @@ fn write_failure(error: WriteError) -> WriteFailure {
     let message = error.to_string();
     match error {
         WriteError::PermitEnded { unknown: false, .. } => WriteFailure::NotSent,
-        WriteError::PermitEnded { unknown: true, .. } | WriteError::Transient { .. } => WriteFailure::Transient(message),
+        WriteError::PermitEnded { unknown: true, .. } | WriteError::Transient { .. } => {
+            WriteFailure::Transient(message)
+        }
         WriteError::Conflict => WriteFailure::Conflict,
         WriteError::NotFound => WriteFailure::Gone,
         WriteError::Forbidden { .. } => WriteFailure::Forbidden(message),

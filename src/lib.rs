@@ -7,6 +7,7 @@ pub mod config;
 pub mod execute;
 pub mod kube;
 pub mod leader;
+pub mod liveness;
 pub mod metrics;
 pub mod provider;
 pub mod random;

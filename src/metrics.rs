@@ -11,8 +11,8 @@ use arc_swap::ArcSwap;
 use flipop_core::fleet::{PoolSnapshot, Snapshot};
 use flipop_core::ids::ObjectName;
 use prometheus::{
-    CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, TextEncoder,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,7 +67,8 @@ impl Metrics {
             .buckets(ASSIGNMENT_BUCKETS.to_vec()),
         )?;
         let leader = IntGauge::new("flipop_leader", "1 while this process leads.")?;
-        let build = IntGaugeVec::new(Opts::new("flipop_build_info", "Version of the operator."), &["version"])?;
+        let build =
+            IntGaugeVec::new(Opts::new("flipop_build_info", "Version of the operator."), &["version"])?;
         build.with_label_values(&[version]).set(1);
         lasting.register(Box::new(calls.clone()))?;
         lasting.register(Box::new(durations.clone()))?;
@@ -109,9 +110,16 @@ impl Metrics {
             let CallContext { kind, namespace, name } = context;
             for outcome in ["success", "error"] {
                 // Absent where the call never had this outcome.
-                let _absent = self.calls.remove_label_values(&[provider, call, outcome, kind, namespace, name]);
+                let _absent =
+                    self.calls.remove_label_values(&[provider, call, outcome, kind, namespace, name]);
             }
-            let _absent = self.durations.remove_label_values(&[*provider, *call, *kind, namespace.as_str(), name.as_str()]);
+            let _absent = self.durations.remove_label_values(&[
+                *provider,
+                *call,
+                *kind,
+                namespace.as_str(),
+                name.as_str(),
+            ]);
             false
         });
     }
@@ -141,7 +149,9 @@ impl CallObserver for Metrics {
         let CallRecord { provider, call, context, outcome, duration } = record;
         let CallContext { kind, namespace, name } = context;
         self.calls.with_label_values(&[provider, call, outcome.as_str(), kind, namespace, name]).inc();
-        self.durations.with_label_values(&[provider, call, kind, namespace, name]).observe(duration.as_secs_f64());
+        self.durations
+            .with_label_values(&[provider, call, kind, namespace, name])
+            .observe(duration.as_secs_f64());
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         objects.insert((provider, call, context.clone()));
     }
@@ -151,7 +161,10 @@ impl CallObserver for Metrics {
 fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, MetricsError> {
     let registry = Registry::new();
     let restarts = IntCounterVec::new(
-        Opts::new("flipop_watch_restarts_total", "Restarts of watches of the Kubernetes API, by kind and reason."),
+        Opts::new(
+            "flipop_watch_restarts_total",
+            "Restarts of watches of the Kubernetes API, by kind and reason.",
+        ),
         &["kind", "reason"],
     )?;
     for ((kind, reason), count) in health.restarts() {
@@ -197,17 +210,29 @@ impl PoolFamilies {
     fn new(registry: &Registry) -> Result<Self, MetricsError> {
         let families = Self {
             nodes: IntGaugeVec::new(
-                named("node_status", "Nodes that wait for an IP (available) and IPs that stand on a droplet (assigned)."),
+                named(
+                    "node_status",
+                    "Nodes that wait for an IP (available) and IPs that stand on a droplet (assigned).",
+                ),
                 &with(&["status"]),
             )?,
-            errors: CounterVec::new(named("ip_assignment_errors", "Assignments that failed."), &with(&["ip"]))?,
-            assignments: CounterVec::new(named("ip_assignments", "Assignments that succeeded."), &with(&["ip"]))?,
+            errors: CounterVec::new(
+                named("ip_assignment_errors", "Assignments that failed."),
+                &with(&["ip"]),
+            )?,
+            assignments: CounterVec::new(
+                named("ip_assignments", "Assignments that succeeded."),
+                &with(&["ip"]),
+            )?,
             ip_node: GaugeVec::new(
                 named("ip_node", "The node that an IP is on."),
                 &with(&["ip", "provider_id", "node"]),
             )?,
             ip_state: GaugeVec::new(named("ip_state", "The state of an IP."), &with(&["ip", "state"]))?,
-            unfulfilled: IntGaugeVec::new(named("unfulfilled_ips", "IPs that are still to be created."), &with(&[]))?,
+            unfulfilled: IntGaugeVec::new(
+                named("unfulfilled_ips", "IPs that are still to be created."),
+                &with(&[]),
+            )?,
         };
         registry.register(Box::new(families.nodes.clone()))?;
         registry.register(Box::new(families.errors.clone()))?;
@@ -224,7 +249,9 @@ impl PoolFamilies {
         let ObjectName { namespace, name } = &pool.name;
         let labels = [namespace.as_str(), name.as_str(), pool.provider.as_str(), pool.dns.as_str()];
         let [namespace, name, provider, dns] = labels;
-        self.nodes.with_label_values(&[namespace, name, provider, dns, "available"]).set(count(pool.available));
+        self.nodes
+            .with_label_values(&[namespace, name, provider, dns, "available"])
+            .set(count(pool.available));
         self.nodes.with_label_values(&[namespace, name, provider, dns, "assigned"]).set(count(pool.assigned));
         self.unfulfilled.with_label_values(&labels).set(count(pool.unfulfilled));
         for ip in &pool.ips {
@@ -234,7 +261,9 @@ impl PoolFamilies {
             self.errors.with_label_values(&labels).inc_by(number(ip.errors));
             self.assignments.with_label_values(&labels).inc_by(number(ip.assignments));
             if !ip.state.is_empty() {
-                self.ip_state.with_label_values(&[namespace, name, provider, dns, address, &ip.state]).set(1.0);
+                self.ip_state
+                    .with_label_values(&[namespace, name, provider, dns, address, &ip.state])
+                    .set(1.0);
             }
             if !ip.node.is_empty() {
                 let labels = [namespace, name, provider, dns, address, &ip.provider_id, &ip.node];

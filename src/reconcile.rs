@@ -211,7 +211,9 @@ impl Reconciler {
         (self.tick)(self.clock.now());
         self.providers.values().for_each(|provider| provider.recheck_token());
         let troubles = self.watches.troubles();
-        for key in self.troubles.keys().filter(|key| !troubles.contains_key(*key)).cloned().collect::<Vec<_>>() {
+        for key in
+            self.troubles.keys().filter(|key| !troubles.contains_key(*key)).cloned().collect::<Vec<_>>()
+        {
             self.observe(Input::WatchTrouble(key, None));
         }
         for (key, message) in &troubles {

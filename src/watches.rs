@@ -117,7 +117,13 @@ impl Watches {
         let tag = (self.round, key.clone());
         match key {
             WatchKey::Nodes { selector } => {
-                self.tracker.spawn(watch::watch_nodes(context, selector, tag, self.nodes.sender.clone(), cancel));
+                self.tracker.spawn(watch::watch_nodes(
+                    context,
+                    selector,
+                    tag,
+                    self.nodes.sender.clone(),
+                    cancel,
+                ));
             }
             WatchKey::Pods { namespace, selector } => {
                 let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
@@ -201,5 +207,8 @@ fn name(kind: &str, namespace: Option<String>, selector: &str) -> WatchName {
 
 /// Whether a watch will fail until someone mends something.
 fn needs_someone(kind: TroubleKind) -> bool {
-    matches!(kind, TroubleKind::Forbidden | TroubleKind::Unauthorised | TroubleKind::Invalid | TroubleKind::NotFound)
+    matches!(
+        kind,
+        TroubleKind::Forbidden | TroubleKind::Unauthorised | TroubleKind::Invalid | TroubleKind::NotFound
+    )
 }

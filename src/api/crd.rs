@@ -76,19 +76,18 @@ fn floating_ip_pool() -> Value {
             "Keeps reserved IPs (floating IPs) on healthy nodes that match, and DNS A records on those IPs.",
         ),
         &json!([
-            column("Provider", "string", ".spec.provider", "Where the IPs come from", 1),
+            wide(column("Provider", "string", ".spec.provider", "Where the IPs come from")),
             column(
                 "Desired",
                 "integer",
                 ".spec.desiredIPs",
-                "How many IPs are wanted (none: all of spec.ips)",
-                0
+                "How many IPs are wanted (none: all of spec.ips)"
             ),
-            column("Active", "integer", ".status.activeIPs", "How many IPs stand on matching nodes", 0),
-            column("Ready", "string", &ready("status"), "Everything is as wanted", 0),
-            column("Reason", "string", &ready("reason"), "Why it is ready or not", 0),
-            column("DNS", "string", ".status.dnsRecordSet.fqdn", "Name of the DNS records", 1),
-            column("Message", "string", &ready("message"), "What one can do", 1),
+            column("Active", "integer", ".status.activeIPs", "How many IPs stand on matching nodes"),
+            column("Ready", "string", &ready("status"), "Everything is as wanted"),
+            column("Reason", "string", &ready("reason"), "Why it is ready or not"),
+            wide(column("DNS", "string", ".status.dnsRecordSet.fqdn", "Name of the DNS records")),
+            wide(column("Message", "string", &ready("message"), "What one can do")),
             age(),
         ]),
     )
@@ -101,12 +100,12 @@ fn node_dns_record_set() -> Value {
             "Keeps DNS A records on the addresses of the nodes that match.",
         ),
         &json!([
-            column("DNS", "string", ".status.fqdn", "Name of the DNS records", 0),
-            column("State", "string", ".status.state", "active, in-progress or error", 0),
-            column("Ready", "string", &ready("status"), "Everything is as wanted", 0),
-            column("Reason", "string", &ready("reason"), "Why it is ready or not", 0),
-            column("Addresses", "string", ".status.addresses", "What the records hold", 1),
-            column("Message", "string", &ready("message"), "What one can do", 1),
+            column("DNS", "string", ".status.fqdn", "Name of the DNS records"),
+            column("State", "string", ".status.state", "active, in-progress or error"),
+            column("Ready", "string", &ready("status"), "Everything is as wanted"),
+            column("Reason", "string", &ready("reason"), "Why it is ready or not"),
+            wide(column("Addresses", "string", ".status.addresses", "What the records hold")),
+            wide(column("Message", "string", &ready("message"), "What one can do")),
             age(),
         ]),
     )
@@ -141,10 +140,17 @@ fn definition<K: Resource<DynamicType = ()>>(short_name: &str, schema: &Value, c
     })
 }
 
-fn column(name: &str, kind: &str, json_path: &str, description: &str, priority: u8) -> Value {
-    json!({
-        "name": name, "type": kind, "jsonPath": json_path, "description": description, "priority": priority,
-    })
+fn column(name: &str, kind: &str, json_path: &str, description: &str) -> Value {
+    json!({ "name": name, "type": kind, "jsonPath": json_path, "description": description })
+}
+
+/// A column for `-o wide`. The others carry no priority: the API server drops a 0, and `kubectl apply` would see a
+/// change each time.
+fn wide(mut column: Value) -> Value {
+    if let Some(column) = column.as_object_mut() {
+        column.insert("priority".to_owned(), json!(1));
+    }
+    column
 }
 
 fn ready(field: &str) -> String {
@@ -152,14 +158,14 @@ fn ready(field: &str) -> String {
 }
 
 fn age() -> Value {
-    column("Age", "date", ".metadata.creationTimestamp", "Time since it was made", 0)
+    column("Age", "date", ".metadata.creationTimestamp", "Time since it was made")
 }
 
 fn root_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Value {
     json!({
         "description": description,
         "type": "object",
-        "properties": { "spec": structural::<Spec>(), "status": structural::<Status>() },
+        "properties": { "spec": nullable(structural::<Spec>()), "status": structural::<Status>() },
     })
 }
 
@@ -178,12 +184,31 @@ fn structural<T: JsonSchema>() -> Value {
     schema
 }
 
+/// Lets `null` stand for absent in a spec: the API server drops a `null` that is not allowed on most ways in, but
+/// refuses it in a server-side apply, which is how GitOps tools send what the Go operator's types wrote
+/// (`ips: null`). List elements stay as they are.
+fn nullable(mut schema: Value) -> Value {
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("nullable".to_owned(), json!(true));
+        nullable_properties(object);
+    }
+    schema
+}
+
+fn nullable_properties(object: &mut Map<String, Value>) {
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(|property| *property = nullable(property.take()));
+    }
+    if let Some(items) = object.get_mut("items").and_then(Value::as_object_mut) {
+        nullable_properties(items);
+    }
+}
+
 /// Takes out what a Rust type says of itself and a schema must not.
-/// - `nullable`: the API server drops a `null` where it is not allowed, which is what a `null` means here; with
-///   `nullable` it would be stored, and each reader and admission rule would have to tell three cases apart.
-/// - `required`: a list element may lack anything; readers take it as absent.
+/// - `nullable`: [`nullable`] decides on it.
+/// - `required`: any part may be missing; readers take it as absent.
 /// - `default`: the API server would write it into the user's object.
-/// - `format`: `int64` or `double` narrow nothing that the API server would not refuse, and rejecting is not ours.
+/// - `format`: a reader that cannot take a number says so in the status; refusing it is not ours.
 fn widen(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     for key in ["nullable", "required", "default", "format", "title"] {

@@ -28,6 +28,7 @@ pub(super) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opti
 }
 
 /// Writes a number without a fraction as an integer, so that rewriting an object does not turn `20` into `20.0`.
+#[expect(clippy::ref_option, reason = "the signature that serde's attribute calls")]
 pub(super) fn write_number<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     match *value {
         None => serializer.serialize_none(),

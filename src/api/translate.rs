@@ -4,8 +4,8 @@
 //! `lastTransitionTime` as long as its status stays.
 
 use crate::api::{
-    Condition, CreatedIp, Creation, DnsRecordSet, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus,
-    Match, given,
+    Condition, CreatedIp, Creation, DnsRecordSet, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus,
+    IpStatus, Match, given,
 };
 use crate::kube::watch::{Seen, Undecodable};
 use flipop_core::action::{ObjectRef, PoolObject};
@@ -35,7 +35,8 @@ pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
 
 fn readable_pool(pool: &FloatingIPPool) -> PoolObject {
     let meta = &pool.metadata;
-    let name = ObjectName::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
+    let name =
+        ObjectName::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
     PoolObject {
         object: ObjectRef { uid: Uid(meta.uid.clone().unwrap_or_default()), name },
         created_at_s: meta.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
@@ -48,7 +49,8 @@ fn readable_pool(pool: &FloatingIPPool) -> PoolObject {
 }
 
 fn unreadable_pool(undecodable: &Undecodable) -> PoolObject {
-    let Undecodable { name, uid, resource_version, generation, created, deleting, error } = undecodable.clone();
+    let Undecodable { name, uid, resource_version, generation, created, deleting, error } =
+        undecodable.clone();
     PoolObject {
         object: ObjectRef { uid, name },
         created_at_s: created.map_or(0, jiff::Timestamp::as_second),
@@ -131,9 +133,9 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
 /// The operator's memory in a status; `None` where it left none.
 fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
     let created = status.created_ips.as_ref()?;
-    let created = created.iter().filter_map(|created| {
-        created.ip.parse().ok().map(|ip| Created { ip, written: created.written })
-    });
+    let created = created
+        .iter()
+        .filter_map(|created| created.ip.parse().ok().map(|ip| Created { ip, written: created.written }));
     let intent = status.creation.as_ref().map(|creation| Intent {
         region: creation.region.clone(),
         known: addresses(&creation.known_ips),
@@ -163,7 +165,8 @@ pub fn written_status(
     before: &[Condition],
     now: jiff::Timestamp,
 ) -> FloatingIPPoolStatus {
-    let PoolStatus { ips, assignable_nodes, node_errors, error, conditions, observed_generation, memory } = status;
+    let PoolStatus { ips, assignable_nodes, node_errors, error, conditions, observed_generation, memory } =
+        status;
     let active = ips.values().filter(|entry| entry.state == IpState::Active.as_str()).count();
     let mut written = FloatingIPPoolStatus {
         ips: ips.iter().map(|(ip, entry)| (ip.clone(), ip_status(entry))).collect(),
@@ -176,7 +179,8 @@ pub fn written_status(
         ..FloatingIPPoolStatus::default()
     };
     if let Some(Memory { created, former, orphans, intent }) = memory {
-        let created = created.iter().map(|created| CreatedIp { ip: created.ip.to_string(), written: created.written });
+        let created =
+            created.iter().map(|created| CreatedIp { ip: created.ip.to_string(), written: created.written });
         written.created_ips = Some(created.collect());
         written.former_ips = texts(former);
         written.orphan_ips = orphans.as_ref().map(texts);
@@ -220,18 +224,28 @@ mod tests {
     fn memory() -> Memory {
         let ip = |text: &str| text.parse::<Ipv4Addr>().unwrap();
         Memory {
-            created: vec![Created { ip: ip("192.0.2.9"), written: false }, Created { ip: ip("192.0.2.1"), written: true }],
+            created: vec![
+                Created { ip: ip("192.0.2.9"), written: false },
+                Created { ip: ip("192.0.2.1"), written: true },
+            ],
             former: BTreeSet::from([ip("192.0.2.5")]),
             orphans: Some(BTreeSet::new()),
-            intent: Some(Intent { region: "nyc3".into(), known: BTreeSet::from([ip("192.0.2.7")]), uncertain: None }),
+            intent: Some(Intent {
+                region: "nyc3".into(),
+                known: BTreeSet::from([ip("192.0.2.7")]),
+                uncertain: None,
+            }),
         }
     }
 
     #[test]
     fn a_status_comes_back_as_it_was_written() {
         let status = PoolStatus {
-            ips: [("192.0.2.1".to_owned(), IpEntry { state: "active".into(), node_name: "a".into(), ..IpEntry::default() })]
-                .into(),
+            ips: [(
+                "192.0.2.1".to_owned(),
+                IpEntry { state: "active".into(), node_name: "a".into(), ..IpEntry::default() },
+            )]
+            .into(),
             assignable_nodes: vec!["b".into()],
             node_errors: vec!["c".into()],
             error: "e".into(),
@@ -254,7 +268,8 @@ mod tests {
     fn an_empty_memory_is_not_no_memory() {
         let empty = PoolStatus { memory: Some(Memory::default()), ..PoolStatus::default() };
         let written = written_status(&empty, 1, &[], jiff::Timestamp::UNIX_EPOCH);
-        let read: FloatingIPPoolStatus = serde_json::from_value(serde_json::to_value(&written).unwrap()).unwrap();
+        let read: FloatingIPPoolStatus =
+            serde_json::from_value(serde_json::to_value(&written).unwrap()).unwrap();
         assert_eq!(plain_status(&read).memory, Some(Memory::default()));
         assert_eq!(plain_status(&FloatingIPPoolStatus::default()).memory, None);
     }

@@ -9,6 +9,8 @@ pub mod events;
 pub mod kubeconfig;
 pub mod objects;
 mod proxy;
+#[cfg(test)]
+pub(crate) mod stub;
 pub mod trouble;
 pub mod watch;
 pub mod writes;

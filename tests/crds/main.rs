@@ -1,12 +1,6 @@
 //! The CRDs are what the types say, wherever a copy stands; what the Go operator's CRDs accept, ours accept and our
 //! types decode. (tests/apiserver applies the same corpus to a real API server.)
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test may stop at once"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 mod corpus;
 mod schema;
@@ -150,12 +144,24 @@ fn the_comparison_notices_each_way_in_which_a_schema_can_be_narrower() {
     assert!(schema::narrower(&go, &go, "pool").is_empty());
 }
 
+/// Without it a server-side apply of what the Go operator's types wrote would be refused.
+#[test]
+fn null_is_admitted_for_every_field_of_a_spec() {
+    for kind in KINDS {
+        let spec = our_schema(kind)["properties"]["spec"].clone();
+        assert_eq!(spec["nullable"], true);
+        schema::walk(&spec, kind, &mut |path, schema, is_property| {
+            assert!(!is_property || schema["nullable"] == true, "{path} refuses null");
+        });
+    }
+}
+
 #[test]
 fn every_field_is_described_and_nothing_is_required_or_filled_in() {
     for kind in KINDS {
         schema::walk(&our_schema(kind), kind, &mut |path, schema, is_property| {
             assert!(!is_property || schema["description"].is_string(), "{path} has no description");
-            for key in ["required", "default", "nullable", "format"] {
+            for key in ["required", "default", "format"] {
                 assert!(schema.get(key).is_none(), "{path} has {key}");
             }
             for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {

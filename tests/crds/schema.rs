@@ -51,7 +51,7 @@ fn compare(theirs: &Value, ours: &Value, path: &str, complaints: &mut Vec<String
         complain("a default would be written into the object".to_owned());
     }
     if theirs["nullable"] == true && ours["nullable"] != true {
-        complain("null would be dropped".to_owned());
+        complain("null is no longer admitted".to_owned());
     }
     for key in REFUSING.iter().chain(&["oneOf"]) {
         if ours.get(key).is_some() && ours.get(key) != theirs.get(key) {
@@ -102,10 +102,10 @@ pub(crate) fn pruned(schema: &Value, value: &Value) -> Value {
         Value::Object(fields) => {
             let kept: Map<String, Value> = fields
                 .iter()
-                .filter(|(_, value)| !value.is_null())
                 .filter_map(|(name, value)| {
                     let schema = schema["properties"].get(name).or(schema.get("additionalProperties"))?;
-                    Some((name.clone(), pruned(schema, value)))
+                    let keep = !value.is_null() || schema["nullable"] == true;
+                    keep.then(|| (name.clone(), pruned(schema, value)))
                 })
                 .collect();
             Value::Object(kept)
@@ -118,6 +118,9 @@ pub(crate) fn pruned(schema: &Value, value: &Value) -> Value {
 /// Why a schema refuses a pruned value, by type, `required` and `minimum`; patterns and rules need an API server.
 pub(crate) fn refusals(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut refusals = Vec::new();
+    if value.is_null() && schema["nullable"] == true {
+        return refusals;
+    }
     let fits = match schema["type"].as_str() {
         Some("object") => value.is_object(),
         Some("array") => value.is_array(),

@@ -99,7 +99,10 @@ impl NodeStore {
                     self.nodes.keys().filter(|name| !fresh.contains_key(*name)).cloned().collect();
                 let first = !self.complete;
                 touched.extend(
-                    fresh.iter().filter(|(name, node)| first || self.nodes.get(*name) != Some(node)).map(|(n, _)| n.clone()),
+                    fresh
+                        .iter()
+                        .filter(|(name, node)| first || self.nodes.get(*name) != Some(node))
+                        .map(|(n, _)| n.clone()),
                 );
                 self.nodes = fresh;
                 self.complete = true;
@@ -285,7 +288,8 @@ pub fn verdict(criteria: &Criteria, node: &NodeFacts, pods: Option<&PodStore>) -
     if node.provider_id.is_empty() {
         return Err(Mismatch::NoProviderId);
     }
-    let untolerated = node.taints.iter().find(|taint| !criteria.tolerations.iter().any(|t| t.tolerates(taint)));
+    let untolerated =
+        node.taints.iter().find(|taint| !criteria.tolerations.iter().any(|t| t.tolerates(taint)));
     if let Some(taint) = untolerated {
         return Err(Mismatch::Taint(taint.key.clone()));
     }

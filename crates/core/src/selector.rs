@@ -43,14 +43,13 @@ pub enum SelectorError {
     #[error("{0:?} is not a label key: an optional DNS prefix and '/', then at most 63 of [A-Za-z0-9._-]")]
     Key(String),
     /// A value is not a label value.
-    #[error("{0:?} is not a label value: at most 63 of [A-Za-z0-9._-], starting and ending with a letter or digit")]
+    #[error(
+        "{0:?} is not a label value: at most 63 of [A-Za-z0-9._-], starting and ending with a letter or digit"
+    )]
     Value(String),
     /// `>` and `<` compare whole numbers.
     #[error("{0:?} is not a whole number, as '>' and '<' need")]
     Number(String),
-    /// `in ()` names nothing.
-    #[error("the list of values after 'in' or 'notin' is empty")]
-    NoValues,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +80,9 @@ fn tokens(text: &str) -> Vec<Token> {
             rest = rest.strip_prefix(symbol).unwrap_or_default();
         } else {
             let end = rest
-                .find(|c: char| matches!(c, ' ' | '\t' | '\r' | '\n' | '=' | '!' | '(' | ')' | ',' | '<' | '>'))
+                .find(|c: char| {
+                    matches!(c, ' ' | '\t' | '\r' | '\n' | '=' | '!' | '(' | ')' | ',' | '<' | '>')
+                })
                 .unwrap_or(rest.len());
             let (word, tail) = rest.split_at(end);
             found.push(Token::Word(word.to_owned()));
@@ -177,9 +178,6 @@ impl Parser {
         if open != Token::Symbol("(") {
             return Err(unexpected(&open, "'('"));
         }
-        if self.peek() == Token::Symbol(")") {
-            return Err(SelectorError::NoValues);
-        }
         let mut values = BTreeSet::new();
         loop {
             let value = match self.peek() {
@@ -188,7 +186,9 @@ impl Parser {
                     checked_value(word)?
                 }
                 Token::Symbol("," | ")") => String::new(),
-                other @ (Token::Symbol(_) | Token::End) => return Err(unexpected(&other, "a label value or ')'")),
+                other @ (Token::Symbol(_) | Token::End) => {
+                    return Err(unexpected(&other, "a label value or ')'"));
+                }
             };
             values.insert(value);
             match self.next() {
@@ -278,7 +278,8 @@ impl fmt::Display for Selector {
             if position > 0 {
                 f.write_str(",")?;
             }
-            let list = |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+            let list =
+                |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(",");
             match operator {
                 Operator::Exists => write!(f, "{key}")?,
                 Operator::DoesNotExist => write!(f, "!{key}")?,
@@ -325,6 +326,8 @@ mod tests {
             ("in", false),
             ("!in", true),
             ("a in (b)", true),
+            ("h in ()", true),
+            ("a in ()", false),
             ("doks.digitalocean.com/node-pool!=work", true),
         ] {
             let parsed = Selector::parse(selector).unwrap_or_else(|error| panic!("{selector:?}: {error}"));
@@ -335,8 +338,32 @@ mod tests {
     #[test]
     fn what_kubernetes_refuses_is_refused() {
         for selector in [
-            ",", "a,", ",a", "a=b,,c", "a in", "a in b", "a in ()", "a in (b", "a=(b)", "!a=b", "!", "!!a", "a b", "a=b c",
-            "a/b/c", "/a", "A/b", "a/", "-a", "a-", "a=-b", "x>y", "a=b)", "ä=b", "a=b;c",
+            ",",
+            "a,",
+            ",a",
+            "a=b,,c",
+            "a in",
+            "a in b",
+            "a in (b",
+            "a>-3",
+            "a>",
+            "a=(b)",
+            "!a=b",
+            "!",
+            "!!a",
+            "a b",
+            "a=b c",
+            "a/b/c",
+            "/a",
+            "A/b",
+            "a/",
+            "-a",
+            "a-",
+            "a=-b",
+            "x>y",
+            "a=b)",
+            "ä=b",
+            "a=b;c",
             "a0123456789012345678901234567890123456789012345678901234567890123456789=b",
         ] {
             assert!(Selector::parse(selector).is_err(), "{selector:?} was accepted");

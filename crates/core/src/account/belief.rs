@@ -123,7 +123,9 @@ impl Belief {
         if let Some(doubt) = &self.doubt {
             return Some(doubt.next);
         }
-        let since = self.absent_since.filter(|_| confirm_absence && self.place == Place::Absent && !self.absent_twice)?;
+        let since = self
+            .absent_since
+            .filter(|_| confirm_absence && self.place == Place::Absent && !self.absent_twice)?;
         Some(since.plus_millis(FORGET_AFTER_MS))
     }
 

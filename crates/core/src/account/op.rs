@@ -156,14 +156,20 @@ impl Op {
     }
 
     /// The answer to a poll of the action. `None` while it goes on.
-    pub fn polled(&mut self, answer: Result<ActionStatus, Fault>, now: Moment, jitter: Jitter) -> Option<End> {
+    pub fn polled(
+        &mut self,
+        answer: Result<ActionStatus, Fault>,
+        now: Moment,
+        jitter: Jitter,
+    ) -> Option<End> {
         let stalled = self.is_stalled(now);
         let Stage::Polling { action, looks, failures, next, .. } = &mut self.stage else { return None };
         match answer {
             Ok(ActionStatus::Completed) => return Some(End::Done),
             Ok(ActionStatus::Errored) => return Some(End::Errored(format!("action {action} errored"))),
             Ok(ActionStatus::InProgress) if stalled => {
-                let message = format!("action {action} is pending for more than {} s", STALLED_AFTER_MS / 1_000);
+                let message =
+                    format!("action {action} is pending for more than {} s", STALLED_AFTER_MS / 1_000);
                 self.verify(FaultKind::InProgress, message, now.plus_millis(STALLED_INTERVAL_MS));
             }
             Ok(ActionStatus::InProgress) => {
@@ -293,7 +299,10 @@ mod tests {
         assert_eq!(one.read(None, T(1)), Some(End::AddressGone));
         let mut other = op();
         other.answered(Err(fault(FaultKind::NotFound, false)), T(1));
-        assert_eq!(other.read(Some(&read(3, false)), T(1)), Some(End::Failed(FaultKind::NotFound, "broken".into())));
+        assert_eq!(
+            other.read(Some(&read(3, false)), T(1)),
+            Some(End::Failed(FaultKind::NotFound, "broken".into()))
+        );
     }
 
     #[test]
@@ -311,7 +320,10 @@ mod tests {
         assert!(op.is_stalled(T(300)) && op.trouble().is_some());
         assert_eq!(op.read_due(), Some(T(360)));
         assert_eq!(op.read(Some(&read(3, true)), T(360)), None);
-        assert!(matches!(op.read(Some(&read(3, false)), T(420)), Some(End::Failed(FaultKind::InProgress, _))));
+        assert!(matches!(
+            op.read(Some(&read(3, false)), T(420)),
+            Some(End::Failed(FaultKind::InProgress, _))
+        ));
     }
 
     #[test]

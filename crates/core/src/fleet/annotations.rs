@@ -82,7 +82,8 @@ impl Annotations {
     /// Decides on writes.
     pub(super) fn plan(&mut self, desired: &Desired, may_sweep: bool, now: Moment, out: &mut Out) {
         for (uid, (name, ip)) in &desired.confirmed {
-            let stands = self.seen.get(uid).is_some_and(|seen| seen.value.as_deref() == Some(&ip.to_string()));
+            let stands =
+                self.seen.get(uid).is_some_and(|seen| seen.value.as_deref() == Some(&ip.to_string()));
             if stands {
                 self.standing.insert(uid.clone(), (name.clone(), *ip));
             } else {
@@ -175,7 +176,11 @@ impl Annotations {
     }
 
     /// The sweep was answered: values of ours that were not known of are from now on ours to remove.
-    pub(super) fn swept(&mut self, result: Result<Vec<AnnotatedNode>, WriteFailure>, (now, jitter): (Moment, Jitter)) {
+    pub(super) fn swept(
+        &mut self,
+        result: Result<Vec<AnnotatedNode>, WriteFailure>,
+        (now, jitter): (Moment, Jitter),
+    ) {
         self.sweeping = false;
         match result {
             Ok(nodes) => {

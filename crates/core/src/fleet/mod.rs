@@ -93,7 +93,11 @@ impl Fleet {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let accounts = settings.limits.iter().map(|(name, limits)| (name.clone(), Account::new(name, *limits))).collect();
+        let accounts = settings
+            .limits
+            .iter()
+            .map(|(name, limits)| (name.clone(), Account::new(name, *limits)))
+            .collect();
         Self {
             settings,
             leading: false,
@@ -118,7 +122,9 @@ impl Fleet {
     pub fn watches(&self) -> BTreeSet<WatchKey> {
         let live = self.pools.values().filter(|pool| !pool.deleting);
         let criteria = live.filter_map(|pool| pool.spec.criteria.as_ref());
-        criteria.flat_map(|criteria| criteria.pod_watch().into_iter().chain([criteria.node_watch()])).collect()
+        criteria
+            .flat_map(|criteria| criteria.pod_watch().into_iter().chain([criteria.node_watch()]))
+            .collect()
     }
 
     /// Takes in one fact.
@@ -185,7 +191,10 @@ impl Fleet {
                 self.pools_listed = true;
             }
             Observed::Apply(pool) => {
-                let stale = self.pools.get(&pool.object.uid).is_some_and(|known| known.is_newer_than(&pool));
+                let stale = self
+                    .pools
+                    .get(&pool.object.uid)
+                    .is_some_and(|known| known.is_newer_than(&pool.resource_version));
                 if !stale {
                     self.apply_pool(pool, !self.leading, now);
                 }
@@ -237,7 +246,10 @@ impl Fleet {
         let first = !store.is_complete();
         let touched = store.observe(observed);
         for pool in self.pools.values_mut() {
-            let Some(criteria) = pool.spec.criteria.clone().filter(|criteria| criteria.node_watch() == *key) else { continue };
+            let Some(criteria) = pool.spec.criteria.clone().filter(|criteria| criteria.node_watch() == *key)
+            else {
+                continue;
+            };
             let unread = PodStore::default();
             let pods = criteria.pod_watch().map(|key| self.pods.get(&key).unwrap_or(&unread));
             if pool.rematch(Some(&touched).filter(|_| !first), store, pods) {
@@ -272,16 +284,22 @@ impl Fleet {
     fn observe_outcome(&mut self, outcome: Outcome, now: Moment, jitter: Jitter) {
         match outcome {
             Outcome::Listed { provider, begun, result } => {
-                self.with_account(&provider, (now, jitter), |account| account.on_list(begun, result, now, jitter));
+                self.with_account(&provider, (now, jitter), |account| {
+                    account.on_list(begun, result, now, jitter)
+                });
             }
             Outcome::Got { provider, ip, begun, result } => {
-                self.with_account(&provider, (now, jitter), |account| account.on_get(ip, begun, result, now, jitter));
+                self.with_account(&provider, (now, jitter), |account| {
+                    account.on_get(ip, begun, result, now, jitter)
+                });
             }
             Outcome::Proved { provider, result } => {
                 self.with_account(&provider, (now, jitter), |account| account.on_proof(result, now, jitter));
             }
             Outcome::Polled { provider, ip, result } => {
-                self.with_account(&provider, (now, jitter), |account| account.on_poll(ip, result, now, jitter));
+                self.with_account(&provider, (now, jitter), |account| {
+                    account.on_poll(ip, result, now, jitter)
+                });
             }
             Outcome::Changed { provider, ip, result } => {
                 let answer = match result {
@@ -313,7 +331,12 @@ impl Fleet {
     }
 
     /// Every answer changes what is under way, so that the reads have to be planned again even when nothing else has.
-    fn with_account(&mut self, provider: &str, when: (Moment, Jitter), act: impl FnOnce(&mut Account) -> Changes) {
+    fn with_account(
+        &mut self,
+        provider: &str,
+        when: (Moment, Jitter),
+        act: impl FnOnce(&mut Account) -> Changes,
+    ) {
         let Some(account) = self.accounts.get_mut(provider) else { return };
         let changes = act(account);
         self.dirty = true;
@@ -326,7 +349,10 @@ impl Fleet {
             }
         }
         for ip in changes.overturned {
-            let place = account.place(ip).droplet().map_or("no droplet".to_owned(), |droplet| format!("droplet {droplet}"));
+            let place = account
+                .place(ip)
+                .droplet()
+                .map_or("no droplet".to_owned(), |droplet| format!("droplet {droplet}"));
             let pools = self.pools.values().filter(|pool| pool.effective().contains(&ip));
             let notices = pools.map(|pool| {
                 pool.notice(true, "MovedByOthers", format!("{ip} was moved by others: it is on {place} now"))
@@ -348,8 +374,10 @@ impl Fleet {
         if sent.is_some_and(|sent| sent.memory.is_some()) && kept.status.memory.is_none() {
             pool.crds_are_outdated(now, jitter);
         }
-        pool.resource_version = kept.resource_version;
-        pool.on_server = kept.status;
+        if !pool.is_newer_than(&kept.resource_version) {
+            pool.resource_version = kept.resource_version;
+            pool.on_server = kept.status;
+        }
     }
 
     fn ips_written(
@@ -365,8 +393,11 @@ impl Fleet {
         if result.is_ok()
             && let Some(memory) = &mut pool.memory
         {
-            memory.created.iter_mut().filter(|created| add.contains(&created.ip)).for_each(|created| created.written = true);
+            memory
+                .created
+                .iter_mut()
+                .filter(|created| add.contains(&created.ip))
+                .for_each(|created| created.written = true);
         }
     }
 }
-

@@ -17,7 +17,11 @@ impl Fleet {
     pub fn plan(&mut self, now: Moment, jitter: Jitter) -> Plan {
         let due = self.wake.is_some_and(|wake| wake <= now);
         if !self.leading || !(self.dirty || due) {
-            return Plan { actions: std::mem::take(&mut self.outbox), wake: self.wake.filter(|_| self.leading), fresh: false };
+            return Plan {
+                actions: std::mem::take(&mut self.outbox),
+                wake: self.wake.filter(|_| self.leading),
+                fresh: false,
+            };
         }
         self.dirty = false;
         let mut out = Out { actions: std::mem::take(&mut self.outbox), wake: None };
@@ -52,7 +56,12 @@ impl Fleet {
         owners
     }
 
-    fn plan_pools(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, (now, jitter): (Moment, Jitter), out: &mut Out) {
+    fn plan_pools(
+        &mut self,
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        (now, jitter): (Moment, Jitter),
+        out: &mut Out,
+    ) {
         let order: Vec<Uid> = self.by_age().iter().map(|pool| pool.object.uid.clone()).collect();
         let providers: Vec<String> = self.accounts.keys().cloned().collect();
         for provider in providers {

@@ -81,7 +81,11 @@ impl Fleet {
                 IpSnapshot {
                     ip,
                     state: entry.state.clone(),
-                    node: if entry.state == IpState::Active.as_str() { entry.node_name } else { String::new() },
+                    node: if entry.state == IpState::Active.as_str() {
+                        entry.node_name
+                    } else {
+                        String::new()
+                    },
                     provider_id: entry.provider_id,
                     assignments: record.map_or(0, |record| record.assignments),
                     errors: record.map_or(0, |record| record.errors),
@@ -95,7 +99,12 @@ impl Fleet {
                 assigned: used.iter().filter(|ip| place(**ip).is_some()).count(),
                 unfulfilled: pool.missing(),
                 ips: ips.collect(),
-                waiting: pool.report.waiting.iter().map(|(node, wait)| (node.clone(), wait.to_string())).collect(),
+                waiting: pool
+                    .report
+                    .waiting
+                    .iter()
+                    .map(|(node, wait)| (node.clone(), wait.to_string()))
+                    .collect(),
             }
         });
         let accounts = self.accounts.iter().map(|(provider, account)| AccountSnapshot {

@@ -75,8 +75,11 @@ struct Taker {
 impl Pool {
     /// Decides which assignments start now. Only for a live pool with its nodes and its account known.
     pub fn plan_assignments(&mut self, account: &mut Account, world: &World<'_>, out: &mut Out) {
-        let mine: Vec<Ipv4Addr> =
-            self.used().into_iter().filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid)).collect();
+        let mine: Vec<Ipv4Addr> = self
+            .used()
+            .into_iter()
+            .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
+            .collect();
         let mut report = self.note_standing(&mine, account, world);
         let free = self.free_addresses(&mine, account, world, out);
         let takers = self.takers(account, world, &mut report, out);
@@ -126,7 +129,13 @@ impl Pool {
     }
 
     /// Addresses to give out: unassigned ones first, then those whose node stopped matching longest ago.
-    fn free_addresses(&self, mine: &[Ipv4Addr], account: &Account, world: &World<'_>, out: &mut Out) -> Vec<Free> {
+    fn free_addresses(
+        &self,
+        mine: &[Ipv4Addr],
+        account: &Account,
+        world: &World<'_>,
+        out: &mut Out,
+    ) -> Vec<Free> {
         let promised: BTreeSet<Ipv4Addr> = account
             .ops()
             .filter_map(|(_, op)| match op.kind {
@@ -137,14 +146,17 @@ impl Pool {
         let mut free: Vec<(bool, u64, usize, Free)> = Vec::new();
         for (position, ip) in mine.iter().enumerate() {
             let record = self.ips.get(ip);
-            let idle = account.op(*ip).is_none() && !promised.contains(ip) && record.is_none_or(|r| !r.was_active);
+            let idle =
+                account.op(*ip).is_none() && !promised.contains(ip) && record.is_none_or(|r| !r.was_active);
             let doubted = account.belief(*ip).is_none_or(crate::account::belief::Belief::is_doubted);
             let Place::Present { droplet, region, locked: false } = account.place(*ip) else { continue };
-            if !idle || doubted {
+            if !idle || doubted || !self.is_recorded(*ip) {
                 continue;
             }
             let failure = record.and_then(|record| record.failure.as_ref());
-            if let Some(due) = failure.and_then(|failure| failure.waits(droplet, self.spec_version, world.now)) {
+            if let Some(due) =
+                failure.and_then(|failure| failure.waits(droplet, self.spec_version, world.now))
+            {
                 out.later(due);
                 continue;
             }
@@ -154,6 +166,13 @@ impl Pool {
         }
         free.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
         free.into_iter().map(|(_, _, _, free)| free).collect()
+    }
+
+    /// A created address is given out only once the server remembers it: an interrupted creation is resolved by what is
+    /// new and unassigned, so that an assigned address that nobody recorded would be lost.
+    fn is_recorded(&self, ip: Ipv4Addr) -> bool {
+        let remembered = self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+        remembered || self.spec.ips.contains(&ip)
     }
 
     /// Candidates without an address that can take one, in the order in which they get one. Notes why the others wait.
@@ -193,7 +212,9 @@ impl Pool {
             return Err(Wait::NotADroplet(message));
         }
         let droplet = candidate.droplet().ok_or_else(|| Wait::NotADroplet(String::new()))?;
-        if let Some((claimer, ip)) = world.standing.get(&droplet).filter(|(claimer, _)| claimer.uid != self.object.uid) {
+        if let Some((claimer, ip)) =
+            world.standing.get(&droplet).filter(|(claimer, _)| claimer.uid != self.object.uid)
+        {
             return Err(claim(world, claimer, *ip, droplet));
         }
         if let Some((ip, pool)) = busy.get(&droplet) {
@@ -220,7 +241,8 @@ impl Pool {
     fn evictable(&self, holder: Ipv4Addr, account: &Account, world: &World<'_>) -> Result<Ipv4Addr, Wait> {
         let owner = world.owners.get(&holder);
         let ours = owner.is_some_and(|owner| owner.uid == self.object.uid)
-            || (owner.is_none() && self.memory.as_ref().is_some_and(|memory| memory.former.contains(&holder)));
+            || (owner.is_none()
+                && self.memory.as_ref().is_some_and(|memory| memory.former.contains(&holder)));
         match owner {
             _ if ours => {}
             Some(owner) => return Err(Wait::ClaimedBy(owner.name.clone(), holder)),
@@ -251,7 +273,8 @@ impl Pool {
     ) {
         for taker in takers {
             let region = taker.candidate.region.as_deref();
-            let fits = |free: &Free| region.is_none_or(|region| region == free.region || free.region.is_empty());
+            let fits =
+                |free: &Free| region.is_none_or(|region| region == free.region || free.region.is_empty());
             let Some(position) = free.iter().position(fits) else {
                 let wait = match region {
                     Some(region) if !free.is_empty() => Wait::OtherRegion(region.to_owned()),
@@ -281,7 +304,11 @@ impl Pool {
             if unanswered {
                 return Err((Wait::CoolOff, None));
             }
-            if let Some(at) = self.last_assigned.map(|at| at.plus_millis(self.spec.cool_off_ms)).filter(|at| *at > world.now) {
+            let ours = account.ops().filter(|(_, op)| op.pool == self.object.uid && op.target().is_some());
+            let last = ours.map(|(_, op)| op.started).chain(self.last_assigned).max();
+            if let Some(at) =
+                last.map(|at| at.plus_millis(self.spec.cool_off_ms)).filter(|at| *at > world.now)
+            {
                 return Err((Wait::CoolOff, Some(at)));
             }
         }

@@ -53,7 +53,8 @@ impl Creation {
     #[must_use]
     pub fn recalled(memory: Option<&Memory>) -> Self {
         let open = memory.and_then(|memory| memory.intent.as_ref()).is_some_and(Intent::is_open);
-        let stage = if open { Stage::Resolving { since: Moment::default(), first: None } } else { Stage::Idle };
+        let stage =
+            if open { Stage::Resolving { since: Moment::default(), first: None } } else { Stage::Idle };
         Self { stage, ..Self::default() }
     }
 
@@ -99,7 +100,11 @@ impl Pool {
         if let Some(chosen) = uncertain.intersection(&spec_ips).next().copied() {
             memory.intent = None;
             memory.remember(chosen, true);
-            out.actions.push(self.notice(false, "Adopted", format!("{chosen} counts as the address that was created")));
+            out.actions.push(self.notice(
+                false,
+                "Adopted",
+                format!("{chosen} counts as the address that was created"),
+            ));
             return;
         }
         let left: BTreeSet<Ipv4Addr> = uncertain
@@ -238,7 +243,11 @@ impl Pool {
         if let Some(memory) = &mut self.memory {
             memory.remember(ip, false);
         }
-        out.actions.push(self.notice(false, "Adopted", format!("adopted {ip}, created by an interrupted request")));
+        out.actions.push(self.notice(
+            false,
+            "Adopted",
+            format!("adopted {ip}, created by an interrupted request"),
+        ));
     }
 
     fn forget_intent(&mut self) {
@@ -278,7 +287,8 @@ impl Pool {
     ) {
         match result {
             Ok(ip) => {
-                let region = self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).map(|i| i.region.clone());
+                let region =
+                    self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).map(|i| i.region.clone());
                 self.forget_intent();
                 self.memory.get_or_insert_default().remember(ip, false);
                 account.created(ip, &region.unwrap_or_default(), now);
@@ -292,7 +302,11 @@ impl Pool {
             }
             Err(CallFailure::Fault(fault)) => {
                 let Fault { kind, message, outcome_unknown, .. } = fault;
-                actions.push(self.notice(true, "CreationFailed", format!("failed to create an address: {kind}: {message}")));
+                actions.push(self.notice(
+                    true,
+                    "CreationFailed",
+                    format!("failed to create an address: {kind}: {message}"),
+                ));
                 self.creation.failure = Some((kind, message));
                 self.put_off(kind, now, jitter);
                 if outcome_unknown {

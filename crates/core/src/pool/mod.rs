@@ -158,11 +158,12 @@ impl Pool {
         self.creation = creation::Creation::recalled(self.memory.as_ref());
     }
 
-    /// Whether a watch event shows an older version than the one that our own write left.
+    /// Whether a version of the object is older than the one that is known: watch events and answers to our own
+    /// writes come by different ways and overtake each other.
     #[must_use]
-    pub fn is_newer_than(&self, seen: &PoolObject) -> bool {
+    pub fn is_newer_than(&self, resource_version: &str) -> bool {
         let version = |text: &str| text.parse::<u64>().ok();
-        match (version(&self.resource_version), version(&seen.resource_version)) {
+        match (version(&self.resource_version), version(resource_version)) {
             (Some(ours), Some(theirs)) => theirs < ours,
             (None, _) | (_, None) => false,
         }
@@ -248,7 +249,12 @@ impl Pool {
     }
 
     /// Looks at some nodes again (`None`: at all of them). Returns true when the candidates changed.
-    pub fn rematch(&mut self, touched: Option<&BTreeSet<String>>, nodes: &NodeStore, pods: Option<&PodStore>) -> bool {
+    pub fn rematch(
+        &mut self,
+        touched: Option<&BTreeSet<String>>,
+        nodes: &NodeStore,
+        pods: Option<&PodStore>,
+    ) -> bool {
         let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
         if !complete || self.spec.is_frozen() {
             let changed = self.matched && !complete;
@@ -308,7 +314,12 @@ impl Pool {
     }
 
     /// Keeps the memory true: what is let go, released or gone for good.
-    pub fn keep_memory(&mut self, account: &Account, named_elsewhere: &BTreeSet<Ipv4Addr>, others_visible: bool) {
+    pub fn keep_memory(
+        &mut self,
+        account: &Account,
+        named_elsewhere: &BTreeSet<Ipv4Addr>,
+        others_visible: bool,
+    ) {
         if self.raw.is_err() {
             // What cannot be read says nothing about what was let go.
             return;
@@ -323,7 +334,8 @@ impl Pool {
         });
         let released = &self.spec.released;
         memory.created.retain(|created| {
-            let gone = others_visible && account.belief(created.ip).is_some_and(crate::account::belief::Belief::is_gone);
+            let gone = others_visible
+                && account.belief(created.ip).is_some_and(crate::account::belief::Belief::is_gone);
             !released.contains(&created.ip) && !gone
         });
         self.memory = Some(memory);

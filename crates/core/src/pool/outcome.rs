@@ -38,12 +38,22 @@ impl Pool {
                     record.assignments += 1;
                     self.node_failures.remove(&op.node.0);
                     self.behind.remove(&op.node.0);
-                    actions.push(self.notice(false, "Assigned", format!("assigned {ip} to node {node} (droplet {})", op.droplet)));
+                    actions.push(self.notice(
+                        false,
+                        "Assigned",
+                        format!("assigned {ip} to node {node} (droplet {})", op.droplet),
+                    ));
                 } else {
-                    actions.push(self.notice(false, "Unassigned", format!("took {ip} off node {node} to make room")));
+                    actions.push(self.notice(
+                        false,
+                        "Unassigned",
+                        format!("took {ip} off node {node} to make room"),
+                    ));
                 }
             }
-            End::Errored(message) => self.failed(*ip, finished, (FaultKind::Transient, message), true, (now, jitter), actions),
+            End::Errored(message) => {
+                self.failed(*ip, finished, (FaultKind::Transient, message), true, (now, jitter), actions)
+            }
             End::AddressGone => {
                 let message = "the account does not have this address";
                 self.failed(*ip, finished, (FaultKind::NotFound, message), false, (now, jitter), actions);
@@ -90,7 +100,8 @@ impl Pool {
         }
         if node_waits && !unassigns {
             let mut slot = self.node_failures.remove(node);
-            let input = self.candidates.get(name).map_or_else(|| op.droplet.provider_id(), |c| c.provider_id.clone());
+            let input =
+                self.candidates.get(name).map_or_else(|| op.droplet.provider_id(), |c| c.provider_id.clone());
             let pace = errored.then_some(Schedule::Fast);
             Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, when);
             slot.into_iter().for_each(|failure| {
@@ -107,7 +118,11 @@ impl Pool {
                 self.ips.entry(ip).or_default().errors += 1;
             }
             let what = if unassigns { "failed to unassign" } else { "failed to assign" };
-            actions.push(self.notice(true, "AssignmentFailed", format!("{what} {ip} ({name}): {kind}: {message}")));
+            actions.push(self.notice(
+                true,
+                "AssignmentFailed",
+                format!("{what} {ip} ({name}): {kind}: {message}"),
+            ));
         }
     }
 

@@ -17,7 +17,12 @@ const MAX_NAMED: usize = 5;
 impl Pool {
     /// The status that the facts demand. `annotations_denied` says why nodes cannot be annotated, if so.
     #[must_use]
-    pub fn render(&self, account: Option<&Account>, annotations_denied: Option<&str>, now: Moment) -> PoolStatus {
+    pub fn render(
+        &self,
+        account: Option<&Account>,
+        annotations_denied: Option<&str>,
+        now: Moment,
+    ) -> PoolStatus {
         let mut status = PoolStatus {
             error: self.error(),
             observed_generation: self.generation,
@@ -36,7 +41,8 @@ impl Pool {
         let known = account.is_some_and(Account::is_known) && self.matched && self.is_live();
         if known {
             for (name, wait) in &self.report.waiting {
-                let list = if wait.is_error() { &mut status.node_errors } else { &mut status.assignable_nodes };
+                let list =
+                    if wait.is_error() { &mut status.node_errors } else { &mut status.assignable_nodes };
                 list.push(name.clone());
             }
         } else {
@@ -68,9 +74,12 @@ impl Pool {
     /// One address. `None` while nothing is known of it that is newer than the last status.
     fn entry(&self, ip: Ipv4Addr, used: bool, account: &Account) -> Option<IpEntry> {
         if let Some(owner) = self.report.lost.get(&ip) {
-            return Some(error_entry(&format!("claimed by the older pool {owner}; take it out of one of the two")));
+            return Some(error_entry(&format!(
+                "claimed by the older pool {owner}; take it out of one of the two"
+            )));
         }
-        let provider_id = |droplet: Option<crate::ids::DropletId>| droplet.map(|d| d.provider_id()).unwrap_or_default();
+        let provider_id =
+            |droplet: Option<crate::ids::DropletId>| droplet.map(|d| d.provider_id()).unwrap_or_default();
         let entry = |state: IpState, droplet| IpEntry {
             state: state.as_str().to_owned(),
             provider_id: provider_id(droplet),
@@ -133,17 +142,33 @@ impl Pool {
 
     fn ready(&self, account: Option<&Account>, status: &PoolStatus) -> Condition {
         if self.spec.is_frozen() {
-            return condition("Ready", "False", "InvalidSpec", "what stands stays, nothing new is done".to_owned());
+            return condition(
+                "Ready",
+                "False",
+                "InvalidSpec",
+                "what stands stays, nothing new is done".to_owned(),
+            );
         }
         if !account.is_some_and(Account::is_known) {
-            return condition("Ready", "Unknown", "ProviderUnread", "the provider has not been read yet".to_owned());
+            return condition(
+                "Ready",
+                "Unknown",
+                "ProviderUnread",
+                "the provider has not been read yet".to_owned(),
+            );
         }
         if !self.matched {
-            return condition("Ready", "Unknown", "NodesUnread", "the nodes have not been read yet".to_owned());
+            return condition(
+                "Ready",
+                "Unknown",
+                "NodesUnread",
+                "the nodes have not been read yet".to_owned(),
+            );
         }
         let (active, used, candidates) = (self.report.active.len(), self.used().len(), self.candidates.len());
         let waiting = status.assignable_nodes.len() + status.node_errors.len();
-        let message = format!("{active} of {used} addresses are on matching nodes; {waiting} matching nodes have none");
+        let message =
+            format!("{active} of {used} addresses are on matching nodes; {waiting} matching nodes have none");
         let wanted = self.spec.desired.unwrap_or(used).min(candidates);
         if candidates == 0 {
             condition("Ready", "False", "NoMatchingNode", format!("no node matches; {message}"))
@@ -177,7 +202,8 @@ impl Pool {
         if self.report.lost.is_empty() {
             return None;
         }
-        let lost = self.report.lost.iter().map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
+        let lost =
+            self.report.lost.iter().map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
         Some(condition("Conflict", "True", "AddressClaimed", enumerate(lost)))
     }
 
@@ -209,7 +235,9 @@ impl Pool {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
         if let Some(uncertain) = intent.and_then(|intent| intent.uncertain.as_ref()) {
             let list = enumerate(uncertain.iter().map(ToString::to_string));
-            let message = format!("a creation was interrupted and one of these may be its result: {list}; put the one that is into spec.ips");
+            let message = format!(
+                "a creation was interrupted and one of these may be its result: {list}; put the one that is into spec.ips"
+            );
             return Some(condition("CreationUncertain", "True", "SeveralNewAddresses", message));
         }
         if self.creation.orphans.is_empty() || self.missing() == 0 {
@@ -230,7 +258,8 @@ impl Pool {
             .map(|(ip, op)| format!("{ip} to {}", op.node.1))
             .collect();
         (!stalled.is_empty()).then(|| {
-            let message = format!("pending at the provider for more than 5 min: {}", enumerate(stalled.into_iter()));
+            let message =
+                format!("pending at the provider for more than 5 min: {}", enumerate(stalled.into_iter()));
             condition("Stalled", "True", "ActionPending", message)
         })
     }

@@ -59,7 +59,9 @@ impl fmt::Display for Wait {
             Self::NoFreeIp => f.write_str("every address of the pool is in use"),
             Self::CoolOff => f.write_str("assignmentCoolOffSeconds has not passed since the last assignment"),
             Self::InFlight(ip) => write!(f, "an operation on {ip} is under way"),
-            Self::RetryAt(_, message) => write!(f, "the last assignment failed and is tried again: {message}"),
+            Self::RetryAt(_, message) => {
+                write!(f, "the last assignment failed and is tried again: {message}")
+            }
             Self::Pending(_, message) => write!(f, "the provider is still busy with it: {message}"),
             Self::Claimed(pool) => write!(f, "claimed by {pool}"),
             Self::ClaimedBy(pool, ip) => write!(
@@ -73,7 +75,10 @@ impl fmt::Display for Wait {
                  it, or unassign it"
             ),
             Self::OtherRegion(region) => {
-                write!(f, "the node is in region {region} and no free address is; add addresses of that region")
+                write!(
+                    f,
+                    "the node is in region {region} and no free address is; add addresses of that region"
+                )
             }
             Self::NotADroplet(message) => f.write_str(message),
             Self::Budget => f.write_str("the provider's rate limit leaves no request for it yet"),

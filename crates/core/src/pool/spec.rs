@@ -174,7 +174,9 @@ impl PoolSpec {
             (Some(_), name) if providers.dns.contains(name) => {
                 format!("provider {name:?} has no floating IPs; use one that has: {usable}")
             }
-            (Some(variable), name) => format!("provider {name:?} has no token; set {variable} for the operator"),
+            (Some(variable), name) => {
+                format!("provider {name:?} has no token; set {variable} for the operator")
+            }
             (None, "") => format!("no provider is named; use one of: {usable}"),
             (None, name) => format!("unknown provider {name:?}; use one of: {usable}"),
         };
@@ -186,7 +188,11 @@ impl PoolSpec {
             let field = format!("spec.ips[{position}]");
             match parse_ipv4(text) {
                 Ok(ip) if self.ips.contains(&ip) => {
-                    self.problem(Scope::Entry, field, format!("{ip} stands here twice; the first entry counts"));
+                    self.problem(
+                        Scope::Entry,
+                        field,
+                        format!("{ip} stands here twice; the first entry counts"),
+                    );
                 }
                 Ok(ip) => self.ips.push(ip),
                 Err(message) => {
@@ -206,7 +212,8 @@ impl PoolSpec {
         self.region = Some(raw.region.clone()).filter(|region| !region.is_empty());
         match raw.desired_ips {
             desired if desired > MAX_DESIRED => {
-                let message = format!("{desired} is more than the operator supports; use at most {MAX_DESIRED}");
+                let message =
+                    format!("{desired} is more than the operator supports; use at most {MAX_DESIRED}");
                 self.problem(Scope::Creation, "spec.desiredIPs", message);
                 self.desired = usize::try_from(MAX_DESIRED).ok();
             }
@@ -214,7 +221,8 @@ impl PoolSpec {
         }
         match self.desired {
             Some(_) if self.region.is_none() => {
-                let message = "no region is named, so no address can be created; name the region of your nodes";
+                let message =
+                    "no region is named, so no address can be created; name the region of your nodes";
                 self.problem(Scope::Creation, "spec.region", message);
             }
             None if raw.ips.is_empty() => {
@@ -228,7 +236,9 @@ impl PoolSpec {
     fn read_criteria(&mut self, raw: &RawMatch) {
         let node_selector = Selector::parse(&raw.node_label);
         let pod_selector = Selector::parse(&raw.pod_label);
-        for (field, selector) in [("spec.match.nodeLabel", &node_selector), ("spec.match.podLabel", &pod_selector)] {
+        for (field, selector) in
+            [("spec.match.nodeLabel", &node_selector), ("spec.match.podLabel", &pod_selector)]
+        {
             if let Err(error) = selector {
                 self.problem(Scope::Pool, field, format!("not a label selector: {error}"));
             }
@@ -254,7 +264,9 @@ fn parse_ipv4(text: &str) -> Result<Ipv4Addr, String> {
     let shown: String = text.chars().take(64).collect();
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V4(ip)) => Ok(ip),
-        Ok(IpAddr::V6(_)) => Err(format!("{shown:?} is an IPv6 address; only IPv4 addresses can be assigned")),
+        Ok(IpAddr::V6(_)) => {
+            Err(format!("{shown:?} is an IPv6 address; only IPv4 addresses can be assigned"))
+        }
         Err(_) => Err(format!("{shown:?} is not an IPv4 address")),
     }
 }
@@ -283,7 +295,11 @@ mod tests {
     }
 
     fn raw() -> RawPoolSpec {
-        RawPoolSpec { provider: "digitalocean".into(), ips: vec!["192.0.2.1".into()], ..RawPoolSpec::default() }
+        RawPoolSpec {
+            provider: "digitalocean".into(),
+            ips: vec!["192.0.2.1".into()],
+            ..RawPoolSpec::default()
+        }
     }
 
     fn problems(raw: &RawPoolSpec) -> Vec<(Scope, String)> {
@@ -311,11 +327,15 @@ mod tests {
         assert_eq!(problems(&RawPoolSpec { matching, ..raw() }), pool("spec.match.podLabel"));
         let creation = vec![(Scope::Creation, "spec.region".to_owned())];
         assert_eq!(problems(&RawPoolSpec { desired_ips: 2, ..raw() }), creation);
-        let ips = ["192.0.2.1", "nonsense", "2001:db8::1", "192.0.2.1", "192.0.2.2"].map(str::to_owned).to_vec();
+        let ips =
+            ["192.0.2.1", "nonsense", "2001:db8::1", "192.0.2.1", "192.0.2.2"].map(str::to_owned).to_vec();
         let spec = PoolSpec::parse(&RawPoolSpec { ips, ..raw() }, &providers());
         assert_eq!(spec.ips, ["192.0.2.1".parse::<Ipv4Addr>().unwrap(), "192.0.2.2".parse().unwrap()]);
         let fields: Vec<_> = spec.problems.iter().map(|p| (p.scope, p.field.as_str())).collect();
-        assert_eq!(fields, [(Scope::Entry, "spec.ips[1]"), (Scope::Entry, "spec.ips[2]"), (Scope::Entry, "spec.ips[3]")]);
+        assert_eq!(
+            fields,
+            [(Scope::Entry, "spec.ips[1]"), (Scope::Entry, "spec.ips[2]"), (Scope::Entry, "spec.ips[3]")]
+        );
         assert!(!spec.is_frozen());
     }
 
@@ -328,16 +348,23 @@ mod tests {
 
     #[test]
     fn cool_off_takes_fractions_and_survives_any_number() {
-        for (seconds, ms) in
-            [(0.0, 0), (-1.0, 0), (f64::NAN, 0), (f64::INFINITY, 0), (0.25, 250), (20.0, 20_000), (1e300, 31_536_000_000)]
-        {
+        for (seconds, ms) in [
+            (0.0, 0),
+            (-1.0, 0),
+            (f64::NAN, 0),
+            (f64::INFINITY, 0),
+            (0.25, 250),
+            (20.0, 20_000),
+            (1e300, 31_536_000_000),
+        ] {
             assert_eq!(cool_off_ms(seconds), ms, "{seconds}");
         }
     }
 
     #[test]
     fn tolerations_are_never_an_error() {
-        let odd = Toleration { operator: "Sometimes".into(), effect: "Whatever".into(), ..Toleration::default() };
+        let odd =
+            Toleration { operator: "Sometimes".into(), effect: "Whatever".into(), ..Toleration::default() };
         let matching = RawMatch { tolerations: vec![odd], ..RawMatch::default() };
         assert_eq!(problems(&RawPoolSpec { matching, ..raw() }), []);
     }

@@ -152,7 +152,12 @@ impl Writes {
     }
 
     /// A status write was answered; returns what was written.
-    pub fn status_done(&mut self, failure: Option<&WriteFailure>, now: Moment, jitter: Jitter) -> Option<PoolStatus> {
+    pub fn status_done(
+        &mut self,
+        failure: Option<&WriteFailure>,
+        now: Moment,
+        jitter: Jitter,
+    ) -> Option<PoolStatus> {
         let written = self.status_in_flight.take();
         match failure {
             None => {
@@ -216,6 +221,8 @@ impl Writes {
 pub fn pace(failure: &WriteFailure) -> Schedule {
     match failure {
         WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) => Schedule::Slow,
-        WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Gone | WriteFailure::Transient(_) => Schedule::Fast,
+        WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Gone | WriteFailure::Transient(_) => {
+            Schedule::Fast
+        }
     }
 }

@@ -65,7 +65,12 @@ fn when_several_new_addresses_appear_only_the_user_can_tell() {
     world.add_ip(150);
     world.run(120);
     let condition = |world: &World| {
-        world.status("pool").conditions.iter().find(|c| c.kind == "CreationUncertain").map(|c| c.message.clone())
+        world
+            .status("pool")
+            .conditions
+            .iter()
+            .find(|c| c.kind == "CreationUncertain")
+            .map(|c| c.message.clone())
     };
     let message = condition(&world).unwrap();
     assert!(message.contains("192.0.2.150") && message.contains("192.0.2.201"), "{message}");
@@ -111,7 +116,8 @@ fn with_spec_and_status_wiped_what_stands_on_candidates_is_named_and_not_bought_
     world.start();
     world.run(200);
     assert_eq!(world.created, 2);
-    let uncertain = world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain");
+    let uncertain =
+        world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain");
     assert!(uncertain, "{:?}", world.status("pool").conditions);
     world.edit("pool", |spec| spec.ips = vec![ip(201).to_string(), ip(202).to_string()]);
     world.run(20);

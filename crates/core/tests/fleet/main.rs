@@ -1,5 +1,10 @@
 //! The decisions against a small world: scenarios with a name, and random ones that must end well.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests say what is wrong by failing")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests say what is wrong by failing"
+)]
 
 mod creation;
 mod random;
@@ -99,7 +104,13 @@ fn every_kind_of_failed_assignment_is_repaired() {
         world.run(4);
         assert_eq!(world.holder(1), Some(ip(1)), "{trick:?}");
     }
-    for kind in [FaultKind::NodeInUse, FaultKind::Invalid, FaultKind::Permanent, FaultKind::NotFound, FaultKind::Quota] {
+    for kind in [
+        FaultKind::NodeInUse,
+        FaultKind::Invalid,
+        FaultKind::Permanent,
+        FaultKind::NotFound,
+        FaultKind::Quota,
+    ] {
         let mut world = World::with(1, 1);
         world.tricks.push_back(Trick::Refused(kind));
         world.run(30);
@@ -160,7 +171,9 @@ fn a_foreign_address_on_a_node_is_never_touched() {
     assert_eq!((world.holder(1), world.holder(2)), (Some(ip(99)), Some(ip(1))));
     let status = world.status("pool");
     assert_eq!(status.node_errors, ["node-1"]);
-    assert!(status.conditions.iter().any(|c| c.reason == "ForeignAddress" && c.message.contains("192.0.2.99")));
+    assert!(
+        status.conditions.iter().any(|c| c.reason == "ForeignAddress" && c.message.contains("192.0.2.99"))
+    );
 }
 
 #[test]

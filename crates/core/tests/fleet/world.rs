@@ -15,11 +15,11 @@ use flipop_core::pool::status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
-pub const PROVIDER: &str = "digitalocean";
+pub(crate) const PROVIDER: &str = "digitalocean";
 
 /// How the next mutating provider call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trick {
+pub(crate) enum Trick {
     /// As it should.
     Fine,
     /// Refused with this kind, without effect.
@@ -38,32 +38,33 @@ struct Pending {
     target: Option<DropletId>,
     ends: Moment,
     errored: bool,
+    over: bool,
 }
 
 /// The world.
-pub struct World {
-    pub fleet: Fleet,
-    pub now: Moment,
-    pub nodes: BTreeMap<String, NodeFacts>,
-    pub pools: BTreeMap<String, PoolObject>,
-    pub cloud: BTreeMap<Ipv4Addr, ReservedIp>,
-    pub annotations: BTreeMap<String, String>,
-    pub tricks: VecDeque<Trick>,
-    pub calls: Vec<(Moment, String)>,
-    pub created: usize,
-    pub assigns: usize,
-    pub status_writes: usize,
+pub(crate) struct World {
+    pub(crate) fleet: Fleet,
+    pub(crate) now: Moment,
+    pub(crate) nodes: BTreeMap<String, NodeFacts>,
+    pub(crate) pools: BTreeMap<String, PoolObject>,
+    pub(crate) cloud: BTreeMap<Ipv4Addr, ReservedIp>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) tricks: VecDeque<Trick>,
+    pub(crate) calls: Vec<(Moment, String)>,
+    pub(crate) created: usize,
+    pub(crate) assigns: usize,
+    pub(crate) status_writes: usize,
     /// The installed CRDs drop our fields.
-    pub go_crds: bool,
+    pub(crate) go_crds: bool,
     /// Addresses that somebody moved by hand lately, which may be put right.
-    pub moved: BTreeSet<Ipv4Addr>,
+    pub(crate) moved: BTreeSet<Ipv4Addr>,
     pending: BTreeMap<ActionId, Pending>,
-    outcomes: Vec<(Moment, Outcome)>,
+    inputs: Vec<(Moment, Input)>,
     version: u64,
     serial: u64,
 }
 
-pub fn ip(last: u8) -> Ipv4Addr {
+pub(crate) fn ip(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, last)
 }
 
@@ -72,7 +73,7 @@ fn droplet(number: u8) -> DropletId {
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             fleet: fleet(),
             now: Moment::from_millis(1_000_000),
@@ -88,14 +89,14 @@ impl World {
             go_crds: false,
             moved: BTreeSet::new(),
             pending: BTreeMap::new(),
-            outcomes: Vec::new(),
+            inputs: Vec::new(),
             version: 1,
             serial: 0,
         }
     }
 
     /// A world with this many addresses and ready nodes, and a pool of all the addresses.
-    pub fn with(addresses: u8, nodes: u8) -> Self {
+    pub(crate) fn with(addresses: u8, nodes: u8) -> Self {
         let mut world = Self::new();
         (1..=addresses).for_each(|n| world.add_ip(n));
         (1..=nodes).for_each(|n| world.set_node(n, true));
@@ -105,15 +106,18 @@ impl World {
         world
     }
 
-    pub fn add_ip(&mut self, n: u8) {
+    pub(crate) fn add_ip(&mut self, n: u8) {
         let read = ReservedIp { ip: ip(n), region: "nyc3".into(), droplet: None, locked: false };
         self.cloud.insert(ip(n), read);
     }
 
-    pub fn add_pool(&mut self, name: &str, spec: RawPoolSpec) {
+    pub(crate) fn add_pool(&mut self, name: &str, spec: RawPoolSpec) {
         self.version += 1;
         let pool = PoolObject {
-            object: ObjectRef { uid: Uid(format!("uid-{name}-{}", self.version)), name: ObjectName::new("ns", name) },
+            object: ObjectRef {
+                uid: Uid(format!("uid-{name}-{}", self.version)),
+                name: ObjectName::new("ns", name),
+            },
             created_at_s: i64::try_from(self.version).unwrap(),
             generation: 1,
             resource_version: self.version.to_string(),
@@ -126,28 +130,32 @@ impl World {
         self.sync_watches();
     }
 
-    pub fn edit(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) {
+    pub(crate) fn edit(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) {
+        let seen = self.change_spec(name, edit);
+        self.observe(seen);
+        self.sync_watches();
+    }
+
+    fn change_spec(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) -> Input {
         self.version += 1;
         let pool = self.pools.get_mut(name).unwrap();
         edit(pool.spec.as_mut().unwrap());
         pool.generation += 1;
         pool.resource_version = self.version.to_string();
-        let pool = pool.clone();
-        self.observe(Input::Pools(Observed::Apply(pool)));
-        self.sync_watches();
+        Input::Pools(Observed::Apply(pool.clone()))
     }
 
-    pub fn delete_pool(&mut self, name: &str) {
+    pub(crate) fn delete_pool(&mut self, name: &str) {
         if let Some(pool) = self.pools.remove(name) {
             self.observe(Input::Pools(Observed::Delete(pool)));
         }
     }
 
-    pub fn status(&self, name: &str) -> &PoolStatus {
+    pub(crate) fn status(&self, name: &str) -> &PoolStatus {
         &self.pools[name].status
     }
 
-    pub fn set_node(&mut self, n: u8, ready: bool) {
+    pub(crate) fn set_node(&mut self, n: u8, ready: bool) {
         let name = format!("node-{n}");
         let node = NodeFacts {
             uid: Uid(format!("uid-{name}")),
@@ -166,7 +174,7 @@ impl World {
         self.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
     }
 
-    pub fn delete_node(&mut self, n: u8) {
+    pub(crate) fn delete_node(&mut self, n: u8) {
         if let Some(node) = self.nodes.remove(&format!("node-{n}")) {
             self.annotations.remove(&node.name);
             self.observe(Input::Nodes(nodes_key(), Observed::Delete(node)));
@@ -174,7 +182,7 @@ impl World {
     }
 
     /// Somebody moves an address by hand.
-    pub fn move_by_hand(&mut self, n: u8, to: Option<u8>) {
+    pub(crate) fn move_by_hand(&mut self, n: u8, to: Option<u8>) {
         let to = to.map(droplet).filter(|to| !self.cloud.values().any(|read| read.droplet == Some(*to)));
         if let Some(read) = self.cloud.get_mut(&ip(n)).filter(|read| !read.locked) {
             read.droplet = to;
@@ -182,14 +190,14 @@ impl World {
         }
     }
 
-    pub fn holder(&self, n: u8) -> Option<Ipv4Addr> {
+    pub(crate) fn holder(&self, n: u8) -> Option<Ipv4Addr> {
         self.cloud.values().find(|read| read.droplet == Some(droplet(n))).map(|read| read.ip)
     }
 
     /// The process starts, or starts again after a crash: everything in flight is lost to it.
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.fleet = fleet();
-        self.outcomes.clear();
+        self.inputs.clear();
         self.observe(Input::Leading);
         self.observe(Input::Permit(true));
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
@@ -205,17 +213,17 @@ impl World {
         }
     }
 
-    pub fn observe(&mut self, input: Input) {
+    pub(crate) fn observe(&mut self, input: Input) {
         self.fleet.observe(input, self.now, Jitter::NONE);
     }
 
     /// Lets this many seconds pass.
-    pub fn run(&mut self, seconds: u64) {
+    pub(crate) fn run(&mut self, seconds: u64) {
         self.run_until(self.now.plus_millis(seconds * 1_000));
     }
 
     /// Lets time pass until `end`.
-    pub fn run_until(&mut self, end: Moment) {
+    pub(crate) fn run_until(&mut self, end: Moment) {
         for _ in 0..100_000 {
             let plan = self.fleet.plan(self.now, Jitter::NONE);
             for action in plan.actions {
@@ -223,8 +231,9 @@ impl World {
             }
             let again = self.fleet.plan(self.now, Jitter::NONE);
             assert!(again.actions.is_empty(), "planning twice does more: {:?}", again.actions);
-            let outcome = self.outcomes.iter().map(|(at, _)| *at).min();
-            let Some(next) = [outcome, again.wake].into_iter().flatten().min().filter(|next| *next <= end) else {
+            let outcome = self.inputs.iter().map(|(at, _)| *at).min();
+            let Some(next) = [outcome, again.wake].into_iter().flatten().min().filter(|next| *next <= end)
+            else {
                 self.now = end;
                 self.complete_actions();
                 return;
@@ -232,22 +241,21 @@ impl World {
             assert!(next > self.now || outcome == Some(next), "a wake time that has passed already");
             self.now = self.now.max(next);
             self.complete_actions();
-            let (due, later) = std::mem::take(&mut self.outcomes).into_iter().partition(|(at, _)| *at <= self.now);
-            self.outcomes = later;
-            let due: Vec<(Moment, Outcome)> = due;
-            for (_, outcome) in due {
-                self.observe(Input::Outcome(outcome));
+            let (due, later) =
+                std::mem::take(&mut self.inputs).into_iter().partition(|(at, _)| *at <= self.now);
+            self.inputs = later;
+            let due: Vec<(Moment, Input)> = due;
+            for (_, input) in due {
+                self.observe(input);
             }
         }
         panic!("the decisions do not come to rest");
     }
 
     fn complete_actions(&mut self) {
-        for pending in self.pending.values() {
-            if pending.ends <= self.now
-                && let Some(read) = self.cloud.get_mut(&pending.ip)
-                && read.locked
-            {
+        for pending in self.pending.values_mut().filter(|pending| !pending.over && pending.ends <= self.now) {
+            pending.over = true;
+            if let Some(read) = self.cloud.get_mut(&pending.ip) {
                 read.locked = false;
                 if !pending.errored {
                     read.droplet = pending.target;
@@ -256,8 +264,13 @@ impl World {
         }
     }
 
+    /// A watch event arrives a little before the answer to the write that made it.
+    fn show(&mut self, input: Input) {
+        self.inputs.push((self.now.plus_millis(40), input));
+    }
+
     fn answer(&mut self, outcome: Outcome) {
-        self.outcomes.push((self.now.plus_millis(50), outcome));
+        self.inputs.push((self.now.plus_millis(50), Input::Outcome(outcome)));
     }
 
     fn execute(&mut self, action: Action) {
@@ -303,20 +316,24 @@ impl World {
             }
             Action::WriteIps { pool, add } => {
                 let name = pool.name.name.clone();
-                self.edit(&name, |spec| {
-                    spec.ips.extend(add.iter().map(ToString::to_string).filter(|_| true));
-                    let mut seen = BTreeSet::new();
-                    spec.ips.retain(|ip| seen.insert(ip.clone()));
+                let seen = self.change_spec(&name, |spec| {
+                    let new = add.iter().map(ToString::to_string);
+                    let new: Vec<String> = new.filter(|ip| !spec.ips.contains(ip)).collect();
+                    spec.ips.extend(new);
                 });
+                self.show(seen);
                 self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Ok(()) });
             }
             Action::Annotate { node, uid, value } => {
                 let result = if self.nodes.contains_key(&node) { Ok(()) } else { Err(WriteFailure::Gone) };
-                if result.is_ok() {
+                if let Some(facts) = self.nodes.get_mut(&node) {
+                    facts.annotation = value.map(|ip| ip.to_string());
+                    let facts = facts.clone();
                     match value {
                         Some(ip) => self.annotations.insert(node.clone(), ip.to_string()),
                         None => self.annotations.remove(&node),
                     };
+                    self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
                 }
                 self.answer(Outcome::Annotated { node, uid, value, result });
             }
@@ -336,29 +353,45 @@ impl World {
     fn check_assignment(&self, pool: &ObjectRef, ip: Ipv4Addr, to: DropletId, node: &str) {
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
         if let Some(spec) = spec {
-            let used = if spec.desired_ips > 0 { usize::try_from(spec.desired_ips).unwrap() } else { usize::MAX };
+            let used =
+                if spec.desired_ips > 0 { usize::try_from(spec.desired_ips).unwrap() } else { usize::MAX };
             let named = spec.ips.iter().take(used).any(|named| *named == ip.to_string());
-            let created = self.pools[&pool.name.name].status.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+            let created = self.pools[&pool.name.name]
+                .status
+                .memory
+                .as_ref()
+                .is_some_and(|memory| memory.has_created(ip));
             assert!(named || created, "{ip} is none of {:?}", spec.ips);
         }
         let ready = self.nodes.get(node).is_some_and(|node| node.ready && node.droplet() == Some(to));
         assert!(ready, "{node} does not match");
         let stands = self.cloud.get(&ip).and_then(|read| read.droplet);
         let valid = self.nodes.values().any(|node| node.ready && node.droplet() == stands);
-        assert!(stands.is_none() || !valid || self.moved.contains(&ip), "{ip} is taken off a node that matches");
+        assert!(
+            stands.is_none() || !valid || self.moved.contains(&ip),
+            "{ip} is taken off a node that matches"
+        );
         let holder = self.cloud.values().find(|read| read.droplet == Some(to));
-        assert!(holder.is_none() || !self.moved.is_empty(), "{node} already has {holder:?}");
+        // What ended within the last minute, begun by a process that crashed, cannot be known yet.
+        let lately =
+            self.pending.values().any(|p| p.target == Some(to) && self.now.millis_since(p.ends) < 60_000);
+        assert!(holder.is_none() || lately || !self.moved.is_empty(), "{node} already has {holder:?}");
     }
 
     fn change(&mut self, ip: Ipv4Addr, target: Option<DropletId>) {
         let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
         let provider = PROVIDER.to_owned();
-        let taken = target.is_some() && self.cloud.values().any(|read| read.droplet == target && read.ip != ip);
+        let taken =
+            target.is_some() && self.cloud.values().any(|read| read.droplet == target && read.ip != ip);
+        let busy = target.is_some()
+            && self.pending.values().any(|pending| !pending.over && pending.target == target);
         let result = match (self.cloud.get_mut(&ip), trick) {
             (_, Trick::Refused(kind)) => Err(CallFailure::Fault(fault(kind, false))),
             (_, Trick::Lost(false)) => Err(CallFailure::Fault(fault(FaultKind::Transient, true))),
             (None, _) => Err(CallFailure::Fault(fault(FaultKind::NotFound, false))),
-            (Some(read), _) if read.locked => Err(CallFailure::Fault(fault(FaultKind::InProgress, false))),
+            (Some(read), _) if read.locked || busy => {
+                Err(CallFailure::Fault(fault(FaultKind::InProgress, false)))
+            }
             (Some(_), _) if taken => Err(CallFailure::Fault(fault(FaultKind::NodeInUse, false))),
             (Some(read), Trick::Fine | Trick::Errored | Trick::Slow(_) | Trick::Lost(true)) => {
                 read.locked = true;
@@ -366,7 +399,8 @@ impl World {
                 let wait = if let Trick::Slow(seconds) = trick { seconds * 1_000 } else { 900 };
                 let ends = self.now.plus_millis(wait);
                 let id = ActionId(self.serial);
-                self.pending.insert(id, Pending { ip, target, ends, errored: trick == Trick::Errored });
+                self.pending
+                    .insert(id, Pending { ip, target, ends, errored: trick == Trick::Errored, over: false });
                 if trick == Trick::Lost(true) {
                     Err(CallFailure::Fault(fault(FaultKind::Transient, true)))
                 } else {
@@ -380,7 +414,10 @@ impl World {
     fn create(&mut self, pool: ObjectRef) {
         self.call("create");
         let memory = self.pools[&pool.name.name].status.memory.clone();
-        assert!(memory.is_some_and(|memory| memory.intent.is_some()), "bought without an intent in the status");
+        assert!(
+            memory.is_some_and(|memory| memory.intent.is_some()),
+            "bought without an intent in the status"
+        );
         let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
         let buys = !matches!(trick, Trick::Refused(_) | Trick::Lost(false));
         let mut result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
@@ -412,7 +449,7 @@ impl World {
                 object.status = status.clone();
                 let object = object.clone();
                 let kept = WrittenStatus { resource_version: object.resource_version.clone(), status };
-                self.observe(Input::Pools(Observed::Apply(object)));
+                self.show(Input::Pools(Observed::Apply(object)));
                 Ok(Box::new(kept))
             }
         };
@@ -424,12 +461,12 @@ impl World {
     }
 
     /// How many calls since `from` whose description starts with `prefix`.
-    pub fn count(&self, from: Moment, prefix: &str) -> usize {
+    pub(crate) fn count(&self, from: Moment, prefix: &str) -> usize {
         self.calls.iter().filter(|(at, call)| *at >= from && call.starts_with(prefix)).count()
     }
 }
 
-pub fn spec() -> RawPoolSpec {
+pub(crate) fn spec() -> RawPoolSpec {
     RawPoolSpec { provider: PROVIDER.into(), region: "nyc3".into(), ..RawPoolSpec::default() }
 }
 
