@@ -1,0 +1,36 @@
+//! FLIPOP on a real Kubernetes API server.
+//!
+//! The manifests are applied as users apply them, and the real binary runs as the service account that they make,
+//! against the simulated `DigitalOcean`. Servers come from `flipop-envtest`; without Go and `KUBEBUILDER_ASSETS` the
+//! tests are reported as ignored, and fail where `CI` is set.
+#![expect(clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
+
+mod corpus;
+mod installation;
+mod node_policy;
+mod rbac;
+mod suite;
+mod warnings;
+mod world;
+
+use libtest_mimic::Arguments;
+use std::process::ExitCode;
+use suite::{Case, Suite};
+
+/// Servers, and tests, at a time: most of a test's time is waiting, and a server takes 300 MB.
+const TESTS_AT_A_TIME: usize = 3;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
+    suite::catch_panics();
+    let modules: [fn() -> Vec<Case>; 5] =
+        [installation::cases, corpus::cases, node_policy::cases, rbac::cases, warnings::cases];
+    let cases = modules.into_iter().flat_map(|cases| cases());
+    let suite = Suite::new();
+    let trials = suite.trials(cases);
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // A static or an exit would leave the servers running.
+    suite.end();
+    conclusion.exit_code()
+}
