@@ -321,13 +321,11 @@ impl Account {
         match result {
             Ok(true) => {
                 self.droplet_read = DropletRead::Proved;
-                match self.held.take() {
-                    Some((begun, list)) => self.believe(begun, list, now),
-                    None => {
-                        self.reads.list_at(now);
-                        Changes { any: true, ..Changes::default() }
-                    }
+                if let Some((begun, list)) = self.held.take() {
+                    return self.believe(begun, list, now);
                 }
+                self.reads.list_at(now);
+                Changes { any: true, ..Changes::default() }
             }
             Ok(false) => {
                 self.droplet_read = DropletRead::Missing;
