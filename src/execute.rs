@@ -20,6 +20,7 @@ use kube::Resource;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, info_span};
@@ -56,6 +57,24 @@ pub struct Executor {
     pub done: mpsc::Sender<Done>,
     /// Every task.
     pub tracker: TaskTracker,
+    /// Mutating calls under way, to providers and to the API server.
+    pub writing: Arc<AtomicUsize>,
+}
+
+/// Counts a mutating call while it lives, however its task ends.
+struct Writing(Arc<AtomicUsize>);
+
+impl Writing {
+    fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Executor {
@@ -66,6 +85,7 @@ impl Executor {
             return;
         }
         let span = span_of(&action);
+        let writing = mutates(&action).then(|| Writing::begin(&self.writing));
         let executor = self.clone();
         let before = before.to_vec();
         self.tracker.spawn(
@@ -74,6 +94,7 @@ impl Executor {
                     // Nobody listens any more only when the process ends.
                     let _ended = executor.done.send(done).await;
                 }
+                drop(writing);
             }
             .instrument(span),
         );
@@ -213,6 +234,23 @@ impl Executor {
         );
         let result = result.await.map(|_object| ()).map_err(write_failure);
         Outcome::IpsWritten { pool: pool.uid, add, result }
+    }
+}
+
+fn mutates(action: &Action) -> bool {
+    match action {
+        Action::Assign { .. }
+        | Action::Unassign { .. }
+        | Action::Create { .. }
+        | Action::WriteStatus { .. }
+        | Action::WriteIps { .. }
+        | Action::Annotate { .. } => true,
+        Action::List { .. }
+        | Action::Get { .. }
+        | Action::ProveDropletRead { .. }
+        | Action::Poll { .. }
+        | Action::SweepAnnotations
+        | Action::Report(_) => false,
     }
 }
 

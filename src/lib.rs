@@ -9,6 +9,7 @@ pub mod kube;
 pub mod leader;
 pub mod liveness;
 pub mod metrics;
+pub mod operator;
 pub mod provider;
 pub mod random;
 pub mod reconcile;

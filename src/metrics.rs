@@ -138,9 +138,30 @@ impl Metrics {
         Ok(text)
     }
 
-    /// The latest facts.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.snapshot.load_full()
+    /// The latest facts as JSON, with what every node without an address waits for.
+    pub fn describe(&self) -> serde_json::Value {
+        let snapshot = self.snapshot.load();
+        let pools = snapshot.pools.iter().map(|pool| {
+            let ips = pool.ips.iter().map(|ip| {
+                serde_json::json!({
+                    "ip": ip.ip.to_string(), "state": ip.state, "node": ip.node, "providerID": ip.provider_id,
+                    "assignments": ip.assignments, "errors": ip.errors,
+                })
+            });
+            let waiting = pool.waiting.iter().map(|(node, why)| serde_json::json!({"node": node, "waitsFor": why}));
+            serde_json::json!({
+                "namespace": pool.name.namespace, "name": pool.name.name, "provider": pool.provider,
+                "ips": ips.collect::<Vec<_>>(), "nodesWithoutIP": waiting.collect::<Vec<_>>(),
+            })
+        });
+        let accounts = snapshot.accounts.iter().map(|account| {
+            serde_json::json!({"provider": account.provider, "requestsLeft": account.rate_remaining})
+        });
+        serde_json::json!({
+            "leading": snapshot.leading,
+            "pools": pools.collect::<Vec<_>>(),
+            "accounts": accounts.collect::<Vec<_>>(),
+        })
     }
 }
 

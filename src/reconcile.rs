@@ -8,7 +8,8 @@ use crate::api::{Condition, translate};
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
 use crate::kube::watch::Seen;
-use crate::leader::permit::PermitSource;
+use crate::leader::LeaderState;
+use crate::liveness::Heartbeat;
 use crate::metrics::Metrics;
 use crate::provider::IpProvider;
 use crate::random::Random;
@@ -34,17 +35,15 @@ const HOUSEKEEPING: Duration = Duration::from_secs(2);
 /// While a permit is awaited, it is looked for this often.
 const AWAIT_PERMIT: Duration = Duration::from_millis(100);
 
-/// Counts beginnings of leadership; 0 while standing by. It grows also when the same holder goes on after a gap.
-pub type Term = u64;
-
 /// The loop.
 pub struct Reconciler {
     /// What is decided on.
     fleet: Fleet,
     executor: Executor,
-    permits: PermitSource,
     watches: Watches,
-    term: watch::Receiver<Option<Term>>,
+    leader: watch::Receiver<LeaderState>,
+    /// The epoch of permits in which this process leads.
+    epoch: Option<u64>,
     done: mpsc::Receiver<Done>,
     tokens: BTreeMap<String, (watch::Receiver<u64>, watch::Receiver<RateReport>)>,
     providers: Arc<BTreeMap<String, Arc<dyn IpProvider>>>,
@@ -54,7 +53,7 @@ pub struct Reconciler {
     clock: Clock,
     random: Random,
     wake: Option<Moment>,
-    tick: Box<dyn Fn(Moment) + Send>,
+    heartbeat: Heartbeat,
 }
 
 /// What the loop is made of.
@@ -65,25 +64,23 @@ pub struct Parts {
     pub executor: Executor,
     /// Where outcomes arrive.
     pub done: mpsc::Receiver<Done>,
-    /// Where permits come from.
-    pub permits: PermitSource,
     /// Watches of the API server.
     pub watches: Watches,
-    /// `None` before the first election round is over, then the term that this process leads, or 0.
-    pub term: watch::Receiver<Option<Term>>,
+    /// Where leadership stands.
+    pub leader: watch::Receiver<LeaderState>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
     /// Random numbers.
     pub random: Random,
-    /// Told that the loop lives.
-    pub tick: Box<dyn Fn(Moment) + Send>,
+    /// Beats while the loop turns.
+    pub heartbeat: Heartbeat,
 }
 
 impl Reconciler {
     /// A loop that has not begun.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { settings, executor, done, permits, watches, term, metrics, random, tick } = parts;
+        let Parts { settings, executor, done, watches, leader, metrics, random, heartbeat } = parts;
         let providers = Arc::clone(&executor.providers);
         let tokens = providers
             .iter()
@@ -93,9 +90,10 @@ impl Reconciler {
             fleet: Fleet::new(settings),
             clock: executor.clock.clone(),
             executor,
-            permits,
+           
             watches,
-            term,
+            leader,
+            epoch: None,
             done,
             tokens,
             providers,
@@ -104,12 +102,13 @@ impl Reconciler {
             metrics,
             random,
             wake: None,
-            tick,
+            heartbeat,
         }
     }
 
-    /// Runs until cancelled.
-    pub async fn run(mut self, cancel: CancellationToken) {
+    /// Runs until cancelled, or, once `drain` is cancelled, until nothing that was begun is under way any more.
+    pub async fn run(mut self, drain: CancellationToken, cancel: CancellationToken) {
+        let mut draining = false;
         let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
         housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -123,7 +122,11 @@ impl Reconciler {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return,
-                changed = self.term.changed() => if changed.is_err() { return } else { self.observe_term() },
+                () = drain.cancelled(), if !draining => {
+                    draining = true;
+                    self.observe(Input::Draining);
+                }
+                changed = self.leader.changed() => if changed.is_err() { return } else { self.observe_leader() },
                 Some(done) = self.done.recv() => self.observe_done(done),
                 step = self.watches.next() => self.observe_step(step),
                 () = due => {}
@@ -132,7 +135,16 @@ impl Reconciler {
             }
             self.drain();
             self.plan();
+            if draining && self.is_drained() {
+                return;
+            }
         }
+    }
+
+    /// Nothing that was begun is under way, and what was bought is recorded.
+    fn is_drained(&self) -> bool {
+        let writing = self.executor.writing.load(std::sync::atomic::Ordering::SeqCst);
+        writing == 0 && self.done.is_empty() && !self.fleet.has_unrecorded_creation()
     }
 
     fn observe(&mut self, input: Input) {
@@ -140,19 +152,27 @@ impl Reconciler {
     }
 
     fn awaits_permit(&self) -> bool {
-        matches!(*self.term.borrow(), Some(term) if term > 0) && self.executor.permit.may_start().is_err()
+        self.epoch.is_some() && self.executor.permit.may_start().is_err()
     }
 
     /// The first answer of the election starts the watches; each beginning of leadership starts them anew, so that
     /// what a predecessor did is read before anything is decided.
-    fn observe_term(&mut self) {
-        let Some(term) = *self.term.borrow_and_update() else { return };
-        if term > 0 {
-            self.executor.permit = self.permits.permit();
-            self.observe(Input::Leading);
-            self.watches.restart();
-        } else if self.watches.are_idle() {
-            self.watches.restart();
+    fn observe_leader(&mut self) {
+        let state = self.leader.borrow_and_update().clone();
+        match state {
+            LeaderState::Leading { permit, .. } if self.epoch != Some(permit.epoch()) => {
+                self.epoch = Some(permit.epoch());
+                self.executor.permit = permit;
+                self.observe(Input::Leading);
+                self.watches.restart();
+            }
+            LeaderState::Standby { .. } if self.watches.are_idle() => self.watches.restart(),
+            LeaderState::Leading { .. }
+            | LeaderState::Standby { .. }
+            | LeaderState::Starting
+            | LeaderState::Lapsed { .. }
+            | LeaderState::Lost { .. }
+            | LeaderState::Ended => {}
         }
     }
 
@@ -208,7 +228,7 @@ impl Reconciler {
     }
 
     fn keep_house(&mut self) {
-        (self.tick)(self.clock.now());
+        self.heartbeat.beat();
         self.providers.values().for_each(|provider| provider.recheck_token());
         let troubles = self.watches.troubles();
         for key in

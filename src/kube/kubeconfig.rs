@@ -5,6 +5,7 @@
 //! Another order would mean a second Lease beside that of the operator which this one replaces.
 
 pub use super::proxy::ProxySettings;
+pub(crate) use super::proxy::is_loopback;
 use http::Uri;
 use kube::Config;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};

@@ -51,12 +51,14 @@ pub struct WatchStatus {
     pub message: String,
     failures: u32,
     warned: Option<TroubleKind>,
+    registration: u64,
 }
 
 #[derive(Debug, Default)]
 struct Registry {
     watches: BTreeMap<WatchName, WatchStatus>,
     restarts: BTreeMap<(String, &'static str), u64>,
+    registrations: u64,
 }
 
 /// The registry of all watches; clones share it.
@@ -97,41 +99,51 @@ impl WatchHealth {
     }
 
     pub(super) fn register(&self, name: &WatchName) -> Registration {
-        self.registry().watches.insert(name.clone(), WatchStatus::default());
-        Registration { health: self.clone(), name: name.clone() }
+        let mut registry = self.registry();
+        registry.registrations = registry.registrations.saturating_add(1);
+        let registration = registry.registrations;
+        registry.watches.insert(name.clone(), WatchStatus { registration, ..WatchStatus::default() });
+        Registration { health: self.clone(), name: name.clone(), registration }
     }
 }
 
-/// One watch's entry; it goes when the watch ends.
+/// One watch's entry; it goes when the watch ends, unless a successor of the same name has taken it over.
 pub(super) struct Registration {
     health: WatchHealth,
     name: WatchName,
+    registration: u64,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.health.registry().watches.remove(&self.name);
+        let mut registry = self.health.registry();
+        if registry.watches.get(&self.name).is_some_and(|status| status.registration == self.registration) {
+            registry.watches.remove(&self.name);
+        }
     }
 }
 
 impl Registration {
+    /// Changes the entry, if it is still ours.
+    fn update<T>(&self, change: impl FnOnce(&mut WatchStatus) -> T) -> Option<T> {
+        let mut registry = self.health.registry();
+        let status = registry.watches.get_mut(&self.name);
+        status.filter(|status| status.registration == self.registration).map(change)
+    }
+
     pub(super) fn synced(&self) {
-        if let Some(status) = self.health.registry().watches.get_mut(&self.name) {
-            status.synced = true;
-        }
+        self.update(|status| status.synced = true);
     }
 
     /// The API server answers as it should.
     pub(super) fn well(&self) {
-        let ended = {
-            let mut registry = self.health.registry();
-            let Some(status) = registry.watches.get_mut(&self.name) else { return };
+        let ended = self.update(|status| {
             status.failures = 0;
             status.trouble = None;
             status.message.clear();
             status.warned.take()
-        };
-        if let Some(kind) = ended {
+        });
+        if let Some(kind) = ended.flatten() {
             tracing::info!(watch = %self.name, trouble = kind.label(), "watch recovered");
         }
     }
@@ -144,9 +156,7 @@ impl Registration {
 
     pub(super) fn failed(&self, verb: &'static str, trouble: &Trouble) {
         let message = self.sentence(verb, trouble);
-        let warn = {
-            let mut registry = self.health.registry();
-            let Some(status) = registry.watches.get_mut(&self.name) else { return };
+        let warn = self.update(|status| {
             status.failures = status.failures.saturating_add(1);
             status.trouble = Some(trouble.kind);
             status.message.clone_from(&message);
@@ -156,8 +166,8 @@ impl Registration {
                 status.warned = Some(trouble.kind);
             }
             warn
-        };
-        if warn {
+        });
+        if warn == Some(true) {
             tracing::warn!(watch = %self.name, "{message}");
         } else {
             tracing::debug!(watch = %self.name, "{message}");
@@ -218,6 +228,19 @@ mod tests {
         assert_eq!(health.reasons_not_ready(), Vec::<String>::new());
         drop(entry);
         assert_eq!(health.snapshot(), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_watch_that_ends_late_leaves_the_entry_of_its_successor() {
+        let health = WatchHealth::default();
+        let name = WatchName::new("nodes", None, "");
+        let old = health.register(&name);
+        let new = health.register(&name);
+        new.synced();
+        old.failed("list", &Trouble::new(TroubleKind::Forbidden, "403 no"));
+        drop(old);
+        assert_eq!(health.reasons_not_ready(), Vec::<String>::new());
+        assert_eq!(health.snapshot().len(), 1);
     }
 
     #[test]

@@ -90,6 +90,8 @@ pub struct Belief {
     unlisted: bool,
     absent_since: Option<Moment>,
     absent_twice: bool,
+    /// Looks at an address that someone else's action keeps locked, and when the next one is.
+    locked: Option<(u32, Moment)>,
 }
 
 impl Belief {
@@ -117,7 +119,8 @@ impl Belief {
         self.place == Place::Absent && self.absent_twice
     }
 
-    /// When this address should be read by itself: for a doubt, or (`confirm_absence`) for its second 404.
+    /// When this address should be read by itself: for a doubt, to see a lock go, or (`confirm_absence`) for its second
+    /// 404.
     #[must_use]
     pub fn read_due(&self, confirm_absence: bool) -> Option<Moment> {
         if let Some(doubt) = &self.doubt {
@@ -134,7 +137,8 @@ impl Belief {
         *self = Self { place, settled_at: Some(now), unlisted: self.unlisted, ..Self::default() };
     }
 
-    fn is_settled_against(&self, begun: Moment) -> bool {
+    /// Whether a read begun at `begun` may still show the time before our own action.
+    pub(super) fn is_settled_against(&self, begun: Moment) -> bool {
         self.settled_at.is_some_and(|end| begun < end.plus_millis(SETTLE_MS))
     }
 
@@ -152,12 +156,12 @@ impl Belief {
             return Effect::Nothing;
         }
         if self.place == Place::Unknown && entry.is_some() {
-            self.adopt(claim);
+            self.adopt(claim, now);
             return Effect::Refreshed;
         }
         if self.place.agrees(&claim) {
             let changed = self.place != claim || self.doubt.is_some();
-            self.adopt(claim);
+            self.adopt(claim, now);
             return if changed { Effect::Refreshed } else { Effect::Nothing };
         }
         self.doubt(claim, now)
@@ -174,16 +178,16 @@ impl Belief {
         let missing_from_list = doubted_as == Some(Place::Absent);
         if self.place == Place::Unknown {
             self.unlisted = found.is_some() && missing_from_list;
-            self.adopt_read(claim, begun);
+            self.adopt_read(claim, begun, now);
             return Effect::Refreshed;
         }
         if self.place.agrees(&claim) {
             self.unlisted = self.unlisted || (found.is_some() && missing_from_list);
-            self.adopt_read(claim, begun);
+            self.adopt_read(claim, begun, now);
             return Effect::Refreshed;
         }
         if doubted_as.is_some_and(|doubted| doubted.agrees(&claim)) {
-            self.adopt_read(claim, begun);
+            self.adopt_read(claim, begun, now);
             return Effect::Overturned;
         }
         self.doubt(claim, now.plus_millis(1_000))
@@ -194,6 +198,10 @@ impl Belief {
         if let Some(doubt) = &mut self.doubt {
             doubt.failures = doubt.failures.saturating_add(1);
             doubt.next = now.plus_millis(schedule(kind).delay_ms(doubt.failures, jitter));
+        }
+        if let Some((looks, next)) = &mut self.locked {
+            *looks = looks.saturating_add(1);
+            *next = now.plus_millis(schedule(kind).delay_ms(*looks, jitter));
         }
         if let Some(since) = &mut self.absent_since {
             *since = now;
@@ -210,15 +218,27 @@ impl Belief {
         }
     }
 
-    fn adopt(&mut self, claim: Place) {
+    fn adopt(&mut self, claim: Place, now: Moment) {
         self.doubt = None;
+        self.watch_lock(&claim, now);
         self.absent_since = None;
         self.absent_twice = false;
         self.place = claim;
     }
 
-    fn adopt_read(&mut self, claim: Place, begun: Moment) {
+    fn watch_lock(&mut self, claim: &Place, now: Moment) {
+        self.locked = match claim {
+            Place::Present { locked: true, .. } => {
+                let looks = self.locked.map_or(0, |(looks, _)| looks).saturating_add(1);
+                Some((looks, now.plus_millis(super::op::look_again_ms(looks))))
+            }
+            Place::Present { .. } | Place::Unknown | Place::Absent => None,
+        };
+    }
+
+    fn adopt_read(&mut self, claim: Place, begun: Moment, now: Moment) {
         self.doubt = None;
+        self.watch_lock(&claim, now);
         if claim == Place::Absent {
             let since = *self.absent_since.get_or_insert(begun);
             self.absent_twice = self.absent_twice || begun.millis_since(since) >= FORGET_AFTER_MS;

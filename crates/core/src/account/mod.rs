@@ -77,6 +77,8 @@ pub struct Account {
     /// A list that shows no droplet at all, held back until the scope is proved.
     held: Option<(Moment, ReservedIpList)>,
     trouble: Option<Trouble>,
+    /// A list that was begun before this does not count.
+    not_before: Moment,
     reads: reads::Reads,
 }
 
@@ -94,6 +96,7 @@ impl Account {
             listed: None,
             held: None,
             trouble: None,
+            not_before: Moment::default(),
             reads: reads::Reads::default(),
         }
     }
@@ -102,7 +105,14 @@ impl Account {
     pub fn name(&mut self, named: &BTreeSet<Ipv4Addr>, created: BTreeSet<Ipv4Addr>, now: Moment) {
         self.created = created;
         let ops = &self.ops;
-        self.beliefs.retain(|ip, _| named.contains(ip) || ops.contains_key(ip));
+        let over = |ip: &Ipv4Addr, belief: &Belief| {
+            !named.contains(ip) && !ops.contains_key(ip) && !belief.is_settled_against(now)
+        };
+        let dropped: Vec<Ipv4Addr> =
+            self.beliefs.iter().filter(|(ip, belief)| over(ip, belief)).map(|(ip, _)| *ip).collect();
+        for ip in dropped {
+            self.hand_down(ip);
+        }
         for ip in named {
             if self.beliefs.contains_key(ip) {
                 continue;
@@ -112,6 +122,22 @@ impl Account {
                 belief.listed(list.ips.get(ip), *begun, now);
             }
             self.beliefs.insert(*ip, belief);
+        }
+    }
+
+    /// An address that nobody names any more: what is known of it goes back to where that of all others is.
+    fn hand_down(&mut self, ip: Ipv4Addr) {
+        let Some(belief) = self.beliefs.remove(&ip) else { return };
+        let Some((_, list)) = &mut self.listed else { return };
+        match belief.place() {
+            Place::Unknown => {}
+            Place::Absent => {
+                list.ips.remove(&ip);
+            }
+            Place::Present { droplet, region, locked } => {
+                let read = ReservedIp { ip, region: region.clone(), droplet: *droplet, locked: *locked };
+                list.ips.insert(ip, read);
+            }
         }
     }
 
@@ -198,6 +224,7 @@ impl Account {
 
     /// Reading begins, or begins anew after a pause in which others may have written: nobody acts before a new list.
     pub fn restart(&mut self, now: Moment) {
+        self.not_before = now;
         self.listed = None;
         self.held = None;
         self.reads.list_at(now);
@@ -232,6 +259,11 @@ impl Account {
                 self.reads.list_failed(&fault, now, jitter);
                 self.read_failed(fault, now);
                 Changes { any: true, ..Changes::default() }
+            }
+            Ok(_) if begun < self.not_before => {
+                self.reads.list_done(begun);
+                self.reads.list_at(now);
+                Changes::default()
             }
             Ok(list) => {
                 self.reads.list_done(begun);

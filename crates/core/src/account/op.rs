@@ -235,13 +235,15 @@ impl Op {
     }
 }
 
-/// Waits between looks at a pending action: 1, 1, 2, 3, then 5 s.
-fn look_again_ms(looks: u32) -> u64 {
+/// Waits between looks at a pending action: 1, 1, 2, 3, then 5 s; a minute once it has been looked at for longer than
+/// [`STALLED_AFTER_MS`].
+pub(super) fn look_again_ms(looks: u32) -> u64 {
     match looks {
         0 | 1 => 1_000,
         2 => 2_000,
         3 => 3_000,
-        _ => 5_000,
+        4..=62 => 5_000,
+        _ => STALLED_INTERVAL_MS,
     }
 }
 

@@ -51,6 +51,8 @@ pub enum Input {
     Leading,
     /// Whether mutating calls may start.
     Permit(bool),
+    /// The process ends: nothing is started any more but the status write that records a finished creation.
+    Draining,
     /// What a provider said about its rates.
     Rate(String, RateReport),
     /// A provider's token changed.
@@ -74,6 +76,7 @@ pub struct Fleet {
     settings: Settings,
     leading: bool,
     permit: bool,
+    draining: bool,
     pools_listed: bool,
     record_sets_listed: bool,
     pools: BTreeMap<Uid, Pool>,
@@ -102,6 +105,7 @@ impl Fleet {
             settings,
             leading: false,
             permit: false,
+            draining: false,
             pools_listed: false,
             record_sets_listed: false,
             pools: BTreeMap::new(),
@@ -150,6 +154,10 @@ impl Fleet {
                 self.dirty |= self.permit != permit;
                 self.permit = permit;
             }
+            Input::Draining => {
+                self.dirty = true;
+                self.draining = true;
+            }
             Input::Rate(provider, report) => {
                 if let Some(account) = self.accounts.get_mut(&provider) {
                     account.observe_rate(now, &report);
@@ -162,6 +170,12 @@ impl Fleet {
                 self.dirty = true;
             }
         }
+    }
+
+    /// True while an address was bought that the server's copy of the status does not remember yet.
+    #[must_use]
+    pub fn has_unrecorded_creation(&self) -> bool {
+        self.pools.values().any(Pool::has_unrecorded_creation)
     }
 
     /// Leadership begins: what a predecessor may have changed is read again before anything is decided.

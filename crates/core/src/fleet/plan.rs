@@ -25,7 +25,11 @@ impl Fleet {
         }
         self.dirty = false;
         let mut out = Out { actions: std::mem::take(&mut self.outbox), wake: None };
-        if self.pools_listed && self.record_sets_listed {
+        if self.draining {
+            if self.permit {
+                self.plan_writes(now, &mut out);
+            }
+        } else if self.pools_listed && self.record_sets_listed {
             let owners = self.owners();
             self.plan_pools(&owners, (now, jitter), &mut out);
             self.plan_reads(&owners, now, &mut out);
@@ -189,7 +193,11 @@ impl Fleet {
     /// Writes of statuses and of `spec.ips`.
     fn plan_writes(&mut self, now: Moment, out: &mut Out) {
         let denied = self.annotations.denied.clone();
+        let draining = self.draining;
         for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
+            if draining && !pool.has_unrecorded_creation() {
+                continue;
+            }
             let account = self.accounts.get(&pool.spec.provider);
             let trouble = watch_trouble(&self.watch_trouble, pool);
             if !is_told(pool, account, trouble.is_some()) {
@@ -217,7 +225,9 @@ impl Fleet {
                     Err(at) => at.into_iter().for_each(|at| out.later(at)),
                 }
             }
-            write_ips(pool, now, out);
+            if !draining {
+                write_ips(pool, now, out);
+            }
         }
     }
 }

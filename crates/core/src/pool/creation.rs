@@ -66,6 +66,14 @@ impl Creation {
 }
 
 impl Pool {
+    /// True while an address was bought that the server's copy of the status does not remember yet.
+    #[must_use]
+    pub fn has_unrecorded_creation(&self) -> bool {
+        let remembered = |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+        let created = self.memory.iter().flat_map(|memory| &memory.created);
+        !self.creation.crds_outdated && created.into_iter().any(|created| !remembered(created.ip))
+    }
+
     /// How many addresses are missing.
     #[must_use]
     pub fn missing(&self) -> usize {

@@ -255,6 +255,9 @@ impl World {
     fn complete_actions(&mut self) {
         for pending in self.pending.values_mut().filter(|pending| !pending.over && pending.ends <= self.now) {
             pending.over = true;
+            let others = self.cloud.values().filter(|read| read.ip != pending.ip);
+            let taken = pending.target.is_some() && others.clone().any(|read| read.droplet == pending.target);
+            pending.errored |= taken;
             if let Some(read) = self.cloud.get_mut(&pending.ip) {
                 read.locked = false;
                 if !pending.errored {

@@ -21,6 +21,8 @@ pub struct Call {
     pub seq: u64,
     /// When it arrived, in milliseconds since the world began.
     pub at_ms: u64,
+    /// The same in microseconds, for those who measure.
+    pub at_us: u64,
     /// When its answer was sent or its connection cut; absent while it is under way.
     pub ended_ms: Option<u64>,
     /// The provider that it was sent to.

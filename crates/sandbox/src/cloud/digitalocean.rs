@@ -3,7 +3,6 @@
 //! Reserved IPs are in `reserved_ips`, DNS in `domains`. Invariants: authentication comes before limits,
 //! limits before scopes, scopes before the resource; every answer carries the `ratelimit-*` headers.
 
-use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::faults::{Fault, Refusal};
@@ -96,30 +95,32 @@ impl From<&Refusal> for Problem {
 pub(super) fn route(request: &Request) -> Route {
     let segments = request.segments();
     let path: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let (get, post, delete) =
-        (request.method == Method::GET, request.method == Method::POST, request.method == Method::DELETE);
-    let (put, patch) = (request.method == Method::PUT, request.method == Method::PATCH);
+    let method = request.method.as_str();
     match *path.as_slice() {
-        ["v2", "account"] if get => Route::new(Op::GetAccount, &[]),
-        ["v2", "droplets"] if get => Route::new(Op::ListDroplets, &[]),
-        ["v2", "droplets", id] if get => Route::new(Op::GetDroplet, &[id]),
-        ["v2", "reserved_ips"] if get => Route::new(Op::ListReservedIps, &[]),
-        ["v2", "reserved_ips"] if post => Route::new(Op::CreateReservedIp, &[]),
-        ["v2", "reserved_ips", ip] if get => Route::new(Op::GetReservedIp, &[ip]),
-        ["v2", "reserved_ips", ip] if delete => Route::new(Op::DeleteReservedIp, &[ip]),
-        ["v2", "reserved_ips", ip, "actions"] if get => Route::new(Op::ListActions, &[ip]),
-        ["v2", "reserved_ips", ip, "actions"] if post => Route::new(action_op(request), &[ip]),
-        ["v2", "reserved_ips", ip, "actions", id] if get => Route::new(Op::GetAction, &[ip, id]),
-        ["v2", "domains"] if get => Route::new(Op::ListDomains, &[]),
-        ["v2", "domains"] if post => Route::new(Op::CreateDomain, &[]),
-        ["v2", "domains", name] if get => Route::new(Op::GetDomain, &[name]),
-        ["v2", "domains", name] if delete => Route::new(Op::DeleteDomain, &[name]),
-        ["v2", "domains", name, "records"] if get => Route::new(Op::ListRecords, &[name]),
-        ["v2", "domains", name, "records"] if post => Route::new(Op::CreateRecord, &[name]),
-        ["v2", "domains", name, "records", id] if get => Route::new(Op::GetRecord, &[name, id]),
-        ["v2", "domains", name, "records", id] if put => Route::new(Op::PutRecord, &[name, id]),
-        ["v2", "domains", name, "records", id] if patch => Route::new(Op::PatchRecord, &[name, id]),
-        ["v2", "domains", name, "records", id] if delete => Route::new(Op::DeleteRecord, &[name, id]),
+        ["v2", "account"] if method == "GET" => Route::new(Op::GetAccount, &[]),
+        ["v2", "droplets"] if method == "GET" => Route::new(Op::ListDroplets, &[]),
+        ["v2", "droplets", id] if method == "GET" => Route::new(Op::GetDroplet, &[id]),
+        ["v2", "reserved_ips"] if method == "GET" => Route::new(Op::ListReservedIps, &[]),
+        ["v2", "reserved_ips"] if method == "POST" => Route::new(Op::CreateReservedIp, &[]),
+        ["v2", "reserved_ips", ip] if method == "GET" => Route::new(Op::GetReservedIp, &[ip]),
+        ["v2", "reserved_ips", ip] if method == "DELETE" => Route::new(Op::DeleteReservedIp, &[ip]),
+        ["v2", "reserved_ips", ip, "actions"] if method == "GET" => Route::new(Op::ListActions, &[ip]),
+        ["v2", "reserved_ips", ip, "actions"] if method == "POST" => Route::new(action_op(request), &[ip]),
+        ["v2", "reserved_ips", ip, "actions", id] if method == "GET" => Route::new(Op::GetAction, &[ip, id]),
+        ["v2", "domains"] if method == "GET" => Route::new(Op::ListDomains, &[]),
+        ["v2", "domains"] if method == "POST" => Route::new(Op::CreateDomain, &[]),
+        ["v2", "domains", name] if method == "GET" => Route::new(Op::GetDomain, &[name]),
+        ["v2", "domains", name] if method == "DELETE" => Route::new(Op::DeleteDomain, &[name]),
+        ["v2", "domains", name, "records"] if method == "GET" => Route::new(Op::ListRecords, &[name]),
+        ["v2", "domains", name, "records"] if method == "POST" => Route::new(Op::CreateRecord, &[name]),
+        ["v2", "domains", name, "records", id] if method == "GET" => Route::new(Op::GetRecord, &[name, id]),
+        ["v2", "domains", name, "records", id] if method == "PUT" => Route::new(Op::PutRecord, &[name, id]),
+        ["v2", "domains", name, "records", id] if method == "PATCH" => {
+            Route::new(Op::PatchRecord, &[name, id])
+        }
+        ["v2", "domains", name, "records", id] if method == "DELETE" => {
+            Route::new(Op::DeleteRecord, &[name, id])
+        }
         _ => Route::new(Op::Unknown, &[]),
     }
 }
@@ -150,10 +151,12 @@ fn scope(op: Op) -> Option<&'static str> {
 
 fn permitted(token: &Token, op: Op) -> Result<(), Problem> {
     let Some(scope) = scope(op) else { return Ok(()) };
-    let other = match op {
-        Op::CreateRecord => "domain:create",
-        Op::DeleteRecord => "domain:delete",
-        _ => scope,
+    let other = if op == Op::CreateRecord {
+        "domain:create"
+    } else if op == Op::DeleteRecord {
+        "domain:delete"
+    } else {
+        scope
     };
     if token.allows(scope) || token.allows(other) {
         return Ok(());

@@ -110,6 +110,12 @@ impl Cloud {
         u64::try_from(self.inner.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Microseconds since the beginning: what [`Call::at_us`] counts in.
+    #[must_use]
+    pub fn now_us(&self) -> u64 {
+        u64::try_from(self.inner.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn tracker(&self) -> &TaskTracker {
         &self.inner.tracker
     }
@@ -139,8 +145,9 @@ impl Cloud {
         result
     }
 
-    /// Ends actions at their due times even while nobody calls. Runs until the server stops.
-    pub(super) async fn run(self) {
+    /// Ends actions at their due times even while nobody calls or looks, so that listeners hear of it in
+    /// time. Runs until [`Cloud::stop`]; a server runs it by itself.
+    pub async fn run(self) {
         loop {
             let due = self.with(|world| world.next_due());
             let now_ms = self.now_ms();
@@ -159,6 +166,13 @@ impl Cloud {
         }
     }
 
+    /// Ends what runs in the background and waits for it.
+    pub async fn stop(&self) {
+        self.inner.cancel.cancel();
+        self.inner.tracker.close();
+        self.inner.tracker.wait().await;
+    }
+
     /// Calls a provider in process. A call that hangs never returns: give it a timeout.
     ///
     /// # Errors
@@ -173,8 +187,8 @@ impl Cloud {
 
     /// Takes a request through its delays and its effect to its fate.
     pub(super) async fn deliver(&self, request: Request) -> Fate {
-        let now_ms = self.now_ms();
-        let ticket = self.with(|world| world.admit(now_ms, request));
+        let arrival = self.now_us();
+        let ticket = self.with(|world| world.admit(arrival, request));
         let (seq, before_ms, after_ms) = (ticket.seq, ticket.before_ms, ticket.after_ms);
         let fate =
             if before_ms == 0 { self.serve(&ticket) } else { self.serve_later(ticket, before_ms).await };
@@ -235,12 +249,13 @@ impl Cloud {
     }
 
     /// Injects a fault.
-    #[must_use = "the id is needed to withdraw or to watch the injection; drop it with `let _ =` otherwise"]
+    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn inject(&self, injection: Injection) -> InjectionId {
         self.with(|world| world.faults.push(injection))
     }
 
     /// Withdraws an injection; false when it was used up.
+    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn withdraw(&self, id: InjectionId) -> bool {
         self.with(|world| world.faults.withdraw(id))
     }
@@ -362,6 +377,7 @@ impl Cloud {
     }
 
     /// Reserves an address out of band: this one, or an invented one.
+    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn add_ip(&self, ip: Option<Ipv4Addr>, region: &str) -> Ipv4Addr {
         self.with(|world| world.reserve_ip(ip, region))
     }
@@ -386,6 +402,7 @@ impl Cloud {
     }
 
     /// Releases an address out of band; false when there was none.
+    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn delete_ip(&self, ip: Ipv4Addr) -> bool {
         self.with(|world| world.release_ip(ip))
     }

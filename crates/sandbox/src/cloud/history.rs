@@ -29,10 +29,8 @@ impl<T: Clone> History<T> {
 
     /// The value for a change at `now_ms`; the old one is kept while lists lag by `lag_ms`.
     pub(super) fn change(&mut self, now_ms: u64, lag_ms: u64) -> &mut T {
-        let oldest_read = now_ms.saturating_sub(lag_ms);
-        while self.past.front().is_some_and(|&(replaced_ms, _)| replaced_ms <= oldest_read)
-            || self.past.len() >= PAST_STATES_MAX
-        {
+        let outdated = |&(replaced_ms, _): &(u64, T)| replaced_ms.saturating_add(lag_ms) <= now_ms;
+        while self.past.front().is_some_and(outdated) || self.past.len() >= PAST_STATES_MAX {
             self.past.pop_front();
         }
         if lag_ms > 0 {
@@ -43,8 +41,7 @@ impl<T: Clone> History<T> {
 
     /// The value as a list shows it that lags by `lag_ms`.
     pub(super) fn seen(&self, now_ms: u64, lag_ms: u64) -> &T {
-        let at_ms = now_ms.saturating_sub(lag_ms);
-        let past = self.past.iter().find(|&&(replaced_ms, _)| replaced_ms > at_ms);
+        let past = self.past.iter().find(|&&(replaced_ms, _)| replaced_ms.saturating_add(lag_ms) > now_ms);
         past.filter(|_| lag_ms > 0).map_or(&self.current, |(_, value)| value)
     }
 }
@@ -63,5 +60,13 @@ mod tests {
         assert_eq!(*value.seen(1_500, 500), 1);
         assert_eq!(*value.seen(1_700, 500), 2);
         assert_eq!(*value.seen(1_400, 0), 2);
+    }
+
+    #[test]
+    fn a_lag_longer_than_the_world_is_old_shows_its_beginning() {
+        let mut value: History<u32> = History::default();
+        *value.change(0, 60_000) = 1;
+        assert_eq!(*value.seen(0, 60_000), 0);
+        assert_eq!(*value.seen(1, 60_000), 0);
     }
 }

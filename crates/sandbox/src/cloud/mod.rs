@@ -7,9 +7,11 @@
 
 mod actions;
 mod calls;
+mod cf_records;
 mod change;
 mod cloudflare;
 mod digitalocean;
+mod dns_handle;
 mod domains;
 mod faults;
 mod garble;
@@ -28,6 +30,8 @@ mod world;
 pub use actions::{ActionOutcome, ActionPlan};
 pub use calls::Call;
 pub use change::{Change, ChangeKind, RecordVerb};
+pub use cloudflare::Plan;
+pub use dns_handle::RecordView;
 pub use faults::{Fault, Garble, Injection, InjectionId, Refusal, Target, When};
 pub use handle::{Cloud, CloudError, ConnectionLost, IpView, Options};
 pub use server::{CloudServer, Trapped};

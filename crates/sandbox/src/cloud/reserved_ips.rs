@@ -28,6 +28,7 @@ pub(super) const QUOTA: &str = "You have reached the limit of reserved IPs for y
 
 impl World {
     /// Answers a call about reserved IPs.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other operation belongs to another resource")]
     pub(super) fn reserved_ips(&mut self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
         match call.route.op {
             Op::ListReservedIps => self.list_reserved_ips(token, call),

@@ -104,9 +104,7 @@ impl CloudServer {
 
     /// Closes all connections and waits for every task.
     pub async fn stop(self) {
-        self.cloud.cancel().cancel();
-        self.cloud.tracker().close();
-        self.cloud.tracker().wait().await;
+        self.cloud.stop().await;
     }
 }
 

@@ -198,8 +198,8 @@ impl World {
     }
 
     /// Takes a call in: logs it, and decides what will become of it.
-    pub(super) fn admit(&mut self, now_ms: u64, request: Request) -> Ticket {
-        self.advance(now_ms);
+    pub(super) fn admit(&mut self, now_us: u64, request: Request) -> Ticket {
+        self.advance(now_us / 1_000);
         let route = match request.provider {
             Provider::DigitalOcean => super::digitalocean::route(&request),
             Provider::Cloudflare => super::cloudflare::route(&request),
@@ -222,6 +222,7 @@ impl World {
         let seq = self.calls.enter(Call {
             seq: 0,
             at_ms: self.now_ms,
+            at_us: now_us,
             ended_ms: None,
             provider: request.provider,
             op: route.op,
