@@ -296,6 +296,7 @@ fn kept_status(object: &serde_json::Value) -> Result<(String, FloatingIPPoolStat
     Ok((version.unwrap_or_default().to_owned(), status.unwrap_or_default()))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
 fn write_failure(error: WriteError) -> WriteFailure {
     let message = error.to_string();
     match error {

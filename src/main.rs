@@ -77,7 +77,9 @@ fn run(config: flipop::config::Config) -> ExitCode {
 
 /// The first SIGTERM or SIGINT begins the shutdown, the second one ends the process at once.
 async fn on_signals(shutdown: CancellationToken) {
-    let (Ok(mut term), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         tracing::error!("failed to listen for signals");
         return std::future::pending().await;
     };

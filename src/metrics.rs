@@ -148,7 +148,8 @@ impl Metrics {
                     "assignments": ip.assignments, "errors": ip.errors,
                 })
             });
-            let waiting = pool.waiting.iter().map(|(node, why)| serde_json::json!({"node": node, "waitsFor": why}));
+            let waiting =
+                pool.waiting.iter().map(|(node, why)| serde_json::json!({"node": node, "waitsFor": why}));
             serde_json::json!({
                 "namespace": pool.name.namespace, "name": pool.name.name, "provider": pool.provider,
                 "ips": ips.collect::<Vec<_>>(), "nodesWithoutIP": waiting.collect::<Vec<_>>(),

@@ -6,11 +6,11 @@ use crate::config::{Config, ProviderConfig};
 use crate::execute::Executor;
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
-use crate::kube::kubeconfig::{self, ClusterError};
+use crate::kube::kubeconfig::{self, Cluster, ClusterError};
 use crate::kube::watch::{WatchContext, WatchHealth};
 use crate::leader::elector::{Elector, ElectorSettings};
 use crate::leader::permit::PermitSource;
-use crate::leader::thread::{self, ThreadError};
+use crate::leader::thread::{self, LeaseThread, ThreadError};
 use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState};
 use crate::liveness::Liveness;
 use crate::metrics::{Metrics, MetricsError};
@@ -26,7 +26,9 @@ use flipop_core::pool::spec::Providers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -74,8 +76,29 @@ pub enum OperatorError {
 /// What a caller may know of a running operator.
 #[derive(Debug, Default)]
 pub struct Started {
-    /// Where metrics are served, once they are.
+    /// Where metrics are served, if they are.
     pub metrics: Option<std::net::SocketAddr>,
+}
+
+/// What is alike in every part.
+struct Base {
+    clock: Clock,
+    random: Random,
+    clients: Clients,
+    health: WatchHealth,
+    metrics: Arc<Metrics>,
+    liveness: Liveness,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// The election, on a thread of its own.
+struct Election {
+    identity: String,
+    leader: LeaderHandle,
+    permits: PermitSource,
+    lease: LeaseThread,
+    stop: CancellationToken,
 }
 
 /// Runs until `shutdown` is cancelled (ends well) or until the lease is lost (an error). `started` is called once
@@ -89,97 +112,131 @@ pub async fn run(
     started: impl FnOnce(Started),
 ) -> Result<(), OperatorError> {
     install_tls();
-    let clock = Clock::system();
-    let random = Random::system();
     let cluster = kubeconfig::resolve(&config.cluster).await?;
-    let clients = Clients::new(&cluster)?;
-    let health = WatchHealth::default();
-    let metrics = Metrics::new(health.clone(), env!("CARGO_PKG_VERSION"))?;
-    let providers = Arc::new(ip_providers(&config, &clock, &metrics)?);
-    let liveness = Liveness::new(clock.clone());
-    let permits = PermitSource::new(clock.clone());
-    let identity = config.new_identity();
-    tracing::info!(identity, namespace = cluster.namespace, kubeconfig = cluster.origin, "starting");
-    let (elector, leader) = Elector::new(ElectorSettings {
-        identity: identity.clone(),
-        namespace: cluster.namespace.clone(),
-        clock: clock.clone(),
-        random: random.clone(),
-        permits: permits.clone(),
-        heartbeat: Some(liveness.register("lease", MAX_LOOP_AGE_MS)),
-    });
-    let stop_lease = CancellationToken::new();
-    let mut lease = thread::spawn(elector, cluster, stop_lease.clone())?;
-    let tracker = TaskTracker::new();
-    let (stop, drain) = (CancellationToken::new(), CancellationToken::new());
-    let (events, event_writer) = events::events(clients.requests.clone(), &identity);
-    tracker.spawn(event_writer.run(stop.clone()));
-    let address = serve_admin(&config, &metrics, &health, &liveness, &leader, (&tracker, &stop)).await?;
-    let (sender, done) = mpsc::channel(OUTCOMES);
-    let watches = Watches::new(
-        WatchContext {
-            client: clients.watches.clone(),
-            clock: clock.clone(),
-            random: random.clone(),
-            reset: leader.api_returns(),
-            health,
-        },
-        tracker.clone(),
-        stop.clone(),
-    );
-    let executor = Executor {
-        providers: Arc::clone(&providers),
-        client: clients.requests,
-        permit: permits.permit(),
-        clock,
-        events,
-        done: sender,
-        tracker: tracker.clone(),
-        writing: Arc::default(),
+    let base = Base::new(&cluster)?;
+    let providers = Arc::new(ip_providers(&config, &base)?);
+    let address = config.metrics.as_ref();
+    let listener = match address {
+        Some(address) => Some(admin::bind(address).await?),
+        None => None,
     };
-    let reconciler = Reconciler::new(Parts {
-        settings: settings(&config, &providers),
-        executor,
-        done,
-        watches,
-        leader: leader.state(),
-        metrics,
-        random,
-        heartbeat: liveness.register("reconcile", MAX_LOOP_AGE_MS),
-    });
-    let mut reconcile = tracker.spawn(reconciler.run(drain.clone(), stop.clone()));
-    started(Started { metrics: address });
+    let metrics = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let mut election = elect(&config, cluster, &base)?;
+    if let Some(listener) = listener {
+        serve_admin(listener, &base, &election.leader);
+    }
+    let drain = CancellationToken::new();
+    let reconciler = reconciler(&config, providers, &base, &election);
+    let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
+    started(Started { metrics });
     let outcome = tokio::select! {
-        outcome = lease.outcome() => Some(outcome?),
+        outcome = election.lease.outcome() => Some(outcome?),
         () = shutdown.cancelled() => None,
     };
     if let Some(LeaderOutcome::Lost { holder }) = outcome {
         // Nothing may go on: permits are void already, and what is under way is cut off.
-        stop.cancel();
+        base.stop.cancel();
         return Err(OperatorError::LeaseLost(holder));
     }
+    end(base, election, reconcile, drain).await;
+    Ok(())
+}
+
+impl Base {
+    fn new(cluster: &Cluster) -> Result<Self, OperatorError> {
+        let clock = Clock::system();
+        let health = WatchHealth::default();
+        Ok(Self {
+            random: Random::system(),
+            clients: Clients::new(cluster)?,
+            metrics: Metrics::new(health.clone(), env!("CARGO_PKG_VERSION"))?,
+            health,
+            liveness: Liveness::new(clock.clone()),
+            clock,
+            tracker: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        })
+    }
+}
+
+fn elect(config: &Config, cluster: Cluster, base: &Base) -> Result<Election, OperatorError> {
+    let identity = config.new_identity();
+    tracing::info!(identity, namespace = cluster.namespace, kubeconfig = cluster.origin, "starting");
+    let permits = PermitSource::new(base.clock.clone());
+    let (elector, leader) = Elector::new(ElectorSettings {
+        identity: identity.clone(),
+        namespace: cluster.namespace.clone(),
+        clock: base.clock.clone(),
+        random: base.random.clone(),
+        permits: permits.clone(),
+        heartbeat: Some(base.liveness.register("lease", MAX_LOOP_AGE_MS)),
+    });
+    let stop = CancellationToken::new();
+    let lease = thread::spawn(elector, cluster, stop.clone())?;
+    Ok(Election { identity, leader, permits, lease, stop })
+}
+
+fn reconciler(
+    config: &Config,
+    providers: Arc<BTreeMap<String, Arc<dyn IpProvider>>>,
+    base: &Base,
+    election: &Election,
+) -> Reconciler {
+    let (events, event_writer) = events::events(base.clients.requests.clone(), &election.identity);
+    base.tracker.spawn(event_writer.run(base.stop.clone()));
+    let context = WatchContext {
+        client: base.clients.watches.clone(),
+        clock: base.clock.clone(),
+        random: base.random.clone(),
+        reset: election.leader.api_returns(),
+        health: base.health.clone(),
+    };
+    let (sender, done) = mpsc::channel(OUTCOMES);
+    let settings = settings(config, &providers);
+    let executor = Executor {
+        providers,
+        client: base.clients.requests.clone(),
+        permit: election.permits.permit(),
+        clock: base.clock.clone(),
+        events,
+        done: sender,
+        tracker: base.tracker.clone(),
+        writing: Arc::default(),
+    };
+    Reconciler::new(Parts {
+        settings,
+        executor,
+        done,
+        watches: Watches::new(context, base.tracker.clone(), base.stop.clone()),
+        leader: election.leader.state(),
+        metrics: Arc::clone(&base.metrics),
+        random: base.random.clone(),
+        heartbeat: base.liveness.register("reconcile", MAX_LOOP_AGE_MS),
+    })
+}
+
+/// Starts nothing new, waits for what is under way, and gives the lease up only if all of it has ended.
+async fn end(base: Base, mut election: Election, reconcile: JoinHandle<()>, drain: CancellationToken) {
     tracing::info!("shutting down: nothing new is started");
-    leader.stand_down();
+    election.leader.stand_down();
     drain.cancel();
-    let drained = tokio::time::timeout(DRAIN, &mut reconcile).await.is_ok();
-    stop.cancel();
+    let drained = tokio::time::timeout(DRAIN, reconcile).await.is_ok();
+    base.stop.cancel();
     if drained {
-        leader.release();
+        election.leader.release();
     } else {
         tracing::warn!("calls are still under way: the lease is left to expire");
-        stop_lease.cancel();
+        election.stop.cancel();
     }
-    let _late = tokio::time::timeout(LAST, lease.outcome()).await;
-    tracker.close();
-    let _late = tokio::time::timeout(LAST, tracker.wait()).await;
-    Ok(())
+    let _late = tokio::time::timeout(LAST, election.lease.outcome()).await;
+    base.tracker.close();
+    let _late = tokio::time::timeout(LAST, base.tracker.wait()).await;
 }
 
 /// The providers of addresses that have a token.
 fn ip_providers(
     config: &Config,
-    clock: &Clock,
-    metrics: &Arc<Metrics>,
+    base: &Base,
 ) -> Result<BTreeMap<String, Arc<dyn IpProvider>>, OperatorError> {
     let mut providers: BTreeMap<String, Arc<dyn IpProvider>> = BTreeMap::new();
     if let Some(ProviderConfig { token, base_url, user_agent }) = config.digitalocean.clone() {
@@ -187,8 +244,8 @@ fn ip_providers(
             base_url,
             user_agent,
             token,
-            clock: clock.clone(),
-            observer: Arc::<Metrics>::clone(metrics),
+            clock: base.clock.clone(),
+            observer: Arc::<Metrics>::clone(&base.metrics),
         })?;
         providers.insert(digitalocean::NAME.to_owned(), Arc::new(client));
     }
@@ -213,27 +270,16 @@ fn settings(config: &Config, ips: &BTreeMap<String, Arc<dyn IpProvider>>) -> Set
     Settings { providers, limits: ips.keys().map(|name| (name.clone(), Limits::DIGITALOCEAN)).collect() }
 }
 
-async fn serve_admin(
-    config: &Config,
-    metrics: &Arc<Metrics>,
-    health: &WatchHealth,
-    liveness: &Liveness,
-    leader: &LeaderHandle,
-    (tracker, stop): (&TaskTracker, &CancellationToken),
-) -> Result<Option<std::net::SocketAddr>, OperatorError> {
-    let Some(bind) = &config.metrics else { return Ok(None) };
-    let (scraped, debugged) = (Arc::clone(metrics), Arc::clone(metrics));
-    let (health, state) = (health.clone(), leader.state());
-    let listener = admin::bind(bind).await?;
-    let address = listener.local_addr().ok();
+fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle) {
+    let (scraped, described) = (Arc::clone(&base.metrics), Arc::clone(&base.metrics));
+    let (health, state) = (base.health.clone(), leader.state());
     let endpoints = admin::Endpoints {
         metrics: Arc::new(move || scraped.encode().map_err(|error| error.to_string())),
         not_ready: Arc::new(move || reasons_not_ready(&health, &state)),
-        liveness: liveness.clone(),
-        debug: Arc::new(move || debugged.describe()),
+        liveness: base.liveness.clone(),
+        debug: Arc::new(move || described.describe()),
     };
-    tracker.spawn(admin::serve(listener, endpoints, stop.clone()));
-    Ok(address)
+    base.tracker.spawn(admin::serve(listener, endpoints, base.stop.clone()));
 }
 
 /// A leader is ready when its watches are; so is a standby, which keeps its watches in sync as well.

@@ -14,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::provider::IpProvider;
 use crate::random::Random;
 use crate::watches::{Step, Watches};
+use flipop_core::action::Action;
 use flipop_core::budget::RateReport;
 use flipop_core::facts::Observed;
 use flipop_core::fleet::{Fleet, Input, Settings};
@@ -90,7 +91,7 @@ impl Reconciler {
             fleet: Fleet::new(settings),
             clock: executor.clock.clone(),
             executor,
-           
+
             watches,
             leader,
             epoch: None,
@@ -189,7 +190,9 @@ impl Reconciler {
                 match &step {
                     Observed::Reset(pools) => {
                         self.conditions.clear();
-                        pools.iter().for_each(|pool| self.note_conditions(pool));
+                        for pool in pools {
+                            self.note_conditions(pool);
+                        }
                     }
                     Observed::Apply(pool) => self.note_conditions(pool),
                     Observed::Delete(pool) => {
@@ -254,7 +257,9 @@ impl Reconciler {
                 inputs.push(Input::Rate(provider.clone(), report));
             }
         }
-        inputs.into_iter().for_each(|input| self.observe(input));
+        for input in inputs {
+            self.observe(input);
+        }
     }
 
     fn plan(&mut self) {
@@ -265,10 +270,20 @@ impl Reconciler {
         self.wake = plan.wake;
         for action in plan.actions {
             let before = match &action {
-                flipop_core::action::Action::WriteStatus { pool, .. } => self.conditions.get(&pool.uid),
-                _ => None,
+                Action::WriteStatus { pool, .. } => self.conditions.get(&pool.uid).map(Vec::as_slice),
+                Action::List { .. }
+                | Action::Get { .. }
+                | Action::ProveDropletRead { .. }
+                | Action::Poll { .. }
+                | Action::Assign { .. }
+                | Action::Unassign { .. }
+                | Action::Create { .. }
+                | Action::WriteIps { .. }
+                | Action::Annotate { .. }
+                | Action::SweepAnnotations
+                | Action::Report(_) => None,
             };
-            self.executor.start(action, before.map(Vec::as_slice).unwrap_or_default());
+            self.executor.start(action, before.unwrap_or_default());
         }
         self.watches.follow(&self.fleet.watches());
         if plan.fresh {

@@ -33,6 +33,10 @@ const MAX_LINE_BYTES: usize = 16 << 10;
 /// How long the end of the process waits for the last lines.
 const FLUSH: Duration = Duration::from_secs(1);
 
+/// While the queue is full, that wait begins with up to so many pauses of this length: one second too.
+const FLUSH_TRIES: u32 = 200;
+const FLUSH_PAUSE: Duration = Duration::from_millis(5);
+
 /// Exit code after a panic, as Rust's own for a panic in main.
 const PANIC_EXIT_CODE: i32 = 101;
 
@@ -89,6 +93,8 @@ fn end_on_panic(logs: Logs) {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let words = panic.payload_as_str().unwrap_or("a panic without words");
         let thread = std::thread::current();
+        // Make room first: this line must not be among those that a full queue drops.
+        logs.flush();
         tracing::error!(
             place,
             thread = thread.name().unwrap_or_default(),
@@ -137,9 +143,18 @@ impl Logs {
     /// Waits a moment for what was logged to be written: the last thing before the process exits.
     pub fn flush(&self) {
         let (sender, done) = sync_channel(1);
-        if self.queue.try_send(Item::Flush(sender)).is_ok() {
-            // Late or never: the reader stands still, and we do not.
-            let _late = done.recv_timeout(FLUSH);
+        let mut item = Item::Flush(sender);
+        for _ in 0..FLUSH_TRIES {
+            match self.queue.try_send(item) {
+                Ok(()) => {
+                    // Late or never: the reader stands still, and we do not.
+                    let _late = done.recv_timeout(FLUSH);
+                    return;
+                }
+                Err(TrySendError::Full(back)) => item = back,
+                Err(TrySendError::Disconnected(_)) => return,
+            }
+            std::thread::park_timeout(FLUSH_PAUSE);
         }
     }
 

@@ -21,6 +21,7 @@ type Round = u64;
 
 /// A step with what it is about.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "steps are consumed at once; their queues hold them by kind")]
 pub enum Step {
     /// Of the pools.
     Pools(Observed<Seen<FloatingIPPool>>),

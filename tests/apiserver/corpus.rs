@@ -17,6 +17,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
+/// The YAML files directly inside a folder, sorted.
 fn files(folder: &str) -> Outcome<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(path(folder))? {
@@ -27,7 +28,8 @@ fn files(folder: &str) -> Outcome<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn documents(folder: &str) -> Outcome<Vec<Value>> {
+/// The objects in the YAML files of a folder.
+pub(crate) fn documents(folder: &str) -> Outcome<Vec<Value>> {
     let mut all = Vec::new();
     for file in files(folder)? {
         let documents: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(&file)?)

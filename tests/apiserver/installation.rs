@@ -69,9 +69,8 @@ async fn go_operator(world: &World) -> Outcome {
     world.cluster.namespace(NAMESPACE, None).await?;
     world.kubectl.run(&["apply", "-f", &path("tests/corpus/go-crds")]).await?;
     world.cluster.kinds_established().await?;
-    let fixtures = path("tests/apiserver/fixtures");
-    world.kubectl.run(&["apply", "-n", NAMESPACE, "-f", &format!("{fixtures}/go-operator.yaml")]).await?;
-    world.kubectl.run(&["apply", "-f", &format!("{fixtures}/go-objects.yaml")]).await?;
+    world.kubectl.run(&["apply", "-n", NAMESPACE, "-f", &path("tests/corpus/go-install")]).await?;
+    world.kubectl.run(&["apply", "-f", &path("tests/apiserver/fixtures/go-objects.yaml")]).await?;
     Ok(())
 }
 

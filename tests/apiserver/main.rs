@@ -5,10 +5,19 @@
 //! tests are reported as ignored, and fail where `CI` is set.
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
+// mod assignment;
+// mod bad_input;
+// mod claims;
 mod corpus;
+// mod creation;
 mod installation;
+// mod isolation;
+// mod leadership;
 mod node_policy;
+// mod observation;
 mod rbac;
+// mod restart;
+// mod spec_edits;
 mod suite;
 mod warnings;
 mod world;

@@ -133,7 +133,7 @@ impl World {
 
     /// Makes a pool.
     pub(crate) async fn pool(&self, name: &str, spec: &Value) -> Outcome {
-        self.cluster.create(Kind::Pool, TEAM, name, spec).await.map(drop)
+        self.cluster.create(Kind::Pool, TEAM, name, spec).await
     }
 
     /// Makes a pool of these addresses for the nodes with `pool=work`, without a cool-off.

@@ -7,6 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
@@ -108,7 +109,7 @@ impl Cluster {
         }
     }
 
-    /// Makes an object of either kind, as it is; with `dry_run` it is only checked.
+    /// Makes an object of either kind, as it is; with `dry_run` it is only checked. Gives the server's warnings.
     ///
     /// # Errors
     /// What the API server said against it.
@@ -117,7 +118,7 @@ impl Cluster {
         namespace: &str,
         object: &Value,
         dry_run: bool,
-    ) -> Result<Value, kube::Error> {
+    ) -> Outcome<Vec<String>> {
         let kind = if object.get("kind").is_some_and(|kind| kind == "FloatingIPPool") {
             Kind::Pool
         } else {
@@ -127,16 +128,21 @@ impl Cluster {
         let query = if dry_run { "?dryRun=All" } else { "" };
         let request = http::Request::post(format!("{path}{query}"))
             .header(http::header::CONTENT_TYPE, "application/json")
-            .body(object.to_string().into_bytes())
-            .map_err(kube::Error::HttpError)?;
-        self.client.request(request).await
+            .body(Body::from(object.to_string().into_bytes()))?;
+        let response = self.client.send(request).await?;
+        let (status, warnings) = (response.status(), warnings(response.headers()));
+        if status.is_success() {
+            return Ok(warnings);
+        }
+        let body = String::from_utf8_lossy(&response.into_body().collect_bytes().await?).into_owned();
+        Err(Failure::new(format!("{status}: {body}")))
     }
 
     /// Makes an object with this spec.
     ///
     /// # Errors
     /// When the API server refuses.
-    pub async fn create(&self, kind: Kind, namespace: &str, name: &str, spec: &Value) -> Outcome<Value> {
+    pub async fn create(&self, kind: Kind, namespace: &str, name: &str, spec: &Value) -> Outcome {
         let ApiResource { api_version, kind, .. } = kind.resource();
         let object = json!({
             "apiVersion": api_version,
@@ -144,7 +150,7 @@ impl Cluster {
             "metadata": { "name": name, "namespace": namespace },
             "spec": spec,
         });
-        Ok(self.create_object(namespace, &object, false).await?)
+        self.create_object(namespace, &object, false).await.map(drop)
     }
 
     /// Reads an object.
@@ -305,4 +311,15 @@ impl Cluster {
         objects.delete_collection(&now, &ListParams::default()).await?;
         Ok(())
     }
+}
+
+/// The texts of `Warning: 299 - "text"` headers, in which quotes and backslashes are escaped.
+fn warnings(headers: &http::HeaderMap) -> Vec<String> {
+    // Bytes, because what a user wrote may be quoted in it.
+    let values = headers.get_all(http::header::WARNING).into_iter();
+    values
+        .map(|value| String::from_utf8_lossy(value.as_bytes()))
+        .filter_map(|value| Some(value.split_once('"')?.1.rsplit_once('"')?.0.to_owned()))
+        .map(|text| text.replace("\\\"", "\"").replace("\\\\", "\\"))
+        .collect()
 }

@@ -1,7 +1,8 @@
 //! A child process that does not outlive its owner, with its output in a file.
 
 use crate::{Failure, Outcome, wait};
-use rustix::process::{Pid, Signal, kill_process};
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};

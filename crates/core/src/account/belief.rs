@@ -137,7 +137,8 @@ impl Belief {
         *self = Self { place, settled_at: Some(now), unlisted: self.unlisted, ..Self::default() };
     }
 
-    fn is_settled_against(&self, begun: Moment) -> bool {
+    /// Whether a read begun at `begun` may still show the time before our own action.
+    pub(super) fn is_settled_against(&self, begun: Moment) -> bool {
         self.settled_at.is_some_and(|end| begun < end.plus_millis(SETTLE_MS))
     }
 

@@ -105,7 +105,14 @@ impl Account {
     pub fn name(&mut self, named: &BTreeSet<Ipv4Addr>, created: BTreeSet<Ipv4Addr>, now: Moment) {
         self.created = created;
         let ops = &self.ops;
-        self.beliefs.retain(|ip, _| named.contains(ip) || ops.contains_key(ip));
+        let over = |ip: &Ipv4Addr, belief: &Belief| {
+            !named.contains(ip) && !ops.contains_key(ip) && !belief.is_settled_against(now)
+        };
+        let dropped: Vec<Ipv4Addr> =
+            self.beliefs.iter().filter(|(ip, belief)| over(ip, belief)).map(|(ip, _)| *ip).collect();
+        for ip in dropped {
+            self.hand_down(ip);
+        }
         for ip in named {
             if self.beliefs.contains_key(ip) {
                 continue;
@@ -115,6 +122,22 @@ impl Account {
                 belief.listed(list.ips.get(ip), *begun, now);
             }
             self.beliefs.insert(*ip, belief);
+        }
+    }
+
+    /// An address that nobody names any more: what is known of it goes back to where that of all others is.
+    fn hand_down(&mut self, ip: Ipv4Addr) {
+        let Some(belief) = self.beliefs.remove(&ip) else { return };
+        let Some((_, list)) = &mut self.listed else { return };
+        match belief.place() {
+            Place::Unknown => {}
+            Place::Absent => {
+                list.ips.remove(&ip);
+            }
+            Place::Present { droplet, region, locked } => {
+                let read = ReservedIp { ip, region: region.clone(), droplet: *droplet, locked: *locked };
+                list.ips.insert(ip, read);
+            }
         }
     }
 
@@ -298,13 +321,11 @@ impl Account {
         match result {
             Ok(true) => {
                 self.droplet_read = DropletRead::Proved;
-                match self.held.take() {
-                    Some((begun, list)) => self.believe(begun, list, now),
-                    None => {
-                        self.reads.list_at(now);
-                        Changes { any: true, ..Changes::default() }
-                    }
+                if let Some((begun, list)) = self.held.take() {
+                    return self.believe(begun, list, now);
                 }
+                self.reads.list_at(now);
+                Changes { any: true, ..Changes::default() }
             }
             Ok(false) => {
                 self.droplet_read = DropletRead::Missing;

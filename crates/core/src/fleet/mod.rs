@@ -34,6 +34,7 @@ pub struct Settings {
 
 /// A fact.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "inputs are consumed at once, never stored in numbers")]
 pub enum Input {
     /// A step of the watch of pools. A kind whose CRD is absent is an empty list.
     Pools(Observed<PoolObject>),
@@ -72,6 +73,7 @@ pub struct Plan {
 
 /// The whole state.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each with a meaning of its own")]
 pub struct Fleet {
     settings: Settings,
     leading: bool,
@@ -332,7 +334,9 @@ impl Fleet {
                 }
             }
             Outcome::StatusWritten { pool, result } => self.status_written(&pool, result, (now, jitter)),
-            Outcome::IpsWritten { pool, add, result } => self.ips_written(&pool, &add, result, (now, jitter)),
+            Outcome::IpsWritten { pool, add, result } => {
+                self.ips_written(&pool, &add, &result, (now, jitter));
+            }
             Outcome::Annotated { node, uid, value, result } => {
                 self.annotations.written(node, uid, value, result, (now, jitter));
                 self.dirty = true;
@@ -398,7 +402,7 @@ impl Fleet {
         &mut self,
         uid: &Uid,
         add: &[Ipv4Addr],
-        result: Result<(), WriteFailure>,
+        result: &Result<(), WriteFailure>,
         (now, jitter): (Moment, Jitter),
     ) {
         self.dirty = true;

@@ -222,7 +222,8 @@ impl Fleet {
                             status: Box::new(status),
                         });
                     }
-                    Err(at) => at.into_iter().for_each(|at| out.later(at)),
+                    Err(Some(at)) => out.later(at),
+                    Err(None) => {}
                 }
             }
             if !draining {
@@ -249,7 +250,8 @@ fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
             pool.writes.ips_sent();
             out.actions.push(Action::WriteIps { pool: pool.object.clone(), add });
         }
-        Err(at) => at.into_iter().for_each(|at| out.later(at)),
+        Err(Some(at)) => out.later(at),
+        Err(None) => {}
     }
 }
 

@@ -164,7 +164,7 @@ impl Pool {
             let entry = Free { ip: *ip, region: region.clone(), from: *droplet };
             free.push((droplet.is_some(), released, position, entry));
         }
-        free.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
+        free.sort_by_key(|(assigned, released, position, _)| (*assigned, *released, *position));
         free.into_iter().map(|(_, _, _, free)| free).collect()
     }
 
@@ -225,10 +225,8 @@ impl Pool {
             && let Some(due) = failure.waits(&candidate.provider_id, self.spec_version, world.now)
         {
             let message = failure.message.clone();
-            return Err(match failure.kind {
-                FaultKind::InProgress => Wait::Pending(due, message),
-                _ => Wait::RetryAt(due, message),
-            });
+            let busy = failure.kind == FaultKind::InProgress;
+            return Err(if busy { Wait::Pending(due, message) } else { Wait::RetryAt(due, message) });
         }
         let evict = match world.holders.get(&droplet) {
             None => None,
@@ -290,7 +288,9 @@ impl Pool {
                     self.start(&free, &taker, account, world, out);
                 }
                 Err((wait, at)) => {
-                    at.into_iter().for_each(|at| out.later(at));
+                    if let Some(at) = at {
+                        out.later(at);
+                    }
                     report.waiting.insert(taker.name, wait);
                 }
             }

@@ -123,7 +123,9 @@ impl Pool {
             .collect();
         if left.len() <= 1 {
             memory.intent = None;
-            left.into_iter().for_each(|ip| self.adopt(ip, out));
+            for ip in left {
+                self.adopt(ip, out);
+            }
         }
     }
 
@@ -243,7 +245,9 @@ impl Pool {
             out.actions.push(self.notice(true, "CreationUncertain", message));
         } else {
             self.forget_intent();
-            new.into_iter().for_each(|ip| self.adopt(ip, out));
+            for ip in new {
+                self.adopt(ip, out);
+            }
         }
     }
 

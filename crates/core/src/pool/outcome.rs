@@ -52,7 +52,7 @@ impl Pool {
                 }
             }
             End::Errored(message) => {
-                self.failed(*ip, finished, (FaultKind::Transient, message), true, (now, jitter), actions)
+                self.failed(*ip, finished, (FaultKind::Transient, message), true, (now, jitter), actions);
             }
             End::AddressGone => {
                 let message = "the account does not have this address";
@@ -104,9 +104,9 @@ impl Pool {
                 self.candidates.get(name).map_or_else(|| op.droplet.provider_id(), |c| c.provider_id.clone());
             let pace = errored.then_some(Schedule::Fast);
             Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, when);
-            slot.into_iter().for_each(|failure| {
+            if let Some(failure) = slot {
                 self.node_failures.insert(node.clone(), failure);
-            });
+            }
         }
         if goes_behind && !unassigns {
             let count = self.tick();

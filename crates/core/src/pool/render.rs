@@ -78,8 +78,9 @@ impl Pool {
                 "claimed by the older pool {owner}; take it out of one of the two"
             )));
         }
-        let provider_id =
-            |droplet: Option<crate::ids::DropletId>| droplet.map(|d| d.provider_id()).unwrap_or_default();
+        let provider_id = |droplet: Option<crate::ids::DropletId>| {
+            droplet.map(crate::ids::DropletId::provider_id).unwrap_or_default()
+        };
         let entry = |state: IpState, droplet| IpEntry {
             state: state.as_str().to_owned(),
             provider_id: provider_id(droplet),
@@ -289,7 +290,7 @@ fn enumerate(items: impl Iterator<Item = String>) -> String {
     let more = all.len().saturating_sub(MAX_NAMED);
     let mut text = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
     if more > 0 {
-        text.push_str(&format!(" and {more} more"));
+        text = format!("{text} and {more} more");
     }
     text
 }

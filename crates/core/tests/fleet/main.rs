@@ -271,3 +271,17 @@ fn without_a_permit_nothing_is_written_but_reads_go_on() {
     world.run(5);
     assert_eq!(world.holder(1), Some(ip(1)));
 }
+
+#[test]
+fn an_address_that_leaves_the_spec_and_returns_is_taken_back_where_it_stands() {
+    for pause in [1, 40, 90] {
+        let mut world = World::with(2, 2);
+        world.run(3);
+        world.edit("pool", |spec| spec.ips.truncate(1));
+        world.run(pause);
+        world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
+        world.run(5);
+        assert_eq!(world.assigns, 2, "after {pause} s");
+        assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active");
+    }
+}

@@ -43,8 +43,8 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn happen(world: &mut World, event: Event) {
-    match event {
+fn happen(world: &mut World, event: &Event) {
+    match *event {
         Event::Node(n, ready) => world.set_node(n, ready),
         Event::DeleteNode(n) => world.delete_node(n),
         Event::MoveByHand(n, to) => world.move_by_hand(n, to),
@@ -78,7 +78,9 @@ proptest! {
     #[test]
     fn any_history_ends_well(history in proptest::collection::vec(events(), 0..40)) {
         let mut world = World::with(3, 4);
-        history.into_iter().for_each(|event| happen(&mut world, event));
+        for event in history {
+            happen(&mut world, &event);
+        }
         settle(&mut world);
     }
 
@@ -95,7 +97,9 @@ proptest! {
         world.add_pool("pool", RawPoolSpec { desired_ips: i64::from(desired), ..spec() });
         world.start();
         let by_hand = |event: &Event| matches!(event, Event::MoveByHand(..));
-        history.into_iter().filter(|event| !by_hand(event)).for_each(|event| happen(&mut world, event));
+        for event in history.iter().filter(|event| !by_hand(event)) {
+            happen(&mut world, event);
+        }
         world.tricks.clear();
         world.run(2_500);
         prop_assert_eq!(world.created, usize::from(desired));
@@ -107,7 +111,9 @@ proptest! {
         let build = |order: &[u8]| {
             let mut world = World::new();
             (1..=3).for_each(|n| world.add_ip(n));
-            order.iter().for_each(|n| world.set_node(*n, true));
+            for n in order {
+                world.set_node(*n, true);
+            }
             let ips = (1..=3).map(|n| ip(n).to_string()).collect();
             world.add_pool("pool", RawPoolSpec { ips, ..spec() });
             world.start();

@@ -255,6 +255,9 @@ impl World {
     fn complete_actions(&mut self) {
         for pending in self.pending.values_mut().filter(|pending| !pending.over && pending.ends <= self.now) {
             pending.over = true;
+            let others = self.cloud.values().filter(|read| read.ip != pending.ip);
+            let taken = pending.target.is_some() && others.clone().any(|read| read.droplet == pending.target);
+            pending.errored |= taken;
             if let Some(read) = self.cloud.get_mut(&pending.ip) {
                 read.locked = false;
                 if !pending.errored {
@@ -324,19 +327,7 @@ impl World {
                 self.show(seen);
                 self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Ok(()) });
             }
-            Action::Annotate { node, uid, value } => {
-                let result = if self.nodes.contains_key(&node) { Ok(()) } else { Err(WriteFailure::Gone) };
-                if let Some(facts) = self.nodes.get_mut(&node) {
-                    facts.annotation = value.map(|ip| ip.to_string());
-                    let facts = facts.clone();
-                    match value {
-                        Some(ip) => self.annotations.insert(node.clone(), ip.to_string()),
-                        None => self.annotations.remove(&node),
-                    };
-                    self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
-                }
-                self.answer(Outcome::Annotated { node, uid, value, result });
-            }
+            Action::Annotate { node, uid, value } => self.annotate(node, uid, value),
             Action::SweepAnnotations => {
                 let nodes = self.annotations.iter().filter_map(|(name, value)| {
                     let uid = self.nodes.get(name)?.uid.clone();
@@ -347,6 +338,20 @@ impl World {
             }
             Action::Report(_) => {}
         }
+    }
+
+    fn annotate(&mut self, node: String, uid: Uid, value: Option<Ipv4Addr>) {
+        let result = if self.nodes.contains_key(&node) { Ok(()) } else { Err(WriteFailure::Gone) };
+        if let Some(facts) = self.nodes.get_mut(&node) {
+            facts.annotation = value.map(|ip| ip.to_string());
+            let facts = facts.clone();
+            match value {
+                Some(ip) => self.annotations.insert(node.clone(), ip.to_string()),
+                None => self.annotations.remove(&node),
+            };
+            self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
+        }
+        self.answer(Outcome::Annotated { node, uid, value, result });
     }
 
     /// What must hold for every assignment, whatever happened before.
