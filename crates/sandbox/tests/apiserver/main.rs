@@ -1,0 +1,15 @@
+//! The simulated API server, seen from outside: by kube's client and watcher, over HTTP, and by the real kubectl.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "test code"
+)]
+
+mod faults;
+mod kubectl;
+mod reading;
+mod support;
+mod watching;
+mod writing;
