@@ -71,6 +71,11 @@ impl Pool {
         active.filter_map(|(ip, status)| Some((ip.parse().ok()?, status.node_name.clone()))).collect()
     }
 
+    /// Whether it holds an address, by its spec or by its status.
+    pub(super) fn names(&self, ip: Ipv4Addr) -> bool {
+        self.spec.ips.contains(&ip) || self.status.ips.contains_key(&ip.to_string())
+    }
+
     /// Everything that the status says is wrong, one line each.
     pub(super) fn complaints(&self) -> Vec<String> {
         let mut lines = Vec::new();
