@@ -303,3 +303,7 @@ async fn send<T: DeserializeOwned>(
         () = ended => Err(WriteError::PermitEnded { unknown: call.mutates }),
     }
 }
+
+#[cfg(test)]
+#[path = "writes_tests.rs"]
+mod tests;
