@@ -68,6 +68,7 @@ async fn nothing_is_sent_without_enough_of_a_permit() {
 async fn a_write_under_way_ends_with_the_permit_and_is_unknown() {
     let mut bench = start();
     let object = object();
+    tokio::time::sleep(Duration::from_secs(2)).await;
     let write = replace_status::<FloatingIPPool>(&bench.client, &bench.permit, &object, json!({}));
     let (result, _unanswered) = tokio::join!(write, bench.calls.next());
     assert_eq!(result, Err(WriteError::PermitEnded { unknown: true }));

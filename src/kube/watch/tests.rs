@@ -152,7 +152,7 @@ async fn a_silent_watch_is_noticed_within_65_seconds_even_if_the_next_connection
     let pen = bench.sync(5, &["a"]).await;
     let silent_since = Instant::now();
     let unanswered = bench.list().await;
-    assert!(silent_since.elapsed() < Duration::from_secs(60));
+    assert!(silent_since.elapsed() < Duration::from_mins(1));
     let _pens = (pen, unanswered);
     assert_eq!(bench.health.restarts().get(&("nodes".to_owned(), "interrupted")), Some(&1));
 }
@@ -182,7 +182,7 @@ async fn an_older_list_is_ignored_for_a_minute_and_then_believed() {
     loop {
         bench.list().await.answer(page(55, &[node("a", 50)], None));
         tokio::time::sleep(Duration::from_millis(1)).await;
-        if bench.steps.len() > 0 {
+        if !bench.steps.is_empty() {
             break;
         }
     }
