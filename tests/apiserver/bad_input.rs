@@ -127,7 +127,7 @@ async fn without_the_crds_it_waits_and_says_so_and_starts_when_they_come(world: 
     world.pool_settles_within("p", &[(10, "alpha")], Duration::from_secs(60)).await
 }
 
-/// Replaces the verbs of one rule of the operator's cluster role: the first rule that has all these resources and verbs.
+/// Takes a verb out of every rule of the operator's cluster role that concerns a resource.
 async fn forbid(world: &World, resource: &str, verb: &str) -> Outcome {
     let role = world.kubectl.run(&["get", "clusterrole", "flipop", "-o", "json"]).await?.stdout;
     let mut role: serde_json::Value = serde_json::from_str(&role)?;
@@ -136,6 +136,10 @@ async fn forbid(world: &World, resource: &str, verb: &str) -> Outcome {
         if concerned && let Some(verbs) = rule["verbs"].as_array_mut() {
             verbs.retain(|one| one != verb);
         }
+    }
+    // A rule without verbs is none.
+    if let Some(rules) = role["rules"].as_array_mut() {
+        rules.retain(|rule| rule["verbs"] != serde_json::json!([]));
     }
     let rules = serde_json::json!({ "rules": role["rules"] }).to_string();
     world.kubectl.run(&["patch", "clusterrole", "flipop", "--type=merge", "-p", &rules]).await.map(drop)

@@ -1,7 +1,7 @@
 //! One thing that hangs or fails delays nothing else.
 
 use crate::suite::{Case, cases};
-use crate::world::{SOON, TEAM, World, ip, same};
+use crate::world::{SOON, TEAM, World, ip, plain_spec, same};
 use flipop_envtest::Outcome;
 use flipop_envtest::cluster::Kind;
 use flipop_sandbox::cloud::{ActionOutcome, ActionPlan, Fault, Garble, Injection, Op, Target, When};
@@ -24,15 +24,17 @@ pub(crate) fn cases() -> Vec<Case> {
 
 async fn a_call_that_hangs_holds_up_no_other_address_pool_or_scrape(world: &mut World) -> Outcome {
     world.reserve(&[10, 11, 12]);
-    for node in ["alpha", "beta", "gamma"] {
-        world.node(node).await?;
-    }
+    world.node("alpha").await?;
+    world.node("beta").await?;
+    world.node_with("gamma", |node| node.label("pool", "other")).await?;
     let operator = world.operator().await?;
     let target = Target::op(Op::AssignIp).containing("203.0.113.10");
     let hang = world.cloud().inject(Injection::always(target, Fault::Hang(When::Before)));
     world.plain_pool("p", &[10, 11]).await?;
     world.pool_settles_within("p", &[(11, "beta")], NOT_HELD_UP).await?;
-    world.plain_pool("q", &[12]).await?;
+    let mut other = plain_spec(&[12]);
+    other["match"]["nodeLabel"] = json!("pool=other");
+    world.pool("q", &other).await?;
     world.pool_settles_within("q", &[(12, "gamma")], NOT_HELD_UP).await?;
     let calls = world.cloud().next_call();
     world.nodes.set_ready("gamma", false).await?;
@@ -60,7 +62,7 @@ async fn an_assignment_that_failed_is_tried_again(world: &mut World) -> Outcome 
         world.reserve(&[last]);
         let droplet = world.node_with(&node, |new| new.label("only", &pool)).await?;
         let id = world.cloud().inject(Injection::once(Target::op(Op::AssignIp), fault.clone()));
-        let mut spec = crate::world::plain_spec(&[last]);
+        let mut spec = plain_spec(&[last]);
         spec["match"]["nodeLabel"] = json!(format!("only={pool}"));
         world.pool(&pool, &spec).await?;
         world.pool_settles_within(&pool, &[(last, &node)], REPAIRED).await?;

@@ -5,19 +5,19 @@
 //! tests are reported as ignored, and fail where `CI` is set.
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
-// mod assignment;
-// mod bad_input;
-// mod claims;
+mod assignment;
+mod bad_input;
+mod claims;
 mod corpus;
-// mod creation;
+mod creation;
 mod installation;
-// mod isolation;
-// mod leadership;
+mod isolation;
+mod leadership;
 mod node_policy;
-// mod observation;
+mod observation;
 mod rbac;
-// mod restart;
-// mod spec_edits;
+mod restart;
+mod spec_edits;
 mod suite;
 mod warnings;
 mod world;
@@ -33,9 +33,22 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 5] =
-        [installation::cases, corpus::cases, node_policy::cases, rbac::cases, warnings::cases];
-    let cases = modules.into_iter().flat_map(|cases| cases());
+    let modules: [fn() -> Vec<Case>; 13] = [
+        installation::cases,
+        corpus::cases,
+        node_policy::cases,
+        rbac::cases,
+        warnings::cases,
+        assignment::cases,
+        observation::cases,
+        spec_edits::cases,
+        restart::cases,
+        leadership::cases,
+        creation::cases,
+        claims::cases,
+        isolation::cases,
+    ];
+    let cases = modules.into_iter().chain([bad_input::cases as fn() -> Vec<Case>]).flat_map(|cases| cases());
     let suite = Suite::new();
     let trials = suite.trials(cases);
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -29,6 +29,9 @@ pub(crate) const TEAM: &str = "default";
 /// What takes no waiting by contract is done well within this, on a loaded machine too.
 pub(crate) const SOON: Duration = Duration::from_secs(15);
 
+/// In log lines for each request to the API server; they would bury the rest.
+const HTTP_TRACE: &str = "kube_client::client::builder";
+
 /// A path of this repository.
 pub(crate) fn path(relative: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative).display().to_string()
@@ -247,7 +250,8 @@ impl World {
         }
         for log in operator_logs(self.server.folder()) {
             let content = fs::read_to_string(&log).unwrap_or_default();
-            let _ = writeln!(text, "--- {}\n{}", log.display(), tail(&content, TAIL_LINES));
+            let own: Vec<&str> = content.lines().filter(|line| !line.contains(HTTP_TRACE)).collect();
+            let _ = writeln!(text, "--- {}\n{}", log.display(), tail(&own.join("\n"), TAIL_LINES));
         }
         text
     }

@@ -373,7 +373,12 @@ impl Fleet {
                 .map_or("no droplet".to_owned(), |droplet| format!("droplet {droplet}"));
             let pools = self.pools.values().filter(|pool| pool.effective().contains(&ip));
             let notices = pools.map(|pool| {
-                pool.notice(true, "MovedByOthers", format!("{ip} was moved by others: it is on {place} now"))
+                pool.notice(
+                    true,
+                    "MovedByOthers",
+                    ip,
+                    format!("{ip} was moved by others: it is on {place} now"),
+                )
             });
             self.outbox.extend(notices);
         }

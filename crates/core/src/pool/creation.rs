@@ -111,6 +111,7 @@ impl Pool {
             out.actions.push(self.notice(
                 false,
                 "Adopted",
+                chosen,
                 format!("{chosen} counts as the address that was created"),
             ));
             return;
@@ -242,7 +243,7 @@ impl Pool {
             let list: Vec<String> = new.iter().map(ToString::to_string).collect();
             intent.uncertain = Some(new);
             let message = format!("one of {} may be ours; put it into spec.ips", list.join(", "));
-            out.actions.push(self.notice(true, "CreationUncertain", message));
+            out.actions.push(self.notice(true, "CreationUncertain", "addresses", message));
         } else {
             self.forget_intent();
             for ip in new {
@@ -258,6 +259,7 @@ impl Pool {
         out.actions.push(self.notice(
             false,
             "Adopted",
+            ip,
             format!("adopted {ip}, created by an interrupted request"),
         ));
     }
@@ -306,7 +308,7 @@ impl Pool {
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.failures = 0;
                 self.creation.failure = None;
-                actions.push(self.notice(false, "Created", format!("created {ip}")));
+                actions.push(self.notice(false, "Created", ip, format!("created {ip}")));
             }
             Err(CallFailure::NotSent) => {
                 account.budget().not_sent();
@@ -317,6 +319,7 @@ impl Pool {
                 actions.push(self.notice(
                     true,
                     "CreationFailed",
+                    kind,
                     format!("failed to create an address: {kind}: {message}"),
                 ));
                 self.creation.failure = Some((kind, message));

@@ -206,9 +206,8 @@ fn node(object: &Value, age: Value) -> Vec<Value> {
         .flatten()
         .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
             Some(role) if !role.is_empty() => Some(role),
-            Some(_) => None,
             None if key == "kubernetes.io/role" => value.as_str(),
-            None => None,
+            Some(_) | None => None,
         })
         .collect();
     let address = |kind: &str| {

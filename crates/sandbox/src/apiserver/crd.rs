@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what they must contain, and the resources that they make.
+//! `CustomResourceDefinition`s: what they must contain, and the resources that they make.
 
 use super::error::{ApiError, Cause};
 use super::meta::{as_map, at, set_at, text, text_at};

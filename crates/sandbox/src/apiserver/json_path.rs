@@ -1,4 +1,4 @@
-//! The part of Kubernetes' JSONPath that printer columns use: `.a.b`, `['a']`, `[0]`, `[*]` and
+//! The part of Kubernetes' `JSONPath` that printer columns use: `.a.b`, `['a']`, `[0]`, `[*]` and
 //! `[?(@.type=="Ready")]`.
 
 use serde_json::Value;

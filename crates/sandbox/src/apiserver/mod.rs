@@ -44,7 +44,7 @@ pub use error::{ApiError, Cause};
 pub use hooks::{After, Before, Call, FrameFacts, Interceptor, OnFrame, Undisturbed, Verb, View};
 pub use meta::Key;
 pub use resource::Storage;
-pub use scenario::{Changes, NodeSpec, PodSpec, ScenarioError};
+pub use scenario::{Changes, NodeSpec, PodSpec, Readiness, ScenarioError};
 pub use serve::{Disconnected, kubeconfig_yaml};
 pub use store::{Change, PodTermination};
 

@@ -1,4 +1,4 @@
-//! As much of the OpenAPI documents as kubectl needs: that the server validates fields itself, and the schemas of
+//! As much of the `OpenAPI` documents as kubectl needs: that the server validates fields itself, and the schemas of
 //! custom resources for `kubectl explain`.
 
 use super::resource::{Registry, Resource};

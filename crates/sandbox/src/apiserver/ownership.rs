@@ -363,7 +363,10 @@ fn remove_path(value: &mut Value, path: &[Step]) {
                 _ => remove_path(element, rest),
             }
         }
-        (Step::Element(text), Value::Array(list)) => list.retain(|element| element.to_string() != *text),
+        (Step::Element(text), Value::Array(list)) => {
+            let gone: Value = serde_json::from_str(text).unwrap_or_default();
+            list.retain(|element| *element != gone);
+        }
         (Step::Field(_) | Step::Key(_) | Step::Element(_), _) => {}
     }
 }

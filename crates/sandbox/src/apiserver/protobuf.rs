@@ -134,7 +134,7 @@ fn put(object: &mut Map<String, Value>, name: &str, kind: Kind, wire: &Wire<'_>)
         }
         (Texts, Wire::Bytes(bytes)) => append(object, name, json!(text(bytes)?)),
         (Many(fields), Wire::Bytes(bytes)) => {
-            append(object, name, Value::Object(self::object(bytes, fields)?))
+            append(object, name, Value::Object(self::object(bytes, fields)?));
         }
         (One(fields), Wire::Bytes(bytes)) => {
             let inner = self::object(bytes, fields)?;

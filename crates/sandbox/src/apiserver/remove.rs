@@ -63,7 +63,7 @@ impl Store {
         if intent.dry_run || options.dry_run {
             return Ok(Deleted::Gone(existing));
         }
-        let grace = self.grace(intent, &existing, options);
+        let grace = grace(intent, &existing, options);
         let lingers = grace > 0 && self.behaviour.pods == PodTermination::Linger;
         let waits = meta::has_finalizers(&existing) || resource.is("", "namespaces") || lingers;
         let mut last = existing;
@@ -82,16 +82,6 @@ impl Store {
         }
         self.remove_now(&resource.storage, key, &intent.writer.manager, intent.now);
         Ok(Deleted::Gone(last))
-    }
-
-    /// Seconds that the object may take to stop: only pods that are bound to a node need any.
-    fn grace(&self, intent: &Intent, object: &Value, options: &DeleteOptions) -> i64 {
-        let bound = !meta::text_at(object, &["spec", "nodeName"]).is_empty();
-        if !intent.resource.is("", "pods") || !bound {
-            return 0;
-        }
-        let own = meta::at(object, &["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
-        options.grace_seconds.or(own).unwrap_or(POD_GRACE_SECONDS)
     }
 
     fn mark(&mut self, intent: &Intent, key: &Key, object: &Value, grace: i64) -> Arc<Value> {
@@ -185,4 +175,14 @@ impl Store {
             self.commit(storage, key, Some(node), CONTROLLER, now);
         }
     }
+}
+
+/// Seconds that the object may take to stop: only pods that are bound to a node need any.
+fn grace(intent: &Intent, object: &Value, options: &DeleteOptions) -> i64 {
+    let bound = !meta::text_at(object, &["spec", "nodeName"]).is_empty();
+    if !intent.resource.is("", "pods") || !bound {
+        return 0;
+    }
+    let own = meta::at(object, &["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
+    options.grace_seconds.or(own).unwrap_or(POD_GRACE_SECONDS)
 }

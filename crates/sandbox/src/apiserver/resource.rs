@@ -1,4 +1,4 @@
-//! Which resources exist: the built-in ones as a table, those of CustomResourceDefinitions as they are applied.
+//! Which resources exist: the built-in ones as a table, those of `CustomResourceDefinition`s as they are applied.
 //!
 //! A [`Resource`] is one served (group, version, plural). Two of them can share one [`Storage`]: the versions of a
 //! custom resource, and the two faces of events.
@@ -50,6 +50,7 @@ pub(crate) struct PrinterColumn {
 
 /// One served (group, version, plural) with all that is known about it.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as columns of a table")]
 pub(crate) struct Resource {
     pub(crate) group: String,
     pub(crate) version: String,
@@ -162,6 +163,7 @@ impl Registry {
 }
 
 /// A row of the table of built-in resources.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as columns of a table")]
 struct Row {
     group: &'static str,
     version: &'static str,

@@ -44,7 +44,7 @@ pub enum ScenarioError {
         /// Name of the object.
         name: String,
         /// Why.
-        source: ApiError,
+        source: Box<ApiError>,
     },
 }
 
@@ -78,6 +78,25 @@ pub struct PodSpec {
     pub node: String,
     /// Whether it is running and ready from the start.
     pub ready: bool,
+}
+
+/// A Ready condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// `True`
+    Ready,
+    /// `False`
+    NotReady,
+    /// `Unknown`: nobody has heard from it.
+    Unknown,
+}
+
+impl Readiness {
+    /// Ready or not.
+    #[must_use]
+    pub fn of(ready: bool) -> Self {
+        if ready { Self::Ready } else { Self::NotReady }
+    }
 }
 
 /// The changes of the whole cluster, in order.
@@ -119,7 +138,11 @@ pub(super) fn parse_yaml(bytes: &[u8]) -> Result<Value, ScenarioError> {
 
 /// What a call is about, for errors.
 fn refused(kind: &str, name: &str) -> impl FnOnce(ApiError) -> ScenarioError {
-    move |source| ScenarioError::Refused { kind: kind.to_owned(), name: name.to_owned(), source }
+    move |error| ScenarioError::Refused {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        source: Box::new(error),
+    }
 }
 
 impl ApiServer {
@@ -262,6 +285,7 @@ impl ApiServer {
 
     /// Stores an object as it is, past every schema: what an older API server or definition had let in. Returns false
     /// when no served resource fits it.
+    #[must_use]
     pub fn insert_unchecked(&self, object: Value) -> bool {
         let (api_version, kind) = type_of(&object);
         let Ok(resource) = self.resource(api_version, kind) else { return false };
@@ -313,7 +337,7 @@ impl ApiServer {
                               "containerRuntimeVersion": "containerd://2.1", "operatingSystem": "linux",
                               "architecture": "amd64", "machineID": "", "systemUUID": "", "bootID": "",
                               "kubeProxyVersion": "" },
-                "conditions": [self.ready_condition(if node.ready { "True" } else { "False" }, "Kubelet")],
+                "conditions": [self.ready_condition(Readiness::of(node.ready), "Kubelet")],
             },
         });
         if !node.provider_id.is_empty() {
@@ -322,24 +346,32 @@ impl ApiServer {
         self.create_object("v1", "Node", "", object, KUBELET)
     }
 
-    fn ready_condition(&self, status: &str, prefix: &str) -> Value {
+    fn ready_condition(&self, readiness: Readiness, prefix: &str) -> Value {
         let now = seconds(self.now());
-        let (reason, message) = match status {
-            "True" => (format!("{prefix}Ready"), "is posting ready status"),
-            "False" => (format!("{prefix}NotReady"), "is not ready"),
-            _ => ("NodeStatusUnknown".to_owned(), "Kubelet stopped posting node status."),
+        let (status, reason, message) = match readiness {
+            Readiness::Ready => ("True", format!("{prefix}Ready"), "it reports that it is ready"),
+            Readiness::NotReady => ("False", format!("{prefix}NotReady"), "it reports that it is not ready"),
+            Readiness::Unknown => ("Unknown", "NodeStatusUnknown".to_owned(), "it stopped reporting"),
         };
         json!({ "type": "Ready", "status": status, "reason": reason, "message": message,
                 "lastHeartbeatTime": now, "lastTransitionTime": now })
     }
 
-    /// Sets a node's Ready condition: `True`, `False` or `Unknown`.
+    /// Sets a node's Ready condition.
     ///
     /// # Errors
     /// If there is no such node.
-    pub fn set_node_ready(&self, name: &str, status: &str) -> Result<(), ScenarioError> {
-        let patch = json!({ "status": { "conditions": [self.ready_condition(status, "Kubelet")] } });
+    pub fn set_node_ready(&self, name: &str, readiness: Readiness) -> Result<(), ScenarioError> {
+        let patch = json!({ "status": { "conditions": [self.ready_condition(readiness, "Kubelet")] } });
         self.patch_object(("v1", "Node"), &Key::new("", name), "status", patch, KUBELET).map(drop)
+    }
+
+    /// Deletes a node. Its pods stay, as there is no garbage collector.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn delete_node(&self, name: &str) -> Result<(), ScenarioError> {
+        self.delete_object("v1", "Node", &Key::new("", name), false)
     }
 
     /// Cordons a node, or ends that.
@@ -405,10 +437,9 @@ impl ApiServer {
     /// # Errors
     /// If there is no such pod.
     pub fn set_pod_ready(&self, pod: &Key, ready: bool) -> Result<(), ScenarioError> {
-        let status = if ready { "True" } else { "False" };
         let patch = json!({ "status": {
             "phase": "Running",
-            "conditions": [self.ready_condition(status, "Containers")],
+            "conditions": [self.ready_condition(Readiness::of(ready), "Containers")],
             "containerStatuses": [{ "name": "app", "ready": ready, "restartCount": 0, "image": "example.invalid/app",
                                     "imageID": "", "state": { "running": { "startedAt": seconds(self.now()) } } }],
         } });

@@ -85,7 +85,9 @@ pub(crate) fn set_defaults(value: &mut Value, schema: &Value) {
         }
         Value::Array(list) => {
             if let Some(items) = schema.get("items") {
-                list.iter_mut().for_each(|value| set_defaults(value, items));
+                for value in list {
+                    set_defaults(value, items);
+                }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -288,9 +290,8 @@ impl Check {
             let relation = if exclusive { "less than" } else { "less than or equal to" };
             self.wrong(path, value, &format!("should be {relation} {}", shown("maximum")));
         }
-        if schema.get("format").and_then(Value::as_str) == Some("int32")
-            && !value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
-        {
+        let in_range = f64::from(i32::MIN) <= number && number <= f64::from(i32::MAX);
+        if schema.get("format").and_then(Value::as_str) == Some("int32") && !in_range {
             self.wrong(path, value, "must be of type int32");
         }
     }

@@ -304,7 +304,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn selects(selector: &str, labels: Value) -> bool {
+    fn selects(selector: &str, labels: &Value) -> bool {
         Selectors::parse(selector, "").unwrap().select(&json!({ "metadata": { "labels": labels } }))
     }
 
@@ -328,7 +328,7 @@ mod tests {
             ("a in (,b)", json!({ "a": "" }), true),
         ];
         for (selector, labels, expected) in cases {
-            assert_eq!(selects(selector, labels.clone()), expected, "{selector} on {labels}");
+            assert_eq!(selects(selector, &labels), expected, "{selector} on {labels}");
         }
     }
 

@@ -12,7 +12,7 @@ use super::output::Rendering;
 use super::selector::Selectors;
 use super::store::Change;
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// How often a watch that allows bookmarks gets one, as in apiserver's watch cache.
-const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
 /// How long before its end a watch gets a last bookmark.
 const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// How long a watch lasts when the client does not say.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1_800);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// One frame, not yet put into bytes.
 #[derive(Debug, Clone)]
@@ -274,7 +274,5 @@ fn error_frame(error: &ApiError) -> Frame {
 }
 
 fn encode(frame: &Frame) -> Bytes {
-    let mut text = json!({ "type": frame.event, "object": frame.object }).to_string();
-    text.push('\n');
-    Bytes::from(text)
+    Bytes::from(format!("{{\"type\":\"{}\",\"object\":{}}}\n", frame.event, frame.object))
 }

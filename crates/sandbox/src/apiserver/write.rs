@@ -103,7 +103,7 @@ impl Store {
             return self.create_by_update(intent, key, edit);
         };
         let served = to_served(resource, &existing);
-        let candidate = self.candidate(intent, &served, edit)?;
+        let candidate = candidate(intent, &served, edit)?;
         check_identity(key, &candidate)?;
         check_versions(intent, key, &existing, &candidate, edit)?;
         let mut object = combine(intent, &existing, to_stored(resource, candidate));
@@ -127,24 +127,6 @@ impl Store {
             self.finish(intent, key, object)
         };
         Ok(Outcome { object, created: false, warnings })
-    }
-
-    fn candidate(&self, intent: &Intent, served: &Value, edit: &Edit) -> Result<Value, ApiError> {
-        match edit {
-            Edit::Replace(value) => Ok(value.clone()),
-            Edit::Patch(patch) => patch.apply(served),
-            Edit::Apply { configuration, force } => {
-                let mut configuration = configuration.clone();
-                if intent.is_status() {
-                    meta::as_map(&mut configuration)
-                        .retain(|field, _| field == "status" || field == "metadata");
-                } else if intent.resource.status {
-                    meta::remove(&mut configuration, "status");
-                }
-                let time = seconds(intent.now);
-                ownership::apply(&intent.resource, &intent.writer, served, &configuration, *force, &time)
-            }
-        }
     }
 
     fn create_by_update(&mut self, intent: &Intent, key: &Key, edit: &Edit) -> Result<Outcome, ApiError> {
@@ -231,6 +213,24 @@ impl Store {
         let stored = self.commit(storage, key, Some(object), &intent.writer.manager, intent.now);
         self.follow_up(storage, key, intent.now);
         stored.unwrap_or_default()
+    }
+}
+
+/// The object that the request would make, in the version that it speaks.
+fn candidate(intent: &Intent, served: &Value, edit: &Edit) -> Result<Value, ApiError> {
+    match edit {
+        Edit::Replace(value) => Ok(value.clone()),
+        Edit::Patch(patch) => patch.apply(served),
+        Edit::Apply { configuration, force } => {
+            let mut configuration = configuration.clone();
+            if intent.is_status() {
+                meta::as_map(&mut configuration).retain(|field, _| field == "status" || field == "metadata");
+            } else if intent.resource.status {
+                meta::remove(&mut configuration, "status");
+            }
+            let time = seconds(intent.now);
+            ownership::apply(&intent.resource, &intent.writer, served, &configuration, *force, &time)
+        }
     }
 }
 

@@ -84,6 +84,7 @@ impl Story {
 
     /// Tells something that the sandbox itself does or finds.
     pub(super) fn tell(&mut self, who: &str, text: &str) {
+        self.tell_news(Vec::new());
         let now_ms = self.now_ms();
         self.teller.line(now_ms, who, text);
     }

@@ -1,7 +1,7 @@
 //! Reading: pages, resource versions, selectors, tables, discovery.
 
 use crate::support::{get, node, request, server, server_with_widgets};
-use flipop_sandbox::apiserver::{ApiServer, PodSpec, View};
+use flipop_sandbox::apiserver::{ApiServer, PodSpec, Readiness, View};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -170,7 +170,7 @@ async fn the_same_seed_and_the_same_steps_give_the_same_bytes() {
     let run = || async {
         let server = server_with_widgets();
         node(&server, "a", &[]);
-        server.set_node_ready("a", "False").unwrap();
+        server.set_node_ready("a", Readiness::NotReady).unwrap();
         let body = json!({ "metadata": { "generateName": "cm-" } }).to_string();
         request(&server, "POST", "/api/v1/namespaces/default/configmaps", &[], &body).await;
         let nodes = get(&server, "/api/v1/nodes").await;

@@ -1,7 +1,7 @@
 //! Writing: concurrency, subresources, schemas, field managers, deletion.
 
 use crate::support::{Widget, WidgetSpec, WidgetStatus, get, node, request, server, server_with_widgets};
-use flipop_sandbox::apiserver::{ApiServer, Key, PodSpec, PodTermination};
+use flipop_sandbox::apiserver::{ApiServer, Key, PodSpec, PodTermination, Readiness};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, ObjectReference};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -298,7 +298,7 @@ async fn nodes_get_the_taints_of_their_condition_and_lose_them_again() {
             .map(|t| format!("{}:{}", t["key"].as_str().unwrap(), t["effect"].as_str().unwrap()))
             .collect()
     };
-    server.set_node_ready("n", "False").unwrap();
+    server.set_node_ready("n", Readiness::NotReady).unwrap();
     server.set_node_unschedulable("n", true).unwrap();
     assert_eq!(
         taints(),
@@ -309,7 +309,7 @@ async fn nodes_get_the_taints_of_their_condition_and_lose_them_again() {
             "node.kubernetes.io/unschedulable:NoSchedule"
         ]
     );
-    server.set_node_ready("n", "True").unwrap();
+    server.set_node_ready("n", Readiness::Ready).unwrap();
     server.set_node_unschedulable("n", false).unwrap();
     assert_eq!(taints(), ["dedicated:NoSchedule"]);
 }

@@ -20,10 +20,10 @@ pub(super) fn apply(object: &mut Value, patch: &Value) -> Result<(), ApiError> {
             ),
         ));
     }
-    operations.iter().try_for_each(|operation| step(object, operation).map_err(rejected))
+    operations.iter().try_for_each(|operation| step(object, operation).map_err(|why| rejected(&why)))
 }
 
-fn rejected(why: String) -> ApiError {
+fn rejected(why: &str) -> ApiError {
     ApiError::new(
         422,
         "Invalid",
@@ -85,11 +85,11 @@ fn add(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
             map.insert(last, value);
             Ok(())
         }
-        (Value::Array(list), last) if last == "-" => {
+        (Value::Array(list), step) if step == "-" => {
             list.push(value);
             Ok(())
         }
-        (Value::Array(list), last) => match last.parse::<usize>() {
+        (Value::Array(list), step) => match step.parse::<usize>() {
             Ok(index) if index <= list.len() => {
                 list.insert(index, value);
                 Ok(())
@@ -103,7 +103,7 @@ fn add(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
 fn remove(object: &mut Value, path: &str) -> Result<Value, String> {
     match parent(object, path)? {
         (Value::Object(map), last) => map.remove(&last).ok_or_else(|| missing(path)),
-        (Value::Array(list), last) => match last.parse::<usize>() {
+        (Value::Array(list), step) => match step.parse::<usize>() {
             Ok(index) if index < list.len() => Ok(list.remove(index)),
             Ok(_) | Err(_) => Err(missing(path)),
         },

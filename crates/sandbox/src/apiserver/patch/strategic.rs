@@ -97,13 +97,12 @@ fn merge_list(list: &mut Vec<Value>, changes: &[Value], by: &str) {
             list.retain(|element| element.get(by) != Some(key));
             continue;
         }
-        match position.and_then(|index| list.get_mut(index)) {
-            Some(element) => strategic_merge(element, change),
-            None => {
-                let mut fresh = Value::Null;
-                strategic_merge(&mut fresh, change);
-                list.push(fresh);
-            }
+        if let Some(element) = position.and_then(|index| list.get_mut(index)) {
+            strategic_merge(element, change);
+        } else {
+            let mut fresh = Value::Null;
+            strategic_merge(&mut fresh, change);
+            list.push(fresh);
         }
     }
 }
