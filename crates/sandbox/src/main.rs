@@ -13,14 +13,23 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Exit code after Ctrl-C in the middle of the story, as shells have it: 128 and the signal's number.
 const INTERRUPTED: u8 = 130;
 
-/// Shows what FLIPOP does, without a cluster, an account, Docker or Go: the real operator against a simulated
-/// Kubernetes API and a simulated `DigitalOcean`, both on this machine.
+/// Shows what FLIPOP does, without a cluster, an account, Docker or Go.
 ///
-/// Makes nodes, pods and reserved IPs that fit the YAML, applies it, kills a node that holds an IP, drains another one,
-/// heals both, and tells what moves where and why. Exit code 0: every pool is healthy and everything went as expected;
-/// 1: something of the YAML is wrong, or something expected did not happen in time, with the reason; 2: wrong usage.
+/// Runs the real operator against a simulated Kubernetes API and a simulated DigitalOcean, both on this machine:
+/// makes nodes, pods and reserved IPs that fit the YAML, applies it, kills a node that holds an IP, drains
+/// another one, heals both, and tells what moves where and why.
+///
+/// Exit codes:
+///   0  every pool is healthy and everything went as expected
+///   1  something of the YAML is wrong, or something expected did not happen in time; standard error says what
+///   2  wrong usage
 #[derive(Debug, Parser)]
-#[command(name = "sandbox", args_conflicts_with_subcommands = true)]
+#[command(
+    name = "sandbox",
+    bin_name = "cargo sandbox",
+    args_conflicts_with_subcommands = true,
+    verbatim_doc_comment
+)]
 struct Flags {
     #[command(subcommand)]
     command: Option<Command>,
@@ -99,7 +108,9 @@ fn failure(problem: &str) -> ExitCode {
 
 /// Ctrl-C, or what `kill` sends.
 async fn end_signal() {
-    let (Ok(mut term), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {

@@ -130,17 +130,27 @@ impl Casting {
     }
 
     /// Adds nodes that meet the criteria and returns their names.
-    fn add_nodes(&mut self, document: &Document, criteria: &Criteria, region: &str, count: usize) -> Vec<String> {
+    fn add_nodes(
+        &mut self,
+        document: &Document,
+        criteria: &Criteria,
+        region: &str,
+        count: usize,
+    ) -> Vec<String> {
         let name = &document.key.name;
         let Some(mut labels) = criteria.node_selector.example() else {
-            self.cast.notes.push(format!("{name}: no node can have labels that spec.match.nodeLabel selects"));
+            self.cast
+                .notes
+                .push(format!("{name}: no node can have labels that spec.match.nodeLabel selects"));
             return Vec::new();
         };
         let pod = match &criteria.pods {
             None => None,
             Some((namespace, selector)) => {
                 let Some(labels) = selector.example() else {
-                    self.cast.notes.push(format!("{name}: no pod can have labels that spec.match.podLabel selects"));
+                    self.cast
+                        .notes
+                        .push(format!("{name}: no pod can have labels that spec.match.podLabel selects"));
                     return Vec::new();
                 };
                 let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
@@ -159,7 +169,12 @@ impl Casting {
                 let name = format!("{}-{node}", spoken(&labels).unwrap_or("app"));
                 Pod { namespace, name, labels }
             });
-            self.cast.nodes.push(Node { name: node.clone(), region: region.clone(), labels: labels.clone(), pod });
+            self.cast.nodes.push(Node {
+                name: node.clone(),
+                region: region.clone(),
+                labels: labels.clone(),
+                pod,
+            });
             names.push(node);
         }
         names
@@ -201,7 +216,9 @@ pub(super) fn shorten(documents: &mut [Document]) -> Vec<String> {
         let mut created = spec.desired.unwrap_or_default().saturating_sub(spec.ips.len());
         if created > MAX_CREATED {
             let desired = spec.ips.len().saturating_add(MAX_CREATED);
-            notes.push(format!("{name}: desiredIPs is {desired} in this story instead of more, to keep it short"));
+            notes.push(format!(
+                "{name}: desiredIPs is {desired} in this story instead of more, to keep it short"
+            ));
             set(&mut document.value, "desiredIPs", json!(desired));
             created = MAX_CREATED;
         }
@@ -230,7 +247,7 @@ mod tests {
     use super::*;
     use flipop_sandbox::apiserver::Key;
 
-    fn pool(name: &str, spec: Value) -> Document {
+    fn pool(name: &str, spec: &Value) -> Document {
         let value = json!({ "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",
                             "metadata": { "name": name }, "spec": spec });
         let key = Key { namespace: String::new(), name: name.to_owned() };
@@ -258,7 +275,7 @@ mod tests {
     fn a_pool_alone_gets_a_node_for_each_failover_and_no_address_placed_without_a_cool_off() {
         let spec = json!({ "provider": "digitalocean", "ips": ["192.0.2.1", "192.0.2.1", "x"], "region": "ams3",
                            "match": { "nodeLabel": "topology.kubernetes.io/region in (fra1),tier>4" } });
-        let cast = cast(&[pool("web", spec)]);
+        let cast = cast(&[pool("web", &spec)]);
         assert_eq!(names(&cast), ["fra1-1", "fra1-2", "fra1-3"]);
         assert_eq!(cast.nodes[0].region, "fra1", "the label that the selector asks for wins");
         let ip = "192.0.2.1".parse().unwrap();
@@ -268,7 +285,7 @@ mod tests {
     #[test]
     fn selectors_that_nothing_meets_are_told() {
         let spec = |label: &str| json!({ "provider": "digitalocean", "ips": ["192.0.2.1"], "match": { label: "a,!a" } });
-        let cast = cast(&[pool("one", spec("nodeLabel")), pool("two", spec("podLabel"))]);
+        let cast = cast(&[pool("one", &spec("nodeLabel")), pool("two", &spec("podLabel"))]);
         assert_eq!(cast.nodes, []);
         assert_eq!(cast.notes.len(), 2);
     }
@@ -277,7 +294,7 @@ mod tests {
     fn numbers_that_would_take_minutes_are_lowered_and_told() {
         let spec = json!({ "provider": "digitalocean", "region": "nyc3", "desiredIPs": 40, "ips": ["192.0.2.1"],
                            "assignmentCoolOffSeconds": 300 });
-        let mut documents = [pool("big", spec), pool("small", json!({ "assignmentCoolOffSeconds": 20 }))];
+        let mut documents = [pool("big", &spec), pool("small", &json!({ "assignmentCoolOffSeconds": 20 }))];
         let notes = shorten(&mut documents);
         assert_eq!(notes.len(), 2, "{notes:?}");
         let spec = pool_spec(&documents[0]).unwrap();

@@ -13,7 +13,10 @@ pub(super) const DEFAULT_NAMESPACE: &str = "default";
 /// The repository's examples.
 const EXAMPLES: [(&str, &str); 3] = [
     ("examples/floatingippool.yaml", include_str!("../../../../examples/floatingippool.yaml")),
-    ("examples/floatingippool-created.yaml", include_str!("../../../../examples/floatingippool-created.yaml")),
+    (
+        "examples/floatingippool-created.yaml",
+        include_str!("../../../../examples/floatingippool-created.yaml"),
+    ),
     ("examples/nodednsrecordset.yaml", include_str!("../../../../examples/nodednsrecordset.yaml")),
 ];
 
@@ -69,7 +72,8 @@ pub(super) struct Document {
 
 impl Document {
     fn new(source: &str, value: Value) -> Option<Self> {
-        let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (api_version, kind) = (text("/apiVersion"), text("/kind"));
         let key = Key { namespace: text("/metadata/namespace"), name: text("/metadata/name") };
         let complete = ![&api_version, &kind, &key.name].iter().any(|text| text.is_empty());
@@ -131,8 +135,10 @@ fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     for (index, value) in values.into_iter().enumerate().filter(|(_, value)| !value.is_null()) {
         for object in items(value) {
-            let no_object =
-                || ManifestError::NoObject { source_name: source.to_owned(), position: index.saturating_add(1) };
+            let no_object = || ManifestError::NoObject {
+                source_name: source.to_owned(),
+                position: index.saturating_add(1),
+            };
             documents.push(Document::new(source, cleaned(object)).ok_or_else(no_object)?);
         }
     }
@@ -159,7 +165,9 @@ fn cleaned(mut value: Value) -> Value {
         object.remove("status");
     }
     if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-        for field in ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"] {
+        for field in
+            ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"]
+        {
             metadata.remove(field);
         }
     }

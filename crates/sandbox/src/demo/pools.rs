@@ -137,8 +137,10 @@ pub(super) type Standings = BTreeMap<(ObjectName, String), Standing>;
 
 /// Judges all nodes for all pools as they are now.
 pub(super) fn standings(api: &ApiServer) -> Standings {
-    let nodes: Vec<(BTreeMap<String, String>, NodeFacts)> = api.objects("v1", "Node").iter().filter_map(node).collect();
-    let pods: Vec<(BTreeMap<String, String>, PodFacts)> = api.objects("v1", "Pod").iter().filter_map(pod).collect();
+    let nodes: Vec<(BTreeMap<String, String>, NodeFacts)> =
+        api.objects("v1", "Node").iter().filter_map(node).collect();
+    let pods: Vec<(BTreeMap<String, String>, PodFacts)> =
+        api.objects("v1", "Pod").iter().filter_map(pod).collect();
     let mut standings = Standings::new();
     for pool in pools(api) {
         let Some(criteria) = &pool.spec.criteria else { continue };

@@ -9,7 +9,7 @@ use super::teller::Teller;
 use super::{DemoError, explain, summary};
 use flipop_core::facts::RESERVED_IP_ANNOTATION;
 use flipop_core::ids::ObjectName;
-use flipop_sandbox::apiserver::{Key, ScenarioError};
+use flipop_sandbox::apiserver::{Key, Readiness, ScenarioError};
 use serde_json::Value;
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -36,12 +36,12 @@ struct Victim {
 /// When something of the YAML is wrong, or when something expected did not happen in time.
 pub(crate) async fn run(files: &[PathBuf], out: Box<dyn Write + Send>) -> Result<(), DemoError> {
     let mut documents = manifest::load(files)?;
-    let notes = cast::shorten(&mut documents);
+    let lowered = cast::shorten(&mut documents);
     let cast = cast::cast(&documents);
     let mut stage = Stage::open(0).await?;
     stage.populate(&cast, &documents)?;
     let mut story = Story::new(stage, Teller::new(out));
-    let played = play(&mut story, &documents, &cast, notes).await;
+    let played = play(&mut story, &documents, &cast, &lowered).await;
     let closed = story.stage.close().await;
     played.and(closed)
 }
@@ -50,9 +50,9 @@ async fn play(
     story: &mut Story,
     documents: &[Document],
     cast: &Cast,
-    notes: Vec<String>,
+    lowered: &[String],
 ) -> Result<(), DemoError> {
-    introduce(story, cast, notes);
+    introduce(story, cast, lowered);
     story.stage.start_operator().await?;
     story.tell("sandbox", "the operator runs, as in a cluster: it knows a kubeconfig, a token and a URL");
     apply(story, documents)?;
@@ -69,7 +69,10 @@ async fn play(
         story.follow(Duration::ZERO, |_| true).await?;
         if story.matches(&victim.pool, &victim.node) {
             let text = format!("{} still matches {} while it is cordoned", victim.node, victim.pool);
-            story.tell("sandbox", &format!("{text}: the taint is tolerated and no pod is asked for, so {} stays", victim.ip));
+            story.tell(
+                "sandbox",
+                &format!("{text}: the taint is tolerated and no pod is asked for, so {} stays", victim.ip),
+            );
         } else {
             expect_failover(story, &victim).await?;
         }
@@ -81,19 +84,26 @@ async fn play(
 }
 
 /// What there is before anything is applied.
-pub(super) fn introduce(story: &mut Story, cast: &Cast, notes: Vec<String>) {
+pub(super) fn introduce(story: &mut Story, cast: &Cast, lowered: &[String]) {
     let nodes: Vec<&str> = cast.nodes.iter().map(|node| node.name.as_str()).collect();
     let pods = cast.nodes.iter().filter(|node| node.pod.is_some()).count();
-    let text = format!("a simulated cluster with {} nodes ({}) and {pods} pods on them", nodes.len(), nodes.join(", "));
+    let text = format!(
+        "a simulated cluster with {} nodes ({}) and {pods} pods on them",
+        nodes.len(),
+        nodes.join(", ")
+    );
     story.tell("sandbox", &text);
     for address in &cast.addresses {
         let place = match &address.node {
             Some(node) => format!("on {node} already: it was assigned before the operator started"),
             None => "assigned to no droplet".to_owned(),
         };
-        story.tell("sandbox", &format!("the simulated account has {} in {}, {place}", address.ip, address.region));
+        story.tell(
+            "sandbox",
+            &format!("the simulated account has {} in {}, {place}", address.ip, address.region),
+        );
     }
-    for note in notes.iter().chain(&cast.notes) {
+    for note in lowered.iter().chain(&cast.notes) {
         story.tell("sandbox", note);
     }
 }
@@ -104,10 +114,11 @@ pub(super) fn apply(story: &mut Story, documents: &[Document]) -> Result<(), Dem
     for document in documents {
         let Document { source, kind, key, value, .. } = document;
         let ours = document.is(POOL_KIND) || document.is(RECORD_SET_KIND);
+        story.tell("apply", &format!("{kind} {} from {source}", key.name));
         match story.stage.api.apply_yaml(&value.to_string(), DEFAULT_NAMESPACE) {
-            Ok(_) => story.tell("apply", &format!("{kind} {} from {source}", key.name)),
+            Ok(_) => {}
             Err(ScenarioError::UnknownKind { .. }) if !ours => {
-                story.tell("apply", &format!("{kind} {} is left out: the sandbox has no such kind", key.name));
+                story.tell("apply", &format!("it is left out: the sandbox has no kind {kind}"));
             }
             Err(error) => {
                 let problem = format!("{kind} {}: {}", key.name, explain(&error));
@@ -117,7 +128,10 @@ pub(super) fn apply(story: &mut Story, documents: &[Document]) -> Result<(), Dem
         dns |= ours && value.pointer("/spec/dnsRecordSet").is_some_and(|set| !set.is_null());
     }
     if dns {
-        story.tell("sandbox", "DNS is not shown: this version of the operator does not change DNS records yet");
+        story.tell(
+            "sandbox",
+            "DNS is not shown: this version of the operator reads and writes no DNS records",
+        );
     }
     Ok(())
 }
@@ -159,12 +173,17 @@ fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
                 let mut kept = pool.active();
                 kept.retain(|ip, _| !story.moves.iter().any(|done| done.ip == *ip));
                 for (ip, node) in kept {
-                    story.tell("sandbox", &format!("{ip} stays on {node}, which matches {name}: nothing had to move"));
+                    story.tell(
+                        "sandbox",
+                        &format!("{ip} stays on {node}, which matches {name}: nothing had to move"),
+                    );
                 }
             }
             Some(pool) => {
                 let complaints = pool.complaints();
-                complaints.iter().for_each(|line| story.tell("sandbox", &format!("{name} {line}")));
+                for line in &complaints {
+                    story.tell("sandbox", &format!("{name} {line}"));
+                }
                 unhealthy.push(format!("{name} is not healthy: {}", complaints.join("; ")));
             }
             None => unhealthy.push(format!("{name} is not on the API server")),
@@ -206,9 +225,10 @@ fn pick(story: &Story, order: &[ObjectName], before: &[Victim], with_pods: bool)
 fn kill(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     let Victim { ip, node, .. } = victim;
     story.plain("");
-    let text = format!("KILL {node}, which holds {ip}: its kubelet is silent, and Kubernetes calls it NotReady");
+    let text =
+        format!("KILL {node}, which holds {ip}: its kubelet is silent, and Kubernetes calls it NotReady");
     story.tell("sandbox", &format!("{text} (which takes a real cluster about 40 s to notice)"));
-    Ok(story.stage.api.set_node_ready(node, "Unknown")?)
+    Ok(story.stage.api.set_node_ready(node, Readiness::Unknown)?)
 }
 
 fn drain(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
@@ -216,7 +236,8 @@ fn drain(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     let api = story.stage.api.clone();
     let pods: Vec<Key> = api.objects("v1", "Pod").iter().filter_map(|pod| on(pod, node)).collect();
     story.plain("");
-    let evicted = pods.iter().map(|pod| format!(", {} is evicted", pod.name)).collect::<String>();
+    let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+    let evicted = if names.is_empty() { String::new() } else { format!(" and loses {}", names.join(", ")) };
     story.tell("sandbox", &format!("DRAIN {node}, which holds {}: it is cordoned{evicted}", victim.ip));
     api.set_node_unschedulable(node, true)?;
     for pod in pods {
@@ -229,7 +250,9 @@ fn drain(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
 fn on(pod: &Value, node: &str) -> Option<Key> {
     let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str);
     let here = text("/spec/nodeName") == Some(node);
-    here.then(|| Key::new(text("/metadata/namespace").unwrap_or_default(), text("/metadata/name").unwrap_or_default()))
+    here.then(|| {
+        Key::new(text("/metadata/namespace").unwrap_or_default(), text("/metadata/name").unwrap_or_default())
+    })
 }
 
 /// Exactly this address moves to another matching node; status and annotations follow.
@@ -238,7 +261,10 @@ async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoE
     let before = story.moves.len();
     let wait = cool_off_left(story, name);
     if !wait.is_zero() {
-        let text = format!("{name} waits for its cool-off: assignmentCoolOffSeconds lets it assign in {} s", wait.as_secs());
+        let text = format!(
+            "{name} waits for its cool-off: assignmentCoolOffSeconds lets it assign in {} s",
+            wait.as_secs()
+        );
         story.tell("sandbox", &text);
     }
     let patience = PATIENCE.saturating_add(wait);
@@ -281,14 +307,16 @@ fn cool_off_left(story: &Story, name: &ObjectName) -> Duration {
 async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), DemoError> {
     let nodes: Vec<&str> = victims.iter().map(|victim| victim.node.as_str()).collect();
     if nodes.is_empty() {
-        return Err(DemoError::Unmet("no address stands on any node, so there is nothing to show".to_owned()));
+        return Err(DemoError::Unmet(
+            "no address stands on any node, so there is nothing to show".to_owned(),
+        ));
     }
     story.plain("");
     story.tell("sandbox", &format!("HEAL {}: ready, schedulable, with their pods", nodes.join(" and ")));
     let begun = story.begun();
     let api = story.stage.api.clone();
     for node in &nodes {
-        api.set_node_ready(node, "True")?;
+        api.set_node_ready(node, Readiness::Ready)?;
         api.set_node_unschedulable(node, false)?;
         let planned = cast.nodes.iter().find(|planned| planned.name == **node);
         if let Some(pod) = planned.and_then(|planned| planned.pod.as_ref()) {
@@ -300,13 +328,15 @@ async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), 
     }
     let back = |story: &Story| victims.iter().all(|victim| is_back(story, victim));
     if !story.follow(PATIENCE, back).await? {
-        let text = format!("{} match again, but the pools do not list them as assignable", nodes.join(" and "));
+        let text =
+            format!("{} match again, but the pools do not list them as assignable", nodes.join(" and "));
         return Err(DemoError::Unmet(text));
     }
     if story.follow(QUIET, |story| story.begun() != begun).await? {
         return Err(DemoError::Unmet("an address moved back although its node is well".to_owned()));
     }
-    let text = format!("nothing moved back: {} wait in assignableNodes for the next failover", nodes.join(" and "));
+    let text =
+        format!("nothing moved back: {} wait in assignableNodes for the next failover", nodes.join(" and "));
     story.tell("sandbox", &text);
     Ok(())
 }

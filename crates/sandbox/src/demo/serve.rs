@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long one stretch of the endless story is; it goes on until the caller stops listening.
-const STRETCH: Duration = Duration::from_secs(3_600);
+const STRETCH: Duration = Duration::from_hours(1);
 
 /// What to serve.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) async fn serve(
 }
 
 async fn tell(story: &mut Story, documents: &[manifest::Document], cast: &Cast) -> Result<(), DemoError> {
-    script::introduce(story, cast, Vec::new());
+    script::introduce(story, cast, &[]);
     let metrics = story.stage.start_operator().await?;
     script::apply(story, documents)?;
     explain(story, cast, metrics);
@@ -74,5 +74,7 @@ fn explain(story: &mut Story, cast: &Cast, metrics: Option<SocketAddr>) {
         "Ctrl-C ends it".to_owned(),
         String::new(),
     ];
-    lines.iter().for_each(|line| story.plain(line));
+    for line in &lines {
+        story.plain(line);
+    }
 }

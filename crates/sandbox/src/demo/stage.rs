@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Decides every invented value, so that each run has the same addresses and droplets.
+/// Decides every invented value: runs differ only as far as the order of their calls does.
 const SEED: u64 = 20_260_301;
 
 /// What `DigitalOcean` takes for a move, more or less: long enough to be seen.
@@ -71,7 +71,9 @@ impl Stage {
     /// An empty cluster and an empty account. `port` is where the API server listens; 0 for any.
     pub(super) async fn open(port: u16) -> Result<Self, DemoError> {
         let options = Options { seed: SEED, epoch_ms: None };
-        let cloud = CloudServer::start(options).await.map_err(machine("open a port for the simulated DigitalOcean"))?;
+        let cloud = CloudServer::start(options)
+            .await
+            .map_err(machine("open a port for the simulated DigitalOcean"))?;
         cloud.cloud().add_token(Provider::DigitalOcean, "operator", TOKEN, &["*"]);
         cloud.cloud().tune(|knobs| {
             knobs.action_ms = ACTION_MS;
@@ -96,7 +98,8 @@ impl Stage {
             .tempdir()
             .map_err(machine("make a temporary directory"))?;
         let kubeconfig = directory.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, kubeconfig_yaml(&url, DEFAULT_NAMESPACE)).map_err(machine("write a kubeconfig"))?;
+        std::fs::write(&kubeconfig, kubeconfig_yaml(&url, DEFAULT_NAMESPACE))
+            .map_err(machine("write a kubeconfig"))?;
         let (nodes, operator) = (BTreeMap::new(), JoinSet::new());
         Ok(Self { api, cloud, epoch, nodes, kubeconfig, directory, url, servers, stop, operator, shutdown })
     }
@@ -116,7 +119,8 @@ impl Stage {
         for Address { ip, region, node } in &cast.addresses {
             let cloud = self.cloud.cloud();
             cloud.add_ip(Some(*ip), region);
-            let droplet = self.nodes.iter().find(|(_, name)| Some(*name) == node.as_ref()).map(|(droplet, _)| *droplet);
+            let droplet =
+                self.nodes.iter().find(|(_, name)| Some(*name) == node.as_ref()).map(|(droplet, _)| *droplet);
             if droplet.is_some() && cloud.move_ip(*ip, droplet).is_err() {
                 tracing::debug!(%ip, "left unassigned: its droplet is in another region");
             }

@@ -7,7 +7,7 @@
 use super::DemoError;
 use super::pools::{self, POOL_KIND, Pool, Standing, Standings};
 use super::stage::Stage;
-use super::teller::{Teller, seconds};
+use super::teller::{Teller, brief, seconds};
 use flipop_core::facts::RESERVED_IP_ANNOTATION;
 use flipop_core::ids::ObjectName;
 use flipop_sandbox::apiserver::{Change, Changes, Storage};
@@ -187,28 +187,38 @@ impl Story {
         }
         let now = pools::standings(&self.stage.api);
         let before = std::mem::replace(&mut self.standings, now);
-        let mut lines: BTreeMap<(ObjectName, Standing), Vec<String>> = BTreeMap::new();
-        for ((pool, node), standing) in &self.standings {
-            let key = (pool.clone(), node.clone());
-            let old = before.get(&key).unwrap_or(&Standing::NotSelected);
+        self.lost.retain(|key, _| self.standings.contains_key(key));
+        let mut lines: BTreeMap<(ObjectName, bool, Standing), Vec<String>> = BTreeMap::new();
+        for (key, standing) in &self.standings {
+            let old = before.get(key).unwrap_or(&Standing::NotSelected);
             if old == standing {
                 continue;
             }
+            let matched = *old == Standing::Matches;
             if *standing == Standing::Matches {
-                self.lost.remove(&key);
-            } else if *old == Standing::Matches {
-                self.lost.insert(key, at_ms);
+                self.lost.remove(key);
+            } else if matched {
+                self.lost.insert(key.clone(), at_ms);
             }
-            lines.entry((pool.clone(), standing.clone())).or_default().push(node.clone());
+            let (pool, node) = key.clone();
+            lines.entry((pool, matched, standing.clone())).or_default().push(node);
         }
-        for ((pool, standing), nodes) in lines {
-            let (nodes, verb) = (nodes.join(", "), if nodes.len() == 1 { "es" } else { "" });
-            let text = match standing {
-                Standing::Matches => format!("{nodes} match{verb} {pool}"),
-                Standing::Fails(reason) => format!("{nodes} no longer match{verb} {pool}: {reason}"),
-                Standing::NotSelected => format!("{nodes} no longer match{verb} {pool}: other labels are asked for"),
+        for ((pool, matched, standing), nodes) in lines {
+            let one = nodes.len() == 1;
+            let verb = match (&standing, matched, one) {
+                (Standing::Matches, _, true) => "matches",
+                (Standing::Matches, _, false) => "match",
+                (_, true, true) => "no longer matches",
+                (_, true, false) => "no longer match",
+                (_, false, true) => "does not match",
+                (_, false, false) => "do not match",
             };
-            self.teller.line(at_ms, "match", &text);
+            let reason = match standing {
+                Standing::Matches => String::new(),
+                Standing::Fails(reason) => format!(": {reason}"),
+                Standing::NotSelected => ": spec.match.nodeLabel asks for other labels".to_owned(),
+            };
+            self.teller.line(at_ms, "match", &format!("{} {verb} {pool}{reason}", nodes.join(", ")));
         }
     }
 
@@ -291,18 +301,22 @@ impl Story {
     fn begin(&mut self, at_ms: u64, ip: Ipv4Addr, droplet: u64) {
         let to = self.node(droplet);
         let view = self.stage.cloud.cloud().ip(ip);
-        let from = view.and_then(|view| view.droplet).filter(|from| *from != droplet).map(|from| self.node(from));
+        let from =
+            view.and_then(|view| view.droplet).filter(|from| *from != droplet).map(|from| self.node(from));
         let (reason, lost_ms) = self.reason(ip, from.as_deref(), &to);
         let text = match (&from, lost_ms) {
             (Some(from), Some(lost_ms)) => {
-                let after_ms = at_ms.saturating_sub(lost_ms);
-                format!("{ip} begins to move from {from} to {to}, {after_ms} ms after {from} failed: {reason}")
+                let after = brief(at_ms.saturating_sub(lost_ms));
+                format!(
+                    "{ip} begins to move from {from} to {to}, {after} after {from} stopped matching: {reason}"
+                )
             }
             (Some(from), None) => format!("{ip} begins to move from {from} to {to}: {reason}"),
             (None, _) => format!("{ip} begins to move to {to}: {reason}"),
         };
         self.teller.line(at_ms, "account", &text);
-        let begun = Move { ip, from, to, reason, lost_ms, began_ms: at_ms, done_ms: at_ms, confirmed_ms: None };
+        let begun =
+            Move { ip, from, to, reason, lost_ms, began_ms: at_ms, done_ms: at_ms, confirmed_ms: None };
         self.open.insert(ip, begun);
     }
 
@@ -335,7 +349,7 @@ impl Story {
         let done = Move { done_ms: at_ms, ..open };
         let took = match (done.lost_ms, &done.from) {
             (Some(lost_ms), Some(from)) => {
-                format!("{} after {from} failed", seconds(at_ms.saturating_sub(lost_ms)))
+                format!("{} after {from} stopped matching", seconds(at_ms.saturating_sub(lost_ms)))
             }
             _ => format!("after {}", seconds(at_ms.saturating_sub(done.began_ms))),
         };

@@ -2,7 +2,7 @@
 
 use super::pools;
 use super::story::{Move, Story};
-use super::teller::seconds;
+use super::teller::{brief, seconds};
 use std::collections::BTreeMap;
 
 /// Facts of a story.
@@ -23,9 +23,11 @@ pub(super) fn tell(story: &mut Story) {
     let mut summary = Summary { took_ms: story.now_ms(), ..Summary::default() };
     for pool in pools::pools(&story.stage.api) {
         for (ip, status) in &pool.status.ips {
-            let moves = story.moves.iter().filter(|done| done.ip.to_string() == *ip && done.from.is_some()).count();
+            let moves =
+                story.moves.iter().filter(|done| done.ip.to_string() == *ip && done.from.is_some()).count();
             let node = if status.node_name.is_empty() { "-" } else { &status.node_name };
-            let row = [ip.clone(), pool.name.to_string(), node.to_owned(), status.state.clone(), moves.to_string()];
+            let row =
+                [ip.clone(), pool.name.to_string(), node.to_owned(), status.state.clone(), moves.to_string()];
             summary.rows.push(row);
         }
     }
@@ -47,10 +49,10 @@ impl Summary {
         for Move { ip, from, to, reason, lost_ms, began_ms, done_ms, confirmed_ms } in &self.failovers {
             let since = lost_ms.unwrap_or(*began_ms);
             lines.push(format!(
-                "failover: {ip} from {} to {to} in {} (requested after {} ms, confirmed after {}): {reason}",
+                "failover: {ip} from {} to {to} in {} (requested after {}, confirmed after {}): {reason}",
                 from.as_deref().unwrap_or("-"),
                 seconds(done_ms.saturating_sub(since)),
-                began_ms.saturating_sub(since),
+                brief(began_ms.saturating_sub(since)),
                 seconds(confirmed_ms.unwrap_or(*done_ms).saturating_sub(since)),
             ));
         }
