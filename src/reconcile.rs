@@ -256,7 +256,10 @@ impl Reconciler {
 
     fn keep_house(&mut self) {
         self.heartbeat.beat();
-        self.providers.values().for_each(|provider| provider.recheck_token());
+        self.observe(Input::EventsDenied(self.executor.events.forbidden()));
+        for provider in self.providers.values() {
+            provider.recheck_token();
+        }
         let troubles = self.watches.troubles();
         for key in
             self.troubles.keys().filter(|key| !troubles.contains_key(*key)).cloned().collect::<Vec<_>>()

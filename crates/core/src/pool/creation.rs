@@ -146,7 +146,13 @@ impl Pool {
             return;
         }
         let uncertain = self.memory.as_ref().is_some_and(|memory| memory.intent.is_some());
-        if busy || uncertain || !self.is_live() || !self.spec.may_create() || !self.matched {
+        if busy
+            || uncertain
+            || self.creation.crds_outdated
+            || !self.is_live()
+            || !self.spec.may_create()
+            || !self.matched
+        {
             return;
         }
         let (Some(region), Some(memory)) = (self.spec.region.clone(), &mut self.memory) else { return };
@@ -271,14 +277,21 @@ impl Pool {
         }
     }
 
-    /// Whether the server may have learned to keep our fields meanwhile: looked at again when the wait is over.
-    pub fn recheck_crds(&mut self, now: Moment, out: &mut Out) {
-        if self.creation.crds_outdated {
-            if self.creation.due <= now {
-                self.creation.crds_outdated = false;
-            } else {
-                out.later(self.creation.due);
-            }
+    /// Whether only what the Go operator's CRDs keep is worth writing. When the wait is over the whole status is
+    /// written once more, to see whether the server has learned to keep it.
+    pub fn writes_go_fields_only(&self, now: Moment, out: &mut Out) -> bool {
+        let waits = self.creation.crds_outdated && self.creation.due > now;
+        if waits {
+            out.later(self.creation.due);
+        }
+        waits
+    }
+
+    /// The server has kept our fields.
+    pub fn crds_are_current(&mut self) {
+        if std::mem::take(&mut self.creation.crds_outdated) {
+            self.creation.failures = 0;
+            self.creation.due = Moment::default();
         }
     }
 
