@@ -30,6 +30,9 @@ const MAX_CONNECTIONS: usize = 256;
 /// Longest wait for a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Memory of one connection: heads are short, and hyper's default would let slow clients take 100 MiB together.
+const MAX_BUFFER: usize = 16 << 10;
+
 /// Longest life of a connection: a scrape takes milliseconds, a slow reader gets no more.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -168,6 +171,7 @@ async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, end: Conn
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .keep_alive(false)
+        .max_buf_size(MAX_BUFFER)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::select! {
         biased;

@@ -28,9 +28,6 @@ use tracing::{Instrument, info_span};
 /// Kind of the objects that provider calls are made for, as a metric label.
 const POOL_KIND: &str = "FloatingIPPool";
 
-/// What the operator was doing when an Event happened; the API demands a word for it.
-const EVENT_ACTION: &str = "Reconcile";
-
 /// What came of an action.
 #[derive(Debug)]
 pub struct Done {
@@ -101,7 +98,8 @@ impl Executor {
     }
 
     fn report(&self, notice: Notice) {
-        let Notice { object, warning, reason, message } = notice;
+        let Notice { object, warning, reason, subject, message } = notice;
+        let action = format!("{reason}:{subject}");
         if warning {
             tracing::warn!(pool = %object.name, reason, "{message}");
         } else {
@@ -116,7 +114,7 @@ impl Executor {
             uid: Some(object.uid.0),
             ..ObjectReference::default()
         };
-        let note = Note { regarding, severity, reason, action: EVENT_ACTION, text: message };
+        let note = Note { regarding, severity, reason, action, text: message };
         self.events.emit(&self.permit, note);
     }
 

@@ -10,6 +10,7 @@ pub mod leader;
 pub mod liveness;
 pub mod metrics;
 pub mod operator;
+pub mod process_metrics;
 pub mod provider;
 pub mod random;
 pub mod reconcile;

@@ -6,10 +6,10 @@ use flipop_core::moment::Jitter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The increment of SplitMix64, an odd number close to 2^64 divided by the golden ratio.
+/// The increment of `SplitMix64`, an odd number close to 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A shared source of random numbers (SplitMix64); clones draw from the same sequence.
+/// A shared source of random numbers (`SplitMix64`); clones draw from the same sequence.
 #[derive(Debug, Clone)]
 pub struct Random(Arc<AtomicU64>);
 

@@ -14,14 +14,14 @@ use crate::metrics::Metrics;
 use crate::provider::IpProvider;
 use crate::random::Random;
 use crate::watches::{Step, Watches};
-use flipop_core::action::Action;
+use flipop_core::action::{Action, Outcome, WriteFailure};
 use flipop_core::budget::RateReport;
 use flipop_core::facts::Observed;
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::ids::Uid;
 use flipop_core::matching::WatchKey;
 use flipop_core::moment::Moment;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -50,6 +50,8 @@ pub struct Reconciler {
     providers: Arc<BTreeMap<String, Arc<dyn IpProvider>>>,
     conditions: BTreeMap<Uid, Vec<Condition>>,
     troubles: BTreeMap<WatchKey, String>,
+    /// Rights that were found missing.
+    denials: BTreeSet<String>,
     metrics: Arc<Metrics>,
     clock: Clock,
     random: Random,
@@ -100,6 +102,7 @@ impl Reconciler {
             providers,
             conditions: BTreeMap::new(),
             troubles: BTreeMap::new(),
+            denials: BTreeSet::new(),
             metrics,
             random,
             wake: None,
@@ -181,7 +184,28 @@ impl Reconciler {
         if let Some((uid, conditions)) = done.conditions {
             self.conditions.insert(uid, conditions);
         }
+        self.warn_of_denial(&done.outcome);
         self.observe(Input::Outcome(done.outcome));
+    }
+
+    /// A right that is missing is said once, however often the write is tried again.
+    fn warn_of_denial(&mut self, outcome: &Outcome) {
+        let failure = match outcome {
+            Outcome::Annotated { result, .. } | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
+            Outcome::StatusWritten { result, .. } => result.as_ref().err(),
+            Outcome::Swept(result) => result.as_ref().err(),
+            Outcome::Listed { .. }
+            | Outcome::Got { .. }
+            | Outcome::Proved { .. }
+            | Outcome::Polled { .. }
+            | Outcome::Changed { .. }
+            | Outcome::Created { .. } => None,
+        };
+        if let Some(WriteFailure::Forbidden(message)) = failure
+            && self.denials.insert(message.clone())
+        {
+            tracing::warn!("{message}; grant it as k8s/ does");
+        }
     }
 
     fn observe_step(&mut self, step: Step) {
@@ -232,7 +256,10 @@ impl Reconciler {
 
     fn keep_house(&mut self) {
         self.heartbeat.beat();
-        self.providers.values().for_each(|provider| provider.recheck_token());
+        self.observe(Input::EventsDenied(self.executor.events.forbidden()));
+        for provider in self.providers.values() {
+            provider.recheck_token();
+        }
         let troubles = self.watches.troubles();
         for key in
             self.troubles.keys().filter(|key| !troubles.contains_key(*key)).cloned().collect::<Vec<_>>()

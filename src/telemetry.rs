@@ -31,7 +31,7 @@ const MAX_BYTES: usize = 1 << 20;
 const MAX_LINE_BYTES: usize = 16 << 10;
 
 /// How long the end of the process waits for the last lines.
-const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH: Duration = Duration::from_millis(500);
 
 /// While the queue is full, that wait begins with up to so many pauses of this length: one second too.
 const FLUSH_TRIES: u32 = 200;
@@ -264,10 +264,14 @@ impl<W: Write> Scribe<W> {
 mod tests {
     use super::*;
     use std::sync::{Condvar, Mutex};
+    use tracing::Level;
 
     /// A sink that writes nothing until it is opened.
     #[derive(Clone, Default)]
-    struct Pipe(Arc<(Mutex<(bool, Vec<u8>)>, Condvar)>);
+    struct Pipe(Arc<(Mutex<State>, Condvar)>);
+
+    /// Whether it is open, and what was written.
+    type State = (bool, Vec<u8>);
 
     impl Pipe {
         fn open(&self) {
@@ -332,7 +336,6 @@ mod tests {
     #[test]
     fn libraries_are_quiet_and_debug_shows_requests_but_no_bodies() {
         let shows = |debug, target: &str, level| levels(debug).would_enable(target, &level);
-        use tracing::Level;
         assert!(shows(false, "flipop::leader", Level::INFO) && !shows(false, "flipop::leader", Level::DEBUG));
         assert!(shows(true, "flipop::leader", Level::DEBUG) && !shows(true, "flipop::leader", Level::TRACE));
         assert!(!shows(false, "kube_client::client::builder", Level::ERROR));

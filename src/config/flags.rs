@@ -31,7 +31,7 @@ pub(super) struct Flags {
 /// What to do instead of running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Subcommand)]
 pub(super) enum Subcommand {
-    /// Print the CustomResourceDefinitions as YAML
+    /// Print the custom resource definitions as YAML
     Crd,
 }
 

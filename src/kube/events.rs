@@ -48,8 +48,9 @@ pub struct Note {
     pub severity: Severity,
     /// A word in `CamelCase`.
     pub reason: &'static str,
-    /// What was being done, a word in `CamelCase`.
-    pub action: &'static str,
+    /// What was done and to what. Events that share reason, action and object are one series, of which only the first
+    /// text is kept: the action has to tell different happenings apart.
+    pub action: String,
     /// A sentence.
     pub text: String,
 }
@@ -143,7 +144,7 @@ impl EventWriter {
                 Severity::Warning => EventType::Warning,
             },
             reason: note.reason.to_owned(),
-            action: note.action.to_owned(),
+            action: note.action,
             note: Some(cut(note.text)),
             secondary: None,
         };

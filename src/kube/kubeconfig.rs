@@ -236,3 +236,7 @@ fn in_cluster(settings: &ClusterSettings) -> Result<Cluster, ClusterError> {
     config.default_namespace.clone_from(&namespace);
     Ok(Cluster { config, namespace, origin: "the pod's service account".to_owned() })
 }
+
+#[cfg(test)]
+#[path = "kubeconfig_tests.rs"]
+mod tests;

@@ -420,9 +420,9 @@ mod tests {
             ("/status/conditions", Value::Null),
         ];
         for (pointer, value) in changes {
-            let mut changed = running.clone();
-            *changed.pointer_mut(pointer).expect("a field") = value;
-            assert!(!pod(changed).serving, "{pointer}");
+            let mut other = running.clone();
+            *other.pointer_mut(pointer).expect("a field") = value;
+            assert!(!pod(other).serving, "{pointer}");
         }
         let mut deleted = running;
         deleted["metadata"]["deletionTimestamp"] = json!("2024-01-01T00:00:00Z");

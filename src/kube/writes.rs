@@ -102,7 +102,7 @@ struct Call<'a> {
     mutates: bool,
 }
 
-impl<'a> Call<'a> {
+impl Call<'_> {
     fn new<K: Resource<DynamicType = ()>>(verb: &'static str, subresource: &str) -> Self {
         let (group, plural) = (K::group(&()), K::plural(&()));
         let dot = if group.is_empty() { "" } else { "." };
@@ -179,7 +179,7 @@ where
         .map(|ips| ips.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         .unwrap_or_default();
     let Some(ips) = edit(&current) else { return Ok(None) };
-    set_spec_ips(&mut object, ips);
+    set_spec_ips(&mut object, &ips);
     let call = Call::new::<K>("update", "");
     let request = Request::new(K::url_path(&(), Some(&name.namespace))).replace(
         &name.name,
@@ -189,7 +189,7 @@ where
     send(client, Some(permit), &call, request).await.map(Some)
 }
 
-fn set_spec_ips(object: &mut Value, ips: Vec<String>) {
+fn set_spec_ips(object: &mut Value, ips: &[String]) {
     if let Some(fields) = object.as_object_mut() {
         let spec = fields.entry("spec").or_insert_with(|| json!({}));
         if !spec.is_object() {
@@ -296,6 +296,7 @@ async fn send<T: DeserializeOwned>(
     };
     let answer = tokio::time::timeout(Duration::from_millis(CALL_TIMEOUT_MS), client.request::<T>(request));
     tokio::select! {
+        biased;
         answer = answer => match answer {
             Ok(answer) => answer.map_err(|error| WriteError::of(Trouble::from(error), call)),
             Err(_elapsed) => Err(WriteError::of(Trouble::timed_out(CALL_TIMEOUT_MS), call)),
@@ -303,3 +304,7 @@ async fn send<T: DeserializeOwned>(
         () = ended => Err(WriteError::PermitEnded { unknown: call.mutates }),
     }
 }
+
+#[cfg(test)]
+#[path = "writes_tests.rs"]
+mod tests;

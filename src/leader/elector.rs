@@ -132,11 +132,11 @@ impl Elector {
     /// `watches` must not time out on silence of a minute.
     pub async fn run(mut self, calls: Client, watches: Client, cancel: CancellationToken) -> LeaderOutcome {
         let api = Api::namespaced(calls, &self.settings.namespace);
-        let watched = Api::namespaced(watches, &self.settings.namespace);
+        let lookout = Api::namespaced(watches, &self.settings.namespace);
         let outcome = tokio::select! {
             biased;
             () = cancel.cancelled() => LeaderOutcome::Stopped,
-            outcome = self.compete(&api, watched) => outcome,
+            outcome = self.compete(&api, lookout) => outcome,
         };
         self.settings.permits.revoke();
         match &outcome {
@@ -198,9 +198,9 @@ impl Elector {
     /// One try, repeated while others write in between.
     async fn attempt(&mut self, api: &Api<Lease>, order: Order) -> Try {
         for _ in 0..MAX_ROUNDS {
-            match self.round(api, order).await {
-                Try::Again => {}
-                other => return other,
+            let outcome = self.round(api, order).await;
+            if !matches!(outcome, Try::Again) {
+                return outcome;
             }
         }
         Try::Again

@@ -46,6 +46,7 @@ impl PermitSource {
 
     /// A renewal that was sent at `sent_at` succeeded. True when permits lapsed before this answer came, so that
     /// those taken earlier are void for good.
+    #[expect(clippy::must_use_candidate, reason = "the effect is the point")]
     pub fn extend(&self, sent_at: Moment) -> bool {
         let now = self.clock.now();
         let ends_at = sent_at.plus_millis(PERMIT_MS);

@@ -24,7 +24,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Pause after a refusal: someone has to change a role first.
-const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+const REFUSED_PAUSE: Duration = Duration::from_mins(1);
 
 /// What was seen.
 #[derive(Debug)]

@@ -127,6 +127,8 @@ pub struct Notice {
     pub warning: bool,
     /// Reason in `CamelCase`.
     pub reason: &'static str,
+    /// What it is about, such as an address: with the reason it tells one happening from another.
+    pub subject: String,
     /// What happened.
     pub message: String,
 }

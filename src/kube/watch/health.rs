@@ -51,7 +51,7 @@ pub struct WatchStatus {
     pub message: String,
     failures: u32,
     warned: Option<TroubleKind>,
-    registration: u64,
+    number: u64,
 }
 
 #[derive(Debug, Default)]
@@ -101,9 +101,9 @@ impl WatchHealth {
     pub(super) fn register(&self, name: &WatchName) -> Registration {
         let mut registry = self.registry();
         registry.registrations = registry.registrations.saturating_add(1);
-        let registration = registry.registrations;
-        registry.watches.insert(name.clone(), WatchStatus { registration, ..WatchStatus::default() });
-        Registration { health: self.clone(), name: name.clone(), registration }
+        let number = registry.registrations;
+        registry.watches.insert(name.clone(), WatchStatus { number, ..WatchStatus::default() });
+        Registration { health: self.clone(), name: name.clone(), number }
     }
 }
 
@@ -111,13 +111,13 @@ impl WatchHealth {
 pub(super) struct Registration {
     health: WatchHealth,
     name: WatchName,
-    registration: u64,
+    number: u64,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut registry = self.health.registry();
-        if registry.watches.get(&self.name).is_some_and(|status| status.registration == self.registration) {
+        if registry.watches.get(&self.name).is_some_and(|status| status.number == self.number) {
             registry.watches.remove(&self.name);
         }
     }
@@ -128,7 +128,7 @@ impl Registration {
     fn update<T>(&self, change: impl FnOnce(&mut WatchStatus) -> T) -> Option<T> {
         let mut registry = self.health.registry();
         let status = registry.watches.get_mut(&self.name);
-        status.filter(|status| status.registration == self.registration).map(change)
+        status.filter(|status| status.number == self.number).map(change)
     }
 
     pub(super) fn synced(&self) {

@@ -9,6 +9,8 @@
 mod follow;
 mod health;
 mod resource;
+#[cfg(test)]
+mod tests;
 
 pub use health::{WatchHealth, WatchName, WatchStatus};
 pub use resource::{Seen, Undecodable};

@@ -29,6 +29,7 @@ pub struct Undecodable {
 const MAX_ERROR_CHARS: usize = 300;
 
 /// Takes an object out of its guard, without the field ownership that nobody reads.
+#[expect(clippy::result_large_err, reason = "it is the rare case, and moved once")]
 pub(super) fn seen<K: Resource>(guard: DeserializeGuard<K>) -> Seen<K> {
     match guard.0 {
         Ok(mut object) => {

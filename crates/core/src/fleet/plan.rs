@@ -93,7 +93,6 @@ impl Fleet {
                         pool.plan_assignments(&mut account, &world, out);
                     }
                     let busy = self.open_intent_elsewhere(&members);
-                    pool.recheck_crds(now, out);
                     pool.plan_creation(&mut account, &world, &named, busy, out);
                     self.pools.insert(uid.clone(), pool);
                 }
@@ -204,6 +203,14 @@ impl Fleet {
                 continue;
             }
             let mut status = pool.render(account, denied.as_deref(), now);
+            if self.events_denied {
+                status.conditions.push(crate::pool::status::Condition {
+                    kind: "EventsDenied".to_owned(),
+                    status: "True".to_owned(),
+                    reason: "Forbidden".to_owned(),
+                    message: "the service account may not create events.k8s.io events; apply k8s/".to_owned(),
+                });
+            }
             status.conditions.extend(trouble.map(|message| crate::pool::status::Condition {
                 kind: "WatchFailing".to_owned(),
                 status: "True".to_owned(),
@@ -211,7 +218,8 @@ impl Fleet {
                 message,
             }));
             status.conditions.sort();
-            if !status.same_as(&pool.on_server, pool.creation.crds_outdated) {
+            let go_fields_only = pool.writes_go_fields_only(now, out);
+            if !status.same_as(&pool.on_server, go_fields_only) {
                 match pool.writes.status_ready(now) {
                     Ok(()) => {
                         pool.writes.status_sent(status.clone());

@@ -111,6 +111,7 @@ impl Pool {
             out.actions.push(self.notice(
                 false,
                 "Adopted",
+                chosen,
                 format!("{chosen} counts as the address that was created"),
             ));
             return;
@@ -145,7 +146,13 @@ impl Pool {
             return;
         }
         let uncertain = self.memory.as_ref().is_some_and(|memory| memory.intent.is_some());
-        if busy || uncertain || !self.is_live() || !self.spec.may_create() || !self.matched {
+        if busy
+            || uncertain
+            || self.creation.crds_outdated
+            || !self.is_live()
+            || !self.spec.may_create()
+            || !self.matched
+        {
             return;
         }
         let (Some(region), Some(memory)) = (self.spec.region.clone(), &mut self.memory) else { return };
@@ -242,7 +249,7 @@ impl Pool {
             let list: Vec<String> = new.iter().map(ToString::to_string).collect();
             intent.uncertain = Some(new);
             let message = format!("one of {} may be ours; put it into spec.ips", list.join(", "));
-            out.actions.push(self.notice(true, "CreationUncertain", message));
+            out.actions.push(self.notice(true, "CreationUncertain", "addresses", message));
         } else {
             self.forget_intent();
             for ip in new {
@@ -258,6 +265,7 @@ impl Pool {
         out.actions.push(self.notice(
             false,
             "Adopted",
+            ip,
             format!("adopted {ip}, created by an interrupted request"),
         ));
     }
@@ -269,14 +277,21 @@ impl Pool {
         }
     }
 
-    /// Whether the server may have learned to keep our fields meanwhile: looked at again when the wait is over.
-    pub fn recheck_crds(&mut self, now: Moment, out: &mut Out) {
-        if self.creation.crds_outdated {
-            if self.creation.due <= now {
-                self.creation.crds_outdated = false;
-            } else {
-                out.later(self.creation.due);
-            }
+    /// Whether only what the Go operator's CRDs keep is worth writing. When the wait is over the whole status is
+    /// written once more, to see whether the server has learned to keep it.
+    pub fn writes_go_fields_only(&self, now: Moment, out: &mut Out) -> bool {
+        let waits = self.creation.crds_outdated && self.creation.due > now;
+        if waits {
+            out.later(self.creation.due);
+        }
+        waits
+    }
+
+    /// The server has kept our fields.
+    pub fn crds_are_current(&mut self) {
+        if std::mem::take(&mut self.creation.crds_outdated) {
+            self.creation.failures = 0;
+            self.creation.due = Moment::default();
         }
     }
 
@@ -306,7 +321,7 @@ impl Pool {
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.failures = 0;
                 self.creation.failure = None;
-                actions.push(self.notice(false, "Created", format!("created {ip}")));
+                actions.push(self.notice(false, "Created", ip, format!("created {ip}")));
             }
             Err(CallFailure::NotSent) => {
                 account.budget().not_sent();
@@ -317,6 +332,7 @@ impl Pool {
                 actions.push(self.notice(
                     true,
                     "CreationFailed",
+                    kind,
                     format!("failed to create an address: {kind}: {message}"),
                 ));
                 self.creation.failure = Some((kind, message));

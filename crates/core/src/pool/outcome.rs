@@ -7,6 +7,7 @@ use crate::account::{Account, Finished};
 use crate::action::{Action, Notice};
 use crate::fault::FaultKind;
 use crate::moment::{Jitter, Moment, Schedule};
+use std::fmt;
 use std::net::Ipv4Addr;
 
 /// An address that this many nodes in a row refused as invalid is itself what is wrong.
@@ -41,12 +42,14 @@ impl Pool {
                     actions.push(self.notice(
                         false,
                         "Assigned",
+                        format!("{ip}:{node}"),
                         format!("assigned {ip} to node {node} (droplet {})", op.droplet),
                     ));
                 } else {
                     actions.push(self.notice(
                         false,
                         "Unassigned",
+                        ip,
                         format!("took {ip} off node {node} to make room"),
                     ));
                 }
@@ -121,6 +124,7 @@ impl Pool {
             actions.push(self.notice(
                 true,
                 "AssignmentFailed",
+                format!("{ip}:{name}"),
                 format!("{what} {ip} ({name}): {kind}: {message}"),
             ));
         }
@@ -128,7 +132,14 @@ impl Pool {
 
     /// An Event on this pool.
     #[must_use]
-    pub fn notice(&self, warning: bool, reason: &'static str, message: String) -> Action {
-        Action::Report(Notice { object: self.object.clone(), warning, reason, message })
+    pub fn notice(
+        &self,
+        warning: bool,
+        reason: &'static str,
+        subject: impl fmt::Display,
+        message: String,
+    ) -> Action {
+        let subject = subject.to_string();
+        Action::Report(Notice { object: self.object.clone(), warning, reason, subject, message })
     }
 }

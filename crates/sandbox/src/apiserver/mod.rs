@@ -1,1 +1,281 @@
 //! A simulated Kubernetes API server.
+//!
+//! One cluster, any number of fronts. An [`ApiServer`] is a front: it answers HTTP requests, in process as a
+//! [`tower::Service`] under [`kube::Client`] or on loopback for kubectl ([`ApiServer::serve`]). [`ApiServer::front`]
+//! makes another one over the same cluster, with its own faults ([`Interceptor`]) and its own lag ([`View`]): another
+//! replica of the API server, or the network path of one client.
+//!
+//! Deliberately absent: authentication and authorisation, admission policies (stored, not evaluated), CEL rules of
+//! schemas, schemas of built-in kinds, owner references and garbage collection, schedulers, kubelets.
+//!
+//! Invariants: no task of its own besides connections; waiting is on tokio's clock only, time comes from the clock and
+//! identifiers from the seed that were handed in. The lock on the cluster is never held across an await.
+
+mod admission;
+mod codec;
+mod columns;
+mod crd;
+mod discovery;
+mod error;
+mod handler;
+mod hooks;
+mod ids;
+mod json_path;
+mod meta;
+mod openapi;
+mod output;
+mod ownership;
+mod patch;
+mod protobuf;
+mod read;
+mod remove;
+mod request;
+mod resource;
+mod scenario;
+mod schema;
+mod selector;
+mod serve;
+mod store;
+mod virtual_resources;
+mod watch;
+mod write;
+
+pub use error::{ApiError, Cause};
+pub use hooks::{After, Before, Call, FrameFacts, Interceptor, OnFrame, Undisturbed, Verb, View};
+pub use meta::Key;
+pub use resource::Storage;
+pub use scenario::{Changes, NodeSpec, PodSpec, Readiness, ScenarioError};
+pub use serve::{Disconnected, kubeconfig_yaml};
+pub use store::{Change, PodTermination};
+
+use jiff::{SignedDuration, Timestamp};
+use resource::Resource;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use store::{Behaviour, Store};
+use tokio::sync::watch as signal;
+
+/// How many changes are remembered when the builder is not told otherwise: enough for any scenario, and a bound on
+/// what a noisy one can fill.
+const DEFAULT_HISTORY: usize = 20_000;
+
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The cluster behind all fronts.
+struct Cluster {
+    store: Mutex<Store>,
+    revisions: signal::Sender<u64>,
+    clock: Clock,
+}
+
+/// A front of the simulated cluster; clones are the same front.
+#[derive(Clone)]
+pub struct ApiServer {
+    cluster: Arc<Cluster>,
+    interceptor: Arc<dyn Interceptor>,
+    views: signal::Sender<View>,
+    cuts: signal::Sender<u64>,
+    calls: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+/// How a cluster is set up.
+#[derive(Clone)]
+pub struct Builder {
+    seed: u64,
+    clock: Clock,
+    behaviour: Behaviour,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("seed", &self.seed).finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// How many changes the log keeps; what is older is answered with 410.
+    #[must_use]
+    pub fn history(mut self, changes: usize) -> Self {
+        self.behaviour.history = changes.max(1);
+        self
+    }
+
+    /// What happens to deleted pods (default: they go at once).
+    #[must_use]
+    pub fn pod_termination(mut self, pods: PodTermination) -> Self {
+        self.behaviour.pods = pods;
+        self
+    }
+
+    /// Whether cordoned and unready nodes get the taints of the node lifecycle controller (default: yes).
+    #[must_use]
+    pub fn node_taints(mut self, wanted: bool) -> Self {
+        self.behaviour.node_taints = wanted;
+        self
+    }
+
+    /// The cluster, with the namespaces `default`, `kube-system` and `kube-node-lease`.
+    #[must_use]
+    pub fn build(self) -> ApiServer {
+        let server = ApiServer {
+            cluster: Arc::new(Cluster {
+                store: Mutex::new(Store::new(self.seed, self.behaviour)),
+                revisions: signal::Sender::new(0),
+                clock: self.clock,
+            }),
+            interceptor: Arc::new(Undisturbed),
+            views: signal::Sender::new(View::Current),
+            cuts: signal::Sender::new(0),
+            calls: Arc::default(),
+        };
+        server.create_first_namespaces();
+        server
+    }
+}
+
+impl ApiServer {
+    /// A cluster whose identifiers follow from `seed` and whose timestamps come from `clock`.
+    pub fn builder(seed: u64, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Builder {
+        let behaviour =
+            Behaviour { pods: PodTermination::default(), node_taints: true, history: DEFAULT_HISTORY };
+        Builder { seed, clock: Arc::new(clock), behaviour }
+    }
+
+    /// A cluster on tokio's clock, which tests pause: its time starts at `epoch`.
+    #[must_use]
+    pub fn simulated(seed: u64, epoch: Timestamp) -> Self {
+        let start = tokio::time::Instant::now();
+        let clock = move || {
+            let elapsed = SignedDuration::try_from(start.elapsed()).unwrap_or(SignedDuration::MAX);
+            epoch.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+        };
+        Self::builder(seed, clock).build()
+    }
+
+    /// Another front of the same cluster: undisturbed, current, with open watches and a call count of its own.
+    #[must_use]
+    pub fn front(&self) -> Self {
+        Self {
+            cluster: Arc::clone(&self.cluster),
+            interceptor: Arc::new(Undisturbed),
+            views: signal::Sender::new(View::Current),
+            cuts: signal::Sender::new(0),
+            calls: Arc::default(),
+        }
+    }
+
+    /// This front with faults. Watches that are open already keep the interceptor that they began with.
+    #[must_use]
+    pub fn with_interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
+        self.interceptor = interceptor;
+        self
+    }
+
+    /// How current this front is from now on.
+    pub fn set_view(&self, view: View) {
+        self.views.send_replace(view);
+    }
+
+    /// Breaks all watches that are open on this front, without a last word.
+    pub fn cut_watches(&self) {
+        self.cuts.send_modify(|count| *count = count.saturating_add(1));
+    }
+
+    /// Forgets all history up to now: older watches and page tokens are answered with 410. Watches that are open and
+    /// keep up are not affected.
+    pub fn compact(&self) {
+        self.write(|store| {
+            let revision = store.revision();
+            store.compact(revision);
+        });
+    }
+
+    /// The newest revision of the cluster.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.read(Store::revision)
+    }
+
+    /// The cluster's time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        (self.cluster.clock)()
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Store) -> T) -> T {
+        look(&self.cluster.store.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the cluster, then tells the watches.
+    fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        let (result, revision) = {
+            let mut store = self.cluster.store.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = change(&mut store);
+            (result, store.revision())
+        };
+        self.cluster.revisions.send_if_modified(|known| {
+            let news = revision > *known;
+            *known = revision.max(*known);
+            news
+        });
+        result
+    }
+
+    fn next_call(&self) -> u64 {
+        self.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    fn revisions(&self) -> signal::Receiver<u64> {
+        self.cluster.revisions.subscribe()
+    }
+
+    fn views(&self) -> signal::Receiver<View> {
+        self.views.subscribe()
+    }
+
+    fn cuts(&self) -> signal::Receiver<u64> {
+        self.cuts.subscribe()
+    }
+
+    fn interceptor(&self) -> &dyn Interceptor {
+        &*self.interceptor
+    }
+
+    /// The revision up to which watches and cached reads of this front see.
+    fn cache_revision(&self, store: &Store) -> u64 {
+        match *self.views.borrow() {
+            View::Current => store.revision(),
+            View::CacheAt(revision) | View::AllAt(revision) => revision.min(store.revision()),
+        }
+    }
+
+    /// The revision that reads without a stated one see.
+    fn latest_revision(&self, store: &Store) -> u64 {
+        match *self.views.borrow() {
+            View::Current | View::CacheAt(_) => store.revision(),
+            View::AllAt(revision) => revision.min(store.revision()),
+        }
+    }
+
+    /// The changes of a resource after a revision, the revision up to which that is, and whether the resource is still
+    /// served.
+    fn changes(&self, after: u64, resource: &Resource) -> Result<(Vec<Arc<Change>>, u64, bool), ApiError> {
+        self.read(|store| {
+            let upto = self.cache_revision(store).max(after);
+            let changes = store
+                .changes_after(after)?
+                .take_while(|change| change.revision <= upto)
+                .filter(|change| change.storage == resource.storage)
+                .cloned()
+                .collect();
+            let served = store.registry.find(&resource.group, &resource.version, &resource.plural).is_some();
+            Ok((changes, upto, served))
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! `CustomResourceDefinition`s: what they must contain, and the resources that they make.
+
+use super::error::{ApiError, Cause};
+use super::meta::{as_map, at, set_at, text, text_at};
+use super::resource::{Custom, PrinterColumn, Resource, StatusOnCreate, Storage};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub(crate) const GROUP: &str = "apiextensions.k8s.io";
+pub(crate) const PLURAL: &str = "customresourcedefinitions";
+
+/// Refuses a definition that a real API server would refuse for its outline.
+pub(crate) fn validate(definition: &Value) -> Result<(), ApiError> {
+    let mut causes = Vec::new();
+    let spec = definition.get("spec").unwrap_or(&Value::Null);
+    for path in [["group", ""], ["scope", ""], ["names", "plural"], ["names", "kind"]] {
+        let steps: Vec<&str> = path.into_iter().filter(|step| !step.is_empty()).collect();
+        if text_at(spec, &steps).is_empty() {
+            causes.push(Cause::required(format!("spec.{}", steps.join("."))));
+        }
+    }
+    let name = text(definition, "name");
+    let expected = format!("{}.{}", text_at(spec, &["names", "plural"]), text_at(spec, &["group"]));
+    if name != expected {
+        let why = "must be spec.names.plural+\".\"+spec.group";
+        causes.push(Cause::invalid("metadata.name", &Value::from(name), why));
+    }
+    let versions: Vec<&Value> =
+        spec.get("versions").and_then(Value::as_array).into_iter().flatten().collect();
+    let stored = versions.iter().filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
+    if stored != 1 {
+        let why = "must have exactly one version marked as storage version";
+        causes.push(Cause::invalid("spec.versions", &Value::from(versions.len()), why));
+    }
+    for (index, version) in versions.iter().enumerate() {
+        if at(version, &["schema", "openAPIV3Schema"]).is_none() {
+            causes.push(Cause::required(format!("spec.versions[{index}].schema.openAPIV3Schema")));
+        }
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(GROUP, "CustomResourceDefinition", name, &causes))
+}
+
+/// Fills in what the server fills in: names that follow from others, and the status of an accepted definition.
+pub(crate) fn complete(definition: &mut Value, now: &str) {
+    let kind = text_at(definition, &["spec", "names", "kind"]).to_owned();
+    if text_at(definition, &["spec", "names", "singular"]).is_empty() {
+        set_at(definition, &["spec", "names", "singular"], Value::String(kind.to_lowercase()));
+    }
+    if text_at(definition, &["spec", "names", "listKind"]).is_empty() {
+        set_at(definition, &["spec", "names", "listKind"], Value::String(format!("{kind}List")));
+    }
+    if at(definition, &["spec", "conversion"]).is_none() {
+        set_at(definition, &["spec", "conversion"], json!({ "strategy": "None" }));
+    }
+    let names = at(definition, &["spec", "names"]).cloned().unwrap_or_default();
+    let versions = at(definition, &["spec", "versions"]).and_then(Value::as_array);
+    let stored: Vec<Value> = versions
+        .into_iter()
+        .flatten()
+        .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
+        .filter_map(|v| v.get("name").cloned())
+        .collect();
+    let since = match at(definition, &["status", "conditions"]).and_then(|c| c.get(0)) {
+        Some(condition) => text_at(condition, &["lastTransitionTime"]).to_owned(),
+        None => now.to_owned(),
+    };
+    let condition = |kind: &str, reason: &str, message: &str| json!({ "type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since });
+    let status = json!({
+        "acceptedNames": names,
+        "storedVersions": stored,
+        "conditions": [
+            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ],
+    });
+    as_map(definition).insert("status".to_owned(), status);
+}
+
+/// The storage that a definition's objects have.
+pub(crate) fn storage(definition: &Value) -> Storage {
+    Storage::new(text_at(definition, &["spec", "group"]), text_at(definition, &["spec", "names", "plural"]))
+}
+
+/// The resources that a definition makes: one for each served version.
+pub(crate) fn resources(definition: &Value) -> Vec<Resource> {
+    let versions = at(definition, &["spec", "versions"]).and_then(Value::as_array);
+    let name_of = |version: &Value| text_at(version, &["name"]).to_owned();
+    let storage_version = versions
+        .into_iter()
+        .flatten()
+        .find(|v| v.get("storage") == Some(&Value::Bool(true)))
+        .map(name_of)
+        .unwrap_or_default();
+    versions
+        .into_iter()
+        .flatten()
+        .filter(|version| version.get("served") == Some(&Value::Bool(true)))
+        .map(|version| resource(definition, version, &storage_version))
+        .collect()
+}
+
+fn resource(definition: &Value, version: &Value, storage_version: &str) -> Resource {
+    let name = |field: &str| text_at(definition, &["spec", "names", field]).to_owned();
+    let names = |field: &str| {
+        let list = at(definition, &["spec", "names", field]).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    Resource {
+        group: text_at(definition, &["spec", "group"]).to_owned(),
+        version: text_at(version, &["name"]).to_owned(),
+        kind: name("kind"),
+        list_kind: name("listKind"),
+        plural: name("plural"),
+        singular: name("singular"),
+        short_names: names("shortNames"),
+        categories: names("categories"),
+        namespaced: text_at(definition, &["spec", "scope"]) == "Namespaced",
+        status: at(version, &["subresources", "status"]).is_some(),
+        status_on_create: StatusOnCreate::Drop,
+        generation: true,
+        unconditional_update: false,
+        create_on_update: false,
+        storage: storage(definition),
+        storage_version: storage_version.to_owned(),
+        custom: Some(Arc::new(custom(version))),
+    }
+}
+
+fn custom(version: &Value) -> Custom {
+    let entries = |field: &str| version.get(field).and_then(Value::as_array).into_iter().flatten();
+    let columns = entries("additionalPrinterColumns").map(|column| {
+        let field = |name: &str| text_at(column, &[name]).to_owned();
+        PrinterColumn {
+            name: field("name"),
+            kind: field("type"),
+            format: field("format"),
+            description: field("description"),
+            priority: column.get("priority").and_then(Value::as_i64).unwrap_or_default(),
+            json_path: field("jsonPath"),
+        }
+    });
+    Custom {
+        schema: at(version, &["schema", "openAPIV3Schema"]).cloned().unwrap_or_default(),
+        columns: columns.collect(),
+        selectable_fields: entries("selectableFields")
+            .map(|f| text_at(f, &["jsonPath"]).to_owned())
+            .collect(),
+    }
+}

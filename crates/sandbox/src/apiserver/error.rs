@@ -1,0 +1,239 @@
+//! Failures as the API reports them: `metav1.Status` with code, reason and details.
+//!
+//! Owns the wording that clients match on (client-go looks at reasons and codes, people read the messages).
+
+use serde_json::{Value, json};
+
+/// A request that the API server refuses.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// HTTP status code.
+    pub code: u16,
+    /// Machine-readable reason, for example `NotFound`; empty when there is none.
+    pub reason: &'static str,
+    /// Text for people.
+    pub message: String,
+    /// `details` of the Status; `Value::Null` when there are none.
+    pub details: Value,
+}
+
+/// One field that a request got wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Machine-readable reason, for example `FieldValueInvalid`.
+    pub reason: &'static str,
+    /// Path of the field, for example `spec.ips[0]`.
+    pub field: String,
+    /// Text for people.
+    pub message: String,
+}
+
+impl ApiError {
+    /// An error without details.
+    #[must_use]
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: Value::Null }
+    }
+
+    /// Nothing is served at this path.
+    #[must_use]
+    pub fn no_route() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// The object does not exist.
+    #[must_use]
+    pub fn not_found(group: &str, plural: &str, name: &str) -> Self {
+        let mut error =
+            Self::new(404, "NotFound", format!("{} \"{name}\" not found", qualified(group, plural)));
+        error.details = json!({ "name": name, "group": group, "kind": plural });
+        error
+    }
+
+    /// The name is taken.
+    #[must_use]
+    pub fn already_exists(group: &str, plural: &str, name: &str) -> Self {
+        let mut error = Self::new(
+            409,
+            "AlreadyExists",
+            format!("{} \"{name}\" already exists", qualified(group, plural)),
+        );
+        error.details = json!({ "name": name, "group": group, "kind": plural });
+        error
+    }
+
+    /// Somebody else wrote first, or the object is another one than expected.
+    #[must_use]
+    pub fn conflict(group: &str, plural: &str, name: &str, why: &str) -> Self {
+        let message =
+            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(group, plural));
+        let mut error = Self::new(409, "Conflict", message);
+        error.details = json!({ "name": name, "group": group, "kind": plural });
+        error
+    }
+
+    /// The standard text of a lost update.
+    #[must_use]
+    pub fn modified(group: &str, plural: &str, name: &str) -> Self {
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(group, plural, name, why)
+    }
+
+    /// The object breaks its schema.
+    #[must_use]
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let texts: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let all = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{} \"{name}\" is invalid: {all}", qualified(group, kind));
+        let mut error = Self::new(422, "Invalid", message);
+        let listed: Vec<Value> = causes
+            .iter()
+            .map(|c| json!({ "reason": c.reason, "field": c.field, "message": c.message }))
+            .collect();
+        error.details = json!({ "name": name, "group": group, "kind": kind, "causes": listed });
+        error
+    }
+
+    /// The request itself cannot be understood.
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// The asked resource version is no longer known.
+    #[must_use]
+    pub fn expired(asked: u64, oldest: u64) -> Self {
+        Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
+    }
+
+    /// The page token refers to a state that is no longer known.
+    #[must_use]
+    pub fn continue_expired() -> Self {
+        let text = "The provided continue parameter is too old to display a consistent list result. You must \
+                    start a new list without the continue parameter.";
+        Self::new(410, "Expired", text)
+    }
+
+    /// The asked resource version lies in the future.
+    #[must_use]
+    pub fn too_large_version(asked: u64, current: u64) -> Self {
+        let mut error =
+            Self::new(504, "Timeout", format!("Too large resource version: {asked}, current: {current}"));
+        error.details = json!({
+            "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
+            "retryAfterSeconds": 1,
+        });
+        error
+    }
+
+    /// Not allowed.
+    #[must_use]
+    pub fn forbidden(group: &str, plural: &str, name: &str, why: &str) -> Self {
+        let mut error = Self::new(
+            403,
+            "Forbidden",
+            format!("{} \"{name}\" is forbidden: {why}", qualified(group, plural)),
+        );
+        error.details = json!({ "name": name, "group": group, "kind": plural });
+        error
+    }
+
+    /// The verb does not exist here.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    }
+
+    /// The body is in a format that is not understood.
+    #[must_use]
+    pub fn unsupported_media_type(accepted: &str) -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {accepted}"
+            ),
+        )
+    }
+
+    /// The answer cannot be given in any of the asked formats.
+    #[must_use]
+    pub fn not_acceptable() -> Self {
+        Self::new(406, "NotAcceptable", "only the following media types are accepted: application/json")
+    }
+
+    /// Asked too often; to come back after some seconds.
+    #[must_use]
+    pub fn too_many_requests(retry_after_seconds: u32) -> Self {
+        let mut error = Self::new(
+            429,
+            "TooManyRequests",
+            "the server has received too many requests and has asked us to try again later",
+        );
+        error.details = json!({ "retryAfterSeconds": retry_after_seconds });
+        error
+    }
+
+    /// The server is down for the moment.
+    #[must_use]
+    pub fn unavailable() -> Self {
+        Self::new(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+    }
+
+    /// Something broke inside.
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "InternalError", format!("Internal error occurred: {}", message.into()))
+    }
+
+    /// Seconds to wait that the answer names in its `Retry-After` header.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<u64> {
+        self.details.get("retryAfterSeconds").and_then(Value::as_u64)
+    }
+
+    /// The body of the answer.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        if let (Some(map), false) = (status.as_object_mut(), self.details.is_null()) {
+            map.insert("details".to_owned(), self.details.clone());
+        }
+        status
+    }
+}
+
+impl Cause {
+    /// A value that is not allowed.
+    #[must_use]
+    pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
+        let shown = match value {
+            Value::Object(_) => "\"object\"".to_owned(),
+            Value::Array(_) => "\"array\"".to_owned(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+        };
+        Self {
+            reason: "FieldValueInvalid",
+            field: field.into(),
+            message: format!("Invalid value: {shown}: {why}"),
+        }
+    }
+
+    /// A value that must be there.
+    #[must_use]
+    pub fn required(field: impl Into<String>) -> Self {
+        Self { reason: "FieldValueRequired", field: field.into(), message: "Required value".to_owned() }
+    }
+}
+
+fn qualified(group: &str, what: &str) -> String {
+    if group.is_empty() { what.to_owned() } else { format!("{what}.{group}") }
+}

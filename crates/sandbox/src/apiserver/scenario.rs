@@ -1,0 +1,448 @@
+//! What scenario code does to the cluster, without HTTP: nodes and pods come, change and go, YAML is applied.
+//!
+//! The same rules hold as for requests (schemas, generations, field managers); only [`ApiServer::insert_unchecked`]
+//! passes them by.
+
+use super::error::ApiError;
+use super::meta::{self, Key, at, text, type_of};
+use super::ownership::Writer;
+use super::patch::Patch;
+use super::remove::DeleteOptions;
+use super::resource::{Resource, Storage};
+use super::store::{Change, Store, seconds};
+use super::write::{Edit, FieldValidation, Intent};
+use super::{ApiServer, codec};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The field manager of what a scenario applies.
+const SCENARIO: &str = "sandbox";
+/// The field manager of what kubelets write.
+const KUBELET: &str = "kubelet";
+
+/// A step of a scenario that cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The text is not YAML.
+    #[error("failed to read YAML: {0}")]
+    Yaml(String),
+    /// No resource has this version and kind.
+    #[error("failed to find a resource for kind {kind:?} in version {api_version:?}")]
+    UnknownKind {
+        /// `apiVersion` of the object.
+        api_version: String,
+        /// `kind` of the object.
+        kind: String,
+    },
+    /// The API server refuses it.
+    #[error("failed to write {kind} {name:?}")]
+    Refused {
+        /// Kind of the object.
+        kind: String,
+        /// Name of the object.
+        name: String,
+        /// Why.
+        source: Box<ApiError>,
+    },
+}
+
+/// A node to create.
+#[derive(Debug, Clone, Default)]
+pub struct NodeSpec {
+    /// Name.
+    pub name: String,
+    /// `spec.providerID`, for example `digitalocean://123`; empty for none.
+    pub provider_id: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// `InternalIP`; empty for none.
+    pub internal_ip: String,
+    /// `ExternalIP`; empty for none.
+    pub external_ip: String,
+    /// Whether it is ready from the start.
+    pub ready: bool,
+}
+
+/// A pod to create.
+#[derive(Debug, Clone, Default)]
+pub struct PodSpec {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// The node that it runs on; empty for none yet.
+    pub node: String,
+    /// Whether it is running and ready from the start.
+    pub ready: bool,
+}
+
+/// A Ready condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// `True`
+    Ready,
+    /// `False`
+    NotReady,
+    /// `Unknown`: nobody has heard from it.
+    Unknown,
+}
+
+impl Readiness {
+    /// Ready or not.
+    #[must_use]
+    pub fn of(ready: bool) -> Self {
+        if ready { Self::Ready } else { Self::NotReady }
+    }
+}
+
+/// The changes of the whole cluster, in order.
+#[derive(Debug)]
+pub struct Changes {
+    server: ApiServer,
+    cursor: u64,
+    revisions: watch::Receiver<u64>,
+}
+
+impl Changes {
+    /// The changes since the last call, waiting until there is one. Changes that the log no longer holds are skipped.
+    pub async fn next(&mut self) -> Vec<Arc<Change>> {
+        loop {
+            self.revisions.mark_unchanged();
+            let news = self.drain();
+            if !news.is_empty() || self.revisions.changed().await.is_err() {
+                return news;
+            }
+        }
+    }
+
+    /// The changes since the last call, without waiting.
+    pub fn drain(&mut self) -> Vec<Arc<Change>> {
+        let (news, revision) = self.server.read(|store| {
+            let from = self.cursor.max(store.oldest());
+            let news = store.changes_after(from).map(|changes| changes.cloned().collect());
+            (news.unwrap_or_default(), store.revision())
+        });
+        self.cursor = revision;
+        news
+    }
+}
+
+/// One YAML document.
+pub(super) fn parse_yaml(bytes: &[u8]) -> Result<Value, ScenarioError> {
+    serde_saphyr::from_slice(bytes).map_err(|error| ScenarioError::Yaml(error.to_string()))
+}
+
+/// What a call is about, for errors.
+fn refused(kind: &str, name: &str) -> impl FnOnce(ApiError) -> ScenarioError {
+    move |error| ScenarioError::Refused {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        source: Box::new(error),
+    }
+}
+
+impl ApiServer {
+    /// All changes from now on, for a narrator.
+    #[must_use]
+    pub fn subscribe(&self) -> Changes {
+        Changes { server: self.clone(), cursor: self.revision(), revisions: self.revisions() }
+    }
+
+    pub(super) fn create_first_namespaces(&self) {
+        for name in ["default", "kube-system", "kube-node-lease"] {
+            let namespace = json!({ "metadata": { "name": name } });
+            if let Err(error) = self.create_object("v1", "Namespace", "", namespace, "kube-apiserver") {
+                tracing::error!(name, %error, "a fresh cluster refused its own namespace");
+            }
+        }
+    }
+
+    fn resource(&self, api_version: &str, kind: &str) -> Result<Arc<Resource>, ScenarioError> {
+        self.read(|store| store.registry.find_kind(api_version, kind)).ok_or_else(|| {
+            ScenarioError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
+        })
+    }
+
+    fn intent_of(&self, resource: &Arc<Resource>, manager: &str, subresource: &str) -> Intent {
+        let writer =
+            Writer { manager: manager.to_owned(), operation: "Update", subresource: subresource.to_owned() };
+        Intent {
+            resource: Arc::clone(resource),
+            writer,
+            now: self.now(),
+            dry_run: false,
+            validation: FieldValidation::Ignore,
+        }
+    }
+
+    /// Creates an object. `manager` is the field manager that is recorded.
+    ///
+    /// # Errors
+    /// If the kind is unknown or the server refuses the object.
+    pub fn create_object(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+        object: Value,
+        manager: &str,
+    ) -> Result<Arc<Value>, ScenarioError> {
+        let resource = self.resource(api_version, kind)?;
+        let name = text(&object, "name").to_owned();
+        let intent = self.intent_of(&resource, manager, "");
+        let outcome =
+            self.write(|store| store.create(&intent, namespace, object)).map_err(refused(kind, &name))?;
+        Ok(outcome.object)
+    }
+
+    /// Merges `patch` into an object (`subresource` is `status` or empty).
+    ///
+    /// # Errors
+    /// If the kind or the object is unknown or the server refuses the change.
+    pub fn patch_object(
+        &self,
+        (api_version, kind): (&str, &str),
+        key: &Key,
+        subresource: &str,
+        patch: Value,
+        manager: &str,
+    ) -> Result<Arc<Value>, ScenarioError> {
+        let resource = self.resource(api_version, kind)?;
+        let intent = self.intent_of(&resource, manager, subresource);
+        let patch = if resource.custom.is_some() { Patch::Merge(patch) } else { Patch::Strategic(patch) };
+        let outcome = self
+            .write(|store| store.update(&intent, key, &Edit::Patch(patch)))
+            .map_err(refused(kind, &key.name))?;
+        Ok(outcome.object)
+    }
+
+    /// Deletes an object; `now` passes by the grace period of pods.
+    ///
+    /// # Errors
+    /// If the kind or the object is unknown.
+    pub fn delete_object(
+        &self,
+        api_version: &str,
+        kind: &str,
+        key: &Key,
+        now: bool,
+    ) -> Result<(), ScenarioError> {
+        let resource = self.resource(api_version, kind)?;
+        let intent = self.intent_of(&resource, SCENARIO, "");
+        let options = DeleteOptions { grace_seconds: now.then_some(0), ..DeleteOptions::default() };
+        self.write(|store| store.delete(&intent, key, &options)).map(drop).map_err(refused(kind, &key.name))
+    }
+
+    /// One object as it is now.
+    #[must_use]
+    pub fn object(&self, api_version: &str, kind: &str, key: &Key) -> Option<Value> {
+        let resource = self.resource(api_version, kind).ok()?;
+        self.read(|store| store.get(&resource.storage, key).cloned())
+            .map(|stored| codec::to_served(&resource, &stored).into_owned())
+    }
+
+    /// All objects of a kind as they are now, in the order of namespace and name.
+    #[must_use]
+    pub fn objects(&self, api_version: &str, kind: &str) -> Vec<Value> {
+        let Ok(resource) = self.resource(api_version, kind) else { return Vec::new() };
+        self.read(|store| {
+            store
+                .all(&resource.storage)
+                .map(|(_, stored)| codec::to_served(&resource, stored).into_owned())
+                .collect()
+        })
+    }
+
+    /// Applies YAML documents in their order, as `kubectl apply -n NAMESPACE` does. Returns kind and key of each.
+    ///
+    /// # Errors
+    /// If a document cannot be read or is refused; those before it are applied.
+    pub fn apply_yaml(&self, yaml: &str, namespace: &str) -> Result<Vec<(String, Key)>, ScenarioError> {
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(yaml).map_err(|error| ScenarioError::Yaml(error.to_string()))?;
+        let mut applied = Vec::new();
+        for document in documents.into_iter().filter(|document| !document.is_null()) {
+            let (api_version, kind) = type_of(&document);
+            let (kind, resource) = (kind.to_owned(), self.resource(api_version, kind)?);
+            let place = match text(&document, "namespace") {
+                _ if !resource.namespaced => String::new(),
+                "" => namespace.to_owned(),
+                stated => stated.to_owned(),
+            };
+            let key = Key::new(&place, text(&document, "name"));
+            let mut intent = self.intent_of(&resource, SCENARIO, "");
+            intent.writer.operation = "Apply";
+            let edit = Edit::Apply { configuration: document, force: true };
+            self.write(|store| store.update(&intent, &key, &edit)).map_err(refused(&kind, &key.name))?;
+            applied.push((kind, key));
+        }
+        Ok(applied)
+    }
+
+    /// Stores an object as it is, past every schema: what an older API server or definition had let in. Returns false
+    /// when no served resource fits it.
+    #[must_use]
+    pub fn insert_unchecked(&self, object: Value) -> bool {
+        let (api_version, kind) = type_of(&object);
+        let Ok(resource) = self.resource(api_version, kind) else { return false };
+        let key = Key::new(text(&object, "namespace"), text(&object, "name"));
+        let now = self.now();
+        self.write(|store: &mut Store| {
+            let mut stored = codec::to_stored(&resource, object);
+            if text(&stored, "uid").is_empty() {
+                let uid = store.ids.uid();
+                meta::set(&mut stored, "uid", Value::String(uid));
+            }
+            if text(&stored, "creationTimestamp").is_empty() {
+                meta::set(&mut stored, "creationTimestamp", Value::String(seconds(now)));
+            }
+            store.commit(&resource.storage, &key, Some(stored), SCENARIO, now);
+        });
+        true
+    }
+
+    /// Where objects of a kind are kept, to tell [`Change`]s apart.
+    ///
+    /// # Errors
+    /// If the kind is unknown.
+    pub fn storage_of(&self, api_version: &str, kind: &str) -> Result<Storage, ScenarioError> {
+        self.resource(api_version, kind).map(|resource| resource.storage.clone())
+    }
+
+    /// Creates a node, as its kubelet and the cloud's controller do.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub fn create_node(&self, node: &NodeSpec) -> Result<Arc<Value>, ScenarioError> {
+        let mut addresses = vec![json!({ "type": "Hostname", "address": node.name })];
+        for (kind, address) in [("InternalIP", &node.internal_ip), ("ExternalIP", &node.external_ip)] {
+            if !address.is_empty() {
+                addresses.push(json!({ "type": kind, "address": address }));
+            }
+        }
+        let mut labels = json!({ "kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux" });
+        for (key, value) in &node.labels {
+            meta::set_at(&mut labels, &[key], json!(value));
+        }
+        let mut object = json!({
+            "metadata": { "name": node.name, "labels": labels },
+            "spec": {},
+            "status": {
+                "addresses": addresses,
+                "nodeInfo": { "kubeletVersion": "v1.33.1", "osImage": "Simulated", "kernelVersion": "6.12",
+                              "containerRuntimeVersion": "containerd://2.1", "operatingSystem": "linux",
+                              "architecture": "amd64", "machineID": "", "systemUUID": "", "bootID": "",
+                              "kubeProxyVersion": "" },
+                "conditions": [self.ready_condition(Readiness::of(node.ready), "Kubelet")],
+            },
+        });
+        if !node.provider_id.is_empty() {
+            meta::set_at(&mut object, &["spec", "providerID"], json!(node.provider_id));
+        }
+        self.create_object("v1", "Node", "", object, KUBELET)
+    }
+
+    fn ready_condition(&self, readiness: Readiness, prefix: &str) -> Value {
+        let now = seconds(self.now());
+        let (status, reason, message) = match readiness {
+            Readiness::Ready => ("True", format!("{prefix}Ready"), "it reports that it is ready"),
+            Readiness::NotReady => ("False", format!("{prefix}NotReady"), "it reports that it is not ready"),
+            Readiness::Unknown => ("Unknown", "NodeStatusUnknown".to_owned(), "it stopped reporting"),
+        };
+        json!({ "type": "Ready", "status": status, "reason": reason, "message": message,
+                "lastHeartbeatTime": now, "lastTransitionTime": now })
+    }
+
+    /// Sets a node's Ready condition.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn set_node_ready(&self, name: &str, readiness: Readiness) -> Result<(), ScenarioError> {
+        let patch = json!({ "status": { "conditions": [self.ready_condition(readiness, "Kubelet")] } });
+        self.patch_object(("v1", "Node"), &Key::new("", name), "status", patch, KUBELET).map(drop)
+    }
+
+    /// Deletes a node. Its pods stay, as there is no garbage collector.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn delete_node(&self, name: &str) -> Result<(), ScenarioError> {
+        self.delete_object("v1", "Node", &Key::new("", name), false)
+    }
+
+    /// Cordons a node, or ends that.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn set_node_unschedulable(&self, name: &str, unschedulable: bool) -> Result<(), ScenarioError> {
+        let value = if unschedulable { json!(true) } else { Value::Null };
+        let patch = json!({ "spec": { "unschedulable": value } });
+        self.patch_object(("v1", "Node"), &Key::new("", name), "", patch, SCENARIO).map(drop)
+    }
+
+    /// Sets a label of a node, or removes it.
+    ///
+    /// # Errors
+    /// If there is no such node or the label is malformed.
+    pub fn set_node_label(&self, name: &str, label: &str, value: Option<&str>) -> Result<(), ScenarioError> {
+        let patch = json!({ "metadata": { "labels": { label: value } } });
+        self.patch_object(("v1", "Node"), &Key::new("", name), "", patch, SCENARIO).map(drop)
+    }
+
+    /// Gives a node a taint, or (with no effect) takes all taints of that key from it.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn set_node_taint(
+        &self,
+        name: &str,
+        taint: &str,
+        value: &str,
+        effect: Option<&str>,
+    ) -> Result<(), ScenarioError> {
+        let key = Key::new("", name);
+        let node = self.object("v1", "Node", &key).unwrap_or_default();
+        let mut taints =
+            at(&node, &["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
+        taints.retain(|t| meta::text_at(t, &["key"]) != taint);
+        if let Some(effect) = effect {
+            taints.push(json!({ "key": taint, "value": value, "effect": effect }));
+        }
+        let patch = json!({ "spec": { "taints": taints } });
+        self.patch_object(("v1", "Node"), &key, "", patch, SCENARIO).map(drop)
+    }
+
+    /// Creates a pod and, where asked for, lets it run and be ready.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub fn create_pod(&self, pod: &PodSpec) -> Result<(), ScenarioError> {
+        let mut object = json!({
+            "metadata": { "name": pod.name, "labels": pod.labels },
+            "spec": { "containers": [{ "name": "app", "image": "example.invalid/app" }] },
+        });
+        if !pod.node.is_empty() {
+            meta::set_at(&mut object, &["spec", "nodeName"], json!(pod.node));
+        }
+        self.create_object("v1", "Pod", &pod.namespace, object, SCENARIO)?;
+        if pod.ready { self.set_pod_ready(&Key::new(&pod.namespace, &pod.name), true) } else { Ok(()) }
+    }
+
+    /// Lets a pod run and be ready, or run and not be ready.
+    ///
+    /// # Errors
+    /// If there is no such pod.
+    pub fn set_pod_ready(&self, pod: &Key, ready: bool) -> Result<(), ScenarioError> {
+        let patch = json!({ "status": {
+            "phase": "Running",
+            "conditions": [self.ready_condition(Readiness::of(ready), "Containers")],
+            "containerStatuses": [{ "name": "app", "ready": ready, "restartCount": 0, "image": "example.invalid/app",
+                                    "imageID": "", "state": { "running": { "startedAt": seconds(self.now()) } } }],
+        } });
+        self.patch_object(("v1", "Pod"), pod, "status", patch, KUBELET).map(drop)
+    }
+}

@@ -1,0 +1,125 @@
+//! The two ways in: a tower service for clients in this process, and HTTP/1.1 on a socket.
+
+use super::ApiServer;
+use super::error::ApiError;
+use super::output;
+use axum::body::Body;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use std::io;
+use std::task::{Context, Poll};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// The largest request body, as in apiserver (3 MiB).
+const BODY_BYTES_MAX: usize = 3 << 20;
+
+/// The connection broke; the client does not learn whether its request took effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection was reset")]
+pub struct Disconnected;
+
+impl tower::Service<Request<kube::client::Body>> for ApiServer {
+    type Response = Response<Body>;
+    type Error = Disconnected;
+    type Future = BoxFuture<'static, Result<Response<Body>, Disconnected>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Disconnected>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await.map_err(|_| Disconnected)?;
+            server.answer(Request::from_parts(parts, body)).await
+        })
+    }
+}
+
+impl ApiServer {
+    /// A client of this front that stays in this process. `namespace` is what it takes for the default one.
+    #[must_use]
+    pub fn client(&self, namespace: &str) -> kube::Client {
+        kube::Client::new(self.clone(), namespace)
+    }
+
+    /// Serves this front on a socket until `stop` is cancelled; open connections are then closed.
+    ///
+    /// # Errors
+    /// If the socket stops accepting connections.
+    pub async fn serve(&self, listener: TcpListener, stop: CancellationToken) -> io::Result<()> {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => {
+                    let (stream, _) = accepted?;
+                    connections.spawn(self.clone().connection(stream));
+                }
+            }
+        }
+        connections.shutdown().await;
+        Ok(())
+    }
+
+    async fn connection(self, stream: TcpStream) {
+        // Answers are small and awaited one by one: waiting to fill a segment would only delay them.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "failed to switch off Nagle's algorithm");
+        }
+        let service = service_fn(|request| self.answer_socket(request));
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(hyper_util::rt::TokioTimer::new())
+            .serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "connection to the simulated API server ended");
+        }
+    }
+
+    async fn answer_socket(&self, request: Request<Incoming>) -> Result<Response<Body>, Disconnected> {
+        let (parts, body) = request.into_parts();
+        match Limited::new(body, BODY_BYTES_MAX).collect().await {
+            Ok(body) => self.answer(Request::from_parts(parts, body.to_bytes())).await,
+            Err(_) => Ok(output::error_response(&ApiError::new(
+                413,
+                "RequestEntityTooLarge",
+                format!("Request entity too large: limit is {BODY_BYTES_MAX}"),
+            ))),
+        }
+    }
+
+    /// Answers one request, with the faults of this front.
+    ///
+    /// # Errors
+    /// If the front's interceptor breaks the connection.
+    pub async fn answer(&self, request: Request<Bytes>) -> Result<Response<Body>, Disconnected> {
+        self.handle(request).await
+    }
+}
+
+/// A kubeconfig for a front that is served at `url`.
+#[must_use]
+pub fn kubeconfig_yaml(url: &str, namespace: &str) -> String {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "sandbox", "cluster": { "server": url } }],
+        "users": [{ "name": "sandbox", "user": {} }],
+        "contexts": [{ "name": "sandbox",
+                       "context": { "cluster": "sandbox", "user": "sandbox", "namespace": namespace } }],
+        "current-context": "sandbox",
+    });
+    // JSON is YAML; indented it is as readable.
+    serde_json::to_string_pretty(&config).unwrap_or_default()
+}

@@ -1,0 +1,35 @@
+//! Requests that look like resources but store nothing: questions about access, evictions.
+
+use super::error::ApiError;
+use super::hooks::{Call, Verb};
+use super::meta::at;
+use super::remove::DeleteOptions;
+use serde_json::{Value, json};
+
+/// Answers a review; None when the request is for something else. Everybody may do everything here.
+pub(crate) fn review(call: &Call) -> Result<Option<Value>, ApiError> {
+    let status = match (call.group.as_str(), call.resource.as_str()) {
+        ("authorization.k8s.io", "selfsubjectaccessreviews") => json!({ "allowed": true }),
+        ("authentication.k8s.io", "selfsubjectreviews") => {
+            json!({ "userInfo": { "username": "sandbox", "groups": ["system:masters", "system:authenticated"] } })
+        }
+        _ => return Ok(None),
+    };
+    if call.verb != Verb::Create {
+        return Err(ApiError::method_not_allowed());
+    }
+    let mut answer = super::handler::decode(&call.body)?;
+    super::meta::set_at(&mut answer, &["status"], status);
+    Ok(Some(answer))
+}
+
+/// The deletion that an eviction asks for.
+pub(crate) fn eviction_options(eviction: &Value) -> DeleteOptions {
+    let option = |path: &[&str]| at(eviction, path).and_then(Value::as_str).map(str::to_owned);
+    DeleteOptions {
+        uid: option(&["deleteOptions", "preconditions", "uid"]),
+        resource_version: option(&["deleteOptions", "preconditions", "resourceVersion"]),
+        grace_seconds: at(eviction, &["deleteOptions", "gracePeriodSeconds"]).and_then(Value::as_i64),
+        dry_run: false,
+    }
+}

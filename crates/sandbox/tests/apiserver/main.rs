@@ -1,0 +1,16 @@
+//! The simulated API server, seen from outside: by kube's client and watcher, over HTTP, and by the real kubectl.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "test code"
+)]
+
+mod faults;
+mod kubectl;
+mod reading;
+mod support;
+mod watching;
+mod writing;
