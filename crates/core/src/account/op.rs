@@ -6,7 +6,7 @@
 use crate::facts::{ActionStatus, ReservedIp};
 use crate::fault::{Fault, FaultKind};
 use crate::ids::{ActionId, DropletId, Uid};
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Jitter, Moment, Schedule};
 use std::net::Ipv4Addr;
 
 /// Pending for this long, an action is reported as stalled.
@@ -180,7 +180,7 @@ impl Op {
             Err(fault) if fault.kind == FaultKind::NotFound => self.verify(fault.kind, fault.message, now),
             Err(fault) => {
                 *failures = failures.saturating_add(1);
-                let wait = super::belief::schedule(fault.kind).delay_ms(*failures, jitter);
+                let wait = Schedule::of(fault.kind).delay_ms(*failures, jitter);
                 *next = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
             }
         }
@@ -225,7 +225,7 @@ impl Op {
     pub fn read_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
         if let Stage::Verifying { looks, next, .. } = &mut self.stage {
             *looks = looks.saturating_add(1);
-            let wait = super::belief::schedule(fault.kind).delay_ms(*looks, jitter);
+            let wait = Schedule::of(fault.kind).delay_ms(*looks, jitter);
             *next = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
         }
     }

@@ -4,7 +4,7 @@ use super::{Account, DropletRead};
 use crate::action::{Action, ObjectRef};
 use crate::budget::Purpose;
 use crate::fault::Fault;
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -53,9 +53,8 @@ impl Reads {
         self.list_in_flight = false;
         self.list_failures = self.list_failures.saturating_add(1);
         // A list is how everything else gets known: even a failure that someone has to mend is tried each minute.
-        let wait = super::belief::schedule(fault.kind)
-            .delay_ms(self.list_failures, jitter)
-            .min(UNAUTHORISED_INTERVAL_MS);
+        let wait =
+            Schedule::of(fault.kind).delay_ms(self.list_failures, jitter).min(UNAUTHORISED_INTERVAL_MS);
         self.list_due = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
     }
 
@@ -75,9 +74,8 @@ impl Reads {
 
     pub(super) fn prove_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
         self.prove_failures = self.prove_failures.saturating_add(1);
-        let wait = super::belief::schedule(fault.kind)
-            .delay_ms(self.prove_failures, jitter)
-            .min(UNAUTHORISED_INTERVAL_MS);
+        let wait =
+            Schedule::of(fault.kind).delay_ms(self.prove_failures, jitter).min(UNAUTHORISED_INTERVAL_MS);
         self.prove_due = Some(now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait)));
     }
 

@@ -9,11 +9,10 @@ use super::Pool;
 use super::assign::{Out, World};
 use super::memory::{Intent, Memory};
 use crate::account::Account;
-use crate::account::belief::schedule;
 use crate::action::{Action, CallFailure};
 use crate::budget::Purpose;
 use crate::fault::{Fault, FaultKind};
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -349,6 +348,6 @@ impl Pool {
 
     fn put_off(&mut self, kind: FaultKind, now: Moment, jitter: Jitter) {
         self.creation.failures = self.creation.failures.saturating_add(1);
-        self.creation.due = now.plus_millis(schedule(kind).delay_ms(self.creation.failures, jitter));
+        self.creation.due = now.plus_millis(Schedule::of(kind).delay_ms(self.creation.failures, jitter));
     }
 }

@@ -1,7 +1,7 @@
 //! The status of a pool as data, and when it is written.
 
 use super::memory::Memory;
-use crate::action::WriteFailure;
+use crate::fault::WriteFailure;
 use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
