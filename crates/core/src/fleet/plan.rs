@@ -96,6 +96,9 @@ impl Fleet {
                     pool.plan_creation(&mut account, &world, &named, busy, out);
                     self.pools.insert(uid.clone(), pool);
                 }
+            } else {
+                let unread = self.pools.values_mut().filter(|pool| pool.spec.provider == provider);
+                unread.for_each(Pool::forget_mismatched);
             }
             self.accounts.insert(provider, account);
         }
@@ -182,8 +185,11 @@ impl Fleet {
                     desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
                 }
             }
-            if !known || !pool.matched || pool.spec.is_frozen() {
+            if !pool.matched || pool.spec.is_frozen() {
                 desired.protected.extend(pool.effective());
+            } else if !known {
+                let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
+                desired.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
         }
         self.annotations.plan(&desired, read, now, out);

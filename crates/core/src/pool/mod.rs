@@ -307,6 +307,15 @@ impl Pool {
         }
     }
 
+    /// While the account is unknown what was confirmed stays so, but only on nodes that still match.
+    pub fn forget_mismatched(&mut self) {
+        if self.matched && self.is_live() {
+            let candidates = &self.candidates;
+            self.report.active.retain(|_, node| candidates.contains_key(node));
+            self.report.waiting.retain(|node, _| candidates.contains_key(node));
+        }
+    }
+
     /// Why a node is no candidate, for explanations.
     #[must_use]
     pub fn mismatch(&self, node: &NodeFacts, pods: Option<&PodStore>) -> Option<Mismatch> {

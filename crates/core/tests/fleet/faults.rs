@@ -11,6 +11,21 @@ use flipop_core::pool::spec::{Providers, RawPoolSpec};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
+/// How the next mutating provider call goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trick {
+    /// As it should.
+    Fine,
+    /// Refused with this kind, without effect.
+    Refused(FaultKind),
+    /// The answer is lost; `true`: after the effect.
+    Lost(bool),
+    /// The action ends as errored.
+    Errored,
+    /// The action takes this many seconds.
+    Slow(u64),
+}
+
 /// What goes wrong at present.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
@@ -18,6 +33,8 @@ pub(crate) struct Faults {
     pub(crate) reads: Option<FaultKind>,
     /// Every list fails like this.
     pub(crate) lists: Option<FaultKind>,
+    /// Every read of one address fails like this.
+    pub(crate) gets: Option<FaultKind>,
     /// The token may not read droplets.
     pub(crate) blind: bool,
     /// The proof of the scope fails like this.
@@ -51,7 +68,7 @@ impl Faults {
         cloud: &BTreeMap<Ipv4Addr, ReservedIp>,
         ip: Ipv4Addr,
     ) -> Result<ReservedIp, Fault> {
-        match (self.reads, cloud.get(&ip)) {
+        match (self.gets.or(self.reads), cloud.get(&ip)) {
             (Some(kind), _) => Err(fault(kind, false)),
             (None, None) => Err(fault(FaultKind::NotFound, false)),
             (None, Some(read)) => Ok(self.shown(read)),

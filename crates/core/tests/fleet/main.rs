@@ -8,6 +8,7 @@
 
 mod creation;
 mod faults;
+mod nodes;
 mod random;
 mod reads;
 mod world;

@@ -1,5 +1,6 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
+pub(crate) use crate::faults::Trick;
 use crate::faults::{Faults, fault, fleet, nodes_key, spec};
 use flipop_core::action::{
     Action, AnnotatedNode, CallFailure, ObjectRef, Outcome, PoolObject, WriteFailure, WrittenStatus,
@@ -16,21 +17,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 pub(crate) const PROVIDER: &str = "digitalocean";
-
-/// How the next mutating provider call goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trick {
-    /// As it should.
-    Fine,
-    /// Refused with this kind, without effect.
-    Refused(FaultKind),
-    /// The answer is lost; `true`: after the effect.
-    Lost(bool),
-    /// The action ends as errored.
-    Errored,
-    /// The action takes this many seconds.
-    Slow(u64),
-}
 
 #[derive(Debug, Clone)]
 struct Pending {
@@ -159,10 +145,27 @@ impl World {
     }
 
     pub(crate) fn set_node(&mut self, n: u8, ready: bool) {
+        let uid = Uid(format!("uid-node-{n}"));
+        self.put_node(n, uid, droplet(n), ready);
+    }
+
+    /// A node with a name of its own on the droplet of another number.
+    pub(crate) fn set_node_on(&mut self, n: u8, on: u8) {
+        self.put_node(n, Uid(format!("uid-node-{n}")), droplet(on), true);
+    }
+
+    /// A node that has the name of another one, whose deletion nobody saw.
+    pub(crate) fn replace_node(&mut self, n: u8, on: u8) {
+        self.version += 1;
+        self.annotations.remove(&format!("node-{n}"));
+        self.put_node(n, Uid(format!("uid-{}", self.version)), droplet(on), true);
+    }
+
+    fn put_node(&mut self, n: u8, uid: Uid, on: DropletId, ready: bool) {
         let name = format!("node-{n}");
         let node = NodeFacts {
-            uid: Uid(format!("uid-{name}")),
-            provider_id: droplet(n).provider_id(),
+            uid,
+            provider_id: on.provider_id(),
             ready,
             deleting: false,
             taints: Vec::new(),
