@@ -178,7 +178,7 @@ impl Fleet {
         let mut read = true;
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
             let known = self.accounts.get(&pool.spec.provider).is_some_and(Account::is_known);
-            read &= known || pool.spec.is_frozen();
+            read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             for (ip, node) in &pool.report.active {
                 let owned = owners.get(ip).is_some_and(|owner| owner.uid == pool.object.uid);
                 if let Some(candidate) = pool.candidates.get(node).filter(|_| owned) {
@@ -271,6 +271,9 @@ fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
 
 /// Whether enough is known for a status that will not be taken back a moment later: a restart must write nothing.
 fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
+    if pool.is_unread() {
+        return false;
+    }
     let Some(account) = account else { return true };
     let read = account.is_known() && pool.matched;
     read || trouble

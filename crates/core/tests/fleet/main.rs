@@ -12,6 +12,7 @@ mod nodes;
 mod random;
 mod reads;
 mod world;
+mod writes;
 
 use faults::spec;
 use flipop_core::fault::FaultKind;

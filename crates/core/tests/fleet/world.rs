@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) go_crds: bool,
     /// Addresses that somebody moved by hand lately, which may be put right.
     pub(crate) moved: BTreeSet<Ipv4Addr>,
+    /// Pools whose status may not be written.
+    pub(crate) denied: BTreeSet<String>,
     /// What goes wrong beside mutating provider calls.
     pub(crate) faults: Faults,
     pending: BTreeMap<ActionId, Pending>,
@@ -76,6 +78,7 @@ impl World {
             status_writes: 0,
             go_crds: false,
             moved: BTreeSet::new(),
+            denied: BTreeSet::new(),
             faults: Faults::default(),
             pending: BTreeMap::new(),
             inputs: Vec::new(),
@@ -132,6 +135,16 @@ impl World {
         pool.generation += 1;
         pool.resource_version = self.version.to_string();
         Input::Pools(Observed::Apply(pool.clone()))
+    }
+
+    /// The object as somebody else left it.
+    pub(crate) fn put_pool(&mut self, mut pool: PoolObject) {
+        self.version += 1;
+        pool.generation += 1;
+        pool.resource_version = self.version.to_string();
+        self.pools.insert(pool.object.name.name.clone(), pool.clone());
+        self.observe(Input::Pools(Observed::Apply(pool)));
+        self.sync_watches();
     }
 
     pub(crate) fn delete_pool(&mut self, name: &str) {
@@ -466,7 +479,9 @@ impl World {
         if self.go_crds {
             status = PoolStatus { conditions: Vec::new(), observed_generation: 0, memory: None, ..status };
         }
-        let refused = self.faults.status_writes.pop_front();
+        let denied = self.denied.contains(&pool.name.name);
+        let denied = denied.then(|| WriteFailure::Forbidden("status".into()));
+        let refused = self.faults.status_writes.pop_front().or(denied);
         let result = match self.pools.get_mut(&pool.name.name) {
             _ if refused.is_some() => Err(refused.unwrap()),
             None => Err(WriteFailure::Gone),
