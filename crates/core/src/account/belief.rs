@@ -126,6 +126,9 @@ impl Belief {
         if let Some(doubt) = &self.doubt {
             return Some(doubt.next);
         }
+        if let Some((_, next)) = self.locked {
+            return Some(next);
+        }
         let since = self
             .absent_since
             .filter(|_| confirm_absence && self.place == Place::Absent && !self.absent_twice)?;

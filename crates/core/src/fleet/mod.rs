@@ -244,7 +244,7 @@ impl Fleet {
             return;
         };
         if recall {
-            pool.recall(&seen.status);
+            pool.recall(&seen);
         }
         if pool.update(seen, &self.settings.providers) || recall {
             self.rematch(&uid, now);
@@ -401,7 +401,14 @@ impl Fleet {
         self.dirty = true;
         let Some(pool) = self.pools.get_mut(uid) else { return };
         let sent = pool.writes.status_done(result.as_ref().err(), now, jitter);
-        let Ok(kept) = result else { return };
+        let kept = match result {
+            Ok(kept) => kept,
+            Err(WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) | WriteFailure::Gone) => {
+                pool.status_refused(now, jitter);
+                return;
+            }
+            Err(WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Transient(_)) => return,
+        };
         if sent.is_some_and(|sent| sent.memory.is_some()) && kept.status.memory.is_none() {
             pool.crds_are_outdated(now, jitter);
         } else if kept.status.memory.is_some() {

@@ -286,6 +286,22 @@ impl Pool {
         waits
     }
 
+    /// Another region or another number makes it another request, due at once.
+    pub(super) fn request_changed(&mut self) {
+        if !self.creation.crds_outdated {
+            self.creation.failures = 0;
+            self.creation.due = Moment::default();
+        }
+    }
+
+    /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
+    pub fn status_refused(&mut self, now: Moment, jitter: Jitter) {
+        if self.creation.stage == Stage::Announcing {
+            self.forget_intent();
+            self.put_off(FaultKind::Permanent, now, jitter);
+        }
+    }
+
     /// The server has kept our fields.
     pub fn crds_are_current(&mut self) {
         if std::mem::take(&mut self.creation.crds_outdated) {
