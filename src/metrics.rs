@@ -5,6 +5,7 @@
 //! that are gone.
 
 use crate::kube::watch::WatchHealth;
+use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
 use crate::provider::observe::{CallObserver, CallRecord};
 use arc_swap::ArcSwap;
@@ -66,7 +67,7 @@ impl Metrics {
             )
             .buckets(ASSIGNMENT_BUCKETS.to_vec()),
         )?;
-        let leader = IntGauge::new("flipop_leader", "1 while this process leads.")?;
+        let leader = IntGauge::new("flipop_leader", "1 while this process leads and may write.")?;
         let build =
             IntGaugeVec::new(Opts::new("flipop_build_info", "Version of the operator."), &["version"])?;
         build.with_label_values(&[version]).set(1);
@@ -75,7 +76,7 @@ impl Metrics {
         lasting.register(Box::new(assignment_seconds.clone()))?;
         lasting.register(Box::new(leader.clone()))?;
         lasting.register(Box::new(build))?;
-        lasting.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+        lasting.register(Box::new(ProcessMetrics::new()?))?;
         Ok(Arc::new(Self {
             lasting,
             calls,
@@ -90,7 +91,7 @@ impl Metrics {
 
     /// Takes in the latest facts, and drops the series of objects that are gone.
     pub fn publish(&self, snapshot: Snapshot, latencies_ms: &[u64]) {
-        self.leader.set(i64::from(snapshot.leading));
+        self.leader.set(i64::from(snapshot.leading && snapshot.permit));
         for ms in latencies_ms {
             let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
             self.assignment_seconds.observe(seconds);

@@ -41,8 +41,9 @@ const MAX_LOOP_AGE_MS: u64 = 30_000;
 /// How long calls under way may take to end after SIGTERM (the contract: 8 s, all in all 10).
 const DRAIN: Duration = Duration::from_secs(8);
 
-/// How long giving up the lease and ending the rest may take after that.
-const LAST: Duration = Duration::from_millis(1_500);
+/// How long giving up the lease may take after that, and how long ending the rest: with the draining, under 10 s.
+const RELEASE: Duration = Duration::from_secs(1);
+const LAST: Duration = Duration::from_millis(400);
 
 /// Name of the DNS provider that this build knows beside `digitalocean`.
 const CLOUDFLARE: &str = "cloudflare";
@@ -138,8 +139,7 @@ pub async fn run(
         base.stop.cancel();
         return Err(OperatorError::LeaseLost(holder));
     }
-    end(base, election, reconcile, drain).await;
-    Ok(())
+    end(base, election, reconcile, drain).await
 }
 
 impl Base {
@@ -216,11 +216,25 @@ fn reconciler(
 }
 
 /// Starts nothing new, waits for what is under way, and gives the lease up only if all of it has ended.
-async fn end(base: Base, mut election: Election, reconcile: JoinHandle<()>, drain: CancellationToken) {
+async fn end(
+    base: Base,
+    mut election: Election,
+    reconcile: JoinHandle<()>,
+    drain: CancellationToken,
+) -> Result<(), OperatorError> {
     tracing::info!("shutting down: nothing new is started");
     election.leader.stand_down();
     drain.cancel();
-    let drained = tokio::time::timeout(DRAIN, reconcile).await.is_ok();
+    let drained = tokio::select! {
+        drained = tokio::time::timeout(DRAIN, reconcile) => drained.is_ok(),
+        outcome = election.lease.outcome() => {
+            base.stop.cancel();
+            return match outcome? {
+                LeaderOutcome::Lost { holder } => Err(OperatorError::LeaseLost(holder)),
+                LeaderOutcome::Stopped | LeaderOutcome::Released | LeaderOutcome::NotReleased => Ok(()),
+            };
+        }
+    };
     base.stop.cancel();
     if drained {
         election.leader.release();
@@ -228,9 +242,10 @@ async fn end(base: Base, mut election: Election, reconcile: JoinHandle<()>, drai
         tracing::warn!("calls are still under way: the lease is left to expire");
         election.stop.cancel();
     }
-    let _late = tokio::time::timeout(LAST, election.lease.outcome()).await;
+    let _late = tokio::time::timeout(RELEASE, election.lease.outcome()).await;
     base.tracker.close();
     let _late = tokio::time::timeout(LAST, base.tracker.wait()).await;
+    Ok(())
 }
 
 /// The providers of addresses that have a token.

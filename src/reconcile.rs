@@ -50,6 +50,8 @@ pub struct Reconciler {
     providers: Arc<BTreeMap<String, Arc<dyn IpProvider>>>,
     conditions: BTreeMap<Uid, Vec<Condition>>,
     troubles: BTreeMap<WatchKey, String>,
+    /// Objects came, changed or went since the watches were last looked at.
+    specs_changed: bool,
     /// Rights that were found missing.
     denials: BTreeSet<String>,
     metrics: Arc<Metrics>,
@@ -102,6 +104,7 @@ impl Reconciler {
             providers,
             conditions: BTreeMap::new(),
             troubles: BTreeMap::new(),
+            specs_changed: false,
             denials: BTreeSet::new(),
             metrics,
             random,
@@ -169,6 +172,8 @@ impl Reconciler {
                 self.executor.permit = permit;
                 self.observe(Input::Leading);
                 self.watches.restart();
+                // What a standby knew already is watched again at once, not only after the list of the pools.
+                self.specs_changed = true;
             }
             LeaderState::Standby { .. } if self.watches.are_idle() => self.watches.restart(),
             LeaderState::Leading { .. }
@@ -211,6 +216,7 @@ impl Reconciler {
     fn observe_step(&mut self, step: Step) {
         match step {
             Step::Pools(step) => {
+                self.specs_changed = true;
                 match &step {
                     Observed::Reset(pools) => {
                         self.conditions.clear();
@@ -256,7 +262,10 @@ impl Reconciler {
 
     fn keep_house(&mut self) {
         self.heartbeat.beat();
-        self.providers.values().for_each(|provider| provider.recheck_token());
+        self.observe(Input::EventsDenied(self.executor.events.forbidden()));
+        for provider in self.providers.values() {
+            provider.recheck_token();
+        }
         let troubles = self.watches.troubles();
         for key in
             self.troubles.keys().filter(|key| !troubles.contains_key(*key)).cloned().collect::<Vec<_>>()
@@ -309,7 +318,9 @@ impl Reconciler {
             };
             self.executor.start(action, before.unwrap_or_default());
         }
-        self.watches.follow(&self.fleet.watches());
+        if std::mem::take(&mut self.specs_changed) {
+            self.watches.follow(&self.fleet.watches());
+        }
         if plan.fresh {
             self.metrics.publish(self.fleet.snapshot(), &self.fleet.take_latencies_ms());
         }

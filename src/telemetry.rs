@@ -31,7 +31,7 @@ const MAX_BYTES: usize = 1 << 20;
 const MAX_LINE_BYTES: usize = 16 << 10;
 
 /// How long the end of the process waits for the last lines.
-const FLUSH: Duration = Duration::from_secs(1);
+const FLUSH: Duration = Duration::from_millis(500);
 
 /// While the queue is full, that wait begins with up to so many pauses of this length: one second too.
 const FLUSH_TRIES: u32 = 200;

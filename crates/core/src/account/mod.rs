@@ -218,8 +218,8 @@ impl Account {
     pub fn token_changed(&mut self, now: Moment) {
         self.droplet_read = DropletRead::Unproved;
         self.trouble = None;
-        self.reads.list_at(now);
-        self.reads.prove_at(now);
+        self.restart(now);
+        self.reads.prove_now(now);
     }
 
     /// Reading begins, or begins anew after a pause in which others may have written: nobody acts before a new list.
@@ -279,6 +279,7 @@ impl Account {
     fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
         if list.ips.values().any(|read| read.droplet.is_some()) {
             self.droplet_read = DropletRead::Proved;
+            self.held = None;
         } else if self.beliefs.values().any(|belief| belief.place().droplet().is_some()) {
             self.droplet_read = DropletRead::Unproved;
         }
@@ -287,7 +288,8 @@ impl Account {
         }
         self.held = Some((begun, list));
         if self.droplet_read == DropletRead::Unproved {
-            self.reads.prove_at(now);
+            // No more often than lists come.
+            self.reads.prove_now(now);
         }
         Changes::default()
     }
@@ -318,13 +320,19 @@ impl Account {
     /// The answer to the question whether the token may read droplets.
     pub fn on_proof(&mut self, result: Result<bool, Fault>, now: Moment, jitter: Jitter) -> Changes {
         self.reads.prove_done(result.is_ok());
+        if result.is_ok() {
+            self.trouble = None;
+        }
         match result {
             Ok(true) => {
+                let blind = self.droplet_read == DropletRead::Missing;
                 self.droplet_read = DropletRead::Proved;
                 if let Some((begun, list)) = self.held.take() {
                     return self.believe(begun, list, now);
                 }
-                self.reads.list_at(now);
+                if blind {
+                    self.reads.list_at(now);
+                }
                 Changes { any: true, ..Changes::default() }
             }
             Ok(false) => {
@@ -370,8 +378,17 @@ impl Account {
         };
         if found.as_ref().is_some_and(|read| read.droplet.is_some()) {
             self.droplet_read = DropletRead::Proved;
+            if self.held.take().is_some() {
+                // It waited for a proof; this one says that the list is out of date.
+                self.reads.list_at(now);
+            }
         } else if found.is_some() && self.droplet_read != DropletRead::Proved {
             // A droplet that is not shown may only be hidden.
+            if let Some(op) = self.ops.get_mut(&ip) {
+                op.read_hidden(now);
+            } else if let Some(belief) = self.beliefs.get_mut(&ip) {
+                belief.read_failed(FaultKind::Transient, now, jitter);
+            }
             return changes;
         }
         if let Some(op) = self.ops.get_mut(&ip) {

@@ -30,6 +30,15 @@ pub(super) struct Desired {
     pub(super) confirmed: BTreeMap<Uid, (String, Ipv4Addr)>,
     /// Addresses of pools of which too little is known to remove anything.
     pub(super) protected: BTreeSet<Ipv4Addr>,
+    /// Nodes that match, and addresses that may stand on them: nothing newer is known of these.
+    pub(super) unconfirmed: Vec<(BTreeSet<Uid>, BTreeSet<Ipv4Addr>)>,
+}
+
+impl Desired {
+    fn protects(&self, uid: &Uid, ip: Ipv4Addr) -> bool {
+        self.protected.contains(&ip)
+            || self.unconfirmed.iter().any(|(nodes, ips)| nodes.contains(uid) && ips.contains(&ip))
+    }
 }
 
 /// State of the annotations.
@@ -93,7 +102,7 @@ impl Annotations {
         let over: Vec<(Uid, String)> = self
             .standing
             .iter()
-            .filter(|(uid, (_, ip))| !desired.confirmed.contains_key(*uid) && !desired.protected.contains(ip))
+            .filter(|(uid, (_, ip))| !desired.confirmed.contains_key(*uid) && !desired.protects(uid, *ip))
             .map(|(uid, (name, _))| (uid.clone(), name.clone()))
             .collect();
         for (uid, name) in over {

@@ -52,6 +52,8 @@ pub enum Input {
     Leading,
     /// Whether mutating calls may start.
     Permit(bool),
+    /// Whether Events may not be written.
+    EventsDenied(bool),
     /// The process ends: nothing is started any more but the status write that records a finished creation.
     Draining,
     /// What a provider said about its rates.
@@ -79,6 +81,7 @@ pub struct Fleet {
     leading: bool,
     permit: bool,
     draining: bool,
+    events_denied: bool,
     pools_listed: bool,
     record_sets_listed: bool,
     pools: BTreeMap<Uid, Pool>,
@@ -108,6 +111,7 @@ impl Fleet {
             leading: false,
             permit: false,
             draining: false,
+            events_denied: false,
             pools_listed: false,
             record_sets_listed: false,
             pools: BTreeMap::new(),
@@ -155,6 +159,10 @@ impl Fleet {
             Input::Permit(permit) => {
                 self.dirty |= self.permit != permit;
                 self.permit = permit;
+            }
+            Input::EventsDenied(denied) => {
+                self.dirty |= self.events_denied != denied;
+                self.events_denied = denied;
             }
             Input::Draining => {
                 self.dirty = true;
@@ -236,7 +244,7 @@ impl Fleet {
             return;
         };
         if recall {
-            pool.recall(&seen.status);
+            pool.recall(&seen);
         }
         if pool.update(seen, &self.settings.providers) || recall {
             self.rematch(&uid, now);
@@ -393,9 +401,18 @@ impl Fleet {
         self.dirty = true;
         let Some(pool) = self.pools.get_mut(uid) else { return };
         let sent = pool.writes.status_done(result.as_ref().err(), now, jitter);
-        let Ok(kept) = result else { return };
+        let kept = match result {
+            Ok(kept) => kept,
+            Err(WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) | WriteFailure::Gone) => {
+                pool.status_refused(now, jitter);
+                return;
+            }
+            Err(WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Transient(_)) => return,
+        };
         if sent.is_some_and(|sent| sent.memory.is_some()) && kept.status.memory.is_none() {
             pool.crds_are_outdated(now, jitter);
+        } else if kept.status.memory.is_some() {
+            pool.crds_are_current();
         }
         if !pool.is_newer_than(&kept.resource_version) {
             pool.resource_version = kept.resource_version;

@@ -93,10 +93,12 @@ impl Fleet {
                         pool.plan_assignments(&mut account, &world, out);
                     }
                     let busy = self.open_intent_elsewhere(&members);
-                    pool.recheck_crds(now, out);
                     pool.plan_creation(&mut account, &world, &named, busy, out);
                     self.pools.insert(uid.clone(), pool);
                 }
+            } else {
+                let unread = self.pools.values_mut().filter(|pool| pool.spec.provider == provider);
+                unread.for_each(Pool::forget_mismatched);
             }
             self.accounts.insert(provider, account);
         }
@@ -176,15 +178,18 @@ impl Fleet {
         let mut read = true;
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
             let known = self.accounts.get(&pool.spec.provider).is_some_and(Account::is_known);
-            read &= known || pool.spec.is_frozen();
+            read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             for (ip, node) in &pool.report.active {
                 let owned = owners.get(ip).is_some_and(|owner| owner.uid == pool.object.uid);
                 if let Some(candidate) = pool.candidates.get(node).filter(|_| owned) {
                     desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
                 }
             }
-            if !known || !pool.matched || pool.spec.is_frozen() {
+            if !pool.matched || pool.spec.is_frozen() {
                 desired.protected.extend(pool.effective());
+            } else if !known {
+                let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
+                desired.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
         }
         self.annotations.plan(&desired, read, now, out);
@@ -204,6 +209,14 @@ impl Fleet {
                 continue;
             }
             let mut status = pool.render(account, denied.as_deref(), now);
+            if self.events_denied {
+                status.conditions.push(crate::pool::status::Condition {
+                    kind: "EventsDenied".to_owned(),
+                    status: "True".to_owned(),
+                    reason: "Forbidden".to_owned(),
+                    message: "the service account may not create events.k8s.io events; apply k8s/".to_owned(),
+                });
+            }
             status.conditions.extend(trouble.map(|message| crate::pool::status::Condition {
                 kind: "WatchFailing".to_owned(),
                 status: "True".to_owned(),
@@ -211,7 +224,8 @@ impl Fleet {
                 message,
             }));
             status.conditions.sort();
-            if !status.same_as(&pool.on_server, pool.creation.crds_outdated) {
+            let go_fields_only = pool.writes_go_fields_only(now, out);
+            if !status.same_as(&pool.on_server, go_fields_only) {
                 match pool.writes.status_ready(now) {
                     Ok(()) => {
                         pool.writes.status_sent(status.clone());
@@ -257,6 +271,9 @@ fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
 
 /// Whether enough is known for a status that will not be taken back a moment later: a restart must write nothing.
 fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
+    if pool.is_unread() {
+        return false;
+    }
     let Some(account) = account else { return true };
     let read = account.is_known() && pool.matched;
     read || trouble

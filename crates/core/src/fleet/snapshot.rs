@@ -57,6 +57,8 @@ pub struct AccountSnapshot {
 pub struct Snapshot {
     /// This process leads: a standby exposes no pools.
     pub leading: bool,
+    /// It may write at this moment.
+    pub permit: bool,
     /// The pools.
     pub pools: Vec<PoolSnapshot>,
     /// The accounts.
@@ -111,7 +113,7 @@ impl Fleet {
             provider: provider.clone(),
             rate_remaining: account.rate_remaining(),
         });
-        Snapshot { leading: true, pools: pools.collect(), accounts: accounts.collect() }
+        Snapshot { leading: true, permit: self.permit, pools: pools.collect(), accounts: accounts.collect() }
     }
 
     /// Milliseconds from changes of nodes or pods to the confirmed assignments that answer them, since the last call.

@@ -9,11 +9,10 @@ use super::Pool;
 use super::assign::{Out, World};
 use super::memory::{Intent, Memory};
 use crate::account::Account;
-use crate::account::belief::schedule;
 use crate::action::{Action, CallFailure};
 use crate::budget::Purpose;
 use crate::fault::{Fault, FaultKind};
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -146,7 +145,13 @@ impl Pool {
             return;
         }
         let uncertain = self.memory.as_ref().is_some_and(|memory| memory.intent.is_some());
-        if busy || uncertain || !self.is_live() || !self.spec.may_create() || !self.matched {
+        if busy
+            || uncertain
+            || self.creation.crds_outdated
+            || !self.is_live()
+            || !self.spec.may_create()
+            || !self.matched
+        {
             return;
         }
         let (Some(region), Some(memory)) = (self.spec.region.clone(), &mut self.memory) else { return };
@@ -271,14 +276,37 @@ impl Pool {
         }
     }
 
-    /// Whether the server may have learned to keep our fields meanwhile: looked at again when the wait is over.
-    pub fn recheck_crds(&mut self, now: Moment, out: &mut Out) {
-        if self.creation.crds_outdated {
-            if self.creation.due <= now {
-                self.creation.crds_outdated = false;
-            } else {
-                out.later(self.creation.due);
-            }
+    /// Whether only what the Go operator's CRDs keep is worth writing. When the wait is over the whole status is
+    /// written once more, to see whether the server has learned to keep it.
+    pub fn writes_go_fields_only(&self, now: Moment, out: &mut Out) -> bool {
+        let waits = self.creation.crds_outdated && self.creation.due > now;
+        if waits {
+            out.later(self.creation.due);
+        }
+        waits
+    }
+
+    /// Another region or another number makes it another request, due at once.
+    pub(super) fn request_changed(&mut self) {
+        if !self.creation.crds_outdated {
+            self.creation.failures = 0;
+            self.creation.due = Moment::default();
+        }
+    }
+
+    /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
+    pub fn status_refused(&mut self, now: Moment, jitter: Jitter) {
+        if self.creation.stage == Stage::Announcing {
+            self.forget_intent();
+            self.put_off(FaultKind::Permanent, now, jitter);
+        }
+    }
+
+    /// The server has kept our fields.
+    pub fn crds_are_current(&mut self) {
+        if std::mem::take(&mut self.creation.crds_outdated) {
+            self.creation.failures = 0;
+            self.creation.due = Moment::default();
         }
     }
 
@@ -336,6 +364,6 @@ impl Pool {
 
     fn put_off(&mut self, kind: FaultKind, now: Moment, jitter: Jitter) {
         self.creation.failures = self.creation.failures.saturating_add(1);
-        self.creation.due = now.plus_millis(schedule(kind).delay_ms(self.creation.failures, jitter));
+        self.creation.due = now.plus_millis(Schedule::of(kind).delay_ms(self.creation.failures, jitter));
     }
 }

@@ -115,6 +115,7 @@ pub struct Pool {
     pub writes: status::Writes,
     /// Addresses that were effective when last planned: one that leaves is let go.
     held: BTreeSet<Ipv4Addr>,
+    unread: bool,
     counter: u64,
 }
 
@@ -144,18 +145,31 @@ impl Pool {
             report: Report::default(),
             writes: status::Writes::default(),
             held: BTreeSet::new(),
+            unread: false,
             counter: 0,
         };
-        pool.recall(&seen.status);
+        pool.recall(&seen);
         pool.update(seen, providers);
         pool
     }
 
-    /// Takes the memory from a status: at the first sight of the pool and whenever leadership begins.
-    pub fn recall(&mut self, status: &PoolStatus) {
+    /// Takes the memory from the status: at the first sight of the pool and whenever leadership begins. Of an object
+    /// that cannot be read it is not known, until it can.
+    pub fn recall(&mut self, seen: &PoolObject) {
+        self.unread = seen.spec.is_err();
+        if self.unread {
+            return;
+        }
+        let status = &seen.status;
         self.memory.clone_from(&status.memory);
         self.held = status.held_addresses();
         self.creation = creation::Creation::recalled(self.memory.as_ref());
+    }
+
+    /// True while what the pool remembers is not known, so that writing its status would wipe that out.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.unread
     }
 
     /// Whether a version of the object is older than the one that is known: watch events and answers to our own
@@ -171,6 +185,9 @@ impl Pool {
 
     /// Takes in another version of the object. Returns true when the spec changed.
     pub fn update(&mut self, seen: PoolObject, providers: &Providers) -> bool {
+        if self.unread {
+            self.recall(&seen);
+        }
         self.generation = seen.generation;
         self.resource_version = seen.resource_version;
         self.deleting = seen.deleting;
@@ -180,6 +197,7 @@ impl Pool {
             return false;
         }
         let criteria = self.spec.criteria.take();
+        let request = (self.spec.region.clone(), self.spec.desired);
         self.spec = match &seen.spec {
             Ok(raw) => PoolSpec::parse(raw, providers),
             Err(message) => self.spec.unreadable(message),
@@ -187,6 +205,9 @@ impl Pool {
         if self.spec.criteria.is_none() {
             // What stands stays: the last criteria that could be read go on saying which nodes match.
             self.spec.criteria = criteria;
+        }
+        if request != (self.spec.region.clone(), self.spec.desired) {
+            self.request_changed();
         }
         self.raw = seen.spec;
         self.spec_version += 1;
@@ -304,6 +325,15 @@ impl Pool {
                 self.candidates.insert(name.to_owned(), candidate);
                 true
             }
+        }
+    }
+
+    /// While the account is unknown what was confirmed stays so, but only on nodes that still match.
+    pub fn forget_mismatched(&mut self) {
+        if self.matched && self.is_live() {
+            let candidates = &self.candidates;
+            self.report.active.retain(|_, node| candidates.contains_key(node));
+            self.report.waiting.retain(|node, _| candidates.contains_key(node));
         }
     }
 

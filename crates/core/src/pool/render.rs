@@ -168,8 +168,12 @@ impl Pool {
         }
         let (active, used, candidates) = (self.report.active.len(), self.used().len(), self.candidates.len());
         let waiting = status.assignable_nodes.len() + status.node_errors.len();
-        let message =
-            format!("{active} of {used} addresses are on matching nodes; {waiting} matching nodes have none");
+        let without = match waiting {
+            0 => "no matching node is without one".to_owned(),
+            1 => "1 matching node has none".to_owned(),
+            many => format!("{many} matching nodes have none"),
+        };
+        let message = format!("{active} of {used} addresses are on matching nodes; {without}");
         let wanted = self.spec.desired.unwrap_or(used).min(candidates);
         if candidates == 0 {
             condition("Ready", "False", "NoMatchingNode", format!("no node matches; {message}"))

@@ -7,12 +7,17 @@
 )]
 
 mod creation;
+mod faults;
+mod nodes;
 mod random;
+mod reads;
 mod world;
+mod writes;
 
+use faults::spec;
 use flipop_core::fault::FaultKind;
 use flipop_core::pool::spec::RawPoolSpec;
-use world::{Trick, World, ip, spec};
+use world::{Trick, World, ip};
 
 #[test]
 fn addresses_go_to_the_first_nodes_by_name_and_the_nodes_are_annotated() {

@@ -1,36 +1,22 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
+pub(crate) use crate::faults::Trick;
+use crate::faults::{Faults, fault, fleet, nodes_key, spec};
 use flipop_core::action::{
     Action, AnnotatedNode, CallFailure, ObjectRef, Outcome, PoolObject, WriteFailure, WrittenStatus,
 };
-use flipop_core::budget::Limits;
-use flipop_core::facts::{ActionStatus, NodeFacts, Observed, ReservedIp, ReservedIpList};
-use flipop_core::fault::{Fault, FaultKind};
-use flipop_core::fleet::{Fleet, Input, Settings};
+use flipop_core::facts::{ActionStatus, NodeFacts, Observed, ReservedIp};
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::{Fleet, Input};
 use flipop_core::ids::{ActionId, DropletId, ObjectName, Uid};
 use flipop_core::matching::WatchKey;
 use flipop_core::moment::{Jitter, Moment};
-use flipop_core::pool::spec::{Providers, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 pub(crate) const PROVIDER: &str = "digitalocean";
-
-/// How the next mutating provider call goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trick {
-    /// As it should.
-    Fine,
-    /// Refused with this kind, without effect.
-    Refused(FaultKind),
-    /// The answer is lost; `true`: after the effect.
-    Lost(bool),
-    /// The action ends as errored.
-    Errored,
-    /// The action takes this many seconds.
-    Slow(u64),
-}
 
 #[derive(Debug, Clone)]
 struct Pending {
@@ -58,6 +44,10 @@ pub(crate) struct World {
     pub(crate) go_crds: bool,
     /// Addresses that somebody moved by hand lately, which may be put right.
     pub(crate) moved: BTreeSet<Ipv4Addr>,
+    /// Pools whose status may not be written.
+    pub(crate) denied: BTreeSet<String>,
+    /// What goes wrong beside mutating provider calls.
+    pub(crate) faults: Faults,
     pending: BTreeMap<ActionId, Pending>,
     inputs: Vec<(Moment, Input)>,
     version: u64,
@@ -88,6 +78,8 @@ impl World {
             status_writes: 0,
             go_crds: false,
             moved: BTreeSet::new(),
+            denied: BTreeSet::new(),
+            faults: Faults::default(),
             pending: BTreeMap::new(),
             inputs: Vec::new(),
             version: 1,
@@ -145,6 +137,16 @@ impl World {
         Input::Pools(Observed::Apply(pool.clone()))
     }
 
+    /// The object as somebody else left it.
+    pub(crate) fn put_pool(&mut self, mut pool: PoolObject) {
+        self.version += 1;
+        pool.generation += 1;
+        pool.resource_version = self.version.to_string();
+        self.pools.insert(pool.object.name.name.clone(), pool.clone());
+        self.observe(Input::Pools(Observed::Apply(pool)));
+        self.sync_watches();
+    }
+
     pub(crate) fn delete_pool(&mut self, name: &str) {
         if let Some(pool) = self.pools.remove(name) {
             self.observe(Input::Pools(Observed::Delete(pool)));
@@ -156,10 +158,27 @@ impl World {
     }
 
     pub(crate) fn set_node(&mut self, n: u8, ready: bool) {
+        let uid = Uid(format!("uid-node-{n}"));
+        self.put_node(n, uid, droplet(n), ready);
+    }
+
+    /// A node with a name of its own on the droplet of another number.
+    pub(crate) fn set_node_on(&mut self, n: u8, on: u8) {
+        self.put_node(n, Uid(format!("uid-node-{n}")), droplet(on), true);
+    }
+
+    /// A node that has the name of another one, whose deletion nobody saw.
+    pub(crate) fn replace_node(&mut self, n: u8, on: u8) {
+        self.version += 1;
+        self.annotations.remove(&format!("node-{n}"));
+        self.put_node(n, Uid(format!("uid-{}", self.version)), droplet(on), true);
+    }
+
+    fn put_node(&mut self, n: u8, uid: Uid, on: DropletId, ready: bool) {
         let name = format!("node-{n}");
         let node = NodeFacts {
-            uid: Uid(format!("uid-{name}")),
-            provider_id: droplet(n).provider_id(),
+            uid,
+            provider_id: on.provider_id(),
             ready,
             deleting: false,
             taints: Vec::new(),
@@ -267,8 +286,20 @@ impl World {
         }
     }
 
+    /// The provider loses track of every action.
+    pub(crate) fn forget_actions(&mut self) {
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            if let Some(read) = self.cloud.get_mut(&pending.ip) {
+                read.locked = false;
+            }
+        }
+    }
+
     /// A watch event arrives a little before the answer to the write that made it.
     fn show(&mut self, input: Input) {
+        if self.faults.mute {
+            return;
+        }
         self.inputs.push((self.now.plus_millis(40), input));
     }
 
@@ -281,17 +312,17 @@ impl World {
         match action {
             Action::List { .. } => {
                 self.call("list");
-                let result = Ok(ReservedIpList { ips: self.cloud.clone() });
+                let result = self.faults.list(&self.cloud);
                 self.answer(Outcome::Listed { provider, begun: self.now, result });
             }
             Action::Get { ip, .. } => {
                 self.call(format!("get {ip}"));
-                let result = self.cloud.get(&ip).cloned().ok_or_else(|| fault(FaultKind::NotFound, false));
+                let result = self.faults.get(&self.cloud, ip);
                 self.answer(Outcome::Got { provider, ip, begun: self.now, result });
             }
             Action::ProveDropletRead { .. } => {
                 self.call("prove");
-                self.answer(Outcome::Proved { provider, result: Ok(true) });
+                self.answer(Outcome::Proved { provider, result: self.faults.proof() });
             }
             Action::Poll { ip, action, .. } => {
                 self.call(format!("poll {ip}"));
@@ -301,6 +332,7 @@ impl World {
                     Some(pending) if pending.errored => Ok(ActionStatus::Errored),
                     Some(_) => Ok(ActionStatus::Completed),
                 };
+                let result = self.faults.reads.map_or(result, |kind| Err(fault(kind, false)));
                 self.answer(Outcome::Polled { provider, ip, result });
             }
             Action::Assign { ip, droplet, node, pool, .. } => {
@@ -341,8 +373,10 @@ impl World {
     }
 
     fn annotate(&mut self, node: String, uid: Uid, value: Option<Ipv4Addr>) {
-        let result = if self.nodes.contains_key(&node) { Ok(()) } else { Err(WriteFailure::Gone) };
-        if let Some(facts) = self.nodes.get_mut(&node) {
+        let found = self.nodes.get(&node).is_some_and(|facts| facts.uid == uid);
+        let result = if found { Ok(()) } else { Err(WriteFailure::Gone) };
+        let result = self.faults.annotations.pop_front().map_or(result, Err);
+        if let Some(facts) = self.nodes.get_mut(&node).filter(|_| result.is_ok()) {
             facts.annotation = value.map(|ip| ip.to_string());
             let facts = facts.clone();
             match value {
@@ -445,7 +479,11 @@ impl World {
         if self.go_crds {
             status = PoolStatus { conditions: Vec::new(), observed_generation: 0, memory: None, ..status };
         }
+        let denied = self.denied.contains(&pool.name.name);
+        let denied = denied.then(|| WriteFailure::Forbidden("status".into()));
+        let refused = self.faults.status_writes.pop_front().or(denied);
         let result = match self.pools.get_mut(&pool.name.name) {
+            _ if refused.is_some() => Err(refused.unwrap()),
             None => Err(WriteFailure::Gone),
             Some(object) if object.resource_version != resource_version => Err(WriteFailure::Conflict),
             Some(object) => {
@@ -469,22 +507,4 @@ impl World {
     pub(crate) fn count(&self, from: Moment, prefix: &str) -> usize {
         self.calls.iter().filter(|(at, call)| *at >= from && call.starts_with(prefix)).count()
     }
-}
-
-pub(crate) fn spec() -> RawPoolSpec {
-    RawPoolSpec { provider: PROVIDER.into(), region: "nyc3".into(), ..RawPoolSpec::default() }
-}
-
-fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
-    Fault { kind, message: format!("{kind} by a trick"), outcome_unknown, retry_after_ms: None }
-}
-
-fn nodes_key() -> WatchKey {
-    WatchKey::Nodes { selector: String::new() }
-}
-
-fn fleet() -> Fleet {
-    let known = BTreeMap::from([(PROVIDER.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned())]);
-    let providers = Providers { ip: BTreeSet::from([PROVIDER.to_owned()]), dns: BTreeSet::new(), known };
-    Fleet::new(Settings { providers, limits: BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]) })
 }
