@@ -180,13 +180,14 @@ impl Fleet {
             let known = self.accounts.get(&pool.spec.provider).is_some_and(Account::is_known);
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             for (ip, node) in &pool.report.active {
-                let owned = owners.get(ip).is_some_and(|owner| owner.uid == pool.object.uid);
+                let frozen = pool.spec.is_frozen();
+                let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
                 if let Some(candidate) = pool.candidates.get(node).filter(|_| owned) {
                     desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
                 }
             }
             if !pool.matched || pool.spec.is_frozen() {
-                desired.protected.extend(pool.effective());
+                desired.protected.extend(pool.effective().iter().chain(pool.held()));
             } else if !known {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
                 desired.unconfirmed.push((nodes, pool.effective().into_iter().collect()));

@@ -178,9 +178,12 @@ impl Pool {
     ) -> BTreeSet<Ipv4Addr> {
         let remembered = self.memory.as_ref().and_then(|memory| memory.orphans.as_ref());
         let droplets: BTreeSet<_> = self.candidates.values().filter_map(super::Candidate::droplet).collect();
+        // What was let go is known to have been this pool's.
+        let former = self.former();
         listed
             .values()
-            .filter(|read| !named.contains(&read.ip) && Some(&read.region) == self.spec.region.as_ref())
+            .filter(|read| !named.contains(&read.ip) && !former.contains(&read.ip))
+            .filter(|read| Some(&read.region) == self.spec.region.as_ref())
             .filter(|read| match (remembered, read.droplet) {
                 (_, None) => false,
                 (Some(remembered), Some(_)) => remembered.contains(&read.ip),

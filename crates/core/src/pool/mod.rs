@@ -239,6 +239,12 @@ impl Pool {
         list
     }
 
+    /// The addresses that were effective when the spec could last be followed.
+    #[must_use]
+    pub fn held(&self) -> &BTreeSet<Ipv4Addr> {
+        &self.held
+    }
+
     /// The pool's addresses that may still stand on a droplet although they are not effective.
     #[must_use]
     pub fn former(&self) -> BTreeSet<Ipv4Addr> {
@@ -350,8 +356,8 @@ impl Pool {
         named_elsewhere: &BTreeSet<Ipv4Addr>,
         others_visible: bool,
     ) {
-        if self.raw.is_err() {
-            // What cannot be read says nothing about what was let go.
+        if self.raw.is_err() || self.spec.is_frozen() {
+            // What cannot be read or followed says nothing about what was let go.
             return;
         }
         let mut memory = self.memory.clone().unwrap_or_else(|| {

@@ -38,6 +38,14 @@ impl Pool {
             let entry = entry.or_else(|| self.on_server.ips.get(&ip.to_string()).cloned());
             status.ips.extend(entry.map(|entry| (ip.to_string(), entry)));
         }
+        if self.spec.is_frozen() {
+            // What it held before stays where it is, and is let go only once the spec can be followed again.
+            for ip in self.held().iter().map(ToString::to_string) {
+                if let Some(last) = self.on_server.ips.get(&ip) {
+                    status.ips.entry(ip).or_insert_with(|| last.clone());
+                }
+            }
+        }
         let known = account.is_some_and(Account::is_known) && self.matched && self.is_live();
         if known {
             for (name, wait) in &self.report.waiting {
@@ -104,6 +112,11 @@ impl Pool {
         }
         if locked {
             return Some(entry(IpState::InProgress, droplet));
+        }
+        let last = self.on_server.ips.get(&ip.to_string());
+        if !self.matched && last.is_some_and(|last| last.provider_id == provider_id(droplet)) {
+            // Whether that node matches is not known: what was said of it stays.
+            return last.cloned();
         }
         let failure = self.ips.get(&ip).and_then(|record| record.failure.as_ref());
         if let Some(failure) = failure.filter(|failure| failure.kind != FaultKind::InProgress) {

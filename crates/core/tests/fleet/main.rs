@@ -6,8 +6,10 @@
     reason = "tests say what is wrong by failing"
 )]
 
+mod cluster;
 mod creation;
 mod faults;
+mod frozen;
 mod nodes;
 mod random;
 mod reads;
