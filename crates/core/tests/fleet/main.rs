@@ -7,6 +7,7 @@
 )]
 
 mod cluster;
+mod contention;
 mod creation;
 mod faults;
 mod frozen;

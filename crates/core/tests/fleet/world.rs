@@ -144,6 +144,14 @@ impl World {
         }
     }
 
+    /// The same process leads on after a gap: everything is listed anew.
+    pub(crate) fn lead_again(&mut self) {
+        self.observe(Input::Leading);
+        self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
+        self.observe(Input::RecordSetsListed);
+        self.sync_watches();
+    }
+
     pub(crate) fn observe(&mut self, input: Input) {
         self.fleet.observe(input, self.now, Jitter::NONE);
     }
@@ -306,7 +314,8 @@ impl World {
         if let Some(spec) = spec {
             let used =
                 if spec.desired_ips > 0 { usize::try_from(spec.desired_ips).unwrap() } else { usize::MAX };
-            let named = spec.ips.iter().take(used).any(|named| *named == ip.to_string());
+            let kept = spec.ips.iter().filter(|ip| !spec.released_ips.contains(ip));
+            let named = kept.take(used).any(|named| *named == ip.to_string());
             let created = self.pools[&pool.name.name]
                 .status
                 .memory
