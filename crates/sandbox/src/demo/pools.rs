@@ -76,7 +76,8 @@ impl Pool {
         self.spec.ips.contains(&ip) || self.status.ips.contains_key(&ip.to_string())
     }
 
-    /// Everything that the status says is wrong, one line each.
+    /// What is wrong with a pool that is not as expected, one line each: what the status says is wrong, or, where it says
+    /// that all is well, just that.
     pub(super) fn complaints(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.status.error.is_empty() {
@@ -93,6 +94,10 @@ impl Pool {
         }
         if !self.is_observed() {
             lines.push("the operator has written no status for this spec".to_owned());
+        }
+        if lines.is_empty() {
+            let (status, reason, message) = self.condition("Ready").unwrap_or_default();
+            lines.push(format!("Ready={status} {reason}: {message}, which is not what was expected"));
         }
         lines
     }

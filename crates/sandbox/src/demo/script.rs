@@ -169,7 +169,7 @@ fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
     for name in order {
         let pool = pools.iter().find(|pool| pool.name == *name);
         match pool {
-            Some(pool) if pool.is_ready() && !pool.is_invalid() => {
+            Some(pool) if pool.is_ready() && !pool.is_invalid() && is_settled(story, pool) => {
                 let mut kept = pool.active();
                 kept.retain(|ip, _| !story.moves.iter().any(|done| done.ip == *ip));
                 for (ip, node) in kept {
