@@ -19,7 +19,7 @@ use std::time::Duration;
 const GOAL: Duration = Duration::from_millis(2);
 
 /// Samples of each of the two clients and conditions.
-const SAMPLES: usize = 40;
+const SAMPLES: usize = 32;
 const SAMPLES_QUICK: usize = 6;
 
 /// Taken before and thrown away: first connections, first pages of code.

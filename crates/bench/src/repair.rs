@@ -1,10 +1,15 @@
 //! From the end of a fault to the repaired assignment.
+//!
+//! Repaired is when the address comes to a healthy node's droplet. Where the faulted request itself brought it there
+//! and only the answer was lost, it is when the status says so.
 
 use crate::report::Report;
 use crate::stats::{Ms, Samples};
 use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, World, is_assign};
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{ActionOutcome, ActionPlan, Call, Fault, Garble, Injection, Op, Target, When};
+use flipop_sandbox::cloud::{
+    ActionOutcome, ActionPlan, Call, ChangeKind, Fault, Garble, Injection, Op, Target, When,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -113,7 +118,7 @@ async fn repair(
 ) -> Outcome<(Duration, String)> {
     let cloud = world.cloud();
     let target = Target::op(Op::AssignIp).containing(&IP.to_string());
-    let (since, mut changes) = (cloud.next_call(), cloud.changes());
+    let (since, mut changes, mut story) = (cloud.next_call(), cloud.changes(), cloud.changes());
     cloud.inject(Injection::once(target, case.fault.clone()));
     world.nodes.set_ready(holder, false).await?;
     let faulted = |call: &Call| is_assign(call, OPERATOR) && call.fault.is_some() && call.ended_ms.is_some();
@@ -121,7 +126,14 @@ async fn repair(
     let ended = call.ended_ms.ok_or_else(|| Failure::new("the faulted call has not ended"))?;
     let fault_end = Duration::from_millis(ended) + case.lasts;
     let now = stands(world, droplets, Some(holder)).await?;
-    let repaired = Duration::from_micros(cloud.now_us());
+    let known = Duration::from_micros(cloud.now_us());
+    let mut moved = None;
+    while let Ok(change) = story.try_recv() {
+        if matches!(change.kind, ChangeKind::Assigned { ip: IP, .. }) {
+            moved = Some(Duration::from_millis(change.at_ms));
+        }
+    }
+    let repaired = moved.filter(|moved| *moved > Duration::from_millis(ended)).unwrap_or(known);
     Ok((repaired.saturating_sub(fault_end), now))
 }
 
