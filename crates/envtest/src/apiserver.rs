@@ -122,6 +122,12 @@ impl ApiServer {
         format!("https://127.0.0.1:{}", self.ports.secure)
     }
 
+    /// Address of its store (etcd, whose gateway takes JSON over HTTP): for thousands of objects at once.
+    #[must_use]
+    pub fn store_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.etcd)
+    }
+
     /// A folder that lives as long as the server.
     #[must_use]
     pub fn folder(&self) -> &Path {

@@ -16,6 +16,10 @@ use std::net::Ipv4Addr;
 /// Between two sweeps for left-over values.
 const SWEEP_INTERVAL_MS: u64 = 600_000;
 
+/// Writes under way at a time. Each holds a connection of its own, and a start with hundreds of nodes must leave the
+/// API server, and our own status write, room.
+const MAX_IN_FLIGHT: usize = 8;
+
 /// A node's annotation as last seen or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
@@ -126,6 +130,10 @@ impl Annotations {
             out.later(*due);
             return;
         }
+        if self.in_flight.len() >= MAX_IN_FLIGHT {
+            // The answer to any of them is followed by another plan.
+            return;
+        }
         self.in_flight.insert(uid.clone());
         out.actions.push(Action::Annotate { node: name.to_owned(), uid: uid.clone(), value });
     }
@@ -208,5 +216,42 @@ impl Annotations {
                 self.sweep_due = Some(now.plus_millis(pace(&failure).delay_ms(self.sweep_failures, jitter)));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The writes that a plan starts.
+    fn plan(annotations: &mut Annotations, desired: &Desired) -> Vec<(String, Uid, Option<Ipv4Addr>)> {
+        let mut out = Out::default();
+        annotations.plan(desired, false, Moment::default(), &mut out);
+        let write = |action| match action {
+            Action::Annotate { node, uid, value } => (node, uid, value),
+            other => panic!("{other:?}"),
+        };
+        out.actions.into_iter().map(write).collect()
+    }
+
+    #[test]
+    fn of_many_nodes_a_few_are_written_at_a_time_and_in_the_end_all() {
+        let mut annotations = Annotations::default();
+        let mut desired = Desired::default();
+        for number in 0..100 {
+            let ip = Ipv4Addr::new(192, 0, 2, number);
+            desired.confirmed.insert(Uid(format!("u{number}")), (format!("n{number}"), ip));
+        }
+        let mut under_way = plan(&mut annotations, &desired);
+        let mut written = 0;
+        while let Some((node, uid, value)) = under_way.pop() {
+            assert!(under_way.len() < MAX_IN_FLIGHT);
+            // A write that fails gives its place to others too.
+            let result = if written == 0 { Err(WriteFailure::Conflict) } else { Ok(()) };
+            annotations.written(node, uid, value, result, (Moment::default(), Jitter::NONE));
+            written += 1;
+            under_way.extend(plan(&mut annotations, &desired));
+        }
+        assert_eq!((written, annotations.standing.len()), (100, 99));
     }
 }

@@ -34,8 +34,9 @@ impl Fleet {
             self.plan_pools(&owners, (now, jitter), &mut out);
             self.plan_reads(&owners, now, &mut out);
             if self.permit {
-                self.plan_annotations(&owners, now, &mut out);
+                // What users look at first goes first: annotations can be hundreds of writes.
                 self.plan_writes(now, &mut out);
+                self.plan_annotations(&owners, now, &mut out);
             }
         }
         self.wake = out.wake;
