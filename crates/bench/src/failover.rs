@@ -1,4 +1,4 @@
-//! From sending the write that makes a node NotReady to the arrival of the assign request, beside a bare client.
+//! From sending the write that makes a node `NotReady` to the arrival of the assign request, beside a bare client.
 
 use crate::bare::{self, Bare};
 use crate::hang::Hangs;

@@ -147,7 +147,7 @@ fn copied_pod(number: usize, nodes: usize) -> Copied {
     let place = if matches { hundred * MATCHING_PERCENT + rest } else { number };
     let (namespace, app) = if matches {
         ("web".to_owned(), "web")
-    } else if number % 2 == 0 {
+    } else if number.is_multiple_of(2) {
         ("web".to_owned(), "other")
     } else {
         (format!("team-{}", number % NAMESPACES), "web")

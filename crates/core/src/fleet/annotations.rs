@@ -227,9 +227,9 @@ mod tests {
     fn plan(annotations: &mut Annotations, desired: &Desired) -> Vec<(String, Uid, Option<Ipv4Addr>)> {
         let mut out = Out::default();
         annotations.plan(desired, false, Moment::default(), &mut out);
-        let write = |action| match action {
-            Action::Annotate { node, uid, value } => (node, uid, value),
-            other => panic!("{other:?}"),
+        let write = |action| {
+            let Action::Annotate { node, uid, value } = action else { panic!("{action:?}") };
+            (node, uid, value)
         };
         out.actions.into_iter().map(write).collect()
     }
