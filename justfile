@@ -38,4 +38,4 @@ image:
 # The benchmark: the release binary against a real API server and the simulated cloud, all on loopback.
 bench *ARGS:
     cargo build --release --locked --package flipop --bin flipop
-    cargo run --release --locked --package flipop-bench -- {{ARGS}}
+    cargo run --profile harness --locked --package flipop-bench -- {{ARGS}}
