@@ -195,3 +195,16 @@ fn an_assignment_that_is_refused_for_want_of_rights_does_not_storm() {
     let posts = world.count(flipop_core::moment::Moment::default(), "assign");
     assert!(posts <= 330, "{posts}");
 }
+
+#[test]
+fn whatever_call_is_refused_for_want_of_rights_the_scope_is_proved_anew() {
+    use crate::faults::spec;
+    use flipop_core::pool::spec::RawPoolSpec;
+    let mut world = World::with(1, 1);
+    world.run(100);
+    world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
+    world.edit("pool", |old| *old = RawPoolSpec { desired_ips: 2, ips: old.ips.clone(), ..spec() });
+    let from = world.now;
+    world.run(2);
+    assert_eq!((world.count(from, "create"), world.count(from, "prove")), (1, 1), "{:?}", world.calls);
+}

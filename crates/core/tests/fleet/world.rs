@@ -37,6 +37,8 @@ pub(crate) struct World {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
+    /// Reasons of Events.
+    pub(crate) notices: Vec<&'static str>,
     pub(crate) created: usize,
     pub(crate) assigns: usize,
     pub(crate) status_writes: usize,
@@ -73,6 +75,7 @@ impl World {
             annotations: BTreeMap::new(),
             tricks: VecDeque::new(),
             calls: Vec::new(),
+            notices: Vec::new(),
             created: 0,
             assigns: 0,
             status_writes: 0,
@@ -288,7 +291,7 @@ impl World {
                 let nodes = nodes.collect();
                 self.answer(Outcome::Swept(Ok(nodes)));
             }
-            Action::Report(_) => {}
+            Action::Report(notice) => self.notices.push(notice.reason),
         }
     }
 
