@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) go_crds: bool,
     /// Addresses that somebody moved by hand lately, which may be put right.
     pub(crate) moved: BTreeSet<Ipv4Addr>,
+    /// Nodes whose annotation another field manager wrote.
+    pub(crate) foreign: BTreeSet<String>,
     /// Pools whose status may not be written.
     pub(crate) denied: BTreeSet<String>,
     /// What goes wrong beside mutating provider calls.
@@ -81,6 +83,7 @@ impl World {
             status_writes: 0,
             go_crds: false,
             moved: BTreeSet::new(),
+            foreign: BTreeSet::new(),
             denied: BTreeSet::new(),
             faults: Faults::default(),
             pending: BTreeMap::new(),
@@ -286,7 +289,8 @@ impl World {
             Action::SweepAnnotations => {
                 let nodes = self.annotations.iter().filter_map(|(name, value)| {
                     let uid = self.nodes.get(name)?.uid.clone();
-                    Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours: true })
+                    let ours = !self.foreign.contains(name);
+                    Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours })
                 });
                 let nodes = nodes.collect();
                 self.answer(Outcome::Swept(Ok(nodes)));
