@@ -52,7 +52,7 @@ pub struct Reconciler {
     troubles: BTreeMap<WatchKey, String>,
     /// Objects came, changed or went since the watches were last looked at.
     specs_changed: bool,
-    /// Rights that were found missing.
+    /// Rights that were found missing and objects that could not be read: each is said once.
     denials: BTreeSet<String>,
     metrics: Arc<Metrics>,
     clock: Clock,
@@ -239,6 +239,11 @@ impl Reconciler {
     }
 
     fn note_conditions(&mut self, pool: &Seen<crate::api::FloatingIPPool>) {
+        if let Err(unreadable) = pool
+            && self.denials.insert(format!("{}: {}", unreadable.name, unreadable.error))
+        {
+            tracing::warn!(pool = %unreadable.name, "failed to read the object: {}", unreadable.error);
+        }
         if let Ok(pool) = pool
             && let Some(uid) = &pool.metadata.uid
         {

@@ -103,6 +103,8 @@ impl Annotations {
                 self.write(uid, name, Some(*ip), now, out);
             }
         }
+        let standing = &self.standing;
+        self.failures.retain(|uid, _| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
         let over: Vec<(Uid, String)> = self
             .standing
             .iter()

@@ -185,7 +185,8 @@ impl Fleet {
     /// True while an address was bought that the server's copy of the status does not remember yet.
     #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
-        self.pools.values().any(Pool::has_unrecorded_creation)
+        // The status of a pool that is being deleted is not written any more.
+        self.pools.values().any(|pool| !pool.deleting && pool.has_unrecorded_creation())
     }
 
     /// Leadership begins: what a predecessor may have changed is read again before anything is decided.

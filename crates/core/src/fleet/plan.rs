@@ -230,6 +230,7 @@ impl Fleet {
             if !status.same_as(&pool.on_server, go_fields_only) {
                 match pool.writes.status_ready(now) {
                     Ok(()) => {
+                        out.actions.extend(pool.news(&status));
                         pool.writes.status_sent(status.clone());
                         out.actions.push(Action::WriteStatus {
                             pool: pool.object.clone(),

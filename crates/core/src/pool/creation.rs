@@ -346,6 +346,7 @@ impl Pool {
                 self.creation.stage = Stage::Announcing;
             }
             Err(CallFailure::Fault(fault)) => {
+                account.refused(&fault, now);
                 let Fault { kind, message, outcome_unknown, .. } = fault;
                 actions.push(self.notice(
                     true,

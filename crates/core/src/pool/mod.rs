@@ -297,15 +297,28 @@ impl Pool {
             for name in &names {
                 changed |= self.rematch_one(name, nodes.get(name), pods);
             }
-            let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
-            self.node_failures.retain(|uid, _| live.contains(uid));
-            self.behind.retain(|uid, _| live.contains(uid));
+            self.forget_failures_of_others(nodes);
         } else {
+            let mut gone = false;
             for name in touched.into_iter().flatten() {
+                gone |= nodes.get(name).is_none();
                 changed |= self.rematch_one(name, nodes.get(name), pods);
+            }
+            if gone {
+                self.forget_failures_of_others(nodes);
             }
         }
         changed
+    }
+
+    /// What failed on nodes that are gone must not be remembered for ever.
+    fn forget_failures_of_others(&mut self, nodes: &NodeStore) {
+        if self.node_failures.is_empty() && self.behind.is_empty() {
+            return;
+        }
+        let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
+        self.node_failures.retain(|uid, _| live.contains(uid));
+        self.behind.retain(|uid, _| live.contains(uid));
     }
 
     fn rematch_one(&mut self, name: &str, node: Option<&NodeFacts>, pods: Option<&PodStore>) -> bool {

@@ -6,6 +6,7 @@ use super::spec::Scope;
 use super::status::{Condition, IpEntry, IpState, PoolStatus};
 use crate::account::belief::Place;
 use crate::account::{Account, DropletRead};
+use crate::action::Action;
 use crate::fault::FaultKind;
 use crate::moment::Moment;
 use std::collections::BTreeSet;
@@ -154,6 +155,22 @@ impl Pool {
         conditions
     }
 
+    /// What a status says is wrong that the last one did not: an Event for each, so that it is seen when it began.
+    #[must_use]
+    pub fn news(&self, status: &PoolStatus) -> Vec<Action> {
+        let told = |new: &Condition| {
+            let before = self.on_server.conditions.iter().find(|old| old.kind == new.kind);
+            before.is_some_and(|old| old.status == new.status && old.reason == new.reason)
+        };
+        let fresh = status.conditions.iter().filter(|condition| !told(condition));
+        fresh
+            .filter_map(|condition| {
+                let reason = trouble_of(condition)?;
+                Some(self.notice(true, reason, &condition.reason, condition.message.clone()))
+            })
+            .collect()
+    }
+
     fn ready(&self, account: Option<&Account>, status: &PoolStatus) -> Condition {
         if self.spec.is_frozen() {
             return condition(
@@ -291,6 +308,24 @@ fn provider_condition(account: &Account) -> Option<Condition> {
     }
     let trouble = account.trouble()?;
     Some(condition("ProviderReady", "False", trouble.kind.reason(), trouble.message.clone()))
+}
+
+/// The reason of the Event that tells of a condition, if it is trouble that no other Event tells of.
+fn trouble_of(condition: &Condition) -> Option<&'static str> {
+    match (condition.kind.as_str(), condition.status.as_str()) {
+        ("SpecValid", "False") => Some("InvalidSpec"),
+        ("ProviderReady", "False") => Some("ProviderNotReady"),
+        ("Conflict", "True") => Some("Conflict"),
+        ("NodesBlocked", "True") if condition.reason != "AssignmentFailed" => Some("NodesBlocked"),
+        ("CreationUncertain", "True") if condition.reason != "SeveralNewAddresses" => {
+            Some("CreationUncertain")
+        }
+        ("Stalled", "True") => Some("Stalled"),
+        ("CRDsOutdated", "True") => Some("CRDsOutdated"),
+        ("AnnotationsDenied", "True") => Some("AnnotationsDenied"),
+        ("WatchFailing", "True") => Some("WatchFailing"),
+        _ => None,
+    }
 }
 
 fn error_entry(message: &str) -> IpEntry {

@@ -206,3 +206,46 @@ fn a_pool_made_again_under_its_name_is_another_one() {
     assert_eq!((world.assigns, world.annotations.len()), (2, 2));
     assert_eq!(world.status("pool").ips.len(), 2);
 }
+
+/// The reason of an Event and what brings it about.
+type Trouble = (&'static str, fn(&mut World));
+
+#[test]
+fn each_trouble_is_told_once_as_an_event() {
+    let edits: Vec<Trouble> = vec![
+        ("InvalidSpec", |world| world.edit("pool", |spec| spec.ips.push("nonsense".into()))),
+        ("ProviderNotReady", |world| world.faults.reads = Some(FaultKind::Unauthorised)),
+        ("Conflict", |world| {
+            let ips = vec![ip(1).to_string()];
+            world.add_pool("younger", RawPoolSpec { ips, ..spec() });
+        }),
+        ("NodesBlocked", |world| {
+            world.add_ip(99);
+            world.move_by_hand(99, Some(3));
+            world.set_node(2, false);
+            world.run(60);
+            world.set_node(3, true);
+        }),
+        ("AnnotationsDenied", |world| {
+            (0..100)
+                .for_each(|_| world.faults.annotations.push_back(WriteFailure::Forbidden("nodes".into())));
+            world.set_node(1, false);
+        }),
+    ];
+    for (reason, trouble) in edits {
+        let mut world = World::with(2, 2);
+        world.run(10);
+        world.notices.clear();
+        trouble(&mut world);
+        world.run(120);
+        let told = |world: &World| world.notices.iter().filter(|told| **told == reason).count();
+        assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
+        world.run(1_200);
+        if reason != "AnnotationsDenied" {
+            // That rights are missing is found out anew by every process.
+            world.start();
+        }
+        world.run(60);
+        assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
+    }
+}

@@ -145,3 +145,30 @@ fn a_flapping_node_keeps_its_address_while_nobody_needs_it() {
     world.run(30);
     assert_eq!((world.assigns, world.annotations.len()), (2, 2));
 }
+
+#[test]
+fn an_annotation_that_somebody_changed_is_put_right_at_once() {
+    let mut world = World::with(1, 1);
+    world.run(60);
+    for by_hand in [None, Some("198.51.100.7".to_owned())] {
+        match by_hand {
+            None => drop(world.annotations.remove("node-1")),
+            Some(value) => drop(world.annotations.insert("node-1".into(), value)),
+        }
+        world.set_node(1, true);
+        world.run(1);
+        assert_eq!(world.annotations["node-1"], ip(1).to_string());
+    }
+    assert_eq!(world.status_writes, 2, "one when it was sent, one when it was done");
+}
+
+#[test]
+fn values_of_others_stay_on_nodes_that_no_pool_confirms() {
+    let mut world = World::with(1, 2);
+    world.annotations.insert("node-2".into(), "198.51.100.7".into());
+    world.foreign.insert("node-2".into());
+    world.start();
+    world.run(700);
+    assert_eq!(world.annotations["node-2"], "198.51.100.7");
+    assert_eq!(world.annotations["node-1"], ip(1).to_string());
+}

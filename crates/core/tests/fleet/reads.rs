@@ -195,3 +195,50 @@ fn an_assignment_that_is_refused_for_want_of_rights_does_not_storm() {
     let posts = world.count(flipop_core::moment::Moment::default(), "assign");
     assert!(posts <= 330, "{posts}");
 }
+
+#[test]
+fn whatever_call_is_refused_for_want_of_rights_the_scope_is_proved_anew() {
+    use crate::faults::spec;
+    use flipop_core::pool::spec::RawPoolSpec;
+    let mut world = World::with(1, 1);
+    world.run(100);
+    world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
+    world.edit("pool", |old| *old = RawPoolSpec { desired_ips: 2, ips: old.ips.clone(), ..spec() });
+    let from = world.now;
+    world.run(2);
+    assert_eq!((world.count(from, "create"), world.count(from, "prove")), (1, 1), "{:?}", world.calls);
+}
+
+#[test]
+fn more_than_five_pending_actions_are_looked_up_with_one_list() {
+    let mut world = World::with(10, 10);
+    (0..10).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
+    world.run(1);
+    let from = world.now;
+    world.run(18);
+    assert_eq!(world.count(from, "poll"), 0);
+    assert!((3..=8).contains(&world.count(from, "list")), "{}", world.count(from, "list"));
+    world.run(10);
+    assert!((1..=10).all(|n| world.holder(n).is_some()));
+    let mut world = World::with(5, 5);
+    (0..5).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
+    world.run(19);
+    assert!((25..=30).contains(&world.count(flipop_core::moment::Moment::default(), "poll")));
+}
+
+#[test]
+fn nothing_is_sent_while_the_provider_asks_for_a_pause() {
+    let mut world = World::with(3, 3);
+    world.run(30);
+    let until = world.now.plus_millis(300_000);
+    let report = flipop_core::budget::RateReport { blocked_until: Some(until), ..Default::default() };
+    world.observe(Input::Rate(crate::world::PROVIDER.into(), report));
+    world.set_node(1, false);
+    world.set_node(4, true);
+    let from = world.now;
+    world.run(299);
+    assert_eq!(world.count(from, ""), 0, "{:?}", world.calls);
+    assert_eq!(world.status("pool").assignable_nodes, ["node-4"]);
+    world.run(3);
+    assert_eq!(world.holder(4), Some(ip(1)));
+}

@@ -37,6 +37,8 @@ pub(crate) struct World {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
+    /// Reasons of Events.
+    pub(crate) notices: Vec<&'static str>,
     pub(crate) created: usize,
     pub(crate) assigns: usize,
     pub(crate) status_writes: usize,
@@ -44,6 +46,8 @@ pub(crate) struct World {
     pub(crate) go_crds: bool,
     /// Addresses that somebody moved by hand lately, which may be put right.
     pub(crate) moved: BTreeSet<Ipv4Addr>,
+    /// Nodes whose annotation another field manager wrote.
+    pub(crate) foreign: BTreeSet<String>,
     /// Pools whose status may not be written.
     pub(crate) denied: BTreeSet<String>,
     /// What goes wrong beside mutating provider calls.
@@ -73,11 +77,13 @@ impl World {
             annotations: BTreeMap::new(),
             tricks: VecDeque::new(),
             calls: Vec::new(),
+            notices: Vec::new(),
             created: 0,
             assigns: 0,
             status_writes: 0,
             go_crds: false,
             moved: BTreeSet::new(),
+            foreign: BTreeSet::new(),
             denied: BTreeSet::new(),
             faults: Faults::default(),
             pending: BTreeMap::new(),
@@ -283,12 +289,13 @@ impl World {
             Action::SweepAnnotations => {
                 let nodes = self.annotations.iter().filter_map(|(name, value)| {
                     let uid = self.nodes.get(name)?.uid.clone();
-                    Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours: true })
+                    let ours = !self.foreign.contains(name);
+                    Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours })
                 });
                 let nodes = nodes.collect();
                 self.answer(Outcome::Swept(Ok(nodes)));
             }
-            Action::Report(_) => {}
+            Action::Report(notice) => self.notices.push(notice.reason),
         }
     }
 
