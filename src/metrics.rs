@@ -1,1 +1,303 @@
-//! Prometheus metrics.
+//! Prometheus metrics under the contract's names.
+//!
+//! Gauges are rebuilt from the latest snapshots at each scrape: no lock is shared with the decisions, and what is
+//! gone from a snapshot is gone from the scrape. Owns the counters of provider calls and drops the series of objects
+//! that are gone.
+
+use crate::kube::watch::WatchHealth;
+use crate::process_metrics::ProcessMetrics;
+use crate::provider::CallContext;
+use crate::provider::observe::{CallObserver, CallRecord};
+use arc_swap::ArcSwap;
+use flipop_core::fleet::{PoolSnapshot, Snapshot};
+use flipop_core::ids::ObjectName;
+use prometheus::{
+    CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, TextEncoder,
+};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Labels of every pool metric.
+const POOL_LABELS: [&str; 4] = ["namespace", "name", "provider", "dns"];
+
+/// Buckets for the time from a change of nodes or pods to the confirmed assignment, in seconds: from what one call
+/// takes to what a backed-off retry takes.
+const ASSIGNMENT_BUCKETS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
+
+/// Failed to build or encode metrics: a bug, since names and labels are constants.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to gather metrics")]
+pub struct MetricsError(#[from] prometheus::Error);
+
+/// All metrics of the process.
+pub struct Metrics {
+    lasting: Registry,
+    calls: IntCounterVec,
+    durations: HistogramVec,
+    assignment_seconds: Histogram,
+    leader: IntGauge,
+    /// Label sets of provider calls that have series.
+    objects: Mutex<BTreeSet<(&'static str, &'static str, CallContext)>>,
+    snapshot: ArcSwap<Snapshot>,
+    health: WatchHealth,
+}
+
+impl Metrics {
+    /// Registers what lasts.
+    ///
+    /// # Errors
+    /// When a name or label is malformed.
+    pub fn new(health: WatchHealth, version: &str) -> Result<Arc<Self>, MetricsError> {
+        let lasting = Registry::new();
+        let labels = ["provider", "call", "outcome", "kind", "namespace", "name"];
+        let calls = IntCounterVec::new(
+            Opts::new("flipop_providers_calls_total", "Calls to providers, by operation and outcome."),
+            &labels,
+        )?;
+        let labels = ["provider", "call", "kind", "namespace", "name"];
+        let durations = HistogramVec::new(
+            HistogramOpts::new("flipop_providers_call_duration_seconds", "Duration of calls to providers."),
+            &labels,
+        )?;
+        let assignment_seconds = Histogram::with_opts(
+            HistogramOpts::new(
+                "flipop_assignment_seconds",
+                "Time from a change of nodes or pods to the confirmed assignment that answers it.",
+            )
+            .buckets(ASSIGNMENT_BUCKETS.to_vec()),
+        )?;
+        let leader = IntGauge::new("flipop_leader", "1 while this process leads and may write.")?;
+        let build =
+            IntGaugeVec::new(Opts::new("flipop_build_info", "Version of the operator."), &["version"])?;
+        build.with_label_values(&[version]).set(1);
+        lasting.register(Box::new(calls.clone()))?;
+        lasting.register(Box::new(durations.clone()))?;
+        lasting.register(Box::new(assignment_seconds.clone()))?;
+        lasting.register(Box::new(leader.clone()))?;
+        lasting.register(Box::new(build))?;
+        lasting.register(Box::new(ProcessMetrics::new()?))?;
+        Ok(Arc::new(Self {
+            lasting,
+            calls,
+            durations,
+            assignment_seconds,
+            leader,
+            objects: Mutex::default(),
+            snapshot: ArcSwap::default(),
+            health,
+        }))
+    }
+
+    /// Takes in the latest facts, and drops the series of objects that are gone.
+    pub fn publish(&self, snapshot: Snapshot, latencies_ms: &[u64]) {
+        self.leader.set(i64::from(snapshot.leading && snapshot.permit));
+        for ms in latencies_ms {
+            let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
+            self.assignment_seconds.observe(seconds);
+        }
+        let alive: BTreeSet<&ObjectName> = snapshot.pools.iter().map(|pool| &pool.name).collect();
+        self.drop_calls_of_others(&alive);
+        self.snapshot.store(Arc::new(snapshot));
+    }
+
+    fn drop_calls_of_others(&self, alive: &BTreeSet<&ObjectName>) {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        objects.retain(|(provider, call, context)| {
+            let name = ObjectName::new(context.namespace.clone(), context.name.clone());
+            if context.kind.is_empty() || alive.contains(&name) {
+                return true;
+            }
+            let CallContext { kind, namespace, name } = context;
+            for outcome in ["success", "error"] {
+                // Absent where the call never had this outcome.
+                let _absent =
+                    self.calls.remove_label_values(&[provider, call, outcome, kind, namespace, name]);
+            }
+            let _absent = self.durations.remove_label_values(&[
+                *provider,
+                *call,
+                *kind,
+                namespace.as_str(),
+                name.as_str(),
+            ]);
+            false
+        });
+    }
+
+    /// The text of a scrape. Waits for nothing.
+    ///
+    /// # Errors
+    /// When a metric is malformed.
+    pub fn encode(&self) -> Result<Vec<u8>, MetricsError> {
+        let snapshot = self.snapshot.load();
+        let mut families = self.lasting.gather();
+        families.extend(momentary(&snapshot, &self.health)?.gather());
+        families.sort_by(|a, b| a.name().cmp(b.name()));
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&families, &mut text)?;
+        Ok(text)
+    }
+
+    /// The latest facts as JSON, with what every node without an address waits for.
+    pub fn describe(&self) -> serde_json::Value {
+        let snapshot = self.snapshot.load();
+        let pools = snapshot.pools.iter().map(|pool| {
+            let ips = pool.ips.iter().map(|ip| {
+                serde_json::json!({
+                    "ip": ip.ip.to_string(), "state": ip.state, "node": ip.node, "providerID": ip.provider_id,
+                    "assignments": ip.assignments, "errors": ip.errors,
+                })
+            });
+            let waiting =
+                pool.waiting.iter().map(|(node, why)| serde_json::json!({"node": node, "waitsFor": why}));
+            serde_json::json!({
+                "namespace": pool.name.namespace, "name": pool.name.name, "provider": pool.provider,
+                "ips": ips.collect::<Vec<_>>(), "nodesWithoutIP": waiting.collect::<Vec<_>>(),
+            })
+        });
+        let accounts = snapshot.accounts.iter().map(|account| {
+            serde_json::json!({"provider": account.provider, "requestsLeft": account.rate_remaining})
+        });
+        serde_json::json!({
+            "leading": snapshot.leading,
+            "pools": pools.collect::<Vec<_>>(),
+            "accounts": accounts.collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl CallObserver for Metrics {
+    fn call_ended(&self, record: CallRecord<'_>) {
+        let CallRecord { provider, call, context, outcome, duration } = record;
+        let CallContext { kind, namespace, name } = context;
+        self.calls.with_label_values(&[provider, call, outcome.as_str(), kind, namespace, name]).inc();
+        self.durations
+            .with_label_values(&[provider, call, kind, namespace, name])
+            .observe(duration.as_secs_f64());
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        objects.insert((provider, call, context.clone()));
+    }
+}
+
+/// What is true at this moment, in a registry of its own.
+fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, MetricsError> {
+    let registry = Registry::new();
+    let restarts = IntCounterVec::new(
+        Opts::new(
+            "flipop_watch_restarts_total",
+            "Restarts of watches of the Kubernetes API, by kind and reason.",
+        ),
+        &["kind", "reason"],
+    )?;
+    for ((kind, reason), count) in health.restarts() {
+        restarts.with_label_values(&[kind.as_str(), reason]).inc_by(count);
+    }
+    registry.register(Box::new(restarts))?;
+    if !snapshot.leading {
+        return Ok(registry);
+    }
+    let families = PoolFamilies::new(&registry)?;
+    snapshot.pools.iter().for_each(|pool| families.add(pool));
+    let remaining = IntGaugeVec::new(
+        Opts::new("flipop_providers_rate_remaining", "Requests left in the quota of the provider's token."),
+        &["provider"],
+    )?;
+    for account in &snapshot.accounts {
+        if let Some(left) = account.rate_remaining.and_then(|left| i64::try_from(left).ok()) {
+            remaining.with_label_values(&[account.provider.as_str()]).set(left);
+        }
+    }
+    registry.register(Box::new(remaining))?;
+    Ok(registry)
+}
+
+struct PoolFamilies {
+    nodes: IntGaugeVec,
+    errors: CounterVec,
+    assignments: CounterVec,
+    ip_node: GaugeVec,
+    ip_state: GaugeVec,
+    unfulfilled: IntGaugeVec,
+}
+
+fn with(labels: &[&'static str]) -> Vec<&'static str> {
+    POOL_LABELS.iter().chain(labels).copied().collect()
+}
+
+fn named(name: &str, help: &str) -> Opts {
+    Opts::new(format!("flipop_floatingippoolcontroller_{name}"), help)
+}
+
+impl PoolFamilies {
+    fn new(registry: &Registry) -> Result<Self, MetricsError> {
+        let families = Self {
+            nodes: IntGaugeVec::new(
+                named(
+                    "node_status",
+                    "Nodes that wait for an IP (available) and IPs that stand on a droplet (assigned).",
+                ),
+                &with(&["status"]),
+            )?,
+            errors: CounterVec::new(
+                named("ip_assignment_errors", "Assignments that failed."),
+                &with(&["ip"]),
+            )?,
+            assignments: CounterVec::new(
+                named("ip_assignments", "Assignments that succeeded."),
+                &with(&["ip"]),
+            )?,
+            ip_node: GaugeVec::new(
+                named("ip_node", "The node that an IP is on."),
+                &with(&["ip", "provider_id", "node"]),
+            )?,
+            ip_state: GaugeVec::new(named("ip_state", "The state of an IP."), &with(&["ip", "state"]))?,
+            unfulfilled: IntGaugeVec::new(
+                named("unfulfilled_ips", "IPs that are still to be created."),
+                &with(&[]),
+            )?,
+        };
+        registry.register(Box::new(families.nodes.clone()))?;
+        registry.register(Box::new(families.errors.clone()))?;
+        registry.register(Box::new(families.assignments.clone()))?;
+        registry.register(Box::new(families.ip_node.clone()))?;
+        registry.register(Box::new(families.ip_state.clone()))?;
+        registry.register(Box::new(families.unfulfilled.clone()))?;
+        Ok(families)
+    }
+
+    fn add(&self, pool: &PoolSnapshot) {
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let number = |number: u64| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+        let ObjectName { namespace, name } = &pool.name;
+        let labels = [namespace.as_str(), name.as_str(), pool.provider.as_str(), pool.dns.as_str()];
+        let [namespace, name, provider, dns] = labels;
+        self.nodes
+            .with_label_values(&[namespace, name, provider, dns, "available"])
+            .set(count(pool.available));
+        self.nodes.with_label_values(&[namespace, name, provider, dns, "assigned"]).set(count(pool.assigned));
+        self.unfulfilled.with_label_values(&labels).set(count(pool.unfulfilled));
+        for ip in &pool.ips {
+            let address = ip.ip.to_string();
+            let address = address.as_str();
+            let labels = [namespace, name, provider, dns, address];
+            self.errors.with_label_values(&labels).inc_by(number(ip.errors));
+            self.assignments.with_label_values(&labels).inc_by(number(ip.assignments));
+            if !ip.state.is_empty() {
+                self.ip_state
+                    .with_label_values(&[namespace, name, provider, dns, address, &ip.state])
+                    .set(1.0);
+            }
+            if !ip.node.is_empty() {
+                let labels = [namespace, name, provider, dns, address, &ip.provider_id, &ip.node];
+                self.ip_node.with_label_values(&labels).set(1.0);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}

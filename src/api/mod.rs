@@ -1,1 +1,39 @@
-//! Our two custom resources.
+//! Our two custom resources, as they stand in the cluster.
+//!
+//! Owns the Rust types of `FloatingIPPool` and `NodeDNSRecordSet`, their schemas and the CRDs made of them.
+//! Does not own what the fields mean (`flipop-core` decides), validation, or talking to the API server.
+//!
+//! Invariants:
+//! - Whatever the schema admits, the types decode: `null` and absent are alike, unknown fields are ignored.
+//! - The schema of a field that the Go operator's CRDs have is never narrower than theirs: it carries no rule,
+//!   bound, pattern, enum, list type or default of ours. Fields that are new here may, with a message that says
+//!   what one can do. `tests/crds.rs` compares the two.
+//! - No schema default anywhere: what a user wrote stays as it is, and absent means what the Go operator did.
+//! - Writing an object back changes nothing in a spec that was not changed on purpose.
+
+pub mod crd;
+mod lenient;
+mod pool;
+mod record_set;
+mod resource;
+mod shared;
+pub mod translate;
+
+pub use pool::{
+    CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus,
+    PublishedRecordSet,
+};
+pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
+pub use shared::{Condition, DnsRecordSet, Match, Toleration};
+
+/// API group of both kinds.
+pub const GROUP: &str = "flipop.digitalocean.com";
+
+/// The one version of both kinds.
+pub const VERSION: &str = "v1alpha1";
+
+/// What a field says, or nothing: the empty string means absent, as the Go operator's types wrote it.
+#[must_use]
+pub fn given(field: Option<&String>) -> Option<&str> {
+    field.map(String::as_str).filter(|text| !text.is_empty())
+}

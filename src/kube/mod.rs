@@ -1,1 +1,16 @@
-//! Clients and watches of the Kubernetes API.
+//! The Kubernetes API: clients, watches, reads and writes.
+//!
+//! It owns how we talk to the API server and what a failed call means. It does not own what is decided from
+//! what was read, nor when something is written. Invariants: every call has a deadline; every write takes a
+//! [`crate::leader::permit::Permit`] and is fenced by it; nothing is retried in secret.
+
+pub mod client;
+pub mod events;
+pub mod kubeconfig;
+pub mod objects;
+mod proxy;
+#[cfg(test)]
+pub(crate) mod stub;
+pub mod trouble;
+pub mod watch;
+pub mod writes;

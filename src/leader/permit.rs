@@ -3,9 +3,13 @@
 //! A permit ends [`PERMIT_MS`] after the *sending* of the last successful renewal of the lease. The elector holds
 //! the [`PermitSource`] and extends it; every mutating call holds a [`Permit`], asks [`Permit::may_start`] in the
 //! last code of ours before its bytes are written, and stops waiting when [`Permit::ended`] resolves.
+//!
+//! Invariant: a permit that has ended once never comes back. A renewal that arrives too late opens a new *epoch*,
+//! and only permits taken in that epoch count: a decision made before the gap cannot be carried out after it.
 
 use crate::clock::Clock;
 use flipop_core::moment::Moment;
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Life of a permit, counted from the sending of a renewal: the renew deadline of the contract's Lease.
@@ -19,10 +23,17 @@ pub const MIN_REMAINING_MS: u64 = 3_000;
 #[error("not the leader: no valid permit to write")]
 pub struct PermitEnded;
 
+/// What the source has granted so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Grant {
+    epoch: u64,
+    ends_at: Option<Moment>,
+}
+
 /// The elector's side.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PermitSource {
-    ends_at: watch::Sender<Option<Moment>>,
+    grant: Arc<watch::Sender<Grant>>,
     clock: Clock,
 }
 
@@ -30,30 +41,54 @@ impl PermitSource {
     /// A source that has granted nothing yet.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self { ends_at: watch::Sender::new(None), clock }
+        Self { grant: Arc::new(watch::Sender::new(Grant::default())), clock }
     }
 
-    /// A renewal that was sent at `sent_at` succeeded.
-    pub fn extend(&self, sent_at: Moment) {
-        self.ends_at.send_replace(Some(sent_at.plus_millis(PERMIT_MS)));
+    /// A renewal that was sent at `sent_at` succeeded. True when permits lapsed before this answer came, so that
+    /// those taken earlier are void for good.
+    #[expect(clippy::must_use_candidate, reason = "the effect is the point")]
+    pub fn extend(&self, sent_at: Moment) -> bool {
+        let now = self.clock.now();
+        let ends_at = sent_at.plus_millis(PERMIT_MS);
+        let mut lapsed = false;
+        self.grant.send_modify(|grant| {
+            lapsed = grant.ends_at.is_some_and(|end| end <= now);
+            if lapsed {
+                *grant = Grant { epoch: grant.epoch.saturating_add(1), ends_at: Some(ends_at) };
+            } else {
+                grant.ends_at = Some(grant.ends_at.map_or(ends_at, |end| end.max(ends_at)));
+            }
+        });
+        lapsed
     }
 
     /// The lease is lost or given up: from now on nothing may start.
     pub fn revoke(&self) {
-        self.ends_at.send_replace(None);
+        self.grant
+            .send_modify(|grant| *grant = Grant { epoch: grant.epoch.saturating_add(1), ends_at: None });
     }
 
-    /// A permit that follows this source.
+    /// When what is granted now ends, if it has not yet.
+    #[must_use]
+    pub fn ends_at(&self) -> Option<Moment> {
+        let now = self.clock.now();
+        self.grant.borrow().ends_at.filter(|end| *end > now)
+    }
+
+    /// A permit of the current epoch.
     #[must_use]
     pub fn permit(&self) -> Permit {
-        Permit { ends_at: self.ends_at.subscribe(), clock: self.clock.clone() }
+        let grant = self.grant.subscribe();
+        let epoch = grant.borrow().epoch;
+        Permit { grant, epoch, clock: self.clock.clone() }
     }
 }
 
 /// A caller's side: cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Permit {
-    ends_at: watch::Receiver<Option<Moment>>,
+    grant: watch::Receiver<Grant>,
+    epoch: u64,
     clock: Clock,
 }
 
@@ -63,26 +98,105 @@ impl Permit {
     /// # Errors
     /// [`PermitEnded`] when less than [`MIN_REMAINING_MS`] are left.
     pub fn may_start(&self) -> Result<(), PermitEnded> {
-        let ends_at = *self.ends_at.borrow();
-        match ends_at {
+        match self.ends_at() {
             Some(end) if end.millis_since(self.clock.now()) >= MIN_REMAINING_MS => Ok(()),
             Some(_) | None => Err(PermitEnded),
         }
     }
 
+    /// The end as granted so far; `None` when this permit is void.
+    #[must_use]
+    pub fn ends_at(&self) -> Option<Moment> {
+        let grant = *self.grant.borrow();
+        grant.ends_at.filter(|_| grant.epoch == self.epoch)
+    }
+
+    /// Counts the gaps between permits: a holder that sees another number has to read before it writes.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// Resolves at the permit's end, as renewed meanwhile.
     pub async fn ended(&self) {
-        let mut ends_at = self.ends_at.clone();
+        let mut grant = self.grant.clone();
         loop {
-            let end = *ends_at.borrow_and_update();
-            let Some(end) = end else { return };
+            let Grant { epoch, ends_at } = *grant.borrow_and_update();
+            let Some(end) = ends_at.filter(|_| epoch == self.epoch) else { return };
             if end <= self.clock.now() {
                 return;
             }
             tokio::select! {
                 () = self.clock.sleep_until(end) => {}
-                changed = ends_at.changed() => if changed.is_err() { return },
+                changed = grant.changed() => if changed.is_err() { return },
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn source() -> (Clock, PermitSource) {
+        let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+        (clock.clone(), PermitSource::new(clock))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_lasts_ten_seconds_from_the_sending_and_starts_nothing_in_the_last_three() {
+        let (clock, source) = source();
+        let permit = source.permit();
+        assert_eq!(permit.may_start(), Err(PermitEnded));
+        let sent_at = clock.now();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(!source.extend(sent_at));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(permit.may_start(), Ok(()));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(permit.may_start(), Err(PermitEnded));
+        permit.ended().await;
+        assert_eq!(clock.now().millis_since(sent_at), PERMIT_MS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_in_time_prolongs_a_wait_for_the_end() {
+        let (clock, source) = source();
+        source.extend(clock.now());
+        let permit = source.permit();
+        let renewals = async {
+            tokio::time::sleep(Duration::from_secs(8)).await;
+            source.extend(clock.now());
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = permit.ended() => {}
+            () = renewals => {}
+        }
+        assert_eq!(clock.now().as_millis(), 18_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_that_ended_stays_void_after_a_late_renewal() {
+        let (clock, source) = source();
+        source.extend(clock.now());
+        let old = source.permit();
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        assert!(source.extend(clock.now()));
+        assert_eq!(old.may_start(), Err(PermitEnded));
+        old.ended().await;
+        assert_eq!(source.permit().may_start(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn revoking_ends_every_permit_at_once() {
+        let (clock, source) = source();
+        source.extend(clock.now());
+        let permit = source.permit();
+        source.revoke();
+        permit.ended().await;
+        assert_eq!(permit.may_start(), Err(PermitEnded));
+        assert_eq!(clock.now().as_millis(), 0);
     }
 }

@@ -1,1 +1,154 @@
-//! Cloud providers.
+//! Cloud providers: the traits that the rest of the operator talks to, and one folder per provider.
+//!
+//! Owns what a call is (its context, its result, the permit that a change needs) and nothing of when to make one:
+//! a provider neither retries nor waits for its budget; the planner does both.
+//!
+//! To add a provider, copy `digitalocean/`: a client over `http::Api`, wire types with lenient decoders, and one
+//! function that turns an error answer into a [`Fault`]. Everything else (token, TLS, bounds, deadlines, rate limits,
+//! metrics) comes with `http::Api`.
+//!
+//! Invariants: a mutating method takes a [`Permit`] and writes no byte without it; what a lost answer leaves unknown is
+//! said in [`Fault::outcome_unknown`]; a token is in no error, log, metric or `Debug` text.
+
+pub mod digitalocean;
+pub mod http;
+pub mod observe;
+mod rate;
+mod tls;
+pub mod token;
+
+pub use tls::install_tls;
+
+use crate::leader::permit::{Permit, PermitEnded};
+use flipop_core::budget::RateReport;
+pub use flipop_core::facts::ActionStatus;
+use flipop_core::facts::{ReservedIp, ReservedIpList};
+use flipop_core::fault::Fault;
+use flipop_core::ids::{ActionId, DropletId};
+use futures::future::BoxFuture;
+use std::net::Ipv4Addr;
+use tokio::sync::watch;
+
+/// For which object a call is made: labels of its metrics, fields of its log lines.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct CallContext {
+    /// Kind of the object, empty for calls that serve the whole account.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl CallContext {
+    /// The context of calls that serve every object of an account.
+    #[must_use]
+    pub fn account_wide() -> Self {
+        Self::default()
+    }
+
+    /// The context of calls for one object.
+    pub fn object(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { kind, namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// Why a mutating call brought no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// No byte of the request was written: the leadership was over, or nearly so.
+    #[error("failed to start the call: {0}")]
+    NotSent(PermitEnded),
+    /// The call was made and failed.
+    #[error("{0}")]
+    Fault(Fault),
+}
+
+impl From<Fault> for CallError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<PermitEnded> for CallError {
+    fn from(ended: PermitEnded) -> Self {
+        Self::NotSent(ended)
+    }
+}
+
+/// A provider's asynchronous operation on an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Action {
+    /// Its id, unique in the account.
+    pub id: ActionId,
+    /// How far it is.
+    pub status: ActionStatus,
+}
+
+/// What every provider has: a token, and limits on how often it may be used.
+pub trait Account: Send + Sync {
+    /// The provider's name in specs and metric labels.
+    fn provider(&self) -> &'static str;
+
+    /// Counts the changes of the token. A change means: what was proved of the old token's scopes is proved no more.
+    fn token_generation(&self) -> watch::Receiver<u64>;
+
+    /// Looks whether a token file has changed. Calls do so too; this is for times without calls.
+    fn recheck_token(&self);
+
+    /// The latest known rate limits of the token.
+    fn rate(&self) -> watch::Receiver<RateReport>;
+}
+
+/// A provider of reserved IPs. Every method is one call to the outside, at most ten seconds long for each request
+/// that it takes, and none is repeated by the provider itself.
+pub trait IpProvider: Account {
+    /// Every reserved IP of the account, or a fault: never a part of the list.
+    fn list_reserved_ips<'a>(
+        &'a self,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<ReservedIpList, Fault>>;
+
+    /// One reserved IP. [`flipop_core::fault::FaultKind::NotFound`] when the account does not have it.
+    fn get_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        ip: Ipv4Addr,
+    ) -> BoxFuture<'a, Result<ReservedIp, Fault>>;
+
+    /// Whether the token may read droplets. Without that scope every address looks unassigned.
+    fn prove_droplet_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>>;
+
+    /// Buys an address in a region.
+    fn create_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        region: &'a str,
+    ) -> BoxFuture<'a, Result<Ipv4Addr, CallError>>;
+
+    /// Starts to move an address onto a droplet, from wherever it is.
+    fn assign<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Ipv4Addr,
+        droplet: DropletId,
+    ) -> BoxFuture<'a, Result<Action, CallError>>;
+
+    /// Starts to take an address off its droplet.
+    fn unassign<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Ipv4Addr,
+    ) -> BoxFuture<'a, Result<Action, CallError>>;
+
+    /// How far an action is. `NotFound` says nothing about the address: read that.
+    fn get_action<'a>(
+        &'a self,
+        context: &'a CallContext,
+        ip: Ipv4Addr,
+        action: ActionId,
+    ) -> BoxFuture<'a, Result<Action, Fault>>;
+}

@@ -86,6 +86,17 @@ pub struct ReservedIpList {
     pub ips: BTreeMap<Ipv4Addr, ReservedIp>,
 }
 
+/// How far a provider's action is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionStatus {
+    /// Not done yet.
+    InProgress,
+    /// Done.
+    Completed,
+    /// It failed, and had no effect.
+    Errored,
+}
+
 /// One step of a watch, for objects of one kind under one selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed<T> {

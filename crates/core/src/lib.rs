@@ -1,6 +1,13 @@
 //! The decisions of FLIPOP: pure functions and plain state. No clock, randomness, I/O or logging.
 
+pub mod account;
+pub mod action;
+pub mod budget;
 pub mod facts;
 pub mod fault;
+pub mod fleet;
 pub mod ids;
+pub mod matching;
 pub mod moment;
+pub mod pool;
+pub mod selector;

@@ -1,0 +1,480 @@
+//! What is known of one provider account, and which reads keep it known.
+//!
+//! One list per account serves every pool. Owns beliefs about addresses, operations under way, the budget of the
+//! token and the proof of its scope; decides which reads are due. Does not decide who gets an address.
+
+pub mod belief;
+pub mod op;
+mod reads;
+
+use crate::budget::{Budget, Limits, RateReport};
+use crate::facts::{ReservedIp, ReservedIpList};
+use crate::fault::{Fault, FaultKind};
+use crate::ids::DropletId;
+use crate::moment::{Jitter, Moment};
+use belief::{Belief, Effect, Place};
+use op::{End, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// From the start of one list to the start of the next: what others change is noticed within a minute.
+pub const LIST_INTERVAL_MS: u64 = 50_000;
+
+/// Whether the token may read droplets; without that scope every address looks unassigned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DropletRead {
+    /// Not proved yet, or no longer.
+    #[default]
+    Unproved,
+    /// A droplet was seen, or the droplets could be listed.
+    Proved,
+    /// The provider refuses to list droplets.
+    Missing,
+}
+
+/// What keeps the account from being read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// Kind of the failure.
+    pub kind: FaultKind,
+    /// What a user may read of it.
+    pub message: String,
+}
+
+/// An operation that ended, for the pool that started it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// The address.
+    pub ip: Ipv4Addr,
+    /// The operation.
+    pub op: Op,
+    /// How it ended.
+    pub end: End,
+}
+
+/// What a read changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// A plan may come out differently now.
+    pub any: bool,
+    /// Addresses that someone else moved, unassigned, deleted or restored.
+    pub overturned: Vec<Ipv4Addr>,
+    /// Operations that ended.
+    pub finished: Vec<Finished>,
+}
+
+/// One account of a provider.
+#[derive(Debug)]
+pub struct Account {
+    provider: String,
+    beliefs: BTreeMap<Ipv4Addr, Belief>,
+    ops: BTreeMap<Ipv4Addr, Op>,
+    /// Addresses whose absence has to be confirmed before they are forgotten.
+    created: BTreeSet<Ipv4Addr>,
+    budget: Budget,
+    droplet_read: DropletRead,
+    listed: Option<(Moment, ReservedIpList)>,
+    /// A list that shows no droplet at all, held back until the scope is proved.
+    held: Option<(Moment, ReservedIpList)>,
+    trouble: Option<Trouble>,
+    /// A list that was begun before this does not count.
+    not_before: Moment,
+    reads: reads::Reads,
+}
+
+impl Account {
+    /// An account of which nothing is known.
+    #[must_use]
+    pub fn new(provider: impl Into<String>, limits: Limits) -> Self {
+        Self {
+            provider: provider.into(),
+            beliefs: BTreeMap::new(),
+            ops: BTreeMap::new(),
+            created: BTreeSet::new(),
+            budget: Budget::new(limits),
+            droplet_read: DropletRead::default(),
+            listed: None,
+            held: None,
+            trouble: None,
+            not_before: Moment::default(),
+            reads: reads::Reads::default(),
+        }
+    }
+
+    /// Which addresses pools name, and which of them were created by the operator.
+    pub fn name(&mut self, named: &BTreeSet<Ipv4Addr>, created: BTreeSet<Ipv4Addr>, now: Moment) {
+        self.created = created;
+        let ops = &self.ops;
+        let over = |ip: &Ipv4Addr, belief: &Belief| {
+            !named.contains(ip) && !ops.contains_key(ip) && !belief.is_settled_against(now)
+        };
+        let dropped: Vec<Ipv4Addr> =
+            self.beliefs.iter().filter(|(ip, belief)| over(ip, belief)).map(|(ip, _)| *ip).collect();
+        for ip in dropped {
+            self.hand_down(ip);
+        }
+        for ip in named {
+            if self.beliefs.contains_key(ip) {
+                continue;
+            }
+            let mut belief = Belief::default();
+            if let Some((begun, list)) = &self.listed {
+                belief.listed(list.ips.get(ip), *begun, now);
+            }
+            self.beliefs.insert(*ip, belief);
+        }
+    }
+
+    /// An address that nobody names any more: what is known of it goes back to where that of all others is.
+    fn hand_down(&mut self, ip: Ipv4Addr) {
+        let Some(belief) = self.beliefs.remove(&ip) else { return };
+        let Some((_, list)) = &mut self.listed else { return };
+        match belief.place() {
+            Place::Unknown => {}
+            Place::Absent => {
+                list.ips.remove(&ip);
+            }
+            Place::Present { droplet, region, locked } => {
+                let read = ReservedIp { ip, region: region.clone(), droplet: *droplet, locked: *locked };
+                list.ips.insert(ip, read);
+            }
+        }
+    }
+
+    /// True once a complete list was believed: until then nobody acts.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.listed.is_some() && self.droplet_read == DropletRead::Proved
+    }
+
+    /// What keeps the account from being read, if anything.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// Whether the token may read droplets.
+    #[must_use]
+    pub fn droplet_read(&self) -> DropletRead {
+        self.droplet_read
+    }
+
+    /// What is held true of an address that a pool names.
+    #[must_use]
+    pub fn belief(&self, ip: Ipv4Addr) -> Option<&Belief> {
+        self.beliefs.get(&ip)
+    }
+
+    /// Where an address is.
+    #[must_use]
+    pub fn place(&self, ip: Ipv4Addr) -> &Place {
+        self.beliefs.get(&ip).map_or(&Place::Unknown, Belief::place)
+    }
+
+    /// The operation under way for an address.
+    #[must_use]
+    pub fn op(&self, ip: Ipv4Addr) -> Option<&Op> {
+        self.ops.get(&ip)
+    }
+
+    /// Every operation under way.
+    pub fn ops(&self) -> impl Iterator<Item = (Ipv4Addr, &Op)> {
+        self.ops.iter().map(|(ip, op)| (*ip, op))
+    }
+
+    /// The last complete list and when it was begun.
+    #[must_use]
+    pub fn last_list(&self) -> Option<(Moment, &BTreeMap<Ipv4Addr, ReservedIp>)> {
+        self.listed.as_ref().map(|(begun, list)| (*begun, &list.ips))
+    }
+
+    /// Which address stands on which droplet, foreign ones included.
+    #[must_use]
+    pub fn holders(&self) -> BTreeMap<DropletId, Ipv4Addr> {
+        let foreign = self.listed.iter().flat_map(|(_, list)| list.ips.values());
+        let foreign = foreign.filter(|read| !self.beliefs.contains_key(&read.ip));
+        let foreign = foreign.filter_map(|read| Some((read.droplet?, read.ip)));
+        let named = self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().droplet()?, *ip)));
+        foreign.chain(named).collect()
+    }
+
+    /// The budget of the token.
+    pub fn budget(&mut self) -> &mut Budget {
+        &mut self.budget
+    }
+
+    /// Requests left in the token's quota, as far as known.
+    #[must_use]
+    pub fn rate_remaining(&self) -> Option<u64> {
+        self.budget.remaining()
+    }
+
+    /// Takes in what the provider said about rates.
+    pub fn observe_rate(&mut self, now: Moment, report: &RateReport) {
+        self.budget.observe(now, report);
+    }
+
+    /// Another token: what was proved of the old one is proved no more.
+    pub fn token_changed(&mut self, now: Moment) {
+        self.droplet_read = DropletRead::Unproved;
+        self.trouble = None;
+        self.reads.list_at(now);
+        self.reads.prove_at(now);
+    }
+
+    /// Reading begins, or begins anew after a pause in which others may have written: nobody acts before a new list.
+    pub fn restart(&mut self, now: Moment) {
+        self.not_before = now;
+        self.listed = None;
+        self.held = None;
+        self.reads.list_at(now);
+    }
+
+    /// A list is wanted no later than `at`.
+    pub fn want_list(&mut self, at: Moment) {
+        self.reads.list_by(at);
+    }
+
+    /// An operation starts.
+    pub fn begin(&mut self, ip: Ipv4Addr, op: Op) {
+        self.ops.insert(ip, op);
+    }
+
+    /// A new address of ours exists.
+    pub fn created(&mut self, ip: Ipv4Addr, region: &str, now: Moment) {
+        let place = Place::Present { droplet: None, region: region.to_owned(), locked: false };
+        self.beliefs.entry(ip).or_default().settle(place, now);
+    }
+
+    /// The answer to a list that was begun at `begun`.
+    pub fn on_list(
+        &mut self,
+        begun: Moment,
+        result: Result<ReservedIpList, Fault>,
+        now: Moment,
+        jitter: Jitter,
+    ) -> Changes {
+        match result {
+            Err(fault) => {
+                self.reads.list_failed(&fault, now, jitter);
+                self.read_failed(fault, now);
+                Changes { any: true, ..Changes::default() }
+            }
+            Ok(_) if begun < self.not_before => {
+                self.reads.list_done(begun);
+                self.reads.list_at(now);
+                Changes::default()
+            }
+            Ok(list) => {
+                self.reads.list_done(begun);
+                let recovered = self.trouble.take().is_some();
+                let mut changes = self.weigh(begun, list, now);
+                changes.any |= recovered;
+                changes
+            }
+        }
+    }
+
+    /// Believes a list unless it may be blind for want of a scope.
+    fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
+        if list.ips.values().any(|read| read.droplet.is_some()) {
+            self.droplet_read = DropletRead::Proved;
+        } else if self.beliefs.values().any(|belief| belief.place().droplet().is_some()) {
+            self.droplet_read = DropletRead::Unproved;
+        }
+        if self.droplet_read == DropletRead::Proved {
+            return self.believe(begun, list, now);
+        }
+        self.held = Some((begun, list));
+        if self.droplet_read == DropletRead::Unproved {
+            self.reads.prove_at(now);
+        }
+        Changes::default()
+    }
+
+    fn believe(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
+        let mut changes = Changes { any: self.listed.is_none(), ..Changes::default() };
+        let same = self.listed.as_ref().is_some_and(|(_, before)| *before == list);
+        changes.any |= !same;
+        let ips: Vec<Ipv4Addr> = self.beliefs.keys().copied().collect();
+        for ip in ips {
+            let entry = list.ips.get(&ip);
+            if let Some(op) = self.ops.get_mut(&ip) {
+                let ended = op.listed(entry, begun, now);
+                self.finish(ip, ended, now, &mut changes);
+                continue;
+            }
+            let belief = self.beliefs.entry(ip).or_default();
+            let effect = belief.listed(entry, begun, now);
+            if belief.is_unlisted() {
+                self.reads.single(ip);
+            }
+            changes.any |= effect != Effect::Nothing;
+        }
+        self.listed = Some((begun, list));
+        changes
+    }
+
+    /// The answer to the question whether the token may read droplets.
+    pub fn on_proof(&mut self, result: Result<bool, Fault>, now: Moment, jitter: Jitter) -> Changes {
+        self.reads.prove_done(result.is_ok());
+        match result {
+            Ok(true) => {
+                self.droplet_read = DropletRead::Proved;
+                if let Some((begun, list)) = self.held.take() {
+                    return self.believe(begun, list, now);
+                }
+                self.reads.list_at(now);
+                Changes { any: true, ..Changes::default() }
+            }
+            Ok(false) => {
+                self.droplet_read = DropletRead::Missing;
+                self.held = None;
+                self.reads.prove_at(now);
+                Changes { any: true, ..Changes::default() }
+            }
+            Err(fault) => {
+                self.reads.prove_failed(&fault, now, jitter);
+                self.read_failed(fault, now);
+                Changes { any: true, ..Changes::default() }
+            }
+        }
+    }
+
+    /// The answer to a read of one address, begun at `begun`.
+    pub fn on_get(
+        &mut self,
+        ip: Ipv4Addr,
+        begun: Moment,
+        result: Result<ReservedIp, Fault>,
+        now: Moment,
+        jitter: Jitter,
+    ) -> Changes {
+        self.reads.get_done(ip);
+        let mut changes = Changes::default();
+        let found = match result {
+            Ok(read) => Some(read),
+            Err(fault) if fault.kind == FaultKind::NotFound => None,
+            Err(fault) => {
+                if let Some(op) = self.ops.get_mut(&ip) {
+                    op.read_failed(&fault, now, jitter);
+                } else if let Some(belief) = self.beliefs.get_mut(&ip) {
+                    belief.read_failed(fault.kind, now, jitter);
+                }
+                if fault.kind == FaultKind::Unauthorised {
+                    self.read_failed(fault, now);
+                    changes.any = true;
+                }
+                return changes;
+            }
+        };
+        if found.as_ref().is_some_and(|read| read.droplet.is_some()) {
+            self.droplet_read = DropletRead::Proved;
+        } else if found.is_some() && self.droplet_read != DropletRead::Proved {
+            // A droplet that is not shown may only be hidden.
+            return changes;
+        }
+        if let Some(op) = self.ops.get_mut(&ip) {
+            let ended = op.read(found.as_ref(), now);
+            let failed = matches!(ended, Some(End::Failed(..)));
+            self.finish(ip, ended, now, &mut changes);
+            if failed && let Some(belief) = self.beliefs.get_mut(&ip) {
+                belief.read(found.as_ref(), begun, now);
+            }
+        } else if let Some(belief) = self.beliefs.get_mut(&ip) {
+            let effect = belief.read(found.as_ref(), begun, now);
+            changes.any |= effect != Effect::Nothing;
+            if effect == Effect::Overturned {
+                changes.overturned.push(ip);
+            }
+        }
+        changes
+    }
+
+    /// The answer to an assignment or unassignment; `None` when it never left this process.
+    pub fn on_changed(
+        &mut self,
+        ip: Ipv4Addr,
+        answer: Option<Result<(crate::ids::ActionId, crate::facts::ActionStatus), Fault>>,
+        now: Moment,
+    ) -> Changes {
+        let mut changes = Changes { any: true, ..Changes::default() };
+        if let Some(Err(fault)) = &answer
+            && fault.kind == FaultKind::Unauthorised
+        {
+            self.distrust_scope(now);
+        }
+        if answer.is_none() {
+            self.budget.not_sent();
+        }
+        if let Some(op) = self.ops.get_mut(&ip) {
+            let ended = match answer {
+                None => Some(End::NotSent),
+                Some(answer) => op.answered(answer, now),
+            };
+            self.finish(ip, ended, now, &mut changes);
+        }
+        changes
+    }
+
+    /// The answer to a poll of an action.
+    pub fn on_poll(
+        &mut self,
+        ip: Ipv4Addr,
+        result: Result<crate::facts::ActionStatus, Fault>,
+        now: Moment,
+        jitter: Jitter,
+    ) -> Changes {
+        self.reads.poll_done(ip);
+        let mut changes = Changes::default();
+        if let Some(op) = self.ops.get_mut(&ip) {
+            let ended = op.polled(result, now, jitter);
+            changes.any = op.trouble().is_some();
+            self.finish(ip, ended, now, &mut changes);
+        }
+        changes
+    }
+
+    /// Takes an ended operation off and settles what it left.
+    fn finish(&mut self, ip: Ipv4Addr, ended: Option<End>, now: Moment, changes: &mut Changes) {
+        let Some(end) = ended else { return };
+        let Some(op) = self.ops.remove(&ip) else { return };
+        changes.any = true;
+        let belief = self.beliefs.entry(ip).or_default();
+        match &end {
+            End::Done => {
+                let region = match belief.place() {
+                    Place::Present { region, .. } => region.clone(),
+                    Place::Unknown | Place::Absent => String::new(),
+                };
+                belief.settle(Place::Present { droplet: op.target(), region, locked: false }, now);
+            }
+            End::AddressGone => {
+                belief.read(None, now, now);
+                belief.read(None, now, now);
+            }
+            End::Refused(..) | End::Failed(..) | End::Errored(_) | End::NotSent => {}
+        }
+        changes.finished.push(Finished { ip, op, end });
+    }
+
+    /// Whether calls other than the one read a minute make sense.
+    #[must_use]
+    pub fn is_authorised(&self) -> bool {
+        self.trouble.as_ref().is_none_or(|trouble| trouble.kind != FaultKind::Unauthorised)
+    }
+
+    fn read_failed(&mut self, fault: Fault, now: Moment) {
+        if fault.kind == FaultKind::Unauthorised {
+            self.distrust_scope(now);
+        }
+        self.trouble = Some(Trouble { kind: fault.kind, message: fault.message });
+    }
+
+    fn distrust_scope(&mut self, now: Moment) {
+        if self.droplet_read == DropletRead::Proved {
+            self.droplet_read = DropletRead::Unproved;
+            self.reads.prove_at(now);
+        }
+    }
+}

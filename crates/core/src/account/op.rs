@@ -1,0 +1,339 @@
+//! One assignment or unassignment under way, from the decision to its certain end.
+//!
+//! Invariants: at most one per address and one per droplet; an unknown outcome is followed by reads until the
+//! address reads unlocked, never by a repeat.
+
+use crate::facts::{ActionStatus, ReservedIp};
+use crate::fault::{Fault, FaultKind};
+use crate::ids::{ActionId, DropletId, Uid};
+use crate::moment::{Jitter, Moment};
+use std::net::Ipv4Addr;
+
+/// Pending for this long, an action is reported as stalled.
+pub const STALLED_AFTER_MS: u64 = 300_000;
+
+/// Between two looks at a stalled action.
+const STALLED_INTERVAL_MS: u64 = 60_000;
+
+/// What an operation does to its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpKind {
+    /// Put it on the droplet.
+    Assign,
+    /// Take it off the droplet, to make room there for `successor`.
+    Unassign {
+        /// The address that is assigned to the droplet next.
+        successor: Ipv4Addr,
+    },
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    /// The request is under way.
+    Sending,
+    /// The provider works on it.
+    Polling { action: ActionId, looks: u32, failures: u32, next: Moment, directly: bool },
+    /// The outcome is not known: the address is read until it is.
+    Verifying { cause: FaultKind, message: String, looks: u32, next: Moment },
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The provider confirmed it.
+    Done,
+    /// It did not happen, and nothing was accepted.
+    Refused(FaultKind, String),
+    /// It was accepted, or may have been, and did not happen.
+    Failed(FaultKind, String),
+    /// The provider's action ended as `errored`.
+    Errored(String),
+    /// The address is gone.
+    AddressGone,
+    /// It never left this process.
+    NotSent,
+}
+
+/// One assignment or unassignment under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Op {
+    /// The pool on whose behalf.
+    pub pool: Uid,
+    /// What it does.
+    pub kind: OpKind,
+    /// The droplet that gains or loses the address.
+    pub droplet: DropletId,
+    /// The node on that droplet.
+    pub node: (Uid, String),
+    /// The droplet on which the address was.
+    pub from: Option<DropletId>,
+    /// When it was decided.
+    pub started: Moment,
+    /// When the change of nodes or pods came that it answers, as far as known.
+    pub caused: Moment,
+    stage: Stage,
+}
+
+impl Op {
+    /// An operation whose request is about to be sent.
+    #[must_use]
+    pub fn new(
+        pool: Uid,
+        kind: OpKind,
+        droplet: DropletId,
+        node: (Uid, String),
+        from: Option<DropletId>,
+        now: Moment,
+    ) -> Self {
+        Self { pool, kind, droplet, node, from, started: now, caused: now, stage: Stage::Sending }
+    }
+
+    /// True while the request's answer is awaited.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        self.stage == Stage::Sending
+    }
+
+    /// The droplet on which the address will be when this succeeds.
+    #[must_use]
+    pub fn target(&self) -> Option<DropletId> {
+        match self.kind {
+            OpKind::Assign => Some(self.droplet),
+            OpKind::Unassign { .. } => None,
+        }
+    }
+
+    /// True from five minutes after the start.
+    #[must_use]
+    pub fn is_stalled(&self, now: Moment) -> bool {
+        self.stage != Stage::Sending && now.millis_since(self.started) >= STALLED_AFTER_MS
+    }
+
+    /// What a user may know of an unknown outcome.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Verifying { message, .. } => Some(message),
+            Stage::Sending | Stage::Polling { .. } => None,
+        }
+    }
+
+    /// The action to ask about, and when.
+    #[must_use]
+    pub fn poll_due(&self) -> Option<(ActionId, Moment, bool)> {
+        match &self.stage {
+            Stage::Polling { action, next, directly, .. } => Some((*action, *next, *directly)),
+            Stage::Sending | Stage::Verifying { .. } => None,
+        }
+    }
+
+    /// When the address is to be read.
+    #[must_use]
+    pub fn read_due(&self) -> Option<Moment> {
+        match &self.stage {
+            Stage::Verifying { next, .. } => Some(*next),
+            Stage::Sending | Stage::Polling { .. } => None,
+        }
+    }
+
+    /// The answer to the request. `None` while it goes on.
+    pub fn answered(&mut self, answer: Result<(ActionId, ActionStatus), Fault>, now: Moment) -> Option<End> {
+        match answer {
+            Ok((_, ActionStatus::Completed)) => Some(End::Done),
+            Ok((action, ActionStatus::Errored)) => Some(End::Errored(format!("action {action} errored"))),
+            Ok((action, ActionStatus::InProgress)) => {
+                let next = now.plus_millis(1_000);
+                self.stage = Stage::Polling { action, looks: 0, failures: 0, next, directly: false };
+                None
+            }
+            Err(fault) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
+                self.verify(fault.kind, fault.message, now);
+                None
+            }
+            Err(fault) => Some(End::Refused(fault.kind, fault.message)),
+        }
+    }
+
+    /// The answer to a poll of the action. `None` while it goes on.
+    pub fn polled(
+        &mut self,
+        answer: Result<ActionStatus, Fault>,
+        now: Moment,
+        jitter: Jitter,
+    ) -> Option<End> {
+        let stalled = self.is_stalled(now);
+        let Stage::Polling { action, looks, failures, next, .. } = &mut self.stage else { return None };
+        match answer {
+            Ok(ActionStatus::Completed) => return Some(End::Done),
+            Ok(ActionStatus::Errored) => return Some(End::Errored(format!("action {action} errored"))),
+            Ok(ActionStatus::InProgress) if stalled => {
+                let message =
+                    format!("action {action} is pending for more than {} s", STALLED_AFTER_MS / 1_000);
+                self.verify(FaultKind::InProgress, message, now.plus_millis(STALLED_INTERVAL_MS));
+            }
+            Ok(ActionStatus::InProgress) => {
+                *looks = looks.saturating_add(1);
+                *failures = 0;
+                *next = now.plus_millis(look_again_ms(*looks));
+            }
+            Err(fault) if fault.kind == FaultKind::NotFound => self.verify(fault.kind, fault.message, now),
+            Err(fault) => {
+                *failures = failures.saturating_add(1);
+                let wait = super::belief::schedule(fault.kind).delay_ms(*failures, jitter);
+                *next = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
+            }
+        }
+        None
+    }
+
+    /// A complete list, begun at `begun`, shows the address so while many actions are pending.
+    pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
+        let target = self.target();
+        let started = self.started;
+        let Stage::Polling { looks, next, directly, .. } = &mut self.stage else { return None };
+        let entry = entry.filter(|_| begun > started)?;
+        if entry.locked {
+            *looks = looks.saturating_add(1);
+            *next = now.plus_millis(look_again_ms(*looks));
+        } else if entry.droplet == target {
+            return Some(End::Done);
+        } else {
+            *directly = true;
+        }
+        None
+    }
+
+    /// A read of the address by itself. `None` while the outcome stays unknown.
+    pub fn read(&mut self, found: Option<&ReservedIp>, now: Moment) -> Option<End> {
+        let target = self.target();
+        let stalled = self.is_stalled(now);
+        let Stage::Verifying { cause, message, looks, next } = &mut self.stage else { return None };
+        match found {
+            None => Some(End::AddressGone),
+            Some(read) if read.locked => {
+                *looks = looks.saturating_add(1);
+                *next = now.plus_millis(if stalled { STALLED_INTERVAL_MS } else { look_again_ms(*looks) });
+                None
+            }
+            Some(read) if read.droplet == target => Some(End::Done),
+            Some(_) => Some(End::Failed(*cause, message.clone())),
+        }
+    }
+
+    /// A read of the address failed for another reason than 404.
+    pub fn read_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
+        if let Stage::Verifying { looks, next, .. } = &mut self.stage {
+            *looks = looks.saturating_add(1);
+            let wait = super::belief::schedule(fault.kind).delay_ms(*looks, jitter);
+            *next = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
+        }
+    }
+
+    fn verify(&mut self, cause: FaultKind, message: String, next: Moment) {
+        self.stage = Stage::Verifying { cause, message, looks: 0, next };
+    }
+}
+
+/// Waits between looks at a pending action: 1, 1, 2, 3, then 5 s; a minute once it has been looked at for longer than
+/// [`STALLED_AFTER_MS`].
+pub(super) fn look_again_ms(looks: u32) -> u64 {
+    match looks {
+        0 | 1 => 1_000,
+        2 => 2_000,
+        3 => 3_000,
+        4..=62 => 5_000,
+        _ => STALLED_INTERVAL_MS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+
+    fn op() -> Op {
+        Op::new(Uid("pool".into()), OpKind::Assign, DropletId(7), (Uid("n".into()), "n".into()), None, T(0))
+    }
+
+    fn read(droplet: u64, locked: bool) -> ReservedIp {
+        let ip = "192.0.2.1".parse().unwrap();
+        ReservedIp { ip, region: "nyc3".into(), droplet: Some(DropletId(droplet)), locked }
+    }
+
+    fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
+        Fault { kind, message: "broken".into(), outcome_unknown, retry_after_ms: None }
+    }
+
+    #[test]
+    fn polls_come_after_1_1_2_3_then_5_seconds() {
+        let mut op = op();
+        let mut now = T(0);
+        op.answered(Ok((ActionId(1), ActionStatus::InProgress)), now);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let (_, next, _) = op.poll_due().unwrap();
+            waits.push(next.millis_since(now) / 1_000);
+            now = next;
+            assert_eq!(op.polled(Ok(ActionStatus::InProgress), now, Jitter::NONE), None);
+        }
+        assert_eq!(waits, [1, 1, 2, 3, 5, 5]);
+        assert_eq!(op.polled(Ok(ActionStatus::Completed), now, Jitter::NONE), Some(End::Done));
+    }
+
+    #[test]
+    fn an_unknown_outcome_is_read_until_the_address_is_unlocked() {
+        for (droplet, end) in [(7, End::Done), (3, End::Failed(FaultKind::Transient, "broken".into()))] {
+            let mut op = op();
+            assert_eq!(op.answered(Err(fault(FaultKind::Transient, true)), T(1)), None);
+            assert_eq!(op.read_due(), Some(T(1)));
+            assert_eq!(op.read(Some(&read(droplet, true)), T(1)), None);
+            assert_eq!(op.read_due(), Some(T(2)));
+            assert_eq!(op.read(Some(&read(droplet, false)), T(2)), Some(end));
+        }
+    }
+
+    #[test]
+    fn a_404_is_followed_by_a_read_that_tells_address_from_droplet() {
+        let mut one = op();
+        assert_eq!(one.answered(Err(fault(FaultKind::NotFound, false)), T(1)), None);
+        assert_eq!(one.read(None, T(1)), Some(End::AddressGone));
+        let mut other = op();
+        other.answered(Err(fault(FaultKind::NotFound, false)), T(1));
+        assert_eq!(
+            other.read(Some(&read(3, false)), T(1)),
+            Some(End::Failed(FaultKind::NotFound, "broken".into()))
+        );
+    }
+
+    #[test]
+    fn a_refusal_ends_it_at_once() {
+        let refused = End::Refused(FaultKind::NodeInUse, "broken".into());
+        assert_eq!(op().answered(Err(fault(FaultKind::NodeInUse, false)), T(1)), Some(refused));
+    }
+
+    #[test]
+    fn after_five_minutes_it_is_stalled_and_waits_for_the_lock_to_go() {
+        let mut op = op();
+        op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(0));
+        assert!(!op.is_stalled(T(299)));
+        assert_eq!(op.polled(Ok(ActionStatus::InProgress), T(300), Jitter::NONE), None);
+        assert!(op.is_stalled(T(300)) && op.trouble().is_some());
+        assert_eq!(op.read_due(), Some(T(360)));
+        assert_eq!(op.read(Some(&read(3, true)), T(360)), None);
+        assert!(matches!(
+            op.read(Some(&read(3, false)), T(420)),
+            Some(End::Failed(FaultKind::InProgress, _))
+        ));
+    }
+
+    #[test]
+    fn a_list_can_confirm_but_only_a_poll_can_deny() {
+        let mut op = op();
+        op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(1));
+        assert_eq!(op.listed(Some(&read(3, false)), T(2), T(2)), None);
+        assert!(op.poll_due().is_some_and(|(_, _, directly)| directly));
+        assert_eq!(op.listed(Some(&read(7, false)), T(3), T(3)), Some(End::Done));
+    }
+}

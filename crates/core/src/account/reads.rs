@@ -1,0 +1,230 @@
+//! Which reads of an account are due, and the moment at which the next one is.
+
+use super::{Account, DropletRead};
+use crate::action::{Action, ObjectRef};
+use crate::budget::Purpose;
+use crate::fault::Fault;
+use crate::moment::{Jitter, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// More pending actions than this are looked up in the list instead of being polled one by one.
+const MAX_POLLED: usize = 5;
+
+/// Addresses that are on no list are read singly, this many a round.
+const SINGLES_PER_ROUND: usize = 10;
+
+/// Refused, a token is tried once a minute.
+const UNAUTHORISED_INTERVAL_MS: u64 = 60_000;
+
+/// State of the reads themselves.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    list_due: Moment,
+    list_in_flight: bool,
+    list_failures: u32,
+    prove_due: Option<Moment>,
+    prove_in_flight: bool,
+    prove_failures: u32,
+    last_proof: Option<Moment>,
+    gets: BTreeSet<Ipv4Addr>,
+    polls: BTreeSet<Ipv4Addr>,
+    singles: BTreeSet<Ipv4Addr>,
+    single_cursor: Option<Ipv4Addr>,
+}
+
+impl Reads {
+    pub(super) fn list_at(&mut self, at: Moment) {
+        self.list_due = at;
+        self.list_failures = 0;
+    }
+
+    pub(super) fn list_by(&mut self, at: Moment) {
+        self.list_due = self.list_due.min(at);
+    }
+
+    pub(super) fn list_done(&mut self, begun: Moment) {
+        self.list_in_flight = false;
+        self.list_failures = 0;
+        self.list_due = begun.plus_millis(super::LIST_INTERVAL_MS);
+    }
+
+    pub(super) fn list_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
+        self.list_in_flight = false;
+        self.list_failures = self.list_failures.saturating_add(1);
+        // A list is how everything else gets known: even a failure that someone has to mend is tried each minute.
+        let wait = super::belief::schedule(fault.kind)
+            .delay_ms(self.list_failures, jitter)
+            .min(UNAUTHORISED_INTERVAL_MS);
+        self.list_due = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
+    }
+
+    /// A proof is wanted, but not more than one a minute.
+    pub(super) fn prove_at(&mut self, at: Moment) {
+        let earliest = self.last_proof.map_or(at, |last| last.plus_millis(UNAUTHORISED_INTERVAL_MS));
+        self.prove_due = Some(at.max(earliest));
+    }
+
+    pub(super) fn prove_done(&mut self, answered: bool) {
+        self.prove_in_flight = false;
+        self.prove_due = None;
+        if answered {
+            self.prove_failures = 0;
+        }
+    }
+
+    pub(super) fn prove_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
+        self.prove_failures = self.prove_failures.saturating_add(1);
+        let wait = super::belief::schedule(fault.kind)
+            .delay_ms(self.prove_failures, jitter)
+            .min(UNAUTHORISED_INTERVAL_MS);
+        self.prove_due = Some(now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait)));
+    }
+
+    pub(super) fn get_done(&mut self, ip: Ipv4Addr) {
+        self.gets.remove(&ip);
+    }
+
+    pub(super) fn poll_done(&mut self, ip: Ipv4Addr) {
+        self.polls.remove(&ip);
+    }
+
+    /// An address that is on no list is to be read in its turn.
+    pub(super) fn single(&mut self, ip: Ipv4Addr) {
+        self.singles.insert(ip);
+    }
+
+    /// The next addresses of the rotation, beginning behind the last one that was read.
+    fn take_singles(&mut self) -> Vec<Ipv4Addr> {
+        let cursor = self.single_cursor;
+        let behind = self.singles.iter().filter(|ip| cursor.is_none_or(|cursor| **ip > cursor));
+        let before = self.singles.iter().filter(|ip| cursor.is_some_and(|cursor| **ip <= cursor));
+        let turn: Vec<Ipv4Addr> = behind.chain(before).copied().take(SINGLES_PER_ROUND).collect();
+        self.single_cursor = turn.last().copied().or(cursor);
+        self.singles.clear();
+        turn
+    }
+}
+
+/// Emits what is due and remembers when the next thing is.
+struct Turn<'a> {
+    now: Moment,
+    wake: Option<Moment>,
+    out: &'a mut Vec<Action>,
+}
+
+impl Turn<'_> {
+    fn later(&mut self, at: Moment) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+}
+
+impl Account {
+    /// Appends the reads that are due to `out` and returns when to ask again. `owners` names the pool for which an
+    /// address is read.
+    pub fn plan_reads(
+        &mut self,
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        now: Moment,
+        out: &mut Vec<Action>,
+    ) -> Option<Moment> {
+        let mut turn = Turn { now, wake: None, out };
+        self.plan_list(&mut turn);
+        self.plan_proof(&mut turn);
+        if self.is_authorised() {
+            self.plan_gets(owners, &mut turn);
+            self.plan_polls(owners, &mut turn);
+        }
+        turn.wake
+    }
+
+    fn admit(&mut self, purpose: Purpose, turn: &mut Turn<'_>) -> bool {
+        match self.budget.admit(purpose, turn.now) {
+            Ok(()) => {
+                self.budget.sent(purpose, turn.now);
+                true
+            }
+            Err(at) => {
+                turn.later(at);
+                false
+            }
+        }
+    }
+
+    fn plan_list(&mut self, turn: &mut Turn<'_>) {
+        // Without the scope a list says nothing; the proof is what is tried, once a minute.
+        let blind = self.droplet_read == DropletRead::Missing || self.held.is_some();
+        if self.reads.list_in_flight || blind {
+            return;
+        }
+        if self.reads.list_due > turn.now {
+            turn.later(self.reads.list_due);
+            return;
+        }
+        let purpose = if self.listed.is_none() { Purpose::Assign } else { Purpose::Poll };
+        if self.admit(purpose, turn) {
+            self.reads.list_in_flight = true;
+            turn.out.push(Action::List { provider: self.provider.clone() });
+        }
+    }
+
+    fn plan_proof(&mut self, turn: &mut Turn<'_>) {
+        let wanted = self.droplet_read != DropletRead::Proved && !self.reads.prove_in_flight;
+        let Some(due) = self.reads.prove_due.filter(|_| wanted) else { return };
+        if due > turn.now {
+            turn.later(due);
+        } else if self.admit(Purpose::Assign, turn) {
+            self.reads.prove_in_flight = true;
+            self.reads.last_proof = Some(turn.now);
+            turn.out.push(Action::ProveDropletRead { provider: self.provider.clone() });
+        }
+    }
+
+    fn plan_gets(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, turn: &mut Turn<'_>) {
+        let mut due: Vec<(Ipv4Addr, Moment, Purpose)> = Vec::new();
+        for (ip, belief) in &self.beliefs {
+            let at = match self.ops.get(ip) {
+                Some(op) => op.read_due(),
+                None => belief.read_due(self.created.contains(ip)),
+            };
+            due.extend(at.map(|at| (*ip, at, Purpose::Assign)));
+        }
+        due.extend(self.reads.take_singles().into_iter().map(|ip| (ip, turn.now, Purpose::Poll)));
+        for (ip, at, purpose) in due {
+            if self.reads.gets.contains(&ip) {
+                continue;
+            }
+            if at > turn.now {
+                turn.later(at);
+            } else if self.admit(purpose, turn) {
+                self.reads.gets.insert(ip);
+                let pool = owners.get(&ip).cloned();
+                turn.out.push(Action::Get { provider: self.provider.clone(), pool, ip });
+            }
+        }
+    }
+
+    fn plan_polls(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, turn: &mut Turn<'_>) {
+        let pending: Vec<_> = self.ops.iter().filter_map(|(ip, op)| Some((*ip, op.poll_due()?))).collect();
+        let many = pending.len() > MAX_POLLED;
+        for (ip, (action, at, directly)) in pending {
+            if many && !directly {
+                self.reads.list_by(at);
+                if !self.reads.list_in_flight {
+                    turn.later(at.max(self.reads.list_due));
+                }
+                continue;
+            }
+            if self.reads.polls.contains(&ip) {
+                continue;
+            }
+            if at > turn.now {
+                turn.later(at);
+            } else if self.admit(Purpose::Poll, turn) {
+                self.reads.polls.insert(ip);
+                let pool = owners.get(&ip).cloned();
+                turn.out.push(Action::Poll { provider: self.provider.clone(), pool, ip, action });
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! What the decisions ask the shell to do, and what the shell tells back.
+//!
+//! An action names every detail, so that whoever executes it decides nothing. Each action is answered by exactly
+//! one [`Outcome`], except [`Action::Report`], which nobody waits for.
+
+use crate::facts::{ActionStatus, ReservedIp, ReservedIpList};
+use crate::fault::Fault;
+use crate::ids::{ActionId, DropletId, ObjectName, Uid};
+use crate::moment::Moment;
+use crate::pool::status::PoolStatus;
+use std::net::Ipv4Addr;
+
+/// One of our objects.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectRef {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// Namespace and name.
+    pub name: ObjectName,
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Read every address of an account.
+    List {
+        /// The provider.
+        provider: String,
+    },
+    /// Read one address.
+    Get {
+        /// The provider.
+        provider: String,
+        /// The pool that names the address.
+        pool: Option<ObjectRef>,
+        /// The address.
+        ip: Ipv4Addr,
+    },
+    /// Find out whether the token may read droplets.
+    ProveDropletRead {
+        /// The provider.
+        provider: String,
+    },
+    /// Ask how far an action is.
+    Poll {
+        /// The provider.
+        provider: String,
+        /// The pool on whose behalf the action runs.
+        pool: Option<ObjectRef>,
+        /// The address that it changes.
+        ip: Ipv4Addr,
+        /// The action.
+        action: ActionId,
+    },
+    /// Put an address on a droplet.
+    Assign {
+        /// The provider.
+        provider: String,
+        /// The pool on whose behalf.
+        pool: ObjectRef,
+        /// The address.
+        ip: Ipv4Addr,
+        /// The droplet.
+        droplet: DropletId,
+        /// Name of the node on it, for logs.
+        node: String,
+    },
+    /// Take an address off its droplet.
+    Unassign {
+        /// The provider.
+        provider: String,
+        /// The pool on whose behalf.
+        pool: ObjectRef,
+        /// The address.
+        ip: Ipv4Addr,
+        /// The droplet, for logs.
+        droplet: DropletId,
+    },
+    /// Buy an address.
+    Create {
+        /// The provider.
+        provider: String,
+        /// The pool on whose behalf.
+        pool: ObjectRef,
+        /// Region slug.
+        region: String,
+    },
+    /// Replace the status of a pool.
+    WriteStatus {
+        /// The pool.
+        pool: ObjectRef,
+        /// The version that the write replaces.
+        resource_version: String,
+        /// `metadata.generation` that the status describes.
+        generation: i64,
+        /// The whole status.
+        status: Box<PoolStatus>,
+    },
+    /// Add created addresses to `spec.ips`.
+    WriteIps {
+        /// The pool.
+        pool: ObjectRef,
+        /// What to add where it is missing, in order.
+        add: Vec<Ipv4Addr>,
+    },
+    /// Set or remove the annotation of a node.
+    Annotate {
+        /// Name of the node.
+        node: String,
+        /// Its uid, which the write must meet.
+        uid: Uid,
+        /// The value, `None` to remove it.
+        value: Option<Ipv4Addr>,
+    },
+    /// Read the annotation of every node.
+    SweepAnnotations,
+    /// Tell the user of a change, as an Event on the object.
+    Report(Notice),
+}
+
+/// An Event on one of our objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// The object.
+    pub object: ObjectRef,
+    /// True for `Warning`, false for `Normal`.
+    pub warning: bool,
+    /// Reason in `CamelCase`.
+    pub reason: &'static str,
+    /// What it is about, such as an address: with the reason it tells one happening from another.
+    pub subject: String,
+    /// What happened.
+    pub message: String,
+}
+
+/// Why a mutating call to a provider brought no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallFailure {
+    /// Nothing was sent, for want of a permit.
+    NotSent,
+    /// It was sent and failed.
+    Fault(Fault),
+}
+
+/// Why a write to Kubernetes brought no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteFailure {
+    /// Nothing was sent, for want of a permit.
+    NotSent,
+    /// The object has changed meanwhile: its newest version is awaited from the watch.
+    Conflict,
+    /// The object is gone.
+    Gone,
+    /// The operator may not do this: which verb it lacks.
+    Forbidden(String),
+    /// The API server refuses the content.
+    Invalid(String),
+    /// Anything that may pass; the write may have had its effect.
+    Transient(String),
+}
+
+/// What a write of a status left on the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrittenStatus {
+    /// The object's new version.
+    pub resource_version: String,
+    /// The status as the server kept it.
+    pub status: PoolStatus,
+}
+
+/// An annotated node, as the sweep finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnnotatedNode {
+    /// Name of the node.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// The annotation, verbatim.
+    pub value: String,
+    /// It was last written by field manager `flipop`.
+    pub ours: bool,
+}
+
+/// The answer to an action.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// To [`Action::List`].
+    Listed {
+        /// The provider.
+        provider: String,
+        /// When the first request was sent.
+        begun: Moment,
+        /// The list.
+        result: Result<ReservedIpList, Fault>,
+    },
+    /// To [`Action::Get`].
+    Got {
+        /// The provider.
+        provider: String,
+        /// The address.
+        ip: Ipv4Addr,
+        /// When the request was sent.
+        begun: Moment,
+        /// What was read.
+        result: Result<ReservedIp, Fault>,
+    },
+    /// To [`Action::ProveDropletRead`].
+    Proved {
+        /// The provider.
+        provider: String,
+        /// Whether the scope is there.
+        result: Result<bool, Fault>,
+    },
+    /// To [`Action::Poll`].
+    Polled {
+        /// The provider.
+        provider: String,
+        /// The address.
+        ip: Ipv4Addr,
+        /// Status of the action.
+        result: Result<ActionStatus, Fault>,
+    },
+    /// To [`Action::Assign`] and [`Action::Unassign`].
+    Changed {
+        /// The provider.
+        provider: String,
+        /// The address.
+        ip: Ipv4Addr,
+        /// The action that the provider started.
+        result: Result<(ActionId, ActionStatus), CallFailure>,
+    },
+    /// To [`Action::Create`].
+    Created {
+        /// The provider.
+        provider: String,
+        /// The pool.
+        pool: Uid,
+        /// The new address.
+        result: Result<Ipv4Addr, CallFailure>,
+    },
+    /// To [`Action::WriteStatus`].
+    StatusWritten {
+        /// The pool.
+        pool: Uid,
+        /// What the server kept.
+        result: Result<Box<WrittenStatus>, WriteFailure>,
+    },
+    /// To [`Action::WriteIps`].
+    IpsWritten {
+        /// The pool.
+        pool: Uid,
+        /// What was to be added.
+        add: Vec<Ipv4Addr>,
+        /// Whether it stands there now.
+        result: Result<(), WriteFailure>,
+    },
+    /// To [`Action::Annotate`].
+    Annotated {
+        /// The node.
+        node: String,
+        /// Its uid.
+        uid: Uid,
+        /// What was to be written.
+        value: Option<Ipv4Addr>,
+        /// Whether it stands there now.
+        result: Result<(), WriteFailure>,
+    },
+    /// To [`Action::SweepAnnotations`].
+    Swept(Result<Vec<AnnotatedNode>, WriteFailure>),
+}
+
+/// A pool as the watch shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolObject {
+    /// Which pool.
+    pub object: ObjectRef,
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides who is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The spec, or why it cannot be read.
+    pub spec: Result<crate::pool::spec::RawPoolSpec, String>,
+    /// The status, with what the operator remembers in it.
+    pub status: PoolStatus,
+}

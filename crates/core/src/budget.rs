@@ -1,0 +1,486 @@
+//! How many requests one token may send, and which of them go first.
+//!
+//! Owns the decision "may this request be sent now, and if not, when to ask again". It does not send, does not read
+//! headers and does not retry: the provider layer hands in a [`RateReport`], the caller says what it sends.
+//!
+//! Invariants: within any window never more than its limit; nothing before a block's end; a share of every limit is
+//! kept for assignments; whoever asks again at the moment that [`Budget::admit`] named is admitted in the end,
+//! because a used-up quota is probed with one request at a time once its reset has come.
+
+use crate::moment::Moment;
+use std::collections::VecDeque;
+
+/// What arrives at the provider within a minute may have been sent within a minute and this: a request waits at most
+/// five seconds for its connection.
+const ARRIVAL_SPREAD_MS: u64 = 5_000;
+
+/// One probe of a used-up quota at a time: the next follows the answer, or this long after, the deadline of a call.
+const PROBE_MS: u64 = 10_000;
+
+/// Of any limit, polls may use what lies above this share, in percent. Polls are a few a minute; a storm of them (an
+/// outage with every action pending) must leave room for what moves addresses.
+const KEPT_FROM_POLLS_PERCENT: u64 = 40;
+
+/// Of any limit, DNS may use what lies above this share, in percent: an address on a healthy node comes first.
+const KEPT_FROM_DNS_PERCENT: u64 = 20;
+
+/// Of the long quota, the share that is kept from polls, in percent. Smaller than that of the short window: one hour's
+/// quota is never used up by ordinary work, and its last tenth is hundreds of requests.
+const QUOTA_KEPT_FROM_POLLS_PERCENT: u64 = 10;
+
+/// Of the long quota, the share that is kept from DNS, in percent.
+const QUOTA_KEPT_FROM_DNS_PERCENT: u64 = 5;
+
+/// The limits that a provider documents, with a margin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests within `window_ms`.
+    pub requests: usize,
+    /// Length of the sliding window.
+    pub window_ms: u64,
+    /// Creations of addresses within `creation_window_ms`.
+    pub creations: usize,
+    /// Length of the creations' sliding window.
+    pub creation_window_ms: u64,
+}
+
+impl Limits {
+    /// `DigitalOcean`: 250 requests a minute, of which ten are left to other users of the token, and 12 new addresses
+    /// a minute. Its hourly limit is in every answer's headers.
+    pub const DIGITALOCEAN: Self = Self {
+        requests: 240,
+        window_ms: 60_000 + ARRIVAL_SPREAD_MS,
+        creations: 12,
+        creation_window_ms: 60_000 + ARRIVAL_SPREAD_MS,
+    };
+
+    /// Cloudflare: 1,200 requests in five minutes per user, of which 50 are left to others. No addresses.
+    pub const CLOUDFLARE: Self = Self {
+        requests: 1_150,
+        window_ms: 300_000 + ARRIVAL_SPREAD_MS,
+        creations: 0,
+        creation_window_ms: 60_000,
+    };
+}
+
+/// What the provider last said about a token's long quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Requests that the quota holds in all, when the provider said so.
+    pub limit: Option<u64>,
+    /// Requests left at `observed_at`.
+    pub remaining: u64,
+    /// When the oldest counted request expires: a sliding window, so that only little comes back then.
+    pub reset_at: Moment,
+    /// When the answer arrived.
+    pub observed_at: Moment,
+}
+
+/// What the provider layer knows about a token's rate limits: the latest facts, whichever call they came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RateReport {
+    /// Counts the changes of the token: another token, another budget.
+    pub token_generation: u64,
+    /// HTTP requests begun with this token: a list is one call and may be many requests.
+    pub requests: u64,
+    /// The long quota, if the provider tells.
+    pub quota: Option<Quota>,
+    /// Nothing may be sent before this moment.
+    pub blocked_until: Option<Moment>,
+}
+
+/// What a call is for, in the order of priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Buys an address: as urgent as an assignment, with a limit of its own.
+    Create,
+    /// Moves an address, or reads what must be known before one can be moved.
+    Assign,
+    /// Changes or reads DNS records.
+    Dns,
+    /// Looks whether something has changed.
+    Poll,
+}
+
+/// The budget of one token.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    limits: Limits,
+    sends: VecDeque<Moment>,
+    creations: VecDeque<Moment>,
+    report: RateReport,
+    /// Calls announced with [`Budget::sent`] under the present token.
+    announced: u64,
+    /// Requests since the quota was observed.
+    since_quota: u64,
+    /// The last request sent while the quota was used up.
+    probe: Option<Moment>,
+}
+
+impl Budget {
+    /// A budget that has sent nothing yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            sends: VecDeque::new(),
+            creations: VecDeque::new(),
+            report: RateReport::default(),
+            announced: 0,
+            since_quota: 0,
+            probe: None,
+        }
+    }
+
+    /// Takes in what the provider layer learned since.
+    pub fn observe(&mut self, now: Moment, report: &RateReport) {
+        if report.token_generation != self.report.token_generation {
+            // The window of requests stays: several tokens may belong to one account.
+            self.announced = 0;
+            self.since_quota = 0;
+            self.probe = None;
+        }
+        let fresh = report.quota != self.report.quota;
+        if fresh {
+            self.since_quota = 0;
+            self.probe = None;
+        }
+        self.report = *report;
+        // Pages of a list beyond the first were sent without being announced.
+        let unannounced = report.requests.saturating_sub(self.announced);
+        for _ in 0..unannounced.min(self.capacity()) {
+            self.sends.push_back(now);
+        }
+        if !fresh {
+            self.since_quota = self.since_quota.saturating_add(unannounced);
+        }
+        self.announced = self.announced.max(report.requests);
+        self.forget(now);
+    }
+
+    /// Whether a call may be sent now.
+    ///
+    /// # Errors
+    /// The moment, later than `now`, at which to ask again.
+    pub fn admit(&mut self, purpose: Purpose, now: Moment) -> Result<(), Moment> {
+        self.forget(now);
+        let waits = [
+            self.report.blocked_until,
+            self.window_frees(purpose, now),
+            self.creation_frees(purpose, now),
+            self.quota_frees(purpose, now),
+        ];
+        match waits.into_iter().flatten().filter(|wait| *wait > now).max() {
+            Some(wait) => Err(wait),
+            None => Ok(()),
+        }
+    }
+
+    /// A call that was admitted goes out.
+    pub fn sent(&mut self, purpose: Purpose, now: Moment) {
+        self.forget(now);
+        self.sends.push_back(now);
+        if purpose == Purpose::Create {
+            self.creations.push_back(now);
+        }
+        if self.quota_low(purpose) {
+            self.probe = Some(now);
+        }
+        self.announced = self.announced.saturating_add(1);
+        self.since_quota = self.since_quota.saturating_add(1);
+    }
+
+    /// A call that was announced with [`Budget::sent`] was not sent after all, for want of a permit. It stays in the
+    /// windows (harmless: nobody may write then) and leaves the count against which the report is held.
+    pub fn not_sent(&mut self) {
+        self.announced = self.announced.saturating_sub(1);
+        self.since_quota = self.since_quota.saturating_sub(1);
+    }
+
+    /// Requests left in the quota, as far as known.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        self.report.quota.map(|quota| quota.remaining.saturating_sub(self.since_quota))
+    }
+
+    fn capacity(&self) -> u64 {
+        u64::try_from(self.limits.requests).unwrap_or(u64::MAX)
+    }
+
+    fn forget(&mut self, now: Moment) {
+        let over = |at: &Moment, window: u64| at.plus_millis(window) <= now;
+        while self.sends.front().is_some_and(|at| over(at, self.limits.window_ms))
+            // Only lists that grew beyond the window's limit get here: the newest entries are what matters.
+            || self.sends.len() > self.limits.requests
+        {
+            self.sends.pop_front();
+        }
+        while self.creations.front().is_some_and(|at| over(at, self.limits.creation_window_ms)) {
+            self.creations.pop_front();
+        }
+    }
+
+    /// When enough of the window's sends have expired for one more of this purpose; `None` when they have already.
+    fn window_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
+        let kept = match purpose {
+            Purpose::Create | Purpose::Assign => 0,
+            Purpose::Dns => KEPT_FROM_DNS_PERCENT,
+            Purpose::Poll => KEPT_FROM_POLLS_PERCENT,
+        };
+        let allowed = usize::try_from(share(self.capacity(), 100 - kept)).unwrap_or(usize::MAX);
+        frees(&self.sends, allowed, self.limits.window_ms, now)
+    }
+
+    fn creation_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
+        match purpose {
+            Purpose::Create => {
+                frees(&self.creations, self.limits.creations, self.limits.creation_window_ms, now)
+            }
+            Purpose::Assign | Purpose::Dns | Purpose::Poll => None,
+        }
+    }
+
+    /// When the quota may be tried again; `None` while there is enough of it.
+    fn quota_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
+        if !self.quota_low(purpose) {
+            return None;
+        }
+        let reset_at = self.report.quota?.reset_at;
+        let answer_due = self.probe.map(|sent| sent.plus_millis(PROBE_MS)).filter(|due| *due > now);
+        Some(answer_due.map_or(reset_at, |due| due.max(reset_at)))
+    }
+
+    fn quota_low(&self, purpose: Purpose) -> bool {
+        let Some(quota) = self.report.quota else { return false };
+        let kept = match purpose {
+            Purpose::Create | Purpose::Assign => 0,
+            Purpose::Dns => QUOTA_KEPT_FROM_DNS_PERCENT,
+            Purpose::Poll => QUOTA_KEPT_FROM_POLLS_PERCENT,
+        };
+        let kept = quota.limit.map_or(0, |limit| share(limit, kept));
+        quota.remaining.saturating_sub(self.since_quota) <= kept
+    }
+}
+
+fn share(whole: u64, percent: u64) -> u64 {
+    whole.saturating_mul(percent) / 100
+}
+
+/// When fewer than `allowed` of `times` lie within the window; `None` when that is so already.
+fn frees(times: &VecDeque<Moment>, allowed: usize, window_ms: u64, now: Moment) -> Option<Moment> {
+    let surplus = times.len().checked_sub(allowed)?;
+    // Where nothing is allowed at all, the caller asks in vain, but not in a tight loop.
+    Some(times.get(surplus).copied().unwrap_or(now).plus_millis(window_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: Limits = Limits::DIGITALOCEAN;
+    const PURPOSES: [Purpose; 4] = [Purpose::Create, Purpose::Assign, Purpose::Dns, Purpose::Poll];
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_millis(ms)
+    }
+
+    fn quota(remaining: u64, reset_at: u64, observed_at: u64) -> RateReport {
+        let quota =
+            Quota { limit: Some(5_000), remaining, reset_at: at(reset_at), observed_at: at(observed_at) };
+        RateReport { quota: Some(quota), ..RateReport::default() }
+    }
+
+    /// Sends as many as are admitted.
+    fn exhaust(budget: &mut Budget, purpose: Purpose, now: Moment) -> usize {
+        let mut sent = 0;
+        while budget.admit(purpose, now).is_ok() {
+            budget.sent(purpose, now);
+            sent += 1;
+            assert!(sent <= 10_000, "no end to what is admitted");
+        }
+        sent
+    }
+
+    #[test]
+    fn polls_and_dns_leave_a_share_of_the_window_to_assignments() {
+        let mut budget = Budget::new(LIMITS);
+        assert_eq!(exhaust(&mut budget, Purpose::Poll, at(0)), 144);
+        assert_eq!(exhaust(&mut budget, Purpose::Dns, at(0)), 48);
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(0)), 48);
+        assert_eq!(budget.admit(Purpose::Assign, at(0)), Err(at(65_000)));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(65_000)), 240);
+    }
+
+    #[test]
+    fn twelve_creations_a_minute_and_assignments_go_on_meanwhile() {
+        let mut budget = Budget::new(LIMITS);
+        assert_eq!(exhaust(&mut budget, Purpose::Create, at(0)), 12);
+        assert_eq!(budget.admit(Purpose::Create, at(1)), Err(at(65_000)));
+        assert_eq!(budget.admit(Purpose::Assign, at(1)), Ok(()));
+    }
+
+    #[test]
+    fn where_nothing_is_allowed_the_answer_is_always_later() {
+        let mut budget = Budget::new(Limits::CLOUDFLARE);
+        assert_eq!(budget.admit(Purpose::Create, at(0)), Err(at(60_000)));
+        assert_eq!(budget.admit(Purpose::Create, at(60_000)), Err(at(120_000)));
+    }
+
+    #[test]
+    fn a_low_quota_stops_polls_then_dns_then_all() {
+        for (remaining, admitted) in [
+            (501, [true, true, true, true]),
+            (500, [true, true, true, false]),
+            (250, [true, true, false, false]),
+            (1, [true, true, false, false]),
+            (0, [false, false, false, false]),
+        ] {
+            let mut budget = Budget::new(LIMITS);
+            budget.observe(at(0), &quota(remaining, 600_000, 0));
+            let found = PURPOSES.map(|purpose| budget.admit(purpose, at(1)).is_ok());
+            assert_eq!(found, admitted, "{remaining} left");
+        }
+    }
+
+    #[test]
+    fn what_was_sent_since_the_answer_counts_against_what_it_left() {
+        let mut budget = Budget::new(LIMITS);
+        budget.observe(at(0), &quota(2, 600_000, 0));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 2);
+        assert_eq!(budget.admit(Purpose::Assign, at(1)), Err(at(600_000)));
+        assert_eq!(budget.remaining(), Some(0));
+    }
+
+    #[test]
+    fn after_the_reset_a_used_up_quota_is_tried_one_request_at_a_time() {
+        let mut budget = Budget::new(LIMITS);
+        budget.observe(at(0), &quota(0, 1_000, 0));
+        assert_eq!(budget.admit(Purpose::Assign, at(999)), Err(at(1_000)));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_000)), 1);
+        assert_eq!(budget.admit(Purpose::Assign, at(1_001)), Err(at(11_000)));
+        // Its answer: one request has expired in the sliding window, and was used up by the probe.
+        budget.observe(at(1_050), &quota(0, 1_040, 1_050));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_050)), 1);
+        budget.observe(at(1_100), &quota(30, 1_090, 1_100));
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_100)), 31, "thirty and the next probe");
+    }
+
+    #[test]
+    fn pages_that_were_not_announced_count_too() {
+        let mut budget = Budget::new(LIMITS);
+        budget.sent(Purpose::Poll, at(0));
+        budget.observe(at(1), &RateReport { requests: 41, ..RateReport::default() });
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 199);
+    }
+
+    #[test]
+    fn a_call_that_was_not_sent_hides_no_page() {
+        let mut budget = Budget::new(LIMITS);
+        budget.sent(Purpose::Assign, at(0));
+        budget.not_sent();
+        budget.observe(at(1), &RateReport { requests: 1, ..RateReport::default() });
+        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 238, "the one withdrawn and the one seen");
+    }
+
+    #[test]
+    fn another_token_is_not_bound_by_the_old_one_s_quota_and_block() {
+        let mut budget = Budget::new(LIMITS);
+        let mut report = quota(0, 600_000, 0);
+        report.blocked_until = Some(at(300_000));
+        budget.observe(at(0), &report);
+        assert_eq!(budget.admit(Purpose::Poll, at(1)), Err(at(600_000)));
+        budget.observe(at(1), &RateReport { token_generation: 1, ..RateReport::default() });
+        assert_eq!(budget.admit(Purpose::Poll, at(1)), Ok(()));
+    }
+
+    fn purpose() -> impl Strategy<Value = Purpose> {
+        prop::sample::select(PURPOSES.to_vec())
+    }
+
+    /// Limit, requests left and time to the reset.
+    type Given = (Option<u64>, u64, u64);
+
+    fn report() -> impl Strategy<Value = (Option<Given>, Option<u64>)> {
+        let limit = prop_oneof![Just(None), Just(Some(5_000)), any::<u64>().prop_map(Some)];
+        let remaining = prop_oneof![0..6_000_u64, Just(0), any::<u64>()];
+        (prop::option::of((limit, remaining, 0..3_600_000_u64)), prop::option::of(0..3_600_000_u64))
+    }
+
+    proptest! {
+        #[test]
+        fn no_window_ever_holds_more_than_its_limit(
+            steps in prop::collection::vec((purpose(), 0..3_000_u64, 1..40_usize), 1..200),
+        ) {
+            let mut budget = Budget::new(LIMITS);
+            let (mut now, mut sends, mut creations) = (at(0), Vec::new(), Vec::new());
+            for (purpose, pause, burst) in steps {
+                now = now.plus_millis(pause);
+                for _ in 0..burst {
+                    if budget.admit(purpose, now).is_ok() {
+                        budget.sent(purpose, now);
+                        sends.push(now);
+                        if purpose == Purpose::Create {
+                            creations.push(now);
+                        }
+                    }
+                }
+                let within = |times: &[Moment]| times.iter().filter(|t| now.millis_since(**t) < 60_000).count();
+                prop_assert!(within(&sends) <= 240);
+                prop_assert!(within(&creations) <= 12);
+            }
+        }
+
+        #[test]
+        fn nothing_goes_out_before_a_block_s_end_and_assignments_pass_whatever_polls_do(
+            (quota, block) in report(), purpose in purpose(), asked in 0..3_700_000_u64, polls in 0..500_usize,
+        ) {
+            let mut budget = Budget::new(LIMITS);
+            for _ in 0..polls {
+                if budget.admit(Purpose::Poll, at(0)).is_ok() {
+                    budget.sent(Purpose::Poll, at(0));
+                }
+            }
+            let quota = quota.map(|(limit, remaining, reset)| Quota {
+                limit, remaining, reset_at: at(reset), observed_at: at(0),
+            });
+            let blocked_until = block.map(at);
+            budget.observe(at(0), &RateReport { quota, blocked_until, ..RateReport::default() });
+            let now = at(asked);
+            let admitted = budget.admit(purpose, now);
+            if blocked_until.is_some_and(|end| now < end) {
+                prop_assert!(admitted.is_err());
+            }
+            let free = blocked_until.is_none_or(|end| now >= end) && quota.is_none_or(|quota| quota.remaining > 0);
+            if free {
+                prop_assert_eq!(budget.admit(Purpose::Assign, now), Ok(()));
+            }
+        }
+
+        #[test]
+        fn whoever_asks_again_when_told_is_admitted_in_the_end(
+            sends in prop::collection::vec((purpose(), 0..2_000_u64), 0..400), (quota, block) in report(),
+            purpose in purpose(), extra in 0..1_000_u64,
+        ) {
+            let mut budget = Budget::new(LIMITS);
+            let mut now = at(0);
+            for (purpose, pause) in sends {
+                now = now.plus_millis(pause);
+                // Sent whatever the budget says: pages and other users do not ask.
+                budget.sent(purpose, now);
+            }
+            let quota = quota.map(|(limit, remaining, reset)| Quota {
+                limit, remaining, reset_at: now.plus_millis(reset), observed_at: now,
+            });
+            let blocked_until = block.map(|ms| now.plus_millis(ms));
+            budget.observe(now, &RateReport { quota, blocked_until, requests: extra, ..RateReport::default() });
+            let mut asked = 0;
+            while let Err(again) = budget.admit(purpose, now) {
+                prop_assert!(again > now, "an answer that is not later spins");
+                now = again;
+                asked += 1;
+                prop_assert!(asked < 10, "still refused after asking ten times");
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Which node carries which address in its annotation.
+//!
+//! Invariants: a value is written only for an address that the provider confirmed on a candidate; it is removed as
+//! soon as that ends; one write per node is under way at a time. What other field managers wrote stays, unless a
+//! pool confirms its own address there.
+
+use crate::action::{Action, AnnotatedNode, WriteFailure};
+use crate::facts::{NodeFacts, Observed};
+use crate::ids::Uid;
+use crate::moment::{Jitter, Moment};
+use crate::pool::assign::Out;
+use crate::pool::status::pace;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Between two sweeps for left-over values.
+const SWEEP_INTERVAL_MS: u64 = 600_000;
+
+/// A node's annotation as last seen or written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    name: String,
+    value: Option<String>,
+}
+
+/// What should stand on nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Desired {
+    /// By the node's uid: its name and its address.
+    pub(super) confirmed: BTreeMap<Uid, (String, Ipv4Addr)>,
+    /// Addresses of pools of which too little is known to remove anything.
+    pub(super) protected: BTreeSet<Ipv4Addr>,
+}
+
+/// State of the annotations.
+#[derive(Debug, Default)]
+pub(super) struct Annotations {
+    seen: BTreeMap<Uid, Seen>,
+    changed: bool,
+    /// Values of ours that may stand on nodes.
+    standing: BTreeMap<Uid, (String, Ipv4Addr)>,
+    in_flight: BTreeSet<Uid>,
+    failures: BTreeMap<Uid, (u32, Moment)>,
+    /// Why nodes cannot be annotated.
+    pub(super) denied: Option<String>,
+    sweep_due: Option<Moment>,
+    sweeping: bool,
+    sweep_failures: u32,
+}
+
+impl Annotations {
+    /// Leadership begins: a sweep is due as soon as the world is known.
+    pub(super) fn restart(&mut self) {
+        self.sweep_due = Some(Moment::default());
+    }
+
+    /// Takes in a step of a watch of nodes.
+    pub(super) fn observe(&mut self, observed: &Observed<NodeFacts>) {
+        match observed {
+            Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node)),
+            Observed::Apply(node) => self.see(node),
+            Observed::Delete(node) => {
+                // It may only have left the filter: what stands on it is then removed blindly.
+                self.changed |= self.seen.remove(&node.uid).is_some_and(|seen| seen.value.is_some());
+            }
+        }
+    }
+
+    fn see(&mut self, node: &NodeFacts) {
+        if node.annotation.is_none() && !self.seen.contains_key(&node.uid) {
+            return;
+        }
+        let seen = Seen { name: node.name.clone(), value: node.annotation.clone() };
+        self.changed |= self.seen.insert(node.uid.clone(), seen.clone()) != Some(seen);
+    }
+
+    /// Whether an annotation changed since the last call.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Decides on writes.
+    pub(super) fn plan(&mut self, desired: &Desired, may_sweep: bool, now: Moment, out: &mut Out) {
+        for (uid, (name, ip)) in &desired.confirmed {
+            let stands =
+                self.seen.get(uid).is_some_and(|seen| seen.value.as_deref() == Some(&ip.to_string()));
+            if stands {
+                self.standing.insert(uid.clone(), (name.clone(), *ip));
+            } else {
+                self.write(uid, name, Some(*ip), now, out);
+            }
+        }
+        let over: Vec<(Uid, String)> = self
+            .standing
+            .iter()
+            .filter(|(uid, (_, ip))| !desired.confirmed.contains_key(*uid) && !desired.protected.contains(ip))
+            .map(|(uid, (name, _))| (uid.clone(), name.clone()))
+            .collect();
+        for (uid, name) in over {
+            let ours = self.standing.get(&uid).map(|(_, ip)| ip.to_string());
+            let other = self.seen.get(&uid).is_some_and(|seen| seen.value != ours);
+            if other && !self.in_flight.contains(&uid) {
+                // Someone else has removed or replaced it already.
+                self.standing.remove(&uid);
+            } else {
+                self.write(&uid, &name, None, now, out);
+            }
+        }
+        self.plan_sweep(may_sweep, now, out);
+    }
+
+    fn write(&mut self, uid: &Uid, name: &str, value: Option<Ipv4Addr>, now: Moment, out: &mut Out) {
+        if self.in_flight.contains(uid) {
+            return;
+        }
+        if let Some((_, due)) = self.failures.get(uid).filter(|(_, due)| *due > now) {
+            out.later(*due);
+            return;
+        }
+        self.in_flight.insert(uid.clone());
+        out.actions.push(Action::Annotate { node: name.to_owned(), uid: uid.clone(), value });
+    }
+
+    fn plan_sweep(&mut self, may_sweep: bool, now: Moment, out: &mut Out) {
+        let Some(due) = self.sweep_due.filter(|_| may_sweep && !self.sweeping) else { return };
+        if due > now {
+            out.later(due);
+        } else {
+            self.sweeping = true;
+            out.actions.push(Action::SweepAnnotations);
+        }
+    }
+
+    /// A write was answered.
+    pub(super) fn written(
+        &mut self,
+        node: String,
+        uid: Uid,
+        value: Option<Ipv4Addr>,
+        result: Result<(), WriteFailure>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        self.in_flight.remove(&uid);
+        match result {
+            Ok(()) => {
+                self.failures.remove(&uid);
+                self.denied = None;
+                match value {
+                    Some(ip) => self.standing.insert(uid.clone(), (node.clone(), ip)),
+                    None => self.standing.remove(&uid),
+                };
+                self.seen.insert(uid, Seen { name: node, value: value.map(|ip| ip.to_string()) });
+            }
+            Err(WriteFailure::Gone | WriteFailure::Conflict) => {
+                // The node is gone, or another node has its name: nothing of ours stands on this one.
+                self.failures.remove(&uid);
+                self.standing.remove(&uid);
+                self.seen.remove(&uid);
+                if value.is_some() {
+                    self.fail(uid, &WriteFailure::Conflict, now, jitter);
+                }
+            }
+            Err(WriteFailure::NotSent) => {}
+            Err(failure) => {
+                if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = &failure {
+                    self.denied = Some(message.clone());
+                }
+                self.fail(uid, &failure, now, jitter);
+            }
+        }
+    }
+
+    fn fail(&mut self, uid: Uid, failure: &WriteFailure, now: Moment, jitter: Jitter) {
+        let count = self.failures.get(&uid).map_or(0, |(count, _)| *count).saturating_add(1);
+        self.failures.insert(uid, (count, now.plus_millis(pace(failure).delay_ms(count, jitter))));
+    }
+
+    /// The sweep was answered: values of ours that were not known of are from now on ours to remove.
+    pub(super) fn swept(
+        &mut self,
+        result: Result<Vec<AnnotatedNode>, WriteFailure>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        self.sweeping = false;
+        match result {
+            Ok(nodes) => {
+                self.sweep_failures = 0;
+                self.sweep_due = Some(now.plus_millis(SWEEP_INTERVAL_MS));
+                for AnnotatedNode { name, uid, value, ours } in nodes {
+                    let Ok(ip) = value.parse() else { continue };
+                    self.seen.insert(uid.clone(), Seen { name: name.clone(), value: Some(value) });
+                    if ours {
+                        self.standing.insert(uid, (name, ip));
+                    }
+                }
+            }
+            Err(failure) => {
+                self.sweep_failures = self.sweep_failures.saturating_add(1);
+                self.sweep_due = Some(now.plus_millis(pace(&failure).delay_ms(self.sweep_failures, jitter)));
+            }
+        }
+    }
+}

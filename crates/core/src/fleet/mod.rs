@@ -1,0 +1,436 @@
+//! Everything that one operator decides about, in one state: pools, nodes, pods and accounts.
+//!
+//! Facts go in through [`Fleet::observe`], decisions come out of [`Fleet::plan`]; there is nothing else. One owner of
+//! the whole state is what makes claims between pools, the one open creation per account and the one operation per
+//! droplet simple: they are read off, never negotiated.
+
+mod annotations;
+mod plan;
+mod snapshot;
+
+pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, Snapshot};
+
+use crate::account::{Account, Changes};
+use crate::action::{Action, CallFailure, Outcome, PoolObject, WriteFailure, WrittenStatus};
+use crate::budget::{Limits, RateReport};
+use crate::facts::{NodeFacts, Observed, PodFacts};
+use crate::ids::Uid;
+use crate::matching::{NodeStore, PodStore, WatchKey};
+use crate::moment::{Jitter, Moment};
+use crate::pool::Pool;
+use crate::pool::spec::Providers;
+use annotations::Annotations;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// What is fixed for the life of the process.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Which providers can be used for what.
+    pub providers: Providers,
+    /// Providers of addresses with the limits of their accounts.
+    pub limits: BTreeMap<String, Limits>,
+}
+
+/// A fact.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "inputs are consumed at once, never stored in numbers")]
+pub enum Input {
+    /// A step of the watch of pools. A kind whose CRD is absent is an empty list.
+    Pools(Observed<PoolObject>),
+    /// The record sets are completely listed too.
+    RecordSetsListed,
+    /// A step of a watch of nodes.
+    Nodes(WatchKey, Observed<NodeFacts>),
+    /// A step of a watch of pods.
+    Pods(WatchKey, Observed<PodFacts>),
+    /// A watch does not get through (`Some`), or does again.
+    WatchTrouble(WatchKey, Option<String>),
+    /// The answer to an action.
+    Outcome(Outcome),
+    /// Leadership begins, or goes on after a gap in which another may have written. Everything is read again.
+    Leading,
+    /// Whether mutating calls may start.
+    Permit(bool),
+    /// Whether Events may not be written.
+    EventsDenied(bool),
+    /// The process ends: nothing is started any more but the status write that records a finished creation.
+    Draining,
+    /// What a provider said about its rates.
+    Rate(String, RateReport),
+    /// A provider's token changed.
+    TokenChanged(String),
+}
+
+/// What a plan yields.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// What to do now.
+    pub actions: Vec<Action>,
+    /// When to plan again at the latest.
+    pub wake: Option<Moment>,
+    /// Something was looked at anew: snapshots may differ.
+    pub fresh: bool,
+}
+
+/// The whole state.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each with a meaning of its own")]
+pub struct Fleet {
+    settings: Settings,
+    leading: bool,
+    permit: bool,
+    draining: bool,
+    events_denied: bool,
+    pools_listed: bool,
+    record_sets_listed: bool,
+    pools: BTreeMap<Uid, Pool>,
+    nodes: BTreeMap<WatchKey, NodeStore>,
+    pods: BTreeMap<WatchKey, PodStore>,
+    watch_trouble: BTreeMap<WatchKey, String>,
+    accounts: BTreeMap<String, Account>,
+    annotations: Annotations,
+    outbox: Vec<Action>,
+    dirty: bool,
+    wake: Option<Moment>,
+    /// Milliseconds from a change of nodes or pods to the confirmed assignment that answers it.
+    latencies_ms: Vec<u64>,
+}
+
+impl Fleet {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let accounts = settings
+            .limits
+            .iter()
+            .map(|(name, limits)| (name.clone(), Account::new(name, *limits)))
+            .collect();
+        Self {
+            settings,
+            leading: false,
+            permit: false,
+            draining: false,
+            events_denied: false,
+            pools_listed: false,
+            record_sets_listed: false,
+            pools: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            watch_trouble: BTreeMap::new(),
+            accounts,
+            annotations: Annotations::default(),
+            outbox: Vec::new(),
+            dirty: false,
+            wake: None,
+            latencies_ms: Vec::new(),
+        }
+    }
+
+    /// The watches that some object asks for.
+    #[must_use]
+    pub fn watches(&self) -> BTreeSet<WatchKey> {
+        let live = self.pools.values().filter(|pool| !pool.deleting);
+        let criteria = live.filter_map(|pool| pool.spec.criteria.as_ref());
+        criteria
+            .flat_map(|criteria| criteria.pod_watch().into_iter().chain([criteria.node_watch()]))
+            .collect()
+    }
+
+    /// Takes in one fact.
+    pub fn observe(&mut self, input: Input, now: Moment, jitter: Jitter) {
+        match input {
+            Input::Pools(observed) => self.observe_pools(observed, now),
+            Input::RecordSetsListed => {
+                self.dirty |= !self.record_sets_listed;
+                self.record_sets_listed = true;
+            }
+            Input::Nodes(key, observed) => self.observe_nodes(&key, observed, now),
+            Input::Pods(key, observed) => self.observe_pods(&key, observed, now),
+            Input::WatchTrouble(key, trouble) => {
+                self.dirty |= self.watch_trouble.get(&key) != trouble.as_ref();
+                match trouble {
+                    Some(message) => self.watch_trouble.insert(key, message),
+                    None => self.watch_trouble.remove(&key),
+                };
+            }
+            Input::Outcome(outcome) => self.observe_outcome(outcome, now, jitter),
+            Input::Leading => self.lead(now),
+            Input::Permit(permit) => {
+                self.dirty |= self.permit != permit;
+                self.permit = permit;
+            }
+            Input::EventsDenied(denied) => {
+                self.dirty |= self.events_denied != denied;
+                self.events_denied = denied;
+            }
+            Input::Draining => {
+                self.dirty = true;
+                self.draining = true;
+            }
+            Input::Rate(provider, report) => {
+                if let Some(account) = self.accounts.get_mut(&provider) {
+                    account.observe_rate(now, &report);
+                }
+            }
+            Input::TokenChanged(provider) => {
+                if let Some(account) = self.accounts.get_mut(&provider) {
+                    account.token_changed(now);
+                }
+                self.dirty = true;
+            }
+        }
+    }
+
+    /// True while an address was bought that the server's copy of the status does not remember yet.
+    #[must_use]
+    pub fn has_unrecorded_creation(&self) -> bool {
+        self.pools.values().any(Pool::has_unrecorded_creation)
+    }
+
+    /// Leadership begins: what a predecessor may have changed is read again before anything is decided.
+    fn lead(&mut self, now: Moment) {
+        self.leading = true;
+        self.dirty = true;
+        self.pools_listed = false;
+        self.record_sets_listed = false;
+        self.nodes.values_mut().for_each(NodeStore::distrust);
+        self.pods.values_mut().for_each(PodStore::distrust);
+        self.pools.values_mut().for_each(|pool| pool.matched = false);
+        self.accounts.values_mut().for_each(|account| account.restart(now));
+        self.annotations.restart();
+    }
+
+    fn observe_pools(&mut self, observed: Observed<PoolObject>, now: Moment) {
+        self.dirty = true;
+        match observed {
+            Observed::Reset(seen) => {
+                let live: BTreeSet<Uid> = seen.iter().map(|pool| pool.object.uid.clone()).collect();
+                self.pools.retain(|uid, _| live.contains(uid));
+                // At the beginning of leadership the memory is what the list says, not what a standby saw before.
+                let recall = !self.pools_listed;
+                for pool in seen {
+                    self.apply_pool(pool, recall, now);
+                }
+                self.pools_listed = true;
+            }
+            Observed::Apply(pool) => {
+                let stale = self
+                    .pools
+                    .get(&pool.object.uid)
+                    .is_some_and(|known| known.is_newer_than(&pool.resource_version));
+                if !stale {
+                    self.apply_pool(pool, !self.leading, now);
+                }
+            }
+            Observed::Delete(pool) => {
+                self.pools.remove(&pool.object.uid);
+            }
+        }
+        let wanted = self.watches();
+        self.nodes.retain(|key, _| wanted.contains(key));
+        self.pods.retain(|key, _| wanted.contains(key));
+        self.watch_trouble.retain(|key, _| wanted.contains(key));
+    }
+
+    fn apply_pool(&mut self, seen: PoolObject, recall: bool, now: Moment) {
+        let uid = seen.object.uid.clone();
+        // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
+        let name = seen.object.name.clone();
+        self.pools.retain(|known, pool| *known == uid || pool.object.name != name);
+        let Some(pool) = self.pools.get_mut(&uid) else {
+            self.pools.insert(uid.clone(), Pool::new(seen, &self.settings.providers));
+            self.rematch(&uid, now);
+            return;
+        };
+        if recall {
+            pool.recall(&seen.status);
+        }
+        if pool.update(seen, &self.settings.providers) || recall {
+            self.rematch(&uid, now);
+        }
+    }
+
+    /// Looks at every node again for one pool.
+    fn rematch(&mut self, uid: &Uid, now: Moment) {
+        let Some(pool) = self.pools.get_mut(uid) else { return };
+        let Some(criteria) = pool.spec.criteria.clone() else { return };
+        let nothing = NodeStore::default();
+        let nodes = self.nodes.get(&criteria.node_watch()).unwrap_or(&nothing);
+        let unread = PodStore::default();
+        let pods = criteria.pod_watch().map(|key| self.pods.get(&key).unwrap_or(&unread));
+        if pool.rematch(None, nodes, pods) {
+            pool.changed_at = now;
+        }
+    }
+
+    fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
+        self.annotations.observe(&observed);
+        let store = self.nodes.entry(key.clone()).or_default();
+        let first = !store.is_complete();
+        let touched = store.observe(observed);
+        for pool in self.pools.values_mut() {
+            let Some(criteria) = pool.spec.criteria.clone().filter(|criteria| criteria.node_watch() == *key)
+            else {
+                continue;
+            };
+            let unread = PodStore::default();
+            let pods = criteria.pod_watch().map(|key| self.pods.get(&key).unwrap_or(&unread));
+            if pool.rematch(Some(&touched).filter(|_| !first), store, pods) {
+                pool.changed_at = now;
+                self.dirty = true;
+            }
+        }
+        self.dirty |= self.annotations.take_changed();
+    }
+
+    fn observe_pods(&mut self, key: &WatchKey, observed: Observed<PodFacts>, now: Moment) {
+        let store = self.pods.entry(key.clone()).or_default();
+        let first = !store.is_complete();
+        let touched = store.observe(observed);
+        if touched.is_empty() && !first {
+            return;
+        }
+        let nothing = NodeStore::default();
+        for pool in self.pools.values_mut() {
+            let Some(criteria) = pool.spec.criteria.clone() else { continue };
+            if criteria.pod_watch().as_ref() != Some(key) {
+                continue;
+            }
+            let nodes = self.nodes.get(&criteria.node_watch()).unwrap_or(&nothing);
+            if pool.rematch(Some(&touched).filter(|_| !first), nodes, Some(store)) {
+                pool.changed_at = now;
+                self.dirty = true;
+            }
+        }
+    }
+
+    fn observe_outcome(&mut self, outcome: Outcome, now: Moment, jitter: Jitter) {
+        match outcome {
+            Outcome::Listed { provider, begun, result } => {
+                self.with_account(&provider, (now, jitter), |account| {
+                    account.on_list(begun, result, now, jitter)
+                });
+            }
+            Outcome::Got { provider, ip, begun, result } => {
+                self.with_account(&provider, (now, jitter), |account| {
+                    account.on_get(ip, begun, result, now, jitter)
+                });
+            }
+            Outcome::Proved { provider, result } => {
+                self.with_account(&provider, (now, jitter), |account| account.on_proof(result, now, jitter));
+            }
+            Outcome::Polled { provider, ip, result } => {
+                self.with_account(&provider, (now, jitter), |account| {
+                    account.on_poll(ip, result, now, jitter)
+                });
+            }
+            Outcome::Changed { provider, ip, result } => {
+                let answer = match result {
+                    Ok(action) => Some(Ok(action)),
+                    Err(CallFailure::Fault(fault)) => Some(Err(fault)),
+                    Err(CallFailure::NotSent) => None,
+                };
+                self.with_account(&provider, (now, jitter), |account| account.on_changed(ip, answer, now));
+            }
+            Outcome::Created { provider, pool, result } => {
+                self.dirty = true;
+                if let Some(account) = self.accounts.get_mut(&provider)
+                    && let Some(pool) = self.pools.get_mut(&pool)
+                {
+                    pool.on_created(account, result, (now, jitter), &mut self.outbox);
+                }
+            }
+            Outcome::StatusWritten { pool, result } => self.status_written(&pool, result, (now, jitter)),
+            Outcome::IpsWritten { pool, add, result } => {
+                self.ips_written(&pool, &add, &result, (now, jitter));
+            }
+            Outcome::Annotated { node, uid, value, result } => {
+                self.annotations.written(node, uid, value, result, (now, jitter));
+                self.dirty = true;
+            }
+            Outcome::Swept(result) => {
+                self.annotations.swept(result, (now, jitter));
+                self.dirty = true;
+            }
+        }
+    }
+
+    /// Every answer changes what is under way, so that the reads have to be planned again even when nothing else has.
+    fn with_account(
+        &mut self,
+        provider: &str,
+        when: (Moment, Jitter),
+        act: impl FnOnce(&mut Account) -> Changes,
+    ) {
+        let Some(account) = self.accounts.get_mut(provider) else { return };
+        let changes = act(account);
+        self.dirty = true;
+        for finished in &changes.finished {
+            if let Some(pool) = self.pools.get_mut(&finished.op.pool) {
+                pool.finished(finished, account, when, &mut self.outbox);
+            }
+            if finished.end == crate::account::op::End::Done && finished.op.target().is_some() {
+                self.latencies_ms.push(when.0.millis_since(finished.op.caused));
+            }
+        }
+        for ip in changes.overturned {
+            let place = account
+                .place(ip)
+                .droplet()
+                .map_or("no droplet".to_owned(), |droplet| format!("droplet {droplet}"));
+            let pools = self.pools.values().filter(|pool| pool.effective().contains(&ip));
+            let notices = pools.map(|pool| {
+                pool.notice(
+                    true,
+                    "MovedByOthers",
+                    ip,
+                    format!("{ip} was moved by others: it is on {place} now"),
+                )
+            });
+            self.outbox.extend(notices);
+        }
+    }
+
+    fn status_written(
+        &mut self,
+        uid: &Uid,
+        result: Result<Box<WrittenStatus>, WriteFailure>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        self.dirty = true;
+        let Some(pool) = self.pools.get_mut(uid) else { return };
+        let sent = pool.writes.status_done(result.as_ref().err(), now, jitter);
+        let Ok(kept) = result else { return };
+        if sent.is_some_and(|sent| sent.memory.is_some()) && kept.status.memory.is_none() {
+            pool.crds_are_outdated(now, jitter);
+        } else if kept.status.memory.is_some() {
+            pool.crds_are_current();
+        }
+        if !pool.is_newer_than(&kept.resource_version) {
+            pool.resource_version = kept.resource_version;
+            pool.on_server = kept.status;
+        }
+    }
+
+    fn ips_written(
+        &mut self,
+        uid: &Uid,
+        add: &[Ipv4Addr],
+        result: &Result<(), WriteFailure>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        self.dirty = true;
+        let Some(pool) = self.pools.get_mut(uid) else { return };
+        pool.writes.ips_done(result.as_ref().err(), now, jitter);
+        if result.is_ok()
+            && let Some(memory) = &mut pool.memory
+        {
+            memory
+                .created
+                .iter_mut()
+                .filter(|created| add.contains(&created.ip))
+                .for_each(|created| created.written = true);
+        }
+    }
+}

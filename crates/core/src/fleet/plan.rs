@@ -1,0 +1,280 @@
+//! One pass of decisions over the whole state.
+
+use super::annotations::Desired;
+use super::{Fleet, Plan};
+use crate::account::{Account, DropletRead};
+use crate::action::{Action, ObjectRef};
+use crate::ids::{DropletId, Uid};
+use crate::moment::{Jitter, Moment};
+use crate::pool::Pool;
+use crate::pool::assign::{Out, World};
+use crate::pool::memory::Intent;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+impl Fleet {
+    /// Decides what to do now. What is returned counts as begun: planning again without new facts returns nothing.
+    pub fn plan(&mut self, now: Moment, jitter: Jitter) -> Plan {
+        let due = self.wake.is_some_and(|wake| wake <= now);
+        if !self.leading || !(self.dirty || due) {
+            return Plan {
+                actions: std::mem::take(&mut self.outbox),
+                wake: self.wake.filter(|_| self.leading),
+                fresh: false,
+            };
+        }
+        self.dirty = false;
+        let mut out = Out { actions: std::mem::take(&mut self.outbox), wake: None };
+        if self.draining {
+            if self.permit {
+                self.plan_writes(now, &mut out);
+            }
+        } else if self.pools_listed && self.record_sets_listed {
+            let owners = self.owners();
+            self.plan_pools(&owners, (now, jitter), &mut out);
+            self.plan_reads(&owners, now, &mut out);
+            if self.permit {
+                self.plan_annotations(&owners, now, &mut out);
+                self.plan_writes(now, &mut out);
+            }
+        }
+        self.wake = out.wake;
+        Plan { actions: out.actions, wake: out.wake, fresh: true }
+    }
+
+    /// Pools from the oldest to the youngest, those that are being deleted left out.
+    fn by_age(&self) -> Vec<&Pool> {
+        let mut pools: Vec<&Pool> = self.pools.values().filter(|pool| !pool.deleting).collect();
+        pools.sort_by(|a, b| a.age().cmp(&b.age()));
+        pools
+    }
+
+    /// Each address belongs to the oldest pool that names it, valid or not.
+    fn owners(&self) -> BTreeMap<Ipv4Addr, ObjectRef> {
+        let mut owners = BTreeMap::new();
+        for pool in self.by_age() {
+            for ip in pool.effective() {
+                owners.entry(ip).or_insert_with(|| pool.object.clone());
+            }
+        }
+        owners
+    }
+
+    fn plan_pools(
+        &mut self,
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        (now, jitter): (Moment, Jitter),
+        out: &mut Out,
+    ) {
+        let order: Vec<Uid> = self.by_age().iter().map(|pool| pool.object.uid.clone()).collect();
+        let providers: Vec<String> = self.accounts.keys().cloned().collect();
+        for provider in providers {
+            let members: Vec<Uid> = order
+                .iter()
+                .filter(|uid| self.pools.get(*uid).is_some_and(|pool| pool.spec.provider == provider))
+                .cloned()
+                .collect();
+            let Some(mut account) = self.accounts.remove(&provider) else { continue };
+            self.name_addresses(&members, &mut account, now);
+            if account.is_known() {
+                self.keep_memories(&members, owners, &account);
+                // Memories have changed which addresses are effective, and so who owns what.
+                let owners = self.owners();
+                let named = self.name_addresses(&members, &mut account, now);
+                let holders = account.holders();
+                let standing = self.standing(&members, &owners, &account);
+                for uid in &members {
+                    let Some(mut pool) = self.pools.remove(uid) else { continue };
+                    let permit = self.permit;
+                    let others = &self.pools;
+                    let (owners, standing, holders) = (&owners, &standing, &holders);
+                    let world = World { now, jitter, permit, owners, standing, holders, others };
+                    if pool.is_live() && pool.matched {
+                        pool.plan_assignments(&mut account, &world, out);
+                    }
+                    let busy = self.open_intent_elsewhere(&members);
+                    pool.plan_creation(&mut account, &world, &named, busy, out);
+                    self.pools.insert(uid.clone(), pool);
+                }
+            }
+            self.accounts.insert(provider, account);
+        }
+    }
+
+    /// Tells the account which addresses matter, and returns those that any pool names.
+    fn name_addresses(&self, members: &[Uid], account: &mut Account, now: Moment) -> BTreeSet<Ipv4Addr> {
+        let named: BTreeSet<Ipv4Addr> = self.by_age().iter().flat_map(|pool| pool.effective()).collect();
+        let pools = || members.iter().filter_map(|uid| self.pools.get(uid));
+        let mut watched: BTreeSet<Ipv4Addr> = pools().flat_map(Pool::effective).collect();
+        watched.extend(pools().flat_map(Pool::former));
+        let memories = pools().filter_map(|pool| pool.memory.as_ref());
+        let created = memories.flat_map(|memory| memory.created.iter().map(|created| created.ip)).collect();
+        account.name(&watched, created, now);
+        named
+    }
+
+    fn keep_memories(&mut self, members: &[Uid], owners: &BTreeMap<Ipv4Addr, ObjectRef>, account: &Account) {
+        let visible: BTreeSet<Ipv4Addr> = members
+            .iter()
+            .filter_map(|uid| self.pools.get(uid))
+            .flat_map(Pool::effective)
+            .filter(|ip| matches!(account.place(*ip), crate::account::belief::Place::Present { .. }))
+            .collect();
+        for uid in members {
+            let elsewhere = owners.iter().filter(|(_, owner)| owner.uid != *uid).map(|(ip, _)| *ip).collect();
+            if let Some(pool) = self.pools.get_mut(uid) {
+                pool.keep_memory(account, &elsewhere, !visible.is_empty());
+            }
+        }
+    }
+
+    /// Which used address of which pool stands on which droplet.
+    fn standing(
+        &self,
+        members: &[Uid],
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        account: &Account,
+    ) -> BTreeMap<DropletId, (ObjectRef, Ipv4Addr)> {
+        let mut standing = BTreeMap::new();
+        for pool in members.iter().filter_map(|uid| self.pools.get(uid)) {
+            for ip in pool.used() {
+                let owned = owners.get(&ip).is_some_and(|owner| owner.uid == pool.object.uid);
+                if let Some(droplet) = account.place(ip).droplet().filter(|_| owned) {
+                    standing.insert(droplet, (pool.object.clone(), ip));
+                }
+            }
+        }
+        standing
+    }
+
+    /// Another pool of the account (the one that is planned is taken out of the map) has a creation that may have
+    /// happened.
+    fn open_intent_elsewhere(&self, members: &[Uid]) -> bool {
+        members.iter().filter_map(|uid| self.pools.get(uid)).any(|pool| {
+            let intent = pool.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+            pool.creation.is_open() || intent.is_some_and(Intent::is_open)
+        })
+    }
+
+    fn plan_reads(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, now: Moment, out: &mut Out) {
+        for (provider, account) in &mut self.accounts {
+            // What no object asks for is not read.
+            let wanted = self.pools.values().any(|pool| pool.spec.provider == *provider);
+            if !wanted && account.ops().next().is_none() {
+                continue;
+            }
+            if let Some(at) = account.plan_reads(owners, now, &mut out.actions) {
+                out.later(at);
+            }
+        }
+    }
+
+    /// What should stand on nodes: the addresses that the provider confirmed on candidates.
+    fn plan_annotations(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, now: Moment, out: &mut Out) {
+        let mut desired = Desired::default();
+        let mut read = true;
+        for pool in self.pools.values().filter(|pool| !pool.deleting) {
+            let known = self.accounts.get(&pool.spec.provider).is_some_and(Account::is_known);
+            read &= known || pool.spec.is_frozen();
+            for (ip, node) in &pool.report.active {
+                let owned = owners.get(ip).is_some_and(|owner| owner.uid == pool.object.uid);
+                if let Some(candidate) = pool.candidates.get(node).filter(|_| owned) {
+                    desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
+                }
+            }
+            if !known || !pool.matched || pool.spec.is_frozen() {
+                desired.protected.extend(pool.effective());
+            }
+        }
+        self.annotations.plan(&desired, read, now, out);
+    }
+
+    /// Writes of statuses and of `spec.ips`.
+    fn plan_writes(&mut self, now: Moment, out: &mut Out) {
+        let denied = self.annotations.denied.clone();
+        let draining = self.draining;
+        for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
+            if draining && !pool.has_unrecorded_creation() {
+                continue;
+            }
+            let account = self.accounts.get(&pool.spec.provider);
+            let trouble = watch_trouble(&self.watch_trouble, pool);
+            if !is_told(pool, account, trouble.is_some()) {
+                continue;
+            }
+            let mut status = pool.render(account, denied.as_deref(), now);
+            if self.events_denied {
+                status.conditions.push(crate::pool::status::Condition {
+                    kind: "EventsDenied".to_owned(),
+                    status: "True".to_owned(),
+                    reason: "Forbidden".to_owned(),
+                    message: "the service account may not create events.k8s.io events; apply k8s/".to_owned(),
+                });
+            }
+            status.conditions.extend(trouble.map(|message| crate::pool::status::Condition {
+                kind: "WatchFailing".to_owned(),
+                status: "True".to_owned(),
+                reason: "Unreadable".to_owned(),
+                message,
+            }));
+            status.conditions.sort();
+            let go_fields_only = pool.writes_go_fields_only(now, out);
+            if !status.same_as(&pool.on_server, go_fields_only) {
+                match pool.writes.status_ready(now) {
+                    Ok(()) => {
+                        pool.writes.status_sent(status.clone());
+                        out.actions.push(Action::WriteStatus {
+                            pool: pool.object.clone(),
+                            resource_version: pool.resource_version.clone(),
+                            generation: pool.generation,
+                            status: Box::new(status),
+                        });
+                    }
+                    Err(Some(at)) => out.later(at),
+                    Err(None) => {}
+                }
+            }
+            if !draining {
+                write_ips(pool, now, out);
+            }
+        }
+    }
+}
+
+/// A created address is written into `spec.ips` once, after the status remembers it.
+fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
+    let kept = |ip| pool.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+    let add: Vec<Ipv4Addr> = pool
+        .memory
+        .iter()
+        .flat_map(|memory| memory.created.iter().filter(|created| !created.written).map(|created| created.ip))
+        .filter(|ip| kept(*ip))
+        .collect();
+    if add.is_empty() {
+        return;
+    }
+    match pool.writes.ips_ready(now) {
+        Ok(()) => {
+            pool.writes.ips_sent();
+            out.actions.push(Action::WriteIps { pool: pool.object.clone(), add });
+        }
+        Err(Some(at)) => out.later(at),
+        Err(None) => {}
+    }
+}
+
+/// Whether enough is known for a status that will not be taken back a moment later: a restart must write nothing.
+fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
+    let Some(account) = account else { return true };
+    let read = account.is_known() && pool.matched;
+    read || trouble
+        || pool.spec.is_frozen()
+        || account.trouble().is_some()
+        || account.droplet_read() == DropletRead::Missing
+}
+
+fn watch_trouble(troubles: &BTreeMap<crate::matching::WatchKey, String>, pool: &Pool) -> Option<String> {
+    let criteria = pool.spec.criteria.as_ref()?;
+    let keys = [Some(criteria.node_watch()), criteria.pod_watch()];
+    keys.into_iter().flatten().find_map(|key| troubles.get(&key).cloned())
+}

@@ -1,0 +1,345 @@
+//! Who gets which address: the heart of the operator.
+//!
+//! Total and level-triggered: the same facts give the same plan, and planning twice starts nothing twice, because
+//! what was started stands in the account as an operation.
+
+use super::report::{Report, Wait};
+use super::{Candidate, Pool};
+use crate::account::Account;
+use crate::account::belief::Place;
+use crate::account::op::{Op, OpKind};
+use crate::action::{Action, ObjectRef};
+use crate::budget::Purpose;
+use crate::fault::FaultKind;
+use crate::ids::{DropletId, ObjectName, Uid};
+use crate::moment::{Jitter, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Operations under way per account. Far above what a failover needs; it bounds memory and sockets.
+pub const MAX_OPS: usize = 64;
+
+/// What a pool has to know of the rest of the world.
+#[derive(Debug)]
+pub struct World<'a> {
+    /// Now.
+    pub now: Moment,
+    /// For retries.
+    pub jitter: Jitter,
+    /// Mutating calls may start.
+    pub permit: bool,
+    /// The oldest pool that names an address.
+    pub owners: &'a BTreeMap<Ipv4Addr, ObjectRef>,
+    /// The used addresses that stand on droplets, of all pools of the account.
+    pub standing: &'a BTreeMap<DropletId, (ObjectRef, Ipv4Addr)>,
+    /// Every address that stands on a droplet.
+    pub holders: &'a BTreeMap<DropletId, Ipv4Addr>,
+    /// The other pools.
+    pub others: &'a BTreeMap<Uid, Pool>,
+}
+
+/// What a plan yields.
+#[derive(Debug, Default)]
+pub struct Out {
+    /// What to do.
+    pub actions: Vec<Action>,
+    /// When to plan again at the latest.
+    pub wake: Option<Moment>,
+}
+
+impl Out {
+    /// Plan again at `at` or before.
+    pub fn later(&mut self, at: Moment) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+}
+
+/// An address that can be given out.
+#[derive(Debug, Clone)]
+struct Free {
+    ip: Ipv4Addr,
+    region: String,
+    from: Option<DropletId>,
+}
+
+/// A candidate that can take one.
+#[derive(Debug, Clone)]
+struct Taker {
+    name: String,
+    candidate: Candidate,
+    droplet: DropletId,
+    /// An address of this pool, disabled or let go, that has to leave first.
+    evict: Option<Ipv4Addr>,
+}
+
+impl Pool {
+    /// Decides which assignments start now. Only for a live pool with its nodes and its account known.
+    pub fn plan_assignments(&mut self, account: &mut Account, world: &World<'_>, out: &mut Out) {
+        let mine: Vec<Ipv4Addr> = self
+            .used()
+            .into_iter()
+            .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
+            .collect();
+        let mut report = self.note_standing(&mine, account, world);
+        let free = self.free_addresses(&mine, account, world, out);
+        let takers = self.takers(account, world, &mut report, out);
+        self.pair(free, takers, account, world, &mut report, out);
+        self.report = report;
+    }
+
+    /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
+    fn note_standing(&mut self, mine: &[Ipv4Addr], account: &Account, world: &World<'_>) -> Report {
+        let mut report = Report::default();
+        let by_droplet: BTreeMap<DropletId, String> = self
+            .candidates
+            .iter()
+            .filter_map(|(name, candidate)| Some((candidate.droplet()?, name.clone())))
+            .collect();
+        for ip in self.effective() {
+            let record = self.ips.entry(ip).or_default();
+            let node = mine
+                .contains(&ip)
+                .then(|| account.place(ip).droplet())
+                .flatten()
+                .and_then(|droplet| by_droplet.get(&droplet));
+            if let Some(node) = node {
+                record.was_active = true;
+                report.active.insert(ip, node.clone());
+            } else if record.was_active {
+                record.was_active = false;
+                self.counter += 1;
+                record.released = self.counter;
+            }
+            if let Some(owner) = world.owners.get(&ip).filter(|owner| owner.uid != self.object.uid) {
+                report.lost.insert(ip, owner.name.clone());
+            }
+        }
+        let holds: BTreeMap<&String, Ipv4Addr> = report.active.iter().map(|(ip, node)| (node, *ip)).collect();
+        for (name, candidate) in &mut self.candidates {
+            let holds = holds.get(name).copied();
+            if candidate.holds.is_some() && holds.is_none() {
+                self.counter += 1;
+                candidate.lost = Some(self.counter);
+            } else if holds.is_some() {
+                candidate.lost = None;
+            }
+            candidate.holds = holds;
+        }
+        report
+    }
+
+    /// Addresses to give out: unassigned ones first, then those whose node stopped matching longest ago.
+    fn free_addresses(
+        &self,
+        mine: &[Ipv4Addr],
+        account: &Account,
+        world: &World<'_>,
+        out: &mut Out,
+    ) -> Vec<Free> {
+        let promised: BTreeSet<Ipv4Addr> = account
+            .ops()
+            .filter_map(|(_, op)| match op.kind {
+                OpKind::Unassign { successor } => Some(successor),
+                OpKind::Assign => None,
+            })
+            .collect();
+        let mut free: Vec<(bool, u64, usize, Free)> = Vec::new();
+        for (position, ip) in mine.iter().enumerate() {
+            let record = self.ips.get(ip);
+            let idle =
+                account.op(*ip).is_none() && !promised.contains(ip) && record.is_none_or(|r| !r.was_active);
+            let doubted = account.belief(*ip).is_none_or(crate::account::belief::Belief::is_doubted);
+            let Place::Present { droplet, region, locked: false } = account.place(*ip) else { continue };
+            if !idle || doubted || !self.is_recorded(*ip) {
+                continue;
+            }
+            let failure = record.and_then(|record| record.failure.as_ref());
+            if let Some(due) =
+                failure.and_then(|failure| failure.waits(droplet, self.spec_version, world.now))
+            {
+                out.later(due);
+                continue;
+            }
+            let released = record.map_or(0, |record| record.released);
+            let entry = Free { ip: *ip, region: region.clone(), from: *droplet };
+            free.push((droplet.is_some(), released, position, entry));
+        }
+        free.sort_by_key(|(assigned, released, position, _)| (*assigned, *released, *position));
+        free.into_iter().map(|(_, _, _, free)| free).collect()
+    }
+
+    /// A created address is given out only once the server remembers it: an interrupted creation is resolved by what is
+    /// new and unassigned, so that an assigned address that nobody recorded would be lost.
+    fn is_recorded(&self, ip: Ipv4Addr) -> bool {
+        let remembered = self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+        remembered || self.spec.ips.contains(&ip)
+    }
+
+    /// Candidates without an address that can take one, in the order in which they get one. Notes why the others wait.
+    fn takers(&self, account: &Account, world: &World<'_>, report: &mut Report, out: &mut Out) -> Vec<Taker> {
+        let mut busy: BTreeMap<DropletId, (Ipv4Addr, &Uid)> = BTreeMap::new();
+        for (ip, op) in account.ops() {
+            busy.insert(op.droplet, (ip, &op.pool));
+        }
+        let mut takers = Vec::new();
+        for (name, candidate) in self.candidates.iter().filter(|(_, candidate)| candidate.holds.is_none()) {
+            match self.taker(name, candidate, &busy, account, world) {
+                Ok(taker) => takers.push(taker),
+                Err(wait) => {
+                    if let Wait::RetryAt(at, _) | Wait::Pending(at, _) = &wait {
+                        out.later(*at);
+                    }
+                    report.waiting.insert(name.clone(), wait);
+                }
+            }
+        }
+        takers.sort_by_key(|taker| {
+            let Candidate { uid, lost, order, .. } = &taker.candidate;
+            (self.behind.get(uid).copied(), lost.is_none(), *lost, *order)
+        });
+        takers
+    }
+
+    fn taker(
+        &self,
+        name: &str,
+        candidate: &Candidate,
+        busy: &BTreeMap<DropletId, (Ipv4Addr, &Uid)>,
+        account: &Account,
+        world: &World<'_>,
+    ) -> Result<Taker, Wait> {
+        if let Some(message) = super::spec::droplet_problem(&candidate.provider_id) {
+            return Err(Wait::NotADroplet(message));
+        }
+        let droplet = candidate.droplet().ok_or_else(|| Wait::NotADroplet(String::new()))?;
+        if let Some((claimer, ip)) =
+            world.standing.get(&droplet).filter(|(claimer, _)| claimer.uid != self.object.uid)
+        {
+            return Err(claim(world, claimer, *ip, droplet));
+        }
+        if let Some((ip, pool)) = busy.get(&droplet) {
+            let other = (**pool != self.object.uid).then(|| world.others.get(*pool)).flatten();
+            return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, droplet)));
+        }
+        if let Some(failure) = self.node_failures.get(&candidate.uid)
+            && let Some(due) = failure.waits(&candidate.provider_id, self.spec_version, world.now)
+        {
+            let message = failure.message.clone();
+            let busy = failure.kind == FaultKind::InProgress;
+            return Err(if busy { Wait::Pending(due, message) } else { Wait::RetryAt(due, message) });
+        }
+        let evict = match world.holders.get(&droplet) {
+            None => None,
+            Some(holder) => Some(self.evictable(*holder, account, world)?),
+        };
+        Ok(Taker { name: name.to_owned(), candidate: candidate.clone(), droplet, evict })
+    }
+
+    /// An address that stands on a candidate of ours without being used here: may it be taken off?
+    fn evictable(&self, holder: Ipv4Addr, account: &Account, world: &World<'_>) -> Result<Ipv4Addr, Wait> {
+        let owner = world.owners.get(&holder);
+        let ours = owner.is_some_and(|owner| owner.uid == self.object.uid)
+            || (owner.is_none()
+                && self.memory.as_ref().is_some_and(|memory| memory.former.contains(&holder)));
+        match owner {
+            _ if ours => {}
+            Some(owner) => return Err(Wait::ClaimedBy(owner.name.clone(), holder)),
+            None => return Err(Wait::Foreign(holder)),
+        }
+        if account.op(holder).is_some() {
+            return Err(Wait::InFlight(holder));
+        }
+        if let Some(failure) = self.ips.get(&holder).and_then(|record| record.failure.as_ref())
+            && let Some(due) = failure.waits(&account.place(holder).droplet(), self.spec_version, world.now)
+        {
+            return Err(Wait::RetryAt(due, failure.message.clone()));
+        }
+        match account.place(holder) {
+            Place::Present { locked: false, .. } => Ok(holder),
+            Place::Present { .. } | Place::Unknown | Place::Absent => Err(Wait::InFlight(holder)),
+        }
+    }
+
+    fn pair(
+        &mut self,
+        mut free: Vec<Free>,
+        takers: Vec<Taker>,
+        account: &mut Account,
+        world: &World<'_>,
+        report: &mut Report,
+        out: &mut Out,
+    ) {
+        for taker in takers {
+            let region = taker.candidate.region.as_deref();
+            let fits =
+                |free: &Free| region.is_none_or(|region| region == free.region || free.region.is_empty());
+            let Some(position) = free.iter().position(fits) else {
+                let wait = match region {
+                    Some(region) if !free.is_empty() => Wait::OtherRegion(region.to_owned()),
+                    Some(_) | None => Wait::NoFreeIp,
+                };
+                report.waiting.insert(taker.name, wait);
+                continue;
+            };
+            match self.may_assign(account, world) {
+                Ok(()) => {
+                    let free = free.remove(position);
+                    report.waiting.insert(taker.name.clone(), Wait::InFlight(taker.evict.unwrap_or(free.ip)));
+                    self.start(&free, &taker, account, world, out);
+                }
+                Err((wait, at)) => {
+                    if let Some(at) = at {
+                        out.later(at);
+                    }
+                    report.waiting.insert(taker.name, wait);
+                }
+            }
+        }
+    }
+
+    /// Whether one more assignment may start now, and if not, when to look again.
+    fn may_assign(&self, account: &mut Account, world: &World<'_>) -> Result<(), (Wait, Option<Moment>)> {
+        if self.spec.cool_off_ms > 0 {
+            let unanswered = account.ops().any(|(_, op)| op.pool == self.object.uid && op.is_unanswered());
+            if unanswered {
+                return Err((Wait::CoolOff, None));
+            }
+            let ours = account.ops().filter(|(_, op)| op.pool == self.object.uid && op.target().is_some());
+            let last = ours.map(|(_, op)| op.started).chain(self.last_assigned).max();
+            if let Some(at) =
+                last.map(|at| at.plus_millis(self.spec.cool_off_ms)).filter(|at| *at > world.now)
+            {
+                return Err((Wait::CoolOff, Some(at)));
+            }
+        }
+        if !world.permit || !account.is_authorised() || account.ops().count() >= MAX_OPS {
+            return Err((Wait::Budget, None));
+        }
+        account.budget().admit(Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
+    }
+
+    fn start(&self, free: &Free, taker: &Taker, account: &mut Account, world: &World<'_>, out: &mut Out) {
+        account.budget().sent(Purpose::Assign, world.now);
+        let node = (taker.candidate.uid.clone(), taker.name.clone());
+        let (ip, kind) = match taker.evict {
+            Some(holder) => (holder, OpKind::Unassign { successor: free.ip }),
+            None => (free.ip, OpKind::Assign),
+        };
+        let from = if taker.evict.is_some() { Some(taker.droplet) } else { free.from };
+        let mut op = Op::new(self.object.uid.clone(), kind, taker.droplet, node, from, world.now);
+        op.caused = self.changed_at;
+        account.begin(ip, op);
+        let (provider, pool, droplet) = (self.spec.provider.clone(), self.object.clone(), taker.droplet);
+        out.actions.push(match kind {
+            OpKind::Assign => Action::Assign { provider, pool, ip, droplet, node: taker.name.clone() },
+            OpKind::Unassign { .. } => Action::Unassign { provider, pool, ip, droplet },
+        });
+    }
+}
+
+/// How a droplet that another pool claims looks from here.
+fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Ipv4Addr, droplet: DropletId) -> Wait {
+    let name: ObjectName = claimer.name.clone();
+    let serves = world.others.get(&claimer.uid).is_some_and(|pool| pool.candidate_on(droplet).is_some());
+    if serves { Wait::Claimed(name) } else { Wait::ClaimedBy(name, ip) }
+}

@@ -1,0 +1,354 @@
+//! Buying missing addresses without ever losing one or buying one twice.
+//!
+//! The intent (region, addresses listed before) is in the object's status before the request is sent. After a crash
+//! or a lost reply the account is listed twice, 30 s apart or more: no new address means that nothing was bought;
+//! exactly one is ours; of several only the user can tell. Invariant: addresses created and possibly created are
+//! never more than `desiredIPs`.
+
+use super::Pool;
+use super::assign::{Out, World};
+use super::memory::{Intent, Memory};
+use crate::account::Account;
+use crate::account::belief::schedule;
+use crate::action::{Action, CallFailure};
+use crate::budget::Purpose;
+use crate::fault::{Fault, FaultKind};
+use crate::moment::{Jitter, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Between the two lists that decide what an interrupted creation did.
+const BETWEEN_LISTS_MS: u64 = 30_000;
+
+/// How far the creation under way has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// None is under way.
+    #[default]
+    Idle,
+    /// The intent is to be written into the status.
+    Announcing,
+    /// The request is under way.
+    Sending,
+    /// It is not known whether an address was bought; lists begun after `since` will tell.
+    Resolving { since: Moment, first: Option<Moment> },
+}
+
+/// State of a pool's creations that need not survive a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Creation {
+    stage: Stage,
+    failures: u32,
+    due: Moment,
+    /// Why the last creation failed.
+    pub failure: Option<(FaultKind, String)>,
+    /// The status on the server loses our fields: the installed CRDs are older than the operator.
+    pub crds_outdated: bool,
+    /// Addresses of unknown origin that stand on candidates and stand in for new ones.
+    pub orphans: BTreeSet<Ipv4Addr>,
+}
+
+impl Creation {
+    /// After a restart an open intent has to be resolved.
+    #[must_use]
+    pub fn recalled(memory: Option<&Memory>) -> Self {
+        let open = memory.and_then(|memory| memory.intent.as_ref()).is_some_and(Intent::is_open);
+        let stage =
+            if open { Stage::Resolving { since: Moment::default(), first: None } } else { Stage::Idle };
+        Self { stage, ..Self::default() }
+    }
+
+    /// The request is to be sent, or under way, or its effect unknown.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.stage != Stage::Idle
+    }
+}
+
+impl Pool {
+    /// True while an address was bought that the server's copy of the status does not remember yet.
+    #[must_use]
+    pub fn has_unrecorded_creation(&self) -> bool {
+        let remembered = |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+        let created = self.memory.iter().flat_map(|memory| &memory.created);
+        !self.creation.crds_outdated && created.into_iter().any(|created| !remembered(created.ip))
+    }
+
+    /// How many addresses are missing.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.spec.desired.map_or(0, |desired| desired.saturating_sub(self.effective().len()))
+    }
+
+    /// Decides on creations. `named` are the addresses that any pool names; `busy` says that another pool of the
+    /// account has an open intent.
+    pub fn plan_creation(
+        &mut self,
+        account: &mut Account,
+        world: &World<'_>,
+        named: &BTreeSet<Ipv4Addr>,
+        busy: bool,
+        out: &mut Out,
+    ) {
+        self.weigh_uncertain(account, named, out);
+        match self.creation.stage {
+            Stage::Idle => self.announce(account, world, named, busy, out),
+            Stage::Announcing => self.send(account, world, out),
+            Stage::Sending => {}
+            Stage::Resolving { since, first } => self.resolve(account, named, (since, first), out),
+        }
+    }
+
+    /// An uncertainty ends when the user names one of its addresses, or when at most one is left.
+    fn weigh_uncertain(&mut self, account: &Account, named: &BTreeSet<Ipv4Addr>, out: &mut Out) {
+        let spec_ips: BTreeSet<Ipv4Addr> = self.spec.ips.iter().copied().collect();
+        let Some((_, listed)) = account.last_list() else { return };
+        let Some(memory) = &mut self.memory else { return };
+        let Some(Intent { region, uncertain: Some(uncertain), .. }) = &memory.intent else { return };
+        if let Some(chosen) = uncertain.intersection(&spec_ips).next().copied() {
+            memory.intent = None;
+            memory.remember(chosen, true);
+            out.actions.push(self.notice(
+                false,
+                "Adopted",
+                chosen,
+                format!("{chosen} counts as the address that was created"),
+            ));
+            return;
+        }
+        let left: BTreeSet<Ipv4Addr> = uncertain
+            .iter()
+            .filter(|ip| !named.contains(ip))
+            .filter(|ip| listed.get(ip).is_some_and(|read| read.droplet.is_none() && read.region == *region))
+            .copied()
+            .collect();
+        if left.len() <= 1 {
+            memory.intent = None;
+            for ip in left {
+                self.adopt(ip, out);
+            }
+        }
+    }
+
+    fn announce(
+        &mut self,
+        account: &mut Account,
+        world: &World<'_>,
+        named: &BTreeSet<Ipv4Addr>,
+        busy: bool,
+        out: &mut Out,
+    ) {
+        let Some((_, listed)) = account.last_list() else { return };
+        let listed = listed.clone();
+        self.creation.orphans = self.orphans(&listed, named);
+        if self.missing() <= self.creation.orphans.len() {
+            self.creation.failure = None;
+            return;
+        }
+        let uncertain = self.memory.as_ref().is_some_and(|memory| memory.intent.is_some());
+        if busy
+            || uncertain
+            || self.creation.crds_outdated
+            || !self.is_live()
+            || !self.spec.may_create()
+            || !self.matched
+        {
+            return;
+        }
+        let (Some(region), Some(memory)) = (self.spec.region.clone(), &mut self.memory) else { return };
+        if self.creation.due > world.now {
+            out.later(self.creation.due);
+            return;
+        }
+        if let Err(at) = account.budget().admit(Purpose::Create, world.now) {
+            out.later(at);
+            return;
+        }
+        memory.orphans.get_or_insert_with(|| self.creation.orphans.clone());
+        let known = listed.keys().chain(named).copied().collect();
+        memory.intent = Some(Intent { region, known, uncertain: None });
+        self.creation.stage = Stage::Announcing;
+    }
+
+    /// Addresses in our region that no pool names and that stand on our candidates. Before the first creation they
+    /// are looked for; afterwards those that were found then are watched until they leave or are named.
+    fn orphans(
+        &self,
+        listed: &BTreeMap<Ipv4Addr, crate::facts::ReservedIp>,
+        named: &BTreeSet<Ipv4Addr>,
+    ) -> BTreeSet<Ipv4Addr> {
+        let remembered = self.memory.as_ref().and_then(|memory| memory.orphans.as_ref());
+        let droplets: BTreeSet<_> = self.candidates.values().filter_map(super::Candidate::droplet).collect();
+        listed
+            .values()
+            .filter(|read| !named.contains(&read.ip) && Some(&read.region) == self.spec.region.as_ref())
+            .filter(|read| match (remembered, read.droplet) {
+                (_, None) => false,
+                (Some(remembered), Some(_)) => remembered.contains(&read.ip),
+                (None, Some(droplet)) => droplets.contains(&droplet),
+            })
+            .map(|read| read.ip)
+            .collect()
+    }
+
+    /// Sends the request once the server holds the intent.
+    fn send(&mut self, account: &mut Account, world: &World<'_>, out: &mut Out) {
+        let intent = self.memory.as_ref().and_then(|memory| memory.intent.clone());
+        let Some(intent) = intent else {
+            self.creation.stage = Stage::Idle;
+            return;
+        };
+        if self.missing() <= self.creation.orphans.len() || !self.is_live() || !self.spec.may_create() {
+            // Nothing was sent yet: the intent is simply taken back.
+            self.forget_intent();
+            return;
+        }
+        let kept = self.on_server.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        if kept != Some(&intent) || !world.permit || !account.is_authorised() {
+            return;
+        }
+        if let Err(at) = account.budget().admit(Purpose::Create, world.now) {
+            out.later(at);
+            return;
+        }
+        account.budget().sent(Purpose::Create, world.now);
+        self.creation.stage = Stage::Sending;
+        let (provider, pool) = (self.spec.provider.clone(), self.object.clone());
+        out.actions.push(Action::Create { provider, pool, region: intent.region });
+    }
+
+    fn resolve(
+        &mut self,
+        account: &mut Account,
+        named: &BTreeSet<Ipv4Addr>,
+        (since, first): (Moment, Option<Moment>),
+        out: &mut Out,
+    ) {
+        let Some((begun, listed)) = account.last_list().filter(|(begun, _)| *begun > since) else { return };
+        let Some(first) = first else {
+            self.creation.stage = Stage::Resolving { since, first: Some(begun) };
+            account.want_list(begun.plus_millis(BETWEEN_LISTS_MS));
+            return;
+        };
+        if begun.millis_since(first) < BETWEEN_LISTS_MS {
+            account.want_list(first.plus_millis(BETWEEN_LISTS_MS));
+            return;
+        }
+        let Some(intent) = self.memory.as_mut().and_then(|memory| memory.intent.as_mut()) else {
+            self.creation.stage = Stage::Idle;
+            return;
+        };
+        let new: BTreeSet<Ipv4Addr> = listed
+            .values()
+            .filter(|read| !intent.known.contains(&read.ip) && !named.contains(&read.ip))
+            .filter(|read| read.droplet.is_none() && read.region == intent.region)
+            .map(|read| read.ip)
+            .collect();
+        self.creation.stage = Stage::Idle;
+        if new.len() > 1 {
+            let list: Vec<String> = new.iter().map(ToString::to_string).collect();
+            intent.uncertain = Some(new);
+            let message = format!("one of {} may be ours; put it into spec.ips", list.join(", "));
+            out.actions.push(self.notice(true, "CreationUncertain", "addresses", message));
+        } else {
+            self.forget_intent();
+            for ip in new {
+                self.adopt(ip, out);
+            }
+        }
+    }
+
+    fn adopt(&mut self, ip: Ipv4Addr, out: &mut Out) {
+        if let Some(memory) = &mut self.memory {
+            memory.remember(ip, false);
+        }
+        out.actions.push(self.notice(
+            false,
+            "Adopted",
+            ip,
+            format!("adopted {ip}, created by an interrupted request"),
+        ));
+    }
+
+    fn forget_intent(&mut self) {
+        self.creation.stage = Stage::Idle;
+        if let Some(memory) = &mut self.memory {
+            memory.intent = None;
+        }
+    }
+
+    /// Whether only what the Go operator's CRDs keep is worth writing. When the wait is over the whole status is
+    /// written once more, to see whether the server has learned to keep it.
+    pub fn writes_go_fields_only(&self, now: Moment, out: &mut Out) -> bool {
+        let waits = self.creation.crds_outdated && self.creation.due > now;
+        if waits {
+            out.later(self.creation.due);
+        }
+        waits
+    }
+
+    /// The server has kept our fields.
+    pub fn crds_are_current(&mut self) {
+        if std::mem::take(&mut self.creation.crds_outdated) {
+            self.creation.failures = 0;
+            self.creation.due = Moment::default();
+        }
+    }
+
+    /// The server's copy of the status has lost our fields: nothing may be bought that could not be remembered.
+    pub fn crds_are_outdated(&mut self, now: Moment, jitter: Jitter) {
+        if self.creation.stage == Stage::Announcing {
+            self.forget_intent();
+        }
+        self.creation.crds_outdated = true;
+        self.put_off(FaultKind::Permanent, now, jitter);
+    }
+
+    /// The answer to a creation.
+    pub fn on_created(
+        &mut self,
+        account: &mut Account,
+        result: Result<Ipv4Addr, CallFailure>,
+        (now, jitter): (Moment, Jitter),
+        actions: &mut Vec<Action>,
+    ) {
+        match result {
+            Ok(ip) => {
+                let region =
+                    self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).map(|i| i.region.clone());
+                self.forget_intent();
+                self.memory.get_or_insert_default().remember(ip, false);
+                account.created(ip, &region.unwrap_or_default(), now);
+                self.creation.failures = 0;
+                self.creation.failure = None;
+                actions.push(self.notice(false, "Created", ip, format!("created {ip}")));
+            }
+            Err(CallFailure::NotSent) => {
+                account.budget().not_sent();
+                self.creation.stage = Stage::Announcing;
+            }
+            Err(CallFailure::Fault(fault)) => {
+                let Fault { kind, message, outcome_unknown, .. } = fault;
+                actions.push(self.notice(
+                    true,
+                    "CreationFailed",
+                    kind,
+                    format!("failed to create an address: {kind}: {message}"),
+                ));
+                self.creation.failure = Some((kind, message));
+                self.put_off(kind, now, jitter);
+                if outcome_unknown {
+                    self.creation.stage = Stage::Resolving { since: now, first: None };
+                    account.want_list(now.plus_millis(1));
+                } else {
+                    self.forget_intent();
+                }
+            }
+        }
+    }
+
+    fn put_off(&mut self, kind: FaultKind, now: Moment, jitter: Jitter) {
+        self.creation.failures = self.creation.failures.saturating_add(1);
+        self.creation.due = now.plus_millis(schedule(kind).delay_ms(self.creation.failures, jitter));
+    }
+}

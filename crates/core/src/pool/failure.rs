@@ -1,0 +1,49 @@
+//! A failed request and when it may be repeated.
+
+use crate::account::belief::schedule;
+use crate::fault::FaultKind;
+use crate::moment::{Jitter, Moment, Schedule};
+
+/// A request that failed. `I` is the input that, once changed, makes it a new request, due at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure<I> {
+    /// Kind of the last failure.
+    pub kind: FaultKind,
+    /// What a user may read of it.
+    pub message: String,
+    /// Failures in a row.
+    pub count: u32,
+    /// When to try again.
+    pub due: Moment,
+    input: I,
+    spec_version: u64,
+}
+
+impl<I: PartialEq> Failure<I> {
+    /// Notes one more failure in `slot`.
+    pub fn note(
+        slot: &mut Option<Self>,
+        (kind, message): (FaultKind, &str),
+        (input, spec_version): (I, u64),
+        pace: Option<Schedule>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        let before = slot.take().filter(|failure| failure.concerns(&input, spec_version));
+        let count = before.map_or(0, |failure| failure.count).saturating_add(1);
+        let wait = pace.unwrap_or(schedule(kind)).delay_ms(count, jitter);
+        let due = now.plus_millis(wait);
+        *slot = Some(Self { kind, message: message.to_owned(), count, due, input, spec_version });
+    }
+
+    /// Whether this is about the same request.
+    #[must_use]
+    pub fn concerns(&self, input: &I, spec_version: u64) -> bool {
+        self.input == *input && self.spec_version == spec_version
+    }
+
+    /// When the same request may be sent again, if that is not yet.
+    #[must_use]
+    pub fn waits(&self, input: &I, spec_version: u64, now: Moment) -> Option<Moment> {
+        (self.concerns(input, spec_version) && self.due > now).then_some(self.due)
+    }
+}

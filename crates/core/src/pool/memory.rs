@@ -1,0 +1,60 @@
+//! What a pool has to remember across restarts. It lives in the object's status.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// An address that the operator created, or that counts as created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// The address.
+    pub ip: Ipv4Addr,
+    /// It has stood in `spec.ips` once; if it is taken out there, it is not written again.
+    pub written: bool,
+}
+
+/// A creation that may have happened: written down before the request is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intent {
+    /// Region slug.
+    pub region: String,
+    /// Every address that the account was known to have.
+    pub known: BTreeSet<Ipv4Addr>,
+    /// More than one new address was found afterwards, and only the user can say which one is ours.
+    pub uncertain: Option<BTreeSet<Ipv4Addr>>,
+}
+
+impl Intent {
+    /// True while nobody may create in this account but the one who resolves this.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.uncertain.is_none()
+    }
+}
+
+/// What a pool remembers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Memory {
+    /// Created addresses, in order of creation.
+    pub created: Vec<Created>,
+    /// Addresses that the pool held and let go, as long as they may still stand on a droplet.
+    pub former: BTreeSet<Ipv4Addr>,
+    /// Addresses of unknown origin that stood on candidates before the first creation; `None` before that.
+    pub orphans: Option<BTreeSet<Ipv4Addr>>,
+    /// The creation under way, or the one that stayed uncertain.
+    pub intent: Option<Intent>,
+}
+
+impl Memory {
+    /// Whether an address counts as created.
+    #[must_use]
+    pub fn has_created(&self, ip: Ipv4Addr) -> bool {
+        self.created.iter().any(|created| created.ip == ip)
+    }
+
+    /// Remembers a created address.
+    pub fn remember(&mut self, ip: Ipv4Addr, written: bool) {
+        if !self.has_created(ip) {
+            self.created.push(Created { ip, written });
+        }
+    }
+}

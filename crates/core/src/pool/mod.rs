@@ -1,0 +1,358 @@
+//! One `FloatingIPPool`: its spec, its memory, its candidates, and what is decided for it.
+//!
+//! Invariants: an assignment that stands between a used address and a candidate is never moved; only addresses of
+//! this pool are given out, and only to candidates; nothing is done before the nodes and the account are known.
+
+pub mod assign;
+pub mod creation;
+pub mod failure;
+pub mod memory;
+mod outcome;
+pub mod render;
+pub mod report;
+pub mod spec;
+pub mod status;
+
+use crate::account::Account;
+use crate::account::belief::Place;
+use crate::action::{ObjectRef, PoolObject};
+use crate::facts::NodeFacts;
+use crate::ids::{DropletId, Uid};
+use crate::matching::{Mismatch, NodeStore, PodStore, verdict};
+use crate::moment::Moment;
+use failure::Failure;
+use memory::Memory;
+use report::Report;
+use spec::{PoolSpec, Providers};
+use status::PoolStatus;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// A node that matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// `metadata.uid` of the node.
+    pub uid: Uid,
+    /// `spec.providerID` of the node.
+    pub provider_id: String,
+    /// Region of the node, where it is known.
+    pub region: Option<String>,
+    /// When it became a candidate, as a count.
+    pub order: u64,
+    /// When it lost the address that it had, as a count.
+    pub lost: Option<u64>,
+    /// The address of this pool that it has.
+    pub holds: Option<Ipv4Addr>,
+}
+
+impl Candidate {
+    /// The droplet that the node runs on.
+    #[must_use]
+    pub fn droplet(&self) -> Option<DropletId> {
+        DropletId::from_provider_id(&self.provider_id)
+    }
+}
+
+/// What the pool knows of one of its addresses beside the account's belief.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IpRecord {
+    /// When its node stopped matching, as a count; 0 for before we looked.
+    pub released: u64,
+    /// It was on a candidate when last planned.
+    pub was_active: bool,
+    /// Its last action failed.
+    pub failure: Option<Failure<Option<DropletId>>>,
+    /// Nodes for which the provider called the request invalid, since the last success.
+    pub refused_by: BTreeSet<Uid>,
+    /// Assignments that succeeded, since the process started.
+    pub assignments: u64,
+    /// Assignments that failed, since the process started.
+    pub errors: u64,
+}
+
+/// A pool.
+#[derive(Debug)]
+pub struct Pool {
+    /// Which object.
+    pub object: ObjectRef,
+    /// Decides who is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Version of the object that the next status write replaces.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The spec.
+    pub spec: PoolSpec,
+    /// The spec as it was written, or why it cannot be read.
+    raw: Result<spec::RawPoolSpec, String>,
+    /// Counts changes of the spec.
+    pub spec_version: u64,
+    /// What has to survive a restart; `None` before the first plan when the status carries none.
+    pub memory: Option<Memory>,
+    /// The status as the server has it.
+    pub on_server: PoolStatus,
+    /// Nodes that match, by name.
+    pub candidates: BTreeMap<String, Candidate>,
+    /// The nodes and pods of this pool are completely known.
+    pub matched: bool,
+    /// Per address.
+    pub ips: BTreeMap<Ipv4Addr, IpRecord>,
+    /// Per node whose assignment failed.
+    pub node_failures: BTreeMap<Uid, Failure<String>>,
+    /// Nodes that go behind the others, with the count of their failure.
+    pub behind: BTreeMap<Uid, u64>,
+    /// State of the creation under way.
+    pub creation: creation::Creation,
+    /// When the last assignment was started that was accepted or may have been.
+    pub last_assigned: Option<Moment>,
+    /// When the candidates last changed.
+    pub changed_at: Moment,
+    /// What the last plan found.
+    pub report: Report,
+    /// Writes of status and spec under way and their retries.
+    pub writes: status::Writes,
+    /// Addresses that were effective when last planned: one that leaves is let go.
+    held: BTreeSet<Ipv4Addr>,
+    counter: u64,
+}
+
+impl Pool {
+    /// A pool as it was first seen.
+    #[must_use]
+    pub fn new(seen: PoolObject, providers: &Providers) -> Self {
+        let mut pool = Self {
+            object: seen.object.clone(),
+            created_at_s: seen.created_at_s,
+            generation: seen.generation,
+            resource_version: seen.resource_version.clone(),
+            deleting: seen.deleting,
+            spec: PoolSpec::default(),
+            raw: Err(String::new()),
+            spec_version: 0,
+            memory: None,
+            on_server: PoolStatus::default(),
+            candidates: BTreeMap::new(),
+            matched: false,
+            ips: BTreeMap::new(),
+            node_failures: BTreeMap::new(),
+            behind: BTreeMap::new(),
+            creation: creation::Creation::default(),
+            last_assigned: None,
+            changed_at: Moment::default(),
+            report: Report::default(),
+            writes: status::Writes::default(),
+            held: BTreeSet::new(),
+            counter: 0,
+        };
+        pool.recall(&seen.status);
+        pool.update(seen, providers);
+        pool
+    }
+
+    /// Takes the memory from a status: at the first sight of the pool and whenever leadership begins.
+    pub fn recall(&mut self, status: &PoolStatus) {
+        self.memory.clone_from(&status.memory);
+        self.held = status.held_addresses();
+        self.creation = creation::Creation::recalled(self.memory.as_ref());
+    }
+
+    /// Whether a version of the object is older than the one that is known: watch events and answers to our own
+    /// writes come by different ways and overtake each other.
+    #[must_use]
+    pub fn is_newer_than(&self, resource_version: &str) -> bool {
+        let version = |text: &str| text.parse::<u64>().ok();
+        match (version(&self.resource_version), version(resource_version)) {
+            (Some(ours), Some(theirs)) => theirs < ours,
+            (None, _) | (_, None) => false,
+        }
+    }
+
+    /// Takes in another version of the object. Returns true when the spec changed.
+    pub fn update(&mut self, seen: PoolObject, providers: &Providers) -> bool {
+        self.generation = seen.generation;
+        self.resource_version = seen.resource_version;
+        self.deleting = seen.deleting;
+        self.on_server = seen.status;
+        self.writes.observed_again();
+        if self.raw == seen.spec {
+            return false;
+        }
+        let criteria = self.spec.criteria.take();
+        self.spec = match &seen.spec {
+            Ok(raw) => PoolSpec::parse(raw, providers),
+            Err(message) => self.spec.unreadable(message),
+        };
+        if self.spec.criteria.is_none() {
+            // What stands stays: the last criteria that could be read go on saying which nodes match.
+            self.spec.criteria = criteria;
+        }
+        self.raw = seen.spec;
+        self.spec_version += 1;
+        true
+    }
+
+    /// Every address that counts, in order: `spec.ips`, then what was created.
+    #[must_use]
+    pub fn effective(&self) -> Vec<Ipv4Addr> {
+        let written = self.spec.ips.iter().copied();
+        let created = self.memory.iter().flat_map(|memory| memory.created.iter().map(|created| created.ip));
+        let mut list: Vec<Ipv4Addr> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for ip in written.chain(created).filter(|ip| !self.spec.released.contains(ip)) {
+            if seen.insert(ip) {
+                list.push(ip);
+            }
+        }
+        list
+    }
+
+    /// The addresses that are used: the first `desiredIPs`, or all.
+    #[must_use]
+    pub fn used(&self) -> Vec<Ipv4Addr> {
+        let mut list = self.effective();
+        if let Some(desired) = self.spec.desired {
+            list.truncate(desired);
+        }
+        list
+    }
+
+    /// The pool's addresses that may still stand on a droplet although they are not effective.
+    #[must_use]
+    pub fn former(&self) -> BTreeSet<Ipv4Addr> {
+        self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
+    }
+
+    /// Order of age: creation time, then namespace and name.
+    #[must_use]
+    pub fn age(&self) -> (i64, &crate::ids::ObjectName, &Uid) {
+        (self.created_at_s, &self.object.name, &self.object.uid)
+    }
+
+    /// True while the pool may act at all.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        !self.deleting && !self.spec.is_frozen()
+    }
+
+    /// The candidate on a droplet, with its name.
+    #[must_use]
+    pub fn candidate_on(&self, droplet: DropletId) -> Option<(&String, &Candidate)> {
+        self.candidates.iter().find(|(_, candidate)| candidate.droplet() == Some(droplet))
+    }
+
+    /// A count that grows by one each time: the order of events inside a pool.
+    fn tick(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    /// Looks at some nodes again (`None`: at all of them). Returns true when the candidates changed.
+    pub fn rematch(
+        &mut self,
+        touched: Option<&BTreeSet<String>>,
+        nodes: &NodeStore,
+        pods: Option<&PodStore>,
+    ) -> bool {
+        let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
+        if !complete || self.spec.is_frozen() {
+            let changed = self.matched && !complete;
+            self.matched = complete && self.matched;
+            return changed;
+        }
+        let mut changed = !self.matched;
+        let all = touched.is_none() || !self.matched;
+        self.matched = true;
+        if all {
+            let names: BTreeSet<String> =
+                nodes.iter().map(|node| node.name.clone()).chain(self.candidates.keys().cloned()).collect();
+            for name in &names {
+                changed |= self.rematch_one(name, nodes.get(name), pods);
+            }
+            let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
+            self.node_failures.retain(|uid, _| live.contains(uid));
+            self.behind.retain(|uid, _| live.contains(uid));
+        } else {
+            for name in touched.into_iter().flatten() {
+                changed |= self.rematch_one(name, nodes.get(name), pods);
+            }
+        }
+        changed
+    }
+
+    fn rematch_one(&mut self, name: &str, node: Option<&NodeFacts>, pods: Option<&PodStore>) -> bool {
+        let Some(criteria) = &self.spec.criteria else { return false };
+        let matching = node.filter(|node| verdict(criteria, node, pods) == Ok(()));
+        let Some(node) = matching else { return self.candidates.remove(name).is_some() };
+        match self.candidates.get_mut(name) {
+            Some(known) if known.uid == node.uid && known.provider_id == node.provider_id => {
+                let changed = known.region != node.region;
+                known.region.clone_from(&node.region);
+                changed
+            }
+            Some(_) | None => {
+                let order = self.tick();
+                let candidate = Candidate {
+                    uid: node.uid.clone(),
+                    provider_id: node.provider_id.clone(),
+                    region: node.region.clone(),
+                    order,
+                    lost: None,
+                    holds: None,
+                };
+                self.candidates.insert(name.to_owned(), candidate);
+                true
+            }
+        }
+    }
+
+    /// Why a node is no candidate, for explanations.
+    #[must_use]
+    pub fn mismatch(&self, node: &NodeFacts, pods: Option<&PodStore>) -> Option<Mismatch> {
+        self.spec.criteria.as_ref().and_then(|criteria| verdict(criteria, node, pods).err())
+    }
+
+    /// Keeps the memory true: what is let go, released or gone for good.
+    pub fn keep_memory(
+        &mut self,
+        account: &Account,
+        named_elsewhere: &BTreeSet<Ipv4Addr>,
+        others_visible: bool,
+    ) {
+        if self.raw.is_err() {
+            // What cannot be read says nothing about what was let go.
+            return;
+        }
+        let mut memory = self.memory.clone().unwrap_or_else(|| {
+            // Whoever made them: without our memory, the addresses of a pool that creates count as created.
+            let mut memory = Memory::default();
+            if self.spec.desired.is_some() {
+                self.spec.ips.iter().for_each(|ip| memory.remember(*ip, true));
+            }
+            memory
+        });
+        let released = &self.spec.released;
+        memory.created.retain(|created| {
+            let gone = others_visible
+                && account.belief(created.ip).is_some_and(crate::account::belief::Belief::is_gone);
+            !released.contains(&created.ip) && !gone
+        });
+        self.memory = Some(memory);
+        let effective: BTreeSet<Ipv4Addr> = self.effective().into_iter().collect();
+        let let_go: Vec<Ipv4Addr> = self.held.difference(&effective).copied().collect();
+        if let Some(memory) = &mut self.memory {
+            memory.former.extend(let_go);
+            memory.former.retain(|ip| {
+                let standing = match account.place(*ip) {
+                    Place::Unknown => true,
+                    Place::Absent => false,
+                    Place::Present { droplet, .. } => droplet.is_some(),
+                };
+                standing && !effective.contains(ip) && !named_elsewhere.contains(ip)
+            });
+        }
+        self.ips.retain(|ip, _| effective.contains(ip));
+        self.held = effective.difference(named_elsewhere).copied().collect();
+    }
+}

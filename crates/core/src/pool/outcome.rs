@@ -1,0 +1,145 @@
+//! What the end of an operation means for the pool that started it: counts, cool-off, and who has to wait.
+
+use super::Pool;
+use super::failure::Failure;
+use crate::account::op::{End, OpKind};
+use crate::account::{Account, Finished};
+use crate::action::{Action, Notice};
+use crate::fault::FaultKind;
+use crate::moment::{Jitter, Moment, Schedule};
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// An address that this many nodes in a row refused as invalid is itself what is wrong.
+const REFUSALS_THAT_BLAME_THE_ADDRESS: usize = 2;
+
+impl Pool {
+    /// Takes in the end of an operation of this pool.
+    pub fn finished(
+        &mut self,
+        finished: &Finished,
+        account: &mut Account,
+        (now, jitter): (Moment, Jitter),
+        actions: &mut Vec<Action>,
+    ) {
+        let Finished { ip, op, end } = finished;
+        let assigns = op.kind == OpKind::Assign;
+        if assigns && !matches!(end, End::Refused(..) | End::NotSent) {
+            // An accepted or unknown outcome starts the cool-off; a refusal does not.
+            self.last_assigned = self.last_assigned.max(Some(op.started));
+        }
+        let node = &op.node.1;
+        match end {
+            End::NotSent => {}
+            End::Done => {
+                let record = self.ips.entry(*ip).or_default();
+                record.failure = None;
+                if assigns {
+                    record.refused_by.clear();
+                    record.assignments += 1;
+                    self.node_failures.remove(&op.node.0);
+                    self.behind.remove(&op.node.0);
+                    actions.push(self.notice(
+                        false,
+                        "Assigned",
+                        format!("{ip}:{node}"),
+                        format!("assigned {ip} to node {node} (droplet {})", op.droplet),
+                    ));
+                } else {
+                    actions.push(self.notice(
+                        false,
+                        "Unassigned",
+                        ip,
+                        format!("took {ip} off node {node} to make room"),
+                    ));
+                }
+            }
+            End::Errored(message) => {
+                self.failed(*ip, finished, (FaultKind::Transient, message), true, (now, jitter), actions);
+            }
+            End::AddressGone => {
+                let message = "the account does not have this address";
+                self.failed(*ip, finished, (FaultKind::NotFound, message), false, (now, jitter), actions);
+            }
+            End::Refused(kind, message) | End::Failed(kind, message) => {
+                if *kind == FaultKind::NodeInUse {
+                    // Something stands on that droplet that the last list did not show.
+                    account.want_list(now);
+                }
+                self.failed(*ip, finished, (*kind, message), false, (now, jitter), actions);
+            }
+        }
+    }
+
+    fn failed(
+        &mut self,
+        ip: Ipv4Addr,
+        finished: &Finished,
+        (kind, message): (FaultKind, &str),
+        errored: bool,
+        when: (Moment, Jitter),
+        actions: &mut Vec<Action>,
+    ) {
+        let op = &finished.op;
+        let (node, name) = &op.node;
+        let gone = finished.end == End::AddressGone;
+        let record = self.ips.entry(ip).or_default();
+        if kind == FaultKind::Invalid {
+            record.refused_by.insert(node.clone());
+        }
+        let blamed = record.refused_by.len() >= REFUSALS_THAT_BLAME_THE_ADDRESS;
+        let (ip_waits, node_waits, goes_behind) = match kind {
+            FaultKind::Transient => (true, true, errored),
+            FaultKind::InProgress => (true, true, false),
+            FaultKind::Throttled | FaultKind::Unauthorised | FaultKind::Quota => (true, false, false),
+            FaultKind::Permanent => (true, false, true),
+            FaultKind::NotFound => (gone, !gone, !gone),
+            FaultKind::NodeInUse => (false, true, true),
+            FaultKind::Invalid => (blamed, true, true),
+        };
+        let unassigns = op.kind != OpKind::Assign;
+        if ip_waits || unassigns {
+            Failure::note(&mut record.failure, (kind, message), (op.from, self.spec_version), None, when);
+        }
+        if node_waits && !unassigns {
+            let mut slot = self.node_failures.remove(node);
+            let input =
+                self.candidates.get(name).map_or_else(|| op.droplet.provider_id(), |c| c.provider_id.clone());
+            let pace = errored.then_some(Schedule::Fast);
+            Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, when);
+            if let Some(failure) = slot {
+                self.node_failures.insert(node.clone(), failure);
+            }
+        }
+        if goes_behind && !unassigns {
+            let count = self.tick();
+            self.behind.insert(node.clone(), count);
+        }
+        // The provider being busy with an earlier request is no error.
+        if kind != FaultKind::InProgress {
+            if !unassigns {
+                self.ips.entry(ip).or_default().errors += 1;
+            }
+            let what = if unassigns { "failed to unassign" } else { "failed to assign" };
+            actions.push(self.notice(
+                true,
+                "AssignmentFailed",
+                format!("{ip}:{name}"),
+                format!("{what} {ip} ({name}): {kind}: {message}"),
+            ));
+        }
+    }
+
+    /// An Event on this pool.
+    #[must_use]
+    pub fn notice(
+        &self,
+        warning: bool,
+        reason: &'static str,
+        subject: impl fmt::Display,
+        message: String,
+    ) -> Action {
+        let subject = subject.to_string();
+        Action::Report(Notice { object: self.object.clone(), warning, reason, subject, message })
+    }
+}

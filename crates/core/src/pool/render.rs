@@ -1,0 +1,296 @@
+//! What a user reads of a pool: status and conditions, derived from the same facts as the plan.
+
+use super::Pool;
+use super::report::Wait;
+use super::spec::Scope;
+use super::status::{Condition, IpEntry, IpState, PoolStatus};
+use crate::account::belief::Place;
+use crate::account::{Account, DropletRead};
+use crate::fault::FaultKind;
+use crate::moment::Moment;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// Names shown in one message; the rest is counted.
+const MAX_NAMED: usize = 5;
+
+impl Pool {
+    /// The status that the facts demand. `annotations_denied` says why nodes cannot be annotated, if so.
+    #[must_use]
+    pub fn render(
+        &self,
+        account: Option<&Account>,
+        annotations_denied: Option<&str>,
+        now: Moment,
+    ) -> PoolStatus {
+        let mut status = PoolStatus {
+            error: self.error(),
+            observed_generation: self.generation,
+            memory: self.memory.clone(),
+            ..PoolStatus::default()
+        };
+        for (text, message) in &self.spec.bad_ips {
+            status.ips.insert(text.clone(), error_entry(message));
+        }
+        let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
+        for ip in self.effective() {
+            let entry = account.and_then(|account| self.entry(ip, used.contains(&ip), account));
+            let entry = entry.or_else(|| self.on_server.ips.get(&ip.to_string()).cloned());
+            status.ips.extend(entry.map(|entry| (ip.to_string(), entry)));
+        }
+        let known = account.is_some_and(Account::is_known) && self.matched && self.is_live();
+        if known {
+            for (name, wait) in &self.report.waiting {
+                let list =
+                    if wait.is_error() { &mut status.node_errors } else { &mut status.assignable_nodes };
+                list.push(name.clone());
+            }
+        } else {
+            status.assignable_nodes.clone_from(&self.on_server.assignable_nodes);
+            status.node_errors.clone_from(&self.on_server.node_errors);
+        }
+        status.conditions = self.conditions(account, annotations_denied, &status, now);
+        status.conditions.sort();
+        status
+    }
+
+    /// `status.error`: what is wrong with the spec, else why the last creation failed.
+    fn error(&self) -> String {
+        let problems: Vec<String> = self.spec.problems.iter().map(ToString::to_string).collect();
+        if !problems.is_empty() {
+            return problems.join("; ");
+        }
+        if self.creation.crds_outdated {
+            return "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this \
+                    version first (kubectl apply -f crds)"
+                .to_owned();
+        }
+        match &self.creation.failure {
+            Some((kind, message)) => format!("failed to create an address: {kind}: {message}"),
+            None => String::new(),
+        }
+    }
+
+    /// One address. `None` while nothing is known of it that is newer than the last status.
+    fn entry(&self, ip: Ipv4Addr, used: bool, account: &Account) -> Option<IpEntry> {
+        if let Some(owner) = self.report.lost.get(&ip) {
+            return Some(error_entry(&format!(
+                "claimed by the older pool {owner}; take it out of one of the two"
+            )));
+        }
+        let provider_id = |droplet: Option<crate::ids::DropletId>| {
+            droplet.map(crate::ids::DropletId::provider_id).unwrap_or_default()
+        };
+        let entry = |state: IpState, droplet| IpEntry {
+            state: state.as_str().to_owned(),
+            provider_id: provider_id(droplet),
+            ..IpEntry::default()
+        };
+        if let Some(op) = account.op(ip) {
+            let node_name = op.target().map(|_| op.node.1.clone()).unwrap_or_default();
+            let error = op.trouble().unwrap_or_default().to_owned();
+            return Some(IpEntry { node_name, error, ..entry(IpState::InProgress, Some(op.droplet)) });
+        }
+        let (droplet, locked) = match account.place(ip) {
+            Place::Unknown => return None,
+            Place::Absent => return Some(error_entry("the account does not have this address")),
+            Place::Present { droplet, locked, .. } => (*droplet, *locked),
+        };
+        if !used {
+            return Some(entry(IpState::Disabled, droplet));
+        }
+        if let Some(node) = self.report.active.get(&ip) {
+            return Some(IpEntry { node_name: node.clone(), ..entry(IpState::Active, droplet) });
+        }
+        if locked {
+            return Some(entry(IpState::InProgress, droplet));
+        }
+        let failure = self.ips.get(&ip).and_then(|record| record.failure.as_ref());
+        if let Some(failure) = failure.filter(|failure| failure.kind != FaultKind::InProgress) {
+            let error = format!("{}: {}", failure.kind, failure.message);
+            return Some(IpEntry { error, ..entry(IpState::Error, droplet) });
+        }
+        Some(entry(if droplet.is_some() { IpState::NoMatch } else { IpState::Unassigned }, droplet))
+    }
+
+    fn conditions(
+        &self,
+        account: Option<&Account>,
+        annotations_denied: Option<&str>,
+        status: &PoolStatus,
+        now: Moment,
+    ) -> Vec<Condition> {
+        let mut conditions = vec![self.ready(account, status), self.spec_valid()];
+        conditions.extend(account.and_then(provider_condition));
+        conditions.extend(self.conflict());
+        conditions.extend(self.blocked_nodes());
+        conditions.extend(self.creation_uncertain());
+        conditions.extend(account.and_then(|account| self.stalled(account, now)));
+        if let Some((kind, message)) = &self.creation.failure {
+            conditions.push(condition("CreationFailed", "True", kind.reason(), message.clone()));
+        }
+        if self.creation.crds_outdated {
+            conditions.push(condition("CRDsOutdated", "True", "StatusFieldsPruned", self.error()));
+        }
+        if let Some(message) = annotations_denied {
+            conditions.push(condition("AnnotationsDenied", "True", "Forbidden", message.to_owned()));
+        }
+        if let Some(message) = &self.writes.denied {
+            conditions.push(condition("WriteDenied", "True", "Refused", message.clone()));
+        }
+        conditions
+    }
+
+    fn ready(&self, account: Option<&Account>, status: &PoolStatus) -> Condition {
+        if self.spec.is_frozen() {
+            return condition(
+                "Ready",
+                "False",
+                "InvalidSpec",
+                "what stands stays, nothing new is done".to_owned(),
+            );
+        }
+        if !account.is_some_and(Account::is_known) {
+            return condition(
+                "Ready",
+                "Unknown",
+                "ProviderUnread",
+                "the provider has not been read yet".to_owned(),
+            );
+        }
+        if !self.matched {
+            return condition(
+                "Ready",
+                "Unknown",
+                "NodesUnread",
+                "the nodes have not been read yet".to_owned(),
+            );
+        }
+        let (active, used, candidates) = (self.report.active.len(), self.used().len(), self.candidates.len());
+        let waiting = status.assignable_nodes.len() + status.node_errors.len();
+        let message =
+            format!("{active} of {used} addresses are on matching nodes; {waiting} matching nodes have none");
+        let wanted = self.spec.desired.unwrap_or(used).min(candidates);
+        if candidates == 0 {
+            condition("Ready", "False", "NoMatchingNode", format!("no node matches; {message}"))
+        } else if active >= wanted {
+            condition("Ready", "True", "Assigned", message)
+        } else if self.missing() > 0 && active == used {
+            condition("Ready", "False", "MissingAddresses", message)
+        } else {
+            condition("Ready", "False", "Assigning", message)
+        }
+    }
+
+    fn spec_valid(&self) -> Condition {
+        let problems = &self.spec.problems;
+        match problems.iter().min_by_key(|problem| problem.scope) {
+            None => condition("SpecValid", "True", "Valid", String::new()),
+            Some(worst) => {
+                let reason = match worst.scope {
+                    Scope::Pool => "PoolFrozen",
+                    Scope::Creation => "CreationImpossible",
+                    Scope::Entry => "EntryIgnored",
+                    Scope::RecordSet => "RecordSetIgnored",
+                };
+                let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                condition("SpecValid", "False", reason, message.join("; "))
+            }
+        }
+    }
+
+    fn conflict(&self) -> Option<Condition> {
+        if self.report.lost.is_empty() {
+            return None;
+        }
+        let lost =
+            self.report.lost.iter().map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
+        Some(condition("Conflict", "True", "AddressClaimed", enumerate(lost)))
+    }
+
+    fn blocked_nodes(&self) -> Option<Condition> {
+        let blocked: Vec<String> = self
+            .report
+            .waiting
+            .iter()
+            .filter(|(_, wait)| wait.is_error())
+            .map(|(name, wait)| format!("{name}: {wait}"))
+            .collect();
+        let reason = self.report.waiting.values().find(|wait| wait.is_error()).map(|wait| match wait {
+            Wait::RetryAt(..) => "AssignmentFailed",
+            Wait::ClaimedBy(..) => "DropletClaimed",
+            Wait::Foreign(_) => "ForeignAddress",
+            Wait::OtherRegion(_) => "OtherRegion",
+            Wait::NotADroplet(_) => "NotADroplet",
+            Wait::NoFreeIp
+            | Wait::CoolOff
+            | Wait::InFlight(_)
+            | Wait::Pending(..)
+            | Wait::Claimed(_)
+            | Wait::Budget => "Waiting",
+        })?;
+        Some(condition("NodesBlocked", "True", reason, enumerate(blocked.into_iter())))
+    }
+
+    fn creation_uncertain(&self) -> Option<Condition> {
+        let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        if let Some(uncertain) = intent.and_then(|intent| intent.uncertain.as_ref()) {
+            let list = enumerate(uncertain.iter().map(ToString::to_string));
+            let message = format!(
+                "a creation was interrupted and one of these may be its result: {list}; put the one that is into spec.ips"
+            );
+            return Some(condition("CreationUncertain", "True", "SeveralNewAddresses", message));
+        }
+        if self.creation.orphans.is_empty() || self.missing() == 0 {
+            return None;
+        }
+        let list = enumerate(self.creation.orphans.iter().map(ToString::to_string));
+        let message = format!(
+            "these stand on matching nodes, no pool names them, and they may be this pool's: {list}; put them into \
+             spec.ips, or take them off their droplets to have new ones created"
+        );
+        Some(condition("CreationUncertain", "True", "UnknownAddressesOnNodes", message))
+    }
+
+    fn stalled(&self, account: &Account, now: Moment) -> Option<Condition> {
+        let stalled: Vec<String> = account
+            .ops()
+            .filter(|(_, op)| op.pool == self.object.uid && op.is_stalled(now))
+            .map(|(ip, op)| format!("{ip} to {}", op.node.1))
+            .collect();
+        (!stalled.is_empty()).then(|| {
+            let message =
+                format!("pending at the provider for more than 5 min: {}", enumerate(stalled.into_iter()));
+            condition("Stalled", "True", "ActionPending", message)
+        })
+    }
+}
+
+fn provider_condition(account: &Account) -> Option<Condition> {
+    if account.droplet_read() == DropletRead::Missing {
+        let message = "the token lacks the scope droplet:read, without which every address looks unassigned; nothing is \
+                       assigned until it has it";
+        return Some(condition("ProviderReady", "False", "ScopeMissing", message.to_owned()));
+    }
+    let trouble = account.trouble()?;
+    Some(condition("ProviderReady", "False", trouble.kind.reason(), trouble.message.clone()))
+}
+
+fn error_entry(message: &str) -> IpEntry {
+    IpEntry { state: IpState::Error.as_str().to_owned(), error: message.to_owned(), ..IpEntry::default() }
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: String) -> Condition {
+    Condition { kind: kind.to_owned(), status: status.to_owned(), reason: reason.to_owned(), message }
+}
+
+/// The first few items, and how many more there are.
+fn enumerate(items: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = items.collect();
+    let more = all.len().saturating_sub(MAX_NAMED);
+    let mut text = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text = format!("{text} and {more} more");
+    }
+    text
+}

@@ -1,0 +1,98 @@
+//! Why things are as they are: for each address and each candidate without one, what it waits for.
+
+use crate::ids::ObjectName;
+use crate::moment::Moment;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// What a candidate without an address waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wait {
+    /// Every address is in use.
+    NoFreeIp,
+    /// The cool-off of the pool.
+    CoolOff,
+    /// An operation on its droplet.
+    InFlight(Ipv4Addr),
+    /// Its last assignment failed; it is tried again.
+    RetryAt(Moment, String),
+    /// Its last assignment has to wait for the provider; no error.
+    Pending(Moment, String),
+    /// Another pool claims it, which also serves it.
+    Claimed(ObjectName),
+    /// An address of another pool stands on it, of which it is no candidate.
+    ClaimedBy(ObjectName, Ipv4Addr),
+    /// An address that no pool holds stands on it.
+    Foreign(Ipv4Addr),
+    /// The free addresses are in another region than the node.
+    OtherRegion(String),
+    /// Its `spec.providerID` names no droplet.
+    NotADroplet(String),
+    /// The budget of the token, or the bound on concurrent calls.
+    Budget,
+}
+
+impl Wait {
+    /// True for what belongs into `nodeErrors`; anything else waits in `assignableNodes`.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        match self {
+            Self::RetryAt(..)
+            | Self::ClaimedBy(..)
+            | Self::Foreign(_)
+            | Self::OtherRegion(_)
+            | Self::NotADroplet(_) => true,
+            Self::NoFreeIp
+            | Self::CoolOff
+            | Self::InFlight(_)
+            | Self::Pending(..)
+            | Self::Claimed(_)
+            | Self::Budget => false,
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFreeIp => f.write_str("every address of the pool is in use"),
+            Self::CoolOff => f.write_str("assignmentCoolOffSeconds has not passed since the last assignment"),
+            Self::InFlight(ip) => write!(f, "an operation on {ip} is under way"),
+            Self::RetryAt(_, message) => {
+                write!(f, "the last assignment failed and is tried again: {message}")
+            }
+            Self::Pending(_, message) => write!(f, "the provider is still busy with it: {message}"),
+            Self::Claimed(pool) => write!(f, "claimed by {pool}"),
+            Self::ClaimedBy(pool, ip) => write!(
+                f,
+                "{ip} of pool {pool} stands on it, though the node does not match that pool; take {ip} off the droplet \
+                 or out of that pool"
+            ),
+            Self::Foreign(ip) => write!(
+                f,
+                "the droplet already has {ip}, which belongs to no pool and is not touched; add {ip} to spec.ips to use \
+                 it, or unassign it"
+            ),
+            Self::OtherRegion(region) => {
+                write!(
+                    f,
+                    "the node is in region {region} and no free address is; add addresses of that region"
+                )
+            }
+            Self::NotADroplet(message) => f.write_str(message),
+            Self::Budget => f.write_str("the provider's rate limit leaves no request for it yet"),
+        }
+    }
+}
+
+/// What a plan found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
+    /// Candidates without an address, by name.
+    pub waiting: BTreeMap<String, Wait>,
+    /// Addresses that an older pool names too.
+    pub lost: BTreeMap<Ipv4Addr, ObjectName>,
+    /// Addresses on candidates: the node's name.
+    pub active: BTreeMap<Ipv4Addr, String>,
+}

@@ -1,0 +1,228 @@
+//! The status of a pool as data, and when it is written.
+
+use super::memory::Memory;
+use crate::action::WriteFailure;
+use crate::moment::{Jitter, Moment, Schedule};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// State of an address, as the contract names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IpState {
+    /// On a matching node.
+    Active,
+    /// An operation on it is under way.
+    InProgress,
+    /// Its last action failed, or it cannot be used.
+    Error,
+    /// On a node that does not match (any more).
+    NoMatch,
+    /// On no droplet.
+    Unassigned,
+    /// Beyond `desiredIPs`.
+    Disabled,
+}
+
+impl IpState {
+    /// The word in status and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::InProgress => "in-progress",
+            Self::Error => "error",
+            Self::NoMatch => "no-match",
+            Self::Unassigned => "unassigned",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// One entry of `status.ips`; empty strings mean absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IpEntry {
+    /// One of [`IpState`]'s words.
+    pub state: String,
+    /// The matching node that it is on.
+    pub node_name: String,
+    /// The provider ID of the droplet that it is on.
+    pub provider_id: String,
+    /// What is wrong.
+    pub error: String,
+}
+
+/// A condition without its times, which the shell adds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Condition {
+    /// Type in `CamelCase`.
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Reason in `CamelCase`.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+/// The status of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PoolStatus {
+    /// By address; entries of `spec.ips` that are no address appear as written.
+    pub ips: BTreeMap<String, IpEntry>,
+    /// Candidates that wait for an address, sorted.
+    pub assignable_nodes: Vec<String>,
+    /// Candidates whose assignment failed or is blocked, sorted.
+    pub node_errors: Vec<String>,
+    /// Spec error or last creation error.
+    pub error: String,
+    /// Conditions, sorted by type.
+    pub conditions: Vec<Condition>,
+    /// The generation that this describes.
+    pub observed_generation: i64,
+    /// What has to survive a restart.
+    pub memory: Option<Memory>,
+}
+
+impl PoolStatus {
+    /// The addresses that, by this status, the pool held: those that it lists, but for entries that are no more than
+    /// an error.
+    #[must_use]
+    pub fn held_addresses(&self) -> BTreeSet<Ipv4Addr> {
+        let held = |entry: &IpEntry| entry.state != IpState::Error.as_str() || !entry.provider_id.is_empty();
+        self.ips.iter().filter(|(_, entry)| held(entry)).filter_map(|(ip, _)| ip.parse().ok()).collect()
+    }
+}
+
+impl PoolStatus {
+    /// Whether a write would change anything. With `outdated_crds` only what the Go operator's CRDs keep is compared.
+    #[must_use]
+    pub fn same_as(&self, on_server: &Self, outdated_crds: bool) -> bool {
+        if !outdated_crds {
+            return self == on_server;
+        }
+        let Self { ips, assignable_nodes, node_errors, error, .. } = self;
+        *ips == on_server.ips
+            && *assignable_nodes == on_server.assignable_nodes
+            && *node_errors == on_server.node_errors
+            && *error == on_server.error
+    }
+}
+
+/// Writes of one object under way, and their retries.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Writes {
+    status_in_flight: Option<Box<PoolStatus>>,
+    /// A conflict was answered: the watch will show the newer version.
+    awaiting_version: bool,
+    status_failures: u32,
+    status_due: Moment,
+    ips_in_flight: bool,
+    ips_failures: u32,
+    ips_due: Moment,
+    /// Why a write is refused for good, for a condition.
+    pub denied: Option<String>,
+}
+
+/// After a conflict the watch brings the newer version within moments; if it does not, the write is tried anyway.
+const CONFLICT_WAIT_MS: u64 = 1_000;
+
+impl Writes {
+    /// The watch showed the object.
+    pub fn observed_again(&mut self) {
+        if std::mem::take(&mut self.awaiting_version) {
+            self.status_due = Moment::default();
+        }
+    }
+
+    /// Whether a status may be written now, and if not, when to look again.
+    ///
+    /// # Errors
+    /// The moment, if it is time alone that is missing.
+    pub fn status_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
+        match &self.status_in_flight {
+            Some(_) => Err(None),
+            None if self.status_due > now => Err(Some(self.status_due)),
+            None => Ok(()),
+        }
+    }
+
+    /// A status write goes out.
+    pub fn status_sent(&mut self, status: PoolStatus) {
+        self.status_in_flight = Some(Box::new(status));
+    }
+
+    /// A status write was answered; returns what was written.
+    pub fn status_done(
+        &mut self,
+        failure: Option<&WriteFailure>,
+        now: Moment,
+        jitter: Jitter,
+    ) -> Option<PoolStatus> {
+        let written = self.status_in_flight.take();
+        match failure {
+            None => {
+                self.status_failures = 0;
+                self.denied = None;
+            }
+            Some(WriteFailure::NotSent | WriteFailure::Gone) => {}
+            Some(WriteFailure::Conflict) => {
+                self.awaiting_version = true;
+                self.status_due = now.plus_millis(CONFLICT_WAIT_MS);
+            }
+            Some(failure) => {
+                self.status_failures = self.status_failures.saturating_add(1);
+                self.status_due = now.plus_millis(pace(failure).delay_ms(self.status_failures, jitter));
+                self.note_denial(failure);
+            }
+        }
+        written.map(|status| *status)
+    }
+
+    /// Whether `spec.ips` may be written now, and if not, when to look again.
+    ///
+    /// # Errors
+    /// The moment, if it is time alone that is missing.
+    pub fn ips_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
+        match self.ips_in_flight {
+            true => Err(None),
+            false if self.ips_due > now => Err(Some(self.ips_due)),
+            false => Ok(()),
+        }
+    }
+
+    /// A write of `spec.ips` goes out.
+    pub fn ips_sent(&mut self) {
+        self.ips_in_flight = true;
+    }
+
+    /// A write of `spec.ips` was answered.
+    pub fn ips_done(&mut self, failure: Option<&WriteFailure>, now: Moment, jitter: Jitter) {
+        self.ips_in_flight = false;
+        match failure {
+            None => self.ips_failures = 0,
+            Some(WriteFailure::NotSent | WriteFailure::Gone) => {}
+            Some(failure) => {
+                self.ips_failures = self.ips_failures.saturating_add(1);
+                self.ips_due = now.plus_millis(pace(failure).delay_ms(self.ips_failures, jitter));
+                self.note_denial(failure);
+            }
+        }
+    }
+
+    fn note_denial(&mut self, failure: &WriteFailure) {
+        if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
+            self.denied = Some(message.clone());
+        }
+    }
+}
+
+/// How a failed write to Kubernetes is retried.
+#[must_use]
+pub fn pace(failure: &WriteFailure) -> Schedule {
+    match failure {
+        WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) => Schedule::Slow,
+        WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Gone | WriteFailure::Transient(_) => {
+            Schedule::Fast
+        }
+    }
+}

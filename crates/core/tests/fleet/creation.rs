@@ -1,0 +1,200 @@
+//! Buying addresses: exactly as many as desired, whatever is lost on the way.
+
+use crate::world::{Trick, World, ip, spec};
+use flipop_core::fault::FaultKind;
+use flipop_core::pool::spec::RawPoolSpec;
+
+fn world(desired: i64) -> World {
+    let mut world = World::new();
+    (1..=3).for_each(|n| world.set_node(n, true));
+    // One address that already stands on a droplet outside proves the scope.
+    world.add_ip(90);
+    world.move_by_hand(90, Some(90));
+    world.moved.clear();
+    world.add_pool("pool", RawPoolSpec { desired_ips: desired, ..spec() });
+    world.start();
+    world
+}
+
+fn spec_ips(world: &World) -> usize {
+    world.pools["pool"].spec.as_ref().unwrap().ips.len()
+}
+
+#[test]
+fn missing_addresses_are_created_written_into_the_spec_and_assigned() {
+    let mut world = world(3);
+    world.run(20);
+    assert_eq!((world.created, spec_ips(&world)), (3, 3));
+    assert!((1..=3).all(|n| world.holder(n).is_some()));
+    world.start();
+    world.run(60);
+    assert_eq!(world.created, 3);
+}
+
+#[test]
+fn a_lost_reply_costs_no_second_purchase_and_loses_none() {
+    for trick in [Trick::Lost(true), Trick::Lost(false)] {
+        let mut world = world(2);
+        world.tricks.push_back(trick);
+        world.run(200);
+        assert_eq!((world.created, spec_ips(&world)), (2, 2), "{trick:?}");
+        assert_eq!(world.cloud.len(), 3);
+    }
+}
+
+#[test]
+fn a_crash_at_any_moment_leads_to_exactly_the_desired_number() {
+    // Each step of the world is 50 ms or less: a crash after each of them, once and for all.
+    for crash_at_ms in (0..2_000).step_by(25) {
+        let mut world = world(2);
+        let end = world.now.plus_millis(crash_at_ms);
+        while world.now < end {
+            world.run_until(end);
+        }
+        world.start();
+        world.run(200);
+        assert_eq!((world.created, spec_ips(&world)), (2, 2), "crash after {crash_at_ms} ms");
+    }
+}
+
+#[test]
+fn when_several_new_addresses_appear_only_the_user_can_tell() {
+    let mut world = world(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.run(1);
+    world.add_ip(150);
+    world.run(120);
+    let condition = |world: &World| {
+        world
+            .status("pool")
+            .conditions
+            .iter()
+            .find(|c| c.kind == "CreationUncertain")
+            .map(|c| c.message.clone())
+    };
+    let message = condition(&world).unwrap();
+    assert!(message.contains("192.0.2.150") && message.contains("192.0.2.201"), "{message}");
+    assert_eq!((world.created, spec_ips(&world)), (1, 0));
+    world.start();
+    world.run(120);
+    assert_eq!(world.created, 1, "a restart does not buy again");
+    world.edit("pool", |spec| spec.ips = vec![ip(201).to_string()]);
+    world.run(60);
+    assert_eq!(condition(&world), None);
+    assert_eq!(world.created, 1);
+}
+
+#[test]
+fn gitops_that_reverts_the_spec_is_neither_fought_nor_fed() {
+    let mut world = world(2);
+    world.run(20);
+    world.edit("pool", |spec| spec.ips.clear());
+    world.run(200);
+    assert_eq!((world.created, spec_ips(&world)), (2, 0));
+    world.start();
+    world.run(200);
+    assert_eq!((world.created, spec_ips(&world)), (2, 0));
+    assert!(world.holder(1).is_some() && world.holder(2).is_some());
+}
+
+#[test]
+fn a_wiped_status_alone_creates_nothing() {
+    let mut world = world(2);
+    world.run(20);
+    world.pools.get_mut("pool").unwrap().status = flipop_core::pool::status::PoolStatus::default();
+    world.start();
+    world.run(200);
+    assert_eq!(world.created, 2);
+}
+
+#[test]
+fn with_spec_and_status_wiped_what_stands_on_candidates_is_named_and_not_bought_again() {
+    let mut world = world(2);
+    world.run(20);
+    world.pools.get_mut("pool").unwrap().status = flipop_core::pool::status::PoolStatus::default();
+    world.edit("pool", |spec| spec.ips.clear());
+    world.start();
+    world.run(200);
+    assert_eq!(world.created, 2);
+    let uncertain =
+        world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain");
+    assert!(uncertain, "{:?}", world.status("pool").conditions);
+    world.edit("pool", |spec| spec.ips = vec![ip(201).to_string(), ip(202).to_string()]);
+    world.run(20);
+    assert!(!world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain"));
+    assert_eq!(world.created, 2);
+}
+
+#[test]
+fn a_quota_is_an_error_that_is_tried_again_slowly() {
+    let mut world = world(1);
+    world.tricks.push_back(Trick::Refused(FaultKind::Quota));
+    world.run(30);
+    assert!(world.status("pool").error.contains("Quota"), "{}", world.status("pool").error);
+    assert_eq!(world.count(flipop_core::moment::Moment::default(), "create"), 1);
+    world.run(60);
+    assert_eq!(world.created, 1);
+    assert_eq!(world.status("pool").error, "");
+}
+
+#[test]
+fn with_the_go_operators_crds_nothing_is_bought_and_the_status_says_why() {
+    let mut world = world(2);
+    world.go_crds = true;
+    world.run(60);
+    assert_eq!(world.created, 0);
+    assert!(world.status("pool").error.contains("CRDs"), "{}", world.status("pool").error);
+    world.go_crds = false;
+    world.run(700);
+    assert_eq!(world.created, 2);
+}
+
+#[test]
+fn a_released_address_is_let_go_and_replaced() {
+    let mut world = world(1);
+    world.run(20);
+    assert_eq!(world.holder(1), Some(ip(201)));
+    world.edit("pool", |spec| {
+        spec.ips.clear();
+        spec.released_ips = vec![ip(201).to_string()];
+    });
+    world.moved.insert(ip(201));
+    world.run(60);
+    assert_eq!(world.created, 2);
+    let on_nodes = (1..=3).filter(|n| world.holder(*n) == Some(ip(202))).count();
+    assert_eq!(on_nodes, 1);
+}
+
+#[test]
+fn an_address_that_the_user_wrote_and_removed_is_let_go() {
+    let mut world = World::with(2, 2);
+    world.run(20);
+    world.edit("pool", |spec| spec.ips.truncate(1));
+    world.run(20);
+    assert!(!world.status("pool").ips.contains_key(&ip(2).to_string()));
+    assert_eq!(world.holder(2), Some(ip(2)), "it stays where it is");
+    assert_eq!(world.annotations.len(), 1);
+}
+
+#[test]
+fn a_created_address_that_is_gone_for_good_is_forgotten_but_not_at_once() {
+    let mut world = world(2);
+    world.run(20);
+    world.edit("pool", |spec| spec.ips.clear());
+    world.cloud.remove(&ip(201));
+    world.run(55);
+    assert_eq!(world.created, 2);
+    world.run(120);
+    assert_eq!(world.created, 3, "replaced, because desiredIPs says so");
+}
+
+#[test]
+fn two_pools_buy_one_after_the_other() {
+    let mut world = world(2);
+    world.add_pool("other", RawPoolSpec { desired_ips: 2, ..spec() });
+    world.tricks.push_back(Trick::Lost(true));
+    world.run(10);
+    assert_eq!(world.created, 1, "nobody buys while it is open what the first purchase did");
+    world.run(200);
+    assert_eq!(world.created, 4);
+}

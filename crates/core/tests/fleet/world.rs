@@ -1,0 +1,490 @@
+//! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
+
+use flipop_core::action::{
+    Action, AnnotatedNode, CallFailure, ObjectRef, Outcome, PoolObject, WriteFailure, WrittenStatus,
+};
+use flipop_core::budget::Limits;
+use flipop_core::facts::{ActionStatus, NodeFacts, Observed, ReservedIp, ReservedIpList};
+use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::fleet::{Fleet, Input, Settings};
+use flipop_core::ids::{ActionId, DropletId, ObjectName, Uid};
+use flipop_core::matching::WatchKey;
+use flipop_core::moment::{Jitter, Moment};
+use flipop_core::pool::spec::{Providers, RawPoolSpec};
+use flipop_core::pool::status::PoolStatus;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+
+pub(crate) const PROVIDER: &str = "digitalocean";
+
+/// How the next mutating provider call goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trick {
+    /// As it should.
+    Fine,
+    /// Refused with this kind, without effect.
+    Refused(FaultKind),
+    /// The answer is lost; `true`: after the effect.
+    Lost(bool),
+    /// The action ends as errored.
+    Errored,
+    /// The action takes this many seconds.
+    Slow(u64),
+}
+
+#[derive(Debug, Clone)]
+struct Pending {
+    ip: Ipv4Addr,
+    target: Option<DropletId>,
+    ends: Moment,
+    errored: bool,
+    over: bool,
+}
+
+/// The world.
+pub(crate) struct World {
+    pub(crate) fleet: Fleet,
+    pub(crate) now: Moment,
+    pub(crate) nodes: BTreeMap<String, NodeFacts>,
+    pub(crate) pools: BTreeMap<String, PoolObject>,
+    pub(crate) cloud: BTreeMap<Ipv4Addr, ReservedIp>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) tricks: VecDeque<Trick>,
+    pub(crate) calls: Vec<(Moment, String)>,
+    pub(crate) created: usize,
+    pub(crate) assigns: usize,
+    pub(crate) status_writes: usize,
+    /// The installed CRDs drop our fields.
+    pub(crate) go_crds: bool,
+    /// Addresses that somebody moved by hand lately, which may be put right.
+    pub(crate) moved: BTreeSet<Ipv4Addr>,
+    pending: BTreeMap<ActionId, Pending>,
+    inputs: Vec<(Moment, Input)>,
+    version: u64,
+    serial: u64,
+}
+
+pub(crate) fn ip(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, last)
+}
+
+fn droplet(number: u8) -> DropletId {
+    DropletId(100 + u64::from(number))
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            fleet: fleet(),
+            now: Moment::from_millis(1_000_000),
+            nodes: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            cloud: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            tricks: VecDeque::new(),
+            calls: Vec::new(),
+            created: 0,
+            assigns: 0,
+            status_writes: 0,
+            go_crds: false,
+            moved: BTreeSet::new(),
+            pending: BTreeMap::new(),
+            inputs: Vec::new(),
+            version: 1,
+            serial: 0,
+        }
+    }
+
+    /// A world with this many addresses and ready nodes, and a pool of all the addresses.
+    pub(crate) fn with(addresses: u8, nodes: u8) -> Self {
+        let mut world = Self::new();
+        (1..=addresses).for_each(|n| world.add_ip(n));
+        (1..=nodes).for_each(|n| world.set_node(n, true));
+        let ips = (1..=addresses).map(|n| ip(n).to_string()).collect();
+        world.add_pool("pool", RawPoolSpec { ips, ..spec() });
+        world.start();
+        world
+    }
+
+    pub(crate) fn add_ip(&mut self, n: u8) {
+        let read = ReservedIp { ip: ip(n), region: "nyc3".into(), droplet: None, locked: false };
+        self.cloud.insert(ip(n), read);
+    }
+
+    pub(crate) fn add_pool(&mut self, name: &str, spec: RawPoolSpec) {
+        self.version += 1;
+        let pool = PoolObject {
+            object: ObjectRef {
+                uid: Uid(format!("uid-{name}-{}", self.version)),
+                name: ObjectName::new("ns", name),
+            },
+            created_at_s: i64::try_from(self.version).unwrap(),
+            generation: 1,
+            resource_version: self.version.to_string(),
+            deleting: false,
+            spec: Ok(spec),
+            status: PoolStatus::default(),
+        };
+        self.pools.insert(name.to_owned(), pool.clone());
+        self.observe(Input::Pools(Observed::Apply(pool)));
+        self.sync_watches();
+    }
+
+    pub(crate) fn edit(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) {
+        let seen = self.change_spec(name, edit);
+        self.observe(seen);
+        self.sync_watches();
+    }
+
+    fn change_spec(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) -> Input {
+        self.version += 1;
+        let pool = self.pools.get_mut(name).unwrap();
+        edit(pool.spec.as_mut().unwrap());
+        pool.generation += 1;
+        pool.resource_version = self.version.to_string();
+        Input::Pools(Observed::Apply(pool.clone()))
+    }
+
+    pub(crate) fn delete_pool(&mut self, name: &str) {
+        if let Some(pool) = self.pools.remove(name) {
+            self.observe(Input::Pools(Observed::Delete(pool)));
+        }
+    }
+
+    pub(crate) fn status(&self, name: &str) -> &PoolStatus {
+        &self.pools[name].status
+    }
+
+    pub(crate) fn set_node(&mut self, n: u8, ready: bool) {
+        let name = format!("node-{n}");
+        let node = NodeFacts {
+            uid: Uid(format!("uid-{name}")),
+            provider_id: droplet(n).provider_id(),
+            ready,
+            deleting: false,
+            taints: Vec::new(),
+            region: Some("nyc3".into()),
+            external_ips: Vec::new(),
+            internal_ips: Vec::new(),
+            annotation: self.annotations.get(&name).cloned(),
+            annotation_ours: true,
+            name: name.clone(),
+        };
+        self.nodes.insert(name, node.clone());
+        self.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
+    }
+
+    pub(crate) fn delete_node(&mut self, n: u8) {
+        if let Some(node) = self.nodes.remove(&format!("node-{n}")) {
+            self.annotations.remove(&node.name);
+            self.observe(Input::Nodes(nodes_key(), Observed::Delete(node)));
+        }
+    }
+
+    /// Somebody moves an address by hand.
+    pub(crate) fn move_by_hand(&mut self, n: u8, to: Option<u8>) {
+        let to = to.map(droplet).filter(|to| !self.cloud.values().any(|read| read.droplet == Some(*to)));
+        if let Some(read) = self.cloud.get_mut(&ip(n)).filter(|read| !read.locked) {
+            read.droplet = to;
+            self.moved.insert(ip(n));
+        }
+    }
+
+    pub(crate) fn holder(&self, n: u8) -> Option<Ipv4Addr> {
+        self.cloud.values().find(|read| read.droplet == Some(droplet(n))).map(|read| read.ip)
+    }
+
+    /// The process starts, or starts again after a crash: everything in flight is lost to it.
+    pub(crate) fn start(&mut self) {
+        self.fleet = fleet();
+        self.inputs.clear();
+        self.observe(Input::Leading);
+        self.observe(Input::Permit(true));
+        self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
+        self.observe(Input::RecordSetsListed);
+        self.sync_watches();
+    }
+
+    fn sync_watches(&mut self) {
+        for key in self.fleet.watches() {
+            if let WatchKey::Nodes { .. } = &key {
+                self.observe(Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect())));
+            }
+        }
+    }
+
+    pub(crate) fn observe(&mut self, input: Input) {
+        self.fleet.observe(input, self.now, Jitter::NONE);
+    }
+
+    /// Lets this many seconds pass.
+    pub(crate) fn run(&mut self, seconds: u64) {
+        self.run_until(self.now.plus_millis(seconds * 1_000));
+    }
+
+    /// Lets time pass until `end`.
+    pub(crate) fn run_until(&mut self, end: Moment) {
+        for _ in 0..100_000 {
+            let plan = self.fleet.plan(self.now, Jitter::NONE);
+            for action in plan.actions {
+                self.execute(action);
+            }
+            let again = self.fleet.plan(self.now, Jitter::NONE);
+            assert!(again.actions.is_empty(), "planning twice does more: {:?}", again.actions);
+            let outcome = self.inputs.iter().map(|(at, _)| *at).min();
+            let Some(next) = [outcome, again.wake].into_iter().flatten().min().filter(|next| *next <= end)
+            else {
+                self.now = end;
+                self.complete_actions();
+                return;
+            };
+            assert!(next > self.now || outcome == Some(next), "a wake time that has passed already");
+            self.now = self.now.max(next);
+            self.complete_actions();
+            let (due, later) =
+                std::mem::take(&mut self.inputs).into_iter().partition(|(at, _)| *at <= self.now);
+            self.inputs = later;
+            let due: Vec<(Moment, Input)> = due;
+            for (_, input) in due {
+                self.observe(input);
+            }
+        }
+        panic!("the decisions do not come to rest");
+    }
+
+    fn complete_actions(&mut self) {
+        for pending in self.pending.values_mut().filter(|pending| !pending.over && pending.ends <= self.now) {
+            pending.over = true;
+            let others = self.cloud.values().filter(|read| read.ip != pending.ip);
+            let taken = pending.target.is_some() && others.clone().any(|read| read.droplet == pending.target);
+            pending.errored |= taken;
+            if let Some(read) = self.cloud.get_mut(&pending.ip) {
+                read.locked = false;
+                if !pending.errored {
+                    read.droplet = pending.target;
+                }
+            }
+        }
+    }
+
+    /// A watch event arrives a little before the answer to the write that made it.
+    fn show(&mut self, input: Input) {
+        self.inputs.push((self.now.plus_millis(40), input));
+    }
+
+    fn answer(&mut self, outcome: Outcome) {
+        self.inputs.push((self.now.plus_millis(50), Input::Outcome(outcome)));
+    }
+
+    fn execute(&mut self, action: Action) {
+        let provider = PROVIDER.to_owned();
+        match action {
+            Action::List { .. } => {
+                self.call("list");
+                let result = Ok(ReservedIpList { ips: self.cloud.clone() });
+                self.answer(Outcome::Listed { provider, begun: self.now, result });
+            }
+            Action::Get { ip, .. } => {
+                self.call(format!("get {ip}"));
+                let result = self.cloud.get(&ip).cloned().ok_or_else(|| fault(FaultKind::NotFound, false));
+                self.answer(Outcome::Got { provider, ip, begun: self.now, result });
+            }
+            Action::ProveDropletRead { .. } => {
+                self.call("prove");
+                self.answer(Outcome::Proved { provider, result: Ok(true) });
+            }
+            Action::Poll { ip, action, .. } => {
+                self.call(format!("poll {ip}"));
+                let result = match self.pending.get(&action) {
+                    None => Err(fault(FaultKind::NotFound, false)),
+                    Some(pending) if pending.ends > self.now => Ok(ActionStatus::InProgress),
+                    Some(pending) if pending.errored => Ok(ActionStatus::Errored),
+                    Some(_) => Ok(ActionStatus::Completed),
+                };
+                self.answer(Outcome::Polled { provider, ip, result });
+            }
+            Action::Assign { ip, droplet, node, pool, .. } => {
+                self.check_assignment(&pool, ip, droplet, &node);
+                self.call(format!("assign {ip} {node}"));
+                self.assigns += 1;
+                self.change(ip, Some(droplet));
+            }
+            Action::Unassign { ip, .. } => {
+                self.call(format!("unassign {ip}"));
+                self.change(ip, None);
+            }
+            Action::Create { pool, .. } => self.create(pool),
+            Action::WriteStatus { pool, resource_version, status, .. } => {
+                self.write_status(&pool, &resource_version, *status);
+            }
+            Action::WriteIps { pool, add } => {
+                let name = pool.name.name.clone();
+                let seen = self.change_spec(&name, |spec| {
+                    let new = add.iter().map(ToString::to_string);
+                    let new: Vec<String> = new.filter(|ip| !spec.ips.contains(ip)).collect();
+                    spec.ips.extend(new);
+                });
+                self.show(seen);
+                self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Ok(()) });
+            }
+            Action::Annotate { node, uid, value } => self.annotate(node, uid, value),
+            Action::SweepAnnotations => {
+                let nodes = self.annotations.iter().filter_map(|(name, value)| {
+                    let uid = self.nodes.get(name)?.uid.clone();
+                    Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours: true })
+                });
+                let nodes = nodes.collect();
+                self.answer(Outcome::Swept(Ok(nodes)));
+            }
+            Action::Report(_) => {}
+        }
+    }
+
+    fn annotate(&mut self, node: String, uid: Uid, value: Option<Ipv4Addr>) {
+        let result = if self.nodes.contains_key(&node) { Ok(()) } else { Err(WriteFailure::Gone) };
+        if let Some(facts) = self.nodes.get_mut(&node) {
+            facts.annotation = value.map(|ip| ip.to_string());
+            let facts = facts.clone();
+            match value {
+                Some(ip) => self.annotations.insert(node.clone(), ip.to_string()),
+                None => self.annotations.remove(&node),
+            };
+            self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
+        }
+        self.answer(Outcome::Annotated { node, uid, value, result });
+    }
+
+    /// What must hold for every assignment, whatever happened before.
+    fn check_assignment(&self, pool: &ObjectRef, ip: Ipv4Addr, to: DropletId, node: &str) {
+        let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
+        if let Some(spec) = spec {
+            let used =
+                if spec.desired_ips > 0 { usize::try_from(spec.desired_ips).unwrap() } else { usize::MAX };
+            let named = spec.ips.iter().take(used).any(|named| *named == ip.to_string());
+            let created = self.pools[&pool.name.name]
+                .status
+                .memory
+                .as_ref()
+                .is_some_and(|memory| memory.has_created(ip));
+            assert!(named || created, "{ip} is none of {:?}", spec.ips);
+        }
+        let ready = self.nodes.get(node).is_some_and(|node| node.ready && node.droplet() == Some(to));
+        assert!(ready, "{node} does not match");
+        let stands = self.cloud.get(&ip).and_then(|read| read.droplet);
+        let valid = self.nodes.values().any(|node| node.ready && node.droplet() == stands);
+        assert!(
+            stands.is_none() || !valid || self.moved.contains(&ip),
+            "{ip} is taken off a node that matches"
+        );
+        let holder = self.cloud.values().find(|read| read.droplet == Some(to));
+        // What ended within the last minute, begun by a process that crashed, cannot be known yet.
+        let lately =
+            self.pending.values().any(|p| p.target == Some(to) && self.now.millis_since(p.ends) < 60_000);
+        assert!(holder.is_none() || lately || !self.moved.is_empty(), "{node} already has {holder:?}");
+    }
+
+    fn change(&mut self, ip: Ipv4Addr, target: Option<DropletId>) {
+        let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
+        let provider = PROVIDER.to_owned();
+        let taken =
+            target.is_some() && self.cloud.values().any(|read| read.droplet == target && read.ip != ip);
+        let busy = target.is_some()
+            && self.pending.values().any(|pending| !pending.over && pending.target == target);
+        let result = match (self.cloud.get_mut(&ip), trick) {
+            (_, Trick::Refused(kind)) => Err(CallFailure::Fault(fault(kind, false))),
+            (_, Trick::Lost(false)) => Err(CallFailure::Fault(fault(FaultKind::Transient, true))),
+            (None, _) => Err(CallFailure::Fault(fault(FaultKind::NotFound, false))),
+            (Some(read), _) if read.locked || busy => {
+                Err(CallFailure::Fault(fault(FaultKind::InProgress, false)))
+            }
+            (Some(_), _) if taken => Err(CallFailure::Fault(fault(FaultKind::NodeInUse, false))),
+            (Some(read), Trick::Fine | Trick::Errored | Trick::Slow(_) | Trick::Lost(true)) => {
+                read.locked = true;
+                self.serial += 1;
+                let wait = if let Trick::Slow(seconds) = trick { seconds * 1_000 } else { 900 };
+                let ends = self.now.plus_millis(wait);
+                let id = ActionId(self.serial);
+                self.pending
+                    .insert(id, Pending { ip, target, ends, errored: trick == Trick::Errored, over: false });
+                if trick == Trick::Lost(true) {
+                    Err(CallFailure::Fault(fault(FaultKind::Transient, true)))
+                } else {
+                    Ok((id, ActionStatus::InProgress))
+                }
+            }
+        };
+        self.answer(Outcome::Changed { provider, ip, result });
+    }
+
+    fn create(&mut self, pool: ObjectRef) {
+        self.call("create");
+        let memory = self.pools[&pool.name.name].status.memory.clone();
+        assert!(
+            memory.is_some_and(|memory| memory.intent.is_some()),
+            "bought without an intent in the status"
+        );
+        let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
+        let buys = !matches!(trick, Trick::Refused(_) | Trick::Lost(false));
+        let mut result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
+        if let Trick::Refused(kind) = trick {
+            result = Err(CallFailure::Fault(fault(kind, false)));
+        }
+        if buys {
+            self.created += 1;
+            let n = 200 + u8::try_from(self.created).unwrap();
+            self.add_ip(n);
+            if trick != Trick::Lost(true) {
+                result = Ok(ip(n));
+            }
+        }
+        self.answer(Outcome::Created { provider: PROVIDER.to_owned(), pool: pool.uid, result });
+    }
+
+    fn write_status(&mut self, pool: &ObjectRef, resource_version: &str, mut status: PoolStatus) {
+        self.status_writes += 1;
+        if self.go_crds {
+            status = PoolStatus { conditions: Vec::new(), observed_generation: 0, memory: None, ..status };
+        }
+        let result = match self.pools.get_mut(&pool.name.name) {
+            None => Err(WriteFailure::Gone),
+            Some(object) if object.resource_version != resource_version => Err(WriteFailure::Conflict),
+            Some(object) => {
+                self.version += 1;
+                object.resource_version = self.version.to_string();
+                object.status = status.clone();
+                let object = object.clone();
+                let kept = WrittenStatus { resource_version: object.resource_version.clone(), status };
+                self.show(Input::Pools(Observed::Apply(object)));
+                Ok(Box::new(kept))
+            }
+        };
+        self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
+    }
+
+    fn call(&mut self, what: impl Into<String>) {
+        self.calls.push((self.now, what.into()));
+    }
+
+    /// How many calls since `from` whose description starts with `prefix`.
+    pub(crate) fn count(&self, from: Moment, prefix: &str) -> usize {
+        self.calls.iter().filter(|(at, call)| *at >= from && call.starts_with(prefix)).count()
+    }
+}
+
+pub(crate) fn spec() -> RawPoolSpec {
+    RawPoolSpec { provider: PROVIDER.into(), region: "nyc3".into(), ..RawPoolSpec::default() }
+}
+
+fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
+    Fault { kind, message: format!("{kind} by a trick"), outcome_unknown, retry_after_ms: None }
+}
+
+fn nodes_key() -> WatchKey {
+    WatchKey::Nodes { selector: String::new() }
+}
+
+fn fleet() -> Fleet {
+    let known = BTreeMap::from([(PROVIDER.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned())]);
+    let providers = Providers { ip: BTreeSet::from([PROVIDER.to_owned()]), dns: BTreeSet::new(), known };
+    Fleet::new(Settings { providers, limits: BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]) })
+}

@@ -1,0 +1,178 @@
+//! Where `kube-apiserver`, `etcd`, `kubectl` and `kube-controller-manager` come from.
+//!
+//! `KUBEBUILDER_ASSETS` if it is set (the folder that `setup-envtest` makes); otherwise they are built once with Go
+//! from the two modules in `servers/`, into `target/kubebuilder-assets/`. A lock file makes other processes wait
+//! for a build under way instead of doing it again.
+
+use crate::{Failure, Outcome};
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const KUBERNETES_MOD: &str = include_str!("../servers/kubernetes/go.mod");
+const KUBERNETES_SUM: &str = include_str!("../servers/kubernetes/go.sum");
+const ETCD_MOD: &str = include_str!("../servers/etcd/go.mod");
+const ETCD_SUM: &str = include_str!("../servers/etcd/go.sum");
+
+/// The programs.
+#[derive(Debug, Clone)]
+pub struct Assets {
+    /// The API server.
+    pub kube_apiserver: PathBuf,
+    /// Its store.
+    pub etcd: PathBuf,
+    /// The command-line client.
+    pub kubectl: PathBuf,
+    /// The controllers, which folders made by `setup-envtest` lack.
+    pub kube_controller_manager: Option<PathBuf>,
+}
+
+/// What came of looking for them.
+#[derive(Debug, Clone)]
+pub enum Found {
+    /// They are there.
+    Assets(Assets),
+    /// They are not, and cannot be made on this machine; says why.
+    Nothing(String),
+}
+
+/// Finds the programs, and builds them if they can be built.
+///
+/// # Errors
+/// When `KUBEBUILDER_ASSETS` lacks one of them, or when the build fails.
+pub fn find() -> Outcome<Found> {
+    if let Some(folder) = environment("KUBEBUILDER_ASSETS") {
+        return given(Path::new(&folder)).map(Found::Assets);
+    }
+    if !runs("go", "version") {
+        return Ok(Found::Nothing(
+            "needs a real API server: set KUBEBUILDER_ASSETS (a folder with kube-apiserver, etcd and kubectl) or install Go 1.21 or later"
+                .to_owned(),
+        ));
+    }
+    built().map(Found::Assets)
+}
+
+/// True on a build server, where nothing may be left out.
+#[must_use]
+pub fn nothing_may_be_skipped() -> bool {
+    environment("CI").is_some_and(|value| !value.is_empty() && value != "false")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the environment of the tests, not of the operator")]
+fn environment(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name)
+}
+
+fn runs(program: &str, argument: &str) -> bool {
+    Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
+}
+
+fn given(folder: &Path) -> Outcome<Assets> {
+    let program = |name: &str| {
+        let path = folder.join(name);
+        if path.is_file() {
+            Ok(path)
+        } else {
+            Err(Failure::new(format!("KUBEBUILDER_ASSETS: no {}", path.display())))
+        }
+    };
+    Ok(Assets {
+        kube_apiserver: program("kube-apiserver")?,
+        etcd: program("etcd")?,
+        // The command-line client is often installed already.
+        kubectl: program("kubectl").unwrap_or_else(|_| PathBuf::from("kubectl")),
+        kube_controller_manager: program("kube-controller-manager").ok(),
+    })
+}
+
+fn built() -> Outcome<Assets> {
+    let version = required_version(KUBERNETES_MOD, "k8s.io/kubernetes")?;
+    let store = target_folder()?.join("kubebuilder-assets");
+    fs::create_dir_all(&store)?;
+    let lock = File::options().create(true).truncate(false).write(true).open(store.join(".lock"))?;
+    lock.lock()?;
+
+    let folder = store.join(format!("{version}-{:016x}", fingerprint()));
+    let assets = Assets {
+        kube_apiserver: folder.join("kube-apiserver"),
+        etcd: folder.join("etcd"),
+        kubectl: folder.join("kubectl"),
+        kube_controller_manager: Some(folder.join("kube-controller-manager")),
+    };
+    if !folder.is_dir() {
+        say(&format!("building Kubernetes {version} and etcd with Go: once, about 5 minutes on 2 cores"));
+        let unfinished = tempfile::Builder::new().prefix("unfinished-").tempdir_in(&store)?;
+        build(&version, unfinished.path())?;
+        fs::rename(unfinished.keep(), &folder)?;
+    }
+    Ok(assets)
+}
+
+fn build(version: &str, out: &Path) -> Outcome {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers");
+    go_build(&sources.join("etcd"), "-s -w", &out.join("etcd"), &["go.etcd.io/etcd/server/v3".to_owned()])?;
+    let (major, rest) = version.trim_start_matches('v').split_once('.').unwrap_or((version, ""));
+    let minor = rest.split('.').next().unwrap_or_default();
+    let stamp = "k8s.io/component-base/version";
+    let flags = format!(
+        "-s -w -X {stamp}.gitVersion={version} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
+    );
+    go_build(
+        &sources.join("kubernetes"),
+        &flags,
+        out,
+        &["kube-apiserver", "kube-controller-manager", "kubectl"]
+            .map(|name| format!("k8s.io/kubernetes/cmd/{name}")),
+    )
+}
+
+fn go_build(module: &Path, link_flags: &str, out: &Path, packages: &[String]) -> Outcome {
+    let output = Command::new("go")
+        .current_dir(module)
+        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", link_flags, "-o"])
+        .arg(out)
+        .args(packages)
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(Failure::new(format!("go build in {} failed:\n{}", module.display(), crate::process::tail(&why, 20))))
+}
+
+/// The version that a go.mod file requires of a module.
+fn required_version(go_mod: &str, module: &str) -> Outcome<String> {
+    go_mod
+        .lines()
+        .map(|line| line.trim().trim_start_matches("require "))
+        .find_map(|line| line.strip_prefix(module)?.strip_prefix(' ')?.split_whitespace().next())
+        .map(str::to_owned)
+        .ok_or_else(|| Failure::new(format!("go.mod does not require {module}")))
+}
+
+/// Changes whenever what is built would.
+fn fingerprint() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for part in [KUBERNETES_MOD, KUBERNETES_SUM, ETCD_MOD, ETCD_SUM] {
+        part.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Cargo's `target` folder: it marks it with a file of this name, and the running program is in it.
+fn target_folder() -> Outcome<PathBuf> {
+    let program = std::env::current_exe()?;
+    program
+        .ancestors()
+        .find(|folder| folder.join("CACHEDIR.TAG").is_file())
+        .map(Path::to_owned)
+        .ok_or_else(|| Failure::new(format!("{} is not in a target folder of cargo", program.display())))
+}
+
+/// For whoever waits in front of a terminal; a terminal that is gone is no reason to stop.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,274 @@
+//! Nodes and pods as the API server would hold them if kubelets were there.
+
+use crate::Outcome;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Map, Value, json};
+
+/// A node to be made.
+#[derive(Debug, Clone)]
+pub struct NewNode {
+    name: String,
+    provider_id: Option<String>,
+    labels: Map<String, Value>,
+    annotations: Map<String, Value>,
+    taints: Vec<Value>,
+    ready: bool,
+}
+
+impl NewNode {
+    /// A Ready node without labels, taints or provider ID.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            provider_id: None,
+            labels: Map::new(),
+            annotations: Map::new(),
+            taints: Vec::new(),
+            ready: true,
+        }
+    }
+
+    /// It runs on this droplet.
+    #[must_use]
+    pub fn droplet(mut self, id: u64) -> Self {
+        self.provider_id = Some(format!("digitalocean://{id}"));
+        self
+    }
+
+    /// It has this label.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.insert(key.to_owned(), json!(value));
+        self
+    }
+
+    /// It has this annotation, written by whoever makes the node.
+    #[must_use]
+    pub fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), json!(value));
+        self
+    }
+
+    /// It has this taint.
+    #[must_use]
+    pub fn taint(mut self, key: &str, effect: &str) -> Self {
+        self.taints.push(json!({ "key": key, "effect": effect }));
+        self
+    }
+
+    /// It is not Ready.
+    #[must_use]
+    pub fn not_ready(mut self) -> Self {
+        self.ready = false;
+        self
+    }
+
+    fn object(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": { "name": self.name, "labels": self.labels, "annotations": self.annotations },
+            "spec": { "providerID": self.provider_id, "taints": self.taints },
+        })
+    }
+}
+
+/// A pod to be made: running on a node, unless it says otherwise.
+#[derive(Debug, Clone)]
+pub struct NewPod {
+    namespace: String,
+    name: String,
+    node: String,
+    labels: Map<String, Value>,
+    ready: bool,
+}
+
+impl NewPod {
+    /// A Ready pod without labels.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str, node: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            node: node.to_owned(),
+            labels: Map::new(),
+            ready: true,
+        }
+    }
+
+    /// It has this label.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.insert(key.to_owned(), json!(value));
+        self
+    }
+
+    /// It is not Ready.
+    #[must_use]
+    pub fn not_ready(mut self) -> Self {
+        self.ready = false;
+        self
+    }
+
+    fn object(&self) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "namespace": self.namespace, "name": self.name, "labels": self.labels },
+            "spec": {
+                "nodeName": self.node,
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{ "name": "main", "image": "none" }],
+            },
+        })
+    }
+}
+
+/// Writes nodes and pods.
+#[derive(Clone)]
+pub struct Nodes {
+    client: Client,
+}
+
+impl std::fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nodes").finish_non_exhaustive()
+    }
+}
+
+impl Nodes {
+    /// With this identity.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    fn pods(&self, namespace: &str) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Makes a node and writes its status.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn create(&self, node: &NewNode) -> Outcome {
+        let object = serde_json::from_value(node.object())?;
+        self.nodes().create(&PostParams::default(), &object).await?;
+        self.set_ready(&node.name, node.ready).await
+    }
+
+    /// Makes a pod and writes its status.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn create_pod(&self, pod: &NewPod) -> Outcome {
+        let object = serde_json::from_value(pod.object())?;
+        self.pods(&pod.namespace).create(&PostParams::default(), &object).await?;
+        self.set_pod_ready(&pod.namespace, &pod.name, pod.ready).await
+    }
+
+    /// Reads a node.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub async fn get(&self, name: &str) -> Outcome<Node> {
+        Ok(self.nodes().get(name).await?)
+    }
+
+    /// Value of an annotation of a node.
+    ///
+    /// # Errors
+    /// When the node does not exist.
+    pub async fn annotation(&self, name: &str, key: &str) -> Outcome<Option<String>> {
+        Ok(self.get(name).await?.metadata.annotations.unwrap_or_default().get(key).cloned())
+    }
+
+    /// Changes a node by merge patch.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn patch(&self, name: &str, patch: &Value) -> Outcome {
+        Ok(self.nodes().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)?)
+    }
+
+    /// Sets or, with None, removes a label of a node.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn set_label(&self, name: &str, key: &str, value: Option<&str>) -> Outcome {
+        self.patch(name, &json!({ "metadata": { "labels": { key: value } } })).await
+    }
+
+    /// Sets or, with None, removes an annotation of a node.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn set_annotation(&self, name: &str, key: &str, value: Option<&str>) -> Outcome {
+        self.patch(name, &json!({ "metadata": { "annotations": { key: value } } })).await
+    }
+
+    /// Replaces all taints of a node: (key, value, effect).
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn set_taints(&self, name: &str, taints: &[(&str, &str, &str)]) -> Outcome {
+        let taints: Vec<Value> = taints
+            .iter()
+            .map(|(key, value, effect)| json!({ "key": key, "value": value, "effect": effect }))
+            .collect();
+        self.patch(name, &json!({ "spec": { "taints": taints } })).await
+    }
+
+    /// Writes whether a node is Ready.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn set_ready(&self, name: &str, ready: bool) -> Outcome {
+        let patch = json!({ "status": { "conditions": [ready_condition(ready)] } });
+        let nodes = self.nodes();
+        Ok(nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
+    }
+
+    /// Writes whether a (running) pod is Ready.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn set_pod_ready(&self, namespace: &str, name: &str, ready: bool) -> Outcome {
+        let patch = json!({ "status": { "phase": "Running", "conditions": [ready_condition(ready)] } });
+        let pods = self.pods(namespace);
+        Ok(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
+    }
+
+    /// Deletes a node.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn delete(&self, name: &str) -> Outcome {
+        Ok(self.nodes().delete(name, &DeleteParams::default()).await.map(drop)?)
+    }
+
+    /// Deletes a pod, at once as a kubelet would when it has ended.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn delete_pod(&self, namespace: &str, name: &str) -> Outcome {
+        let now = DeleteParams::default().grace_period(0);
+        Ok(self.pods(namespace).delete(name, &now).await.map(drop)?)
+    }
+}
+
+fn ready_condition(ready: bool) -> Value {
+    json!({
+        "type": "Ready",
+        "status": if ready { "True" } else { "False" },
+        "reason": "Test",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    })
+}

@@ -1,0 +1,218 @@
+//! The operator's binary as a child process: started, watched and ended from outside, as a cluster would.
+
+use crate::process::Process;
+use crate::scrape::Scrape;
+use crate::{Failure, Outcome, ports, wait};
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// It must answer on its metrics port well within this after its start.
+const START_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A request to its metrics port that takes longer is a failure: a scrape waits for nothing.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A process that was killed by SIGKILL is gone well within this.
+const END_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The token that the simulated DigitalOcean knows.
+pub const TOKEN: &str = "envtest-digitalocean-token";
+
+static COUNT: AtomicUsize = AtomicUsize::new(1);
+
+/// How to start an operator. The environment starts empty.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    binary: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    metrics_port: Option<u16>,
+}
+
+impl Launch {
+    /// This binary, without any flag or environment.
+    #[must_use]
+    pub fn bare(binary: &Path) -> Self {
+        Self { binary: binary.to_owned(), arguments: Vec::new(), environment: Vec::new(), metrics_port: None }
+    }
+
+    /// As in a cluster: a kubeconfig, a DigitalOcean with its token, metrics on a free port, detailed logs.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn new(binary: &Path, kubeconfig: &Path, digitalocean: &str) -> Outcome<Self> {
+        let launch = Self::bare(binary)
+            .flag("--debug")
+            .flag("--kubeconfig")
+            .flag(&kubeconfig.display().to_string())
+            .env("DIGITALOCEAN_ACCESS_TOKEN", TOKEN)
+            .env("DIGITALOCEAN_API_URL", digitalocean);
+        launch.metrics()
+    }
+
+    /// Metrics on a free port of loopback.
+    ///
+    /// # Errors
+    /// When no port is free.
+    pub fn metrics(mut self) -> Outcome<Self> {
+        let port = ports::free_port()?;
+        self.metrics_port = Some(port);
+        Ok(self.flag(&format!("--metrics-bind-addr=127.0.0.1:{port}")))
+    }
+
+    /// One more argument.
+    #[must_use]
+    pub fn flag(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.retain(|(other, _)| other != name);
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Removes a variable.
+    #[must_use]
+    pub fn without_env(mut self, name: &str) -> Self {
+        self.environment.retain(|(other, _)| other != name);
+        self
+    }
+
+    /// Starts it, with its log in `folder`, and does not wait for anything.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn start(&self, folder: &Path) -> Outcome<Operator> {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let home = folder.join(format!("operator-{number}"));
+        fs::create_dir_all(&home)?;
+        let mut command = Command::new(&self.binary);
+        command
+            .args(&self.arguments)
+            .env_clear()
+            .env("HOME", &home)
+            .env("RUST_BACKTRACE", "1")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(&home);
+        let process = Process::start("the operator", &mut command, &home.join("log"))?;
+        let http = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().build()?;
+        Ok(Operator { process, metrics_port: self.metrics_port, http })
+    }
+}
+
+/// A running operator. Dropping it kills it.
+#[derive(Debug)]
+pub struct Operator {
+    process: Process,
+    metrics_port: Option<u16>,
+    http: reqwest::Client,
+}
+
+impl Operator {
+    /// Waits until it answers `/healthz`.
+    ///
+    /// # Errors
+    /// When it does not, or ends.
+    pub async fn healthy(&mut self) -> Outcome {
+        let end = wait::deadline(START_TIMEOUT);
+        loop {
+            if let Some(status) = self.process.ended()? {
+                return Err(Failure::new(format!("the operator ended: {status}\n{}", self.log_tail())));
+            }
+            match self.get("/healthz").await {
+                Ok((200, _)) => return Ok(()),
+                other if wait::passed(end) => {
+                    return Err(Failure::new(format!("not healthy: {other:?}\n{}", self.log_tail())));
+                }
+                _ => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+
+    /// Status and body of a GET on its metrics port.
+    ///
+    /// # Errors
+    /// When it does not answer within 2 s.
+    pub async fn get(&self, path: &str) -> Outcome<(u16, String)> {
+        let port = self.metrics_port.ok_or_else(|| Failure::new("started without a metrics port"))?;
+        let answer = self.http.get(format!("http://127.0.0.1:{port}{path}")).send().await?;
+        Ok((answer.status().as_u16(), answer.text().await?))
+    }
+
+    /// Its metrics.
+    ///
+    /// # Errors
+    /// When it does not answer within 2 s, or not with 200.
+    pub async fn scrape(&self) -> Outcome<Scrape> {
+        match self.get("/metrics").await? {
+            (200, text) => Ok(Scrape::parse(&text)),
+            (status, text) => Err(Failure::new(format!("/metrics answered {status}: {text}"))),
+        }
+    }
+
+    /// True while it runs.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn runs(&mut self) -> Outcome<bool> {
+        Ok(self.process.ended()?.is_none())
+    }
+
+    /// Kills it (SIGKILL): nothing of it runs when this returns.
+    pub fn kill_9(&mut self) {
+        self.process.kill();
+    }
+
+    /// Asks it to end (SIGTERM) and waits for that.
+    ///
+    /// # Errors
+    /// When it has ended before, or does not end.
+    pub async fn terminate(&mut self) -> Outcome<ExitStatus> {
+        self.process.signal(Signal::TERM)?;
+        self.wait_end(END_TIMEOUT).await
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn signal(&mut self, signal: Signal) -> Outcome {
+        self.process.signal(signal)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it still runs after `timeout`.
+    pub async fn wait_end(&mut self, timeout: Duration) -> Outcome<ExitStatus> {
+        self.process.wait_end(timeout).await
+    }
+
+    /// Everything that it logged.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// The last lines that it logged.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        self.process.log_tail()
+    }
+
+    /// Resident memory in KiB.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn resident_kib(&self) -> Outcome<u64> {
+        self.process.resident_kib()
+    }
+}

@@ -1,0 +1,51 @@
+//! Keys and certificates for servers that tests start.
+
+use crate::Outcome;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+
+/// Makes ring the process's TLS provider; calling it again does nothing.
+pub fn install_provider() {
+    // Fails only when one is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// A key pair in PEM, private key first, with which the API server signs tokens of service accounts.
+pub(crate) fn signing_keys_pem() -> Outcome<(String, String)> {
+    let keys = KeyPair::generate()?;
+    Ok((keys.serialize_pem(), keys.public_key_pem()))
+}
+
+/// A certificate authority of its own and a server certificate that it signed.
+#[derive(Debug, Clone)]
+pub struct Certificates {
+    /// The authority's certificate: what a client must trust.
+    pub authority_pem: String,
+    /// The server's certificate.
+    pub certificate_pem: String,
+    /// The server's key.
+    pub key_pem: String,
+}
+
+impl Certificates {
+    /// Certificates for a server of this host name.
+    ///
+    /// # Errors
+    /// When the name is none.
+    pub fn for_host(host: &str) -> Outcome<Self> {
+        let mut authority = CertificateParams::default();
+        authority.distinguished_name.push(DnType::CommonName, "Test authority");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+
+        let key = KeyPair::generate()?;
+        let mut server = CertificateParams::new(vec![host.to_owned()])?;
+        server.distinguished_name.push(DnType::CommonName, host);
+        let certificate = server.signed_by(&key, &authority)?;
+        Ok(Self {
+            authority_pem: authority.pem(),
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+        })
+    }
+}

@@ -1,0 +1,468 @@
+//! The handle on the simulated providers: what tests and demonstrations do to them, and the in-process way
+//! to call them.
+//!
+//! Owns: the clock (tokio's, so that a paused clock pauses the providers too) and the lock, which is never
+//! held across an await. Invariant: a call whose client has gone takes effect all the same.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{Notify, broadcast, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::calls::Call;
+use super::change::{Change, ChangeKind};
+use super::faults::{Injection, InjectionId};
+use super::token::Token;
+use super::wire::{Op, Provider, Reply, Request};
+use super::world::{Droplet, Fate, Knobs, Ticket, World};
+
+/// Changes that a slow listener may be behind before it loses the oldest.
+const CHANGES_BACKLOG: usize = 4_096;
+
+/// How a simulated pair of accounts begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Decides every invented value.
+    pub seed: u64,
+    /// Wall-clock time of the beginning, in milliseconds since 1970; absent: this machine's clock, because
+    /// clients compare `ratelimit-reset` with theirs.
+    pub epoch_ms: Option<u64>,
+}
+
+/// The connection ended without a whole answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("failed to receive an answer: the connection was cut")]
+pub struct ConnectionLost;
+
+/// What an out-of-band change can run into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum CloudError {
+    /// There is no such address.
+    #[error("failed to find the address {0}")]
+    NoSuchIp(Ipv4Addr),
+    /// There is no such droplet.
+    #[error("failed to find the droplet {0}")]
+    NoSuchDroplet(u64),
+    /// The droplet is taken or in another region.
+    #[error("failed to place the address: droplet {0} cannot hold it")]
+    Unfit(u64),
+}
+
+/// A reserved IP as a test sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IpView {
+    /// The address.
+    pub ip: Ipv4Addr,
+    /// Its region.
+    pub region: String,
+    /// The droplet on which it stands.
+    pub droplet: Option<u64>,
+    /// True while something is pending.
+    pub locked: bool,
+}
+
+struct Inner {
+    world: Mutex<World>,
+    started: Instant,
+    changes: broadcast::Sender<Change>,
+    wake: Notify,
+    tracker: TaskTracker,
+    cancel: CancellationToken,
+}
+
+/// The simulated providers. Clones are handles on the same ones.
+#[derive(Clone)]
+pub struct Cloud {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Cloud {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cloud").finish_non_exhaustive()
+    }
+}
+
+impl Cloud {
+    /// A pair of empty accounts.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let epoch_ms = options.epoch_ms.unwrap_or_else(wall_clock_ms);
+        Self {
+            inner: Arc::new(Inner {
+                world: Mutex::new(World::new(options.seed, epoch_ms)),
+                started: Instant::now(),
+                changes: broadcast::channel(CHANGES_BACKLOG).0,
+                wake: Notify::new(),
+                tracker: TaskTracker::new(),
+                cancel: CancellationToken::new(),
+            }),
+        }
+    }
+
+    /// Milliseconds since the beginning.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        u64::try_from(self.inner.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Microseconds since the beginning: what [`Call::at_us`] counts in.
+    #[must_use]
+    pub fn now_us(&self) -> u64 {
+        u64::try_from(self.inner.started.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn tracker(&self) -> &TaskTracker {
+        &self.inner.tracker
+    }
+
+    pub(super) fn cancel(&self) -> &CancellationToken {
+        &self.inner.cancel
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        self.inner.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at or changes the world as it is now, and tells the listeners what came of it.
+    pub(super) fn with<T>(&self, f: impl FnOnce(&mut World) -> T) -> T {
+        let now_ms = self.now_ms();
+        let mut world = self.lock();
+        let due_before = world.next_due();
+        world.advance(now_ms);
+        let result = f(&mut world);
+        for change in world.changes.drain(..) {
+            // Nobody listening is no error.
+            let _ = self.inner.changes.send(change);
+        }
+        if world.next_due() != due_before {
+            self.inner.wake.notify_one();
+        }
+        result
+    }
+
+    /// Ends actions at their due times even while nobody calls or looks, so that listeners hear of it in
+    /// time. Runs until [`Cloud::stop`]; a server runs it by itself.
+    pub async fn run(self) {
+        loop {
+            let due = self.with(|world| world.next_due());
+            let now_ms = self.now_ms();
+            let sleep = async {
+                match due {
+                    Some(due) => tokio::time::sleep(Duration::from_millis(due.saturating_sub(now_ms))).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.inner.cancel.cancelled() => return,
+                () = self.inner.wake.notified() => {}
+                () = sleep => {}
+            }
+        }
+    }
+
+    /// Ends what runs in the background and waits for it.
+    pub async fn stop(&self) {
+        self.inner.cancel.cancel();
+        self.inner.tracker.close();
+        self.inner.tracker.wait().await;
+    }
+
+    /// Calls a provider in process. A call that hangs never returns: give it a timeout.
+    ///
+    /// # Errors
+    /// When a fault cuts the connection.
+    pub async fn call(&self, request: Request) -> Result<Reply, ConnectionLost> {
+        match self.deliver(request).await {
+            Fate::Answer(reply) => Ok(reply),
+            Fate::Truncate(_) | Fate::Reset => Err(ConnectionLost),
+            Fate::Hang => std::future::pending().await,
+        }
+    }
+
+    /// Takes a request through its delays and its effect to its fate.
+    pub(super) async fn deliver(&self, request: Request) -> Fate {
+        let arrival = self.now_us();
+        let ticket = self.with(|world| world.admit(arrival, request));
+        let (seq, before_ms, after_ms) = (ticket.seq, ticket.before_ms, ticket.after_ms);
+        let fate =
+            if before_ms == 0 { self.serve(&ticket) } else { self.serve_later(ticket, before_ms).await };
+        if after_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+        }
+        let status = match &fate {
+            Fate::Answer(reply) | Fate::Truncate(reply) => Some(reply.status),
+            Fate::Reset => None,
+            Fate::Hang => return fate,
+        };
+        let now_ms = self.now_ms();
+        self.with(|world| world.close(now_ms, seq, status));
+        fate
+    }
+
+    fn serve(&self, ticket: &Ticket) -> Fate {
+        let now_ms = self.now_ms();
+        self.with(|world| world.serve(now_ms, ticket))
+    }
+
+    /// In a task of its own, so that the effect comes even when the client has given up.
+    async fn serve_later(&self, ticket: Ticket, before_ms: u64) -> Fate {
+        let (sender, receiver) = oneshot::channel();
+        let cloud = self.clone();
+        self.inner.tracker.spawn(async move {
+            tokio::select! {
+                biased;
+                () = cloud.inner.cancel.cancelled() => {}
+                () = tokio::time::sleep(Duration::from_millis(before_ms)) => {
+                    // The client may have gone; the effect has taken place.
+                    let _ = sender.send(cloud.serve(&ticket));
+                }
+            }
+        });
+        receiver.await.unwrap_or(Fate::Reset)
+    }
+
+    /// Lets a token in. `*` is every scope, `domain:*` every scope of a family.
+    pub fn add_token(&self, provider: Provider, name: &str, secret: &str, scopes: &[&str]) {
+        let scopes = scopes.iter().map(ToString::to_string).collect();
+        let token = Token { name: name.to_owned(), provider, scopes, revoked: false };
+        self.with(|world| world.tokens.insert(secret.to_owned(), token));
+    }
+
+    /// Revokes a token (true) or lets it in again.
+    pub fn revoke_token(&self, name: &str, revoked: bool) {
+        self.with(|world| {
+            for token in world.tokens.values_mut().filter(|token| token.name == name) {
+                token.revoked = revoked;
+            }
+        });
+    }
+
+    /// Changes how the providers behave.
+    pub fn tune(&self, change: impl FnOnce(&mut Knobs)) {
+        self.with(|world| change(&mut world.knobs));
+    }
+
+    /// Injects a fault.
+    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
+    pub fn inject(&self, injection: Injection) -> InjectionId {
+        self.with(|world| world.faults.push(injection))
+    }
+
+    /// Withdraws an injection; false when it was used up.
+    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
+    pub fn withdraw(&self, id: InjectionId) -> bool {
+        self.with(|world| world.faults.withdraw(id))
+    }
+
+    /// Withdraws all injections.
+    pub fn withdraw_all(&self) {
+        self.with(|world| world.faults.clear());
+    }
+
+    /// True while the injection is still to come, or lasts.
+    #[must_use]
+    pub fn injected(&self, id: InjectionId) -> bool {
+        self.with(|world| world.faults.holds(id))
+    }
+
+    /// The calls from number `from` on.
+    #[must_use]
+    pub fn calls(&self, from: u64) -> Vec<Call> {
+        self.with(|world| world.calls.since(from))
+    }
+
+    /// The number that the next call will have.
+    #[must_use]
+    pub fn next_call(&self) -> u64 {
+        self.with(|world| world.calls.next())
+    }
+
+    /// How many calls of an operation there were.
+    #[must_use]
+    pub fn count(&self, provider: Provider, op: Op) -> u64 {
+        self.with(|world| world.count(provider, op))
+    }
+
+    /// How many calls changed something.
+    #[must_use]
+    pub fn mutations(&self) -> u64 {
+        self.with(|world| world.calls.effects())
+    }
+
+    /// Follows the changes from now on.
+    #[must_use]
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.inner.changes.subscribe()
+    }
+
+    /// Leaves a token only so many requests of its hour.
+    pub fn exhaust(&self, provider: Provider, token: &str, remaining: usize) {
+        self.with(|world| {
+            let now_ms = world.now_ms;
+            match provider {
+                Provider::DigitalOcean => world.limits.digitalocean(token).hour.fill(now_ms, remaining),
+                Provider::Cloudflare => world.limits.cloudflare(token).window.fill(now_ms, remaining),
+            }
+        });
+    }
+
+    /// True when one of the tokens occurs in this text.
+    pub(super) fn leaks(&self, text: &str) -> bool {
+        self.with(|world| world.tokens.keys().any(|secret| text.contains(secret.as_str())))
+    }
+}
+
+/// Droplets and addresses, changed from outside the API.
+impl Cloud {
+    /// Adds a droplet and gives its id.
+    #[must_use]
+    pub fn add_droplet(&self, name: &str, region: &str) -> u64 {
+        self.with(|world| {
+            let id = world.fresh_id().saturating_add(300_000_000);
+            let low = u32::try_from(id % 65_536).unwrap_or(0);
+            let (name, region) = (name.to_owned(), region.to_owned());
+            let droplet = Droplet {
+                id,
+                name,
+                region,
+                powered_on: true,
+                public: Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 0).to_bits() | low),
+                private: Ipv4Addr::from_bits(Ipv4Addr::new(10, 120, 0, 0).to_bits() | low),
+                created_ms: world.now_ms,
+                busy_until_ms: 0,
+            };
+            world.droplets.insert(id, droplet);
+            world.note(ChangeKind::DropletAdded(id));
+            id
+        })
+    }
+
+    /// Destroys a droplet; its address stays, unassigned.
+    pub fn destroy_droplet(&self, id: u64) {
+        self.with(|world| {
+            if world.droplets.remove(&id).is_none() {
+                return;
+            }
+            let held = world.ips.now().values().find(|ip| ip.droplet == Some(id)).map(|ip| ip.ip);
+            if let Some(ip) = held {
+                world.place(ip, None);
+            }
+            world.note(ChangeKind::DropletDestroyed(id));
+        });
+    }
+
+    /// Switches a droplet on or off.
+    pub fn power_droplet(&self, id: u64, on: bool) {
+        self.with(|world| {
+            if let Some(droplet) = world.droplets.get_mut(&id) {
+                droplet.powered_on = on;
+            }
+        });
+    }
+
+    /// Keeps an event pending on a droplet for a while.
+    pub fn busy_droplet(&self, id: u64, for_ms: u64) {
+        self.with(|world| {
+            let until_ms = world.now_ms.saturating_add(for_ms);
+            if let Some(droplet) = world.droplets.get_mut(&id) {
+                droplet.busy_until_ms = until_ms;
+            }
+        });
+    }
+
+    /// Reserves an address out of band: this one, or an invented one.
+    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
+    pub fn add_ip(&self, ip: Option<Ipv4Addr>, region: &str) -> Ipv4Addr {
+        self.with(|world| world.reserve_ip(ip, region))
+    }
+
+    /// Moves or (with `None`) unassigns an address at once, as if by hand.
+    ///
+    /// # Errors
+    /// When there is no such address or droplet, or the droplet cannot hold it.
+    pub fn move_ip(&self, ip: Ipv4Addr, droplet: Option<u64>) -> Result<(), CloudError> {
+        self.with(|world| {
+            let region = world.ips.now().get(&ip).ok_or(CloudError::NoSuchIp(ip))?.region.clone();
+            if let Some(id) = droplet {
+                let found = world.droplets.get(&id).ok_or(CloudError::NoSuchDroplet(id))?;
+                let taken = world.ips.now().values().any(|other| other.droplet == Some(id) && other.ip != ip);
+                if taken || found.region != region {
+                    return Err(CloudError::Unfit(id));
+                }
+            }
+            world.place(ip, droplet);
+            Ok(())
+        })
+    }
+
+    /// Releases an address out of band; false when there was none.
+    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
+    pub fn delete_ip(&self, ip: Ipv4Addr) -> bool {
+        self.with(|world| world.release_ip(ip))
+    }
+
+    /// Keeps an address locked for a while.
+    pub fn lock_ip(&self, ip: Ipv4Addr, for_ms: u64) {
+        self.with(|world| {
+            let until_ms = world.now_ms.saturating_add(for_ms);
+            if let Some(ip) = world.ips_mut().get_mut(&ip) {
+                ip.busy_until_ms = until_ms;
+            }
+        });
+    }
+
+    /// Shows an address in lists or hides it there (as bring-your-own addresses may be); a GET finds it.
+    pub fn list_ip(&self, ip: Ipv4Addr, listed: bool) {
+        self.with(|world| {
+            if let Some(ip) = world.ips_mut().get_mut(&ip) {
+                ip.listed = listed;
+            }
+        });
+    }
+
+    /// Ends the action that is in progress on an address.
+    pub fn end_action(&self, ip: Ipv4Addr) {
+        self.with(|world| {
+            if let Some(id) = world.ips.now().get(&ip).and_then(|ip| ip.pending) {
+                world.end_action(id);
+            }
+        });
+    }
+
+    /// One address.
+    #[must_use]
+    pub fn ip(&self, ip: Ipv4Addr) -> Option<IpView> {
+        self.ips().into_iter().find(|view| view.ip == ip)
+    }
+
+    /// All addresses, in the order in which they were reserved.
+    #[must_use]
+    pub fn ips(&self) -> Vec<IpView> {
+        self.with(|world| {
+            let mut ips: Vec<_> = world.ips.now().values().collect();
+            ips.sort_by_key(|ip| ip.order);
+            ips.into_iter()
+                .map(|ip| IpView {
+                    ip: ip.ip,
+                    region: ip.region.clone(),
+                    droplet: ip.droplet,
+                    locked: world.ip_busy(ip),
+                })
+                .collect()
+        })
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "clients compare the providers' headers with this machine's own clock"
+)]
+fn wall_clock_ms() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0)
+}

@@ -1,0 +1,106 @@
+//! How `DigitalOcean` writes droplets, regions, addresses and actions. Whole objects, as the real lists
+//! carry them: what a client spends on reading them is part of what it costs.
+
+use serde_json::{Value, json};
+
+use super::actions::Action;
+use super::digitalocean::REGIONS;
+use super::token::Token;
+use super::world::{Droplet, ReservedIp, World};
+
+const SIZES: [&str; 8] = [
+    "s-1vcpu-1gb",
+    "s-1vcpu-2gb",
+    "s-2vcpu-2gb",
+    "s-2vcpu-4gb",
+    "s-4vcpu-8gb",
+    "s-8vcpu-16gb",
+    "c-2",
+    "g-2vcpu-8gb",
+];
+
+/// A region.
+pub(super) fn region(slug: &str) -> Value {
+    let name = REGIONS.iter().find(|(known, _)| *known == slug).map_or(slug, |(_, name)| *name);
+    json!({
+        "name": name,
+        "slug": slug,
+        "features": ["backups", "ipv6", "metadata", "install_agent", "storage", "image_transfer"],
+        "available": true,
+        "sizes": SIZES,
+    })
+}
+
+/// A droplet.
+pub(super) fn droplet(world: &World, droplet: &Droplet) -> Value {
+    let created_at = world.timestamp(droplet.created_ms);
+    json!({
+        "id": droplet.id,
+        "name": droplet.name,
+        "memory": 4096,
+        "vcpus": 2,
+        "disk": 80,
+        "disk_info": [{"type": "local", "size": {"amount": 80, "unit": "gib"}}],
+        "locked": world.droplet_busy(droplet.id),
+        "status": if droplet.powered_on { "active" } else { "off" },
+        "kernel": null,
+        "created_at": created_at,
+        "features": ["monitoring", "private_networking"],
+        "backup_ids": [],
+        "next_backup_window": null,
+        "snapshot_ids": [],
+        "image": {
+            "id": 63_663_980, "name": "1.33.1-do.0", "distribution": "Debian", "slug": null, "public": false,
+            "regions": [droplet.region], "created_at": created_at, "min_disk_size": 25, "type": "snapshot",
+            "size_gigabytes": 2.36, "description": "", "tags": [], "status": "available",
+        },
+        "volume_ids": [],
+        "size": {
+            "slug": "s-2vcpu-4gb", "memory": 4096, "vcpus": 2, "disk": 80, "transfer": 4.0,
+            "price_monthly": 24.0, "price_hourly": 0.03571, "regions": [droplet.region],
+            "available": true, "description": "Basic",
+        },
+        "size_slug": "s-2vcpu-4gb",
+        "networks": {
+            "v4": [
+                {"ip_address": droplet.private, "netmask": "255.255.240.0", "gateway": "10.120.0.1", "type": "private"},
+                {"ip_address": droplet.public, "netmask": "255.255.240.0", "gateway": "198.18.0.1", "type": "public"},
+            ],
+            "v6": [],
+        },
+        "region": region(&droplet.region),
+        "tags": ["k8s", "k8s:worker"],
+        "vpc_uuid": "760e09ef-dc84-11e8-981e-3cfdfeaae000",
+    })
+}
+
+/// A reserved IP, with its droplet only for tokens that may read droplets.
+pub(super) fn reserved_ip(world: &World, token: &Token, ip: &ReservedIp) -> Value {
+    let holder = ip.droplet.and_then(|id| world.droplets.get(&id)).filter(|_| token.allows("droplet:read"));
+    let mut value = json!({
+        "ip": ip.ip,
+        "region": region(&ip.region),
+        "droplet": holder.map(|found| droplet(world, found)),
+        "locked": world.ip_busy(ip),
+    });
+    if let Some(object) = value.as_object_mut().filter(|_| token.allows("project:read")) {
+        object.insert("project_id".to_owned(), json!("746c6152-2fa2-11ed-92d3-27aaa54e4988"));
+    }
+    value
+}
+
+/// An action.
+pub(super) fn action(world: &World, action: &Action) -> Value {
+    json!({
+        "id": action.id,
+        "status": action.status.name(),
+        "type": action.kind.name(),
+        "started_at": world.timestamp(action.started_ms),
+        "completed_at": action.ended_ms.map(|ended| world.timestamp(ended)),
+        "resource_id": u32::from(action.ip),
+        "resource_type": "reserved_ip",
+        "region": region(&action.region),
+        "region_slug": action.region,
+        "project_id": "746c6152-2fa2-11ed-92d3-27aaa54e4988",
+    })
+}

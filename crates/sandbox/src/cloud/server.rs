@@ -1,0 +1,284 @@
+//! The simulated providers on loopback, each on a port of its own, and a third port that is a trap.
+//!
+//! Owns: listeners, connections, and what a fault does to a connection. Does not own: answers (`world`).
+//! Invariants: every task is tracked and awaited by `stop`; a reset is a real TCP reset.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+use super::garble::first_half;
+use super::handle::{Cloud, Options};
+use super::wire::{Provider, Reply, Request};
+use super::world::Fate;
+
+/// Largest request body that is read: far above anything that a client has to send.
+const REQUEST_BODY_MAX: usize = 4 * 1024 * 1024;
+
+/// The simulated providers, listening.
+#[derive(Debug)]
+pub struct CloudServer {
+    cloud: Cloud,
+    digitalocean: SocketAddr,
+    cloudflare: SocketAddr,
+    trap: SocketAddr,
+    trapped: Arc<Mutex<Vec<Trapped>>>,
+}
+
+/// A request that came to the trap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trapped {
+    /// HTTP method.
+    pub method: String,
+    /// Path and query; empty when they hold a token.
+    pub target: String,
+    /// True when a token that a provider knows is anywhere in the request.
+    pub carried_token: bool,
+    /// True when there was an `authorization` header.
+    pub authorization: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Role {
+    Provider(Provider),
+    Trap(Arc<Mutex<Vec<Trapped>>>),
+}
+
+impl CloudServer {
+    /// Starts both providers and the trap on free ports of 127.0.0.1.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start(options: Options) -> io::Result<Self> {
+        let cloud = Cloud::new(options);
+        let trapped = Arc::new(Mutex::new(Vec::new()));
+        let digitalocean = listen(&cloud, Role::Provider(Provider::DigitalOcean)).await?;
+        let cloudflare = listen(&cloud, Role::Provider(Provider::Cloudflare)).await?;
+        let trap = listen(&cloud, Role::Trap(trapped.clone())).await?;
+        cloud.tracker().spawn(cloud.clone().run());
+        Ok(Self { cloud, digitalocean, cloudflare, trap, trapped })
+    }
+
+    /// The handle on the simulated world.
+    #[must_use]
+    pub fn cloud(&self) -> &Cloud {
+        &self.cloud
+    }
+
+    /// Base URL of `DigitalOcean`, to which `v2/…` is appended.
+    #[must_use]
+    pub fn digitalocean_url(&self) -> String {
+        format!("http://{}/", self.digitalocean)
+    }
+
+    /// Base URL of Cloudflare, to which `/zones…` is appended.
+    #[must_use]
+    pub fn cloudflare_url(&self) -> String {
+        format!("http://{}/client/v4", self.cloudflare)
+    }
+
+    /// Base URL of the trap.
+    #[must_use]
+    pub fn trap_url(&self) -> String {
+        format!("http://{}/", self.trap)
+    }
+
+    /// What came to the trap.
+    #[must_use]
+    pub fn trapped(&self) -> Vec<Trapped> {
+        self.trapped.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Closes all connections and waits for every task.
+    pub async fn stop(self) {
+        self.cloud.stop().await;
+    }
+}
+
+async fn listen(cloud: &Cloud, role: Role) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    let cloud = cloud.clone();
+    let tracker = cloud.tracker().clone();
+    tracker.spawn(async move {
+        loop {
+            tokio::select! {
+                biased;
+                () = cloud.cancel().cancelled() => return,
+                // An accept that fails concerns that client only.
+                accepted = listener.accept() => if let Ok((stream, _)) = accepted {
+                    let connection = serve(cloud.clone(), role.clone(), stream, address);
+                    cloud.tracker().spawn(connection);
+                },
+            }
+        }
+    });
+    Ok(address)
+}
+
+/// Serves one connection until it ends, is to be reset, or the server stops.
+async fn serve(cloud: Cloud, role: Role, stream: TcpStream, address: SocketAddr) {
+    // Small answers must not wait for acknowledgements; without it they still arrive.
+    let _ = stream.set_nodelay(true);
+    let reset = Arc::new(Notify::new());
+    let service = service_fn(|request: http::Request<Incoming>| {
+        let (cloud, role, reset) = (cloud.clone(), role.clone(), reset.clone());
+        async move { Ok::<_, Infallible>(respond(cloud, role, request, address, reset).await) }
+    });
+    let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        biased;
+        () = cloud.cancel().cancelled() => {}
+        () = reset.notified() => {
+            // With lingering off, closing sends a reset instead of an orderly end.
+            let _ = connection.into_parts().io.into_inner().set_zero_linger();
+        }
+        // However the connection ends, it is the client's to notice.
+        _ = &mut connection => {}
+    }
+}
+
+async fn respond(
+    cloud: Cloud,
+    role: Role,
+    request: http::Request<Incoming>,
+    address: SocketAddr,
+    reset: Arc<Notify>,
+) -> http::Response<Payload> {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = Limited::new(body, REQUEST_BODY_MAX).collect().await else {
+        return response(&Reply::empty(413), None);
+    };
+    let body = body.to_bytes();
+    let provider = match role {
+        Role::Provider(provider) => provider,
+        Role::Trap(trapped) => {
+            let seen = trap(&cloud, &parts, &body);
+            trapped.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
+            return response(&Reply::json(200, &serde_json::json!({})), None);
+        }
+    };
+    let host = parts.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
+    let base = host.map_or_else(|| format!("http://{address}"), |host| format!("http://{host}"));
+    let request = Request::from_http(provider, &base, &parts, body);
+    match cloud.deliver(request).await {
+        Fate::Answer(reply) => response(&reply, None),
+        Fate::Truncate(reply) => {
+            let half = first_half(&reply.body);
+            response(&reply, Some(half))
+        }
+        Fate::Reset => {
+            reset.notify_one();
+            std::future::pending().await
+        }
+        Fate::Hang => std::future::pending().await,
+    }
+}
+
+fn trap(cloud: &Cloud, parts: &http::request::Parts, body: &Bytes) -> Trapped {
+    let target = parts.uri.to_string();
+    let leaked = cloud.leaks(&target);
+    let headers = parts.headers.values().filter_map(|value| value.to_str().ok());
+    let carried_token = leaked
+        || headers.into_iter().any(|value| cloud.leaks(value))
+        || cloud.leaks(&String::from_utf8_lossy(body));
+    Trapped {
+        method: parts.method.to_string(),
+        target: if leaked { String::new() } else { target },
+        carried_token,
+        authorization: parts.headers.contains_key(http::header::AUTHORIZATION),
+    }
+}
+
+fn response(reply: &Reply, only: Option<Bytes>) -> http::Response<Payload> {
+    let announced = u64::try_from(reply.body.len()).unwrap_or(u64::MAX);
+    let payload = match only {
+        Some(part) => Payload { data: Some(part), announced, ending: Ending::Flush },
+        None => Payload { data: Some(reply.body.clone()), announced, ending: Ending::Whole },
+    };
+    let mut response = http::Response::new(payload);
+    *response.status_mut() =
+        http::StatusCode::from_u16(reply.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in &reply.headers {
+        let pair = (http::HeaderName::try_from(name), http::HeaderValue::try_from(value));
+        if let (Ok(name), Ok(value)) = pair {
+            response.headers_mut().append(name, value);
+        }
+    }
+    response
+}
+
+/// What follows the data of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// The regular end.
+    Whole,
+    /// One turn of waiting, so that what there is gets sent, then a failure.
+    Flush,
+    /// The failure that makes the server cut the connection.
+    Cut,
+}
+
+/// A body that may break off before its announced length.
+#[derive(Debug)]
+struct Payload {
+    data: Option<Bytes>,
+    announced: u64,
+    ending: Ending,
+}
+
+/// The body was to break off here.
+#[derive(Debug)]
+struct BrokenOff;
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the body breaks off")
+    }
+}
+
+impl std::error::Error for BrokenOff {}
+
+impl Body for Payload {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        if let Some(data) = self.data.take().filter(|data| !data.is_empty()) {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        match self.ending {
+            Ending::Whole => Poll::Ready(None),
+            Ending::Flush => {
+                self.ending = Ending::Cut;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Ending::Cut => Poll::Ready(Some(Err(BrokenOff))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ending == Ending::Whole && self.data.as_ref().is_none_or(Bytes::is_empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.announced)
+    }
+}

@@ -1,0 +1,312 @@
+//! What travels between a client and the simulated providers, and what both providers share of it.
+//!
+//! Owns: requests and replies as plain data, the names of operations, queries, pages. Does not own: any
+//! rule of a provider. Invariant: no `Debug` output and no log entry holds an `authorization` header.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Map, Value};
+
+/// Which of the two simulated providers a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Provider {
+    /// The v2 API of `DigitalOcean`.
+    DigitalOcean,
+    /// The v4 API of Cloudflare.
+    Cloudflare,
+}
+
+/// What a call does, by the provider's own name of the operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each name says what the operation is; a sentence would repeat it")]
+pub enum Op {
+    GetAccount,
+    ListDroplets,
+    GetDroplet,
+    ListReservedIps,
+    CreateReservedIp,
+    GetReservedIp,
+    DeleteReservedIp,
+    AssignIp,
+    UnassignIp,
+    ListActions,
+    GetAction,
+    ListDomains,
+    CreateDomain,
+    GetDomain,
+    DeleteDomain,
+    ListRecords,
+    CreateRecord,
+    GetRecord,
+    PutRecord,
+    PatchRecord,
+    DeleteRecord,
+    ListZones,
+    GetZone,
+    BatchRecords,
+    VerifyToken,
+    Unknown,
+}
+
+impl Op {
+    /// True when a call of this kind can change the provider's state.
+    #[must_use]
+    pub fn mutates(self) -> bool {
+        match self {
+            Self::CreateReservedIp
+            | Self::DeleteReservedIp
+            | Self::AssignIp
+            | Self::UnassignIp
+            | Self::CreateDomain
+            | Self::DeleteDomain
+            | Self::CreateRecord
+            | Self::PutRecord
+            | Self::PatchRecord
+            | Self::DeleteRecord
+            | Self::BatchRecords => true,
+            Self::GetAccount
+            | Self::ListDroplets
+            | Self::GetDroplet
+            | Self::ListReservedIps
+            | Self::GetReservedIp
+            | Self::ListActions
+            | Self::GetAction
+            | Self::ListDomains
+            | Self::GetDomain
+            | Self::ListRecords
+            | Self::GetRecord
+            | Self::ListZones
+            | Self::GetZone
+            | Self::VerifyToken
+            | Self::Unknown => false,
+        }
+    }
+}
+
+/// A request as a provider receives it.
+#[derive(Clone)]
+pub struct Request {
+    /// The provider that it was sent to.
+    pub provider: Provider,
+    /// HTTP method.
+    pub method: Method,
+    /// Path, still percent-encoded.
+    pub path: String,
+    /// The part after `?`, still percent-encoded.
+    pub query: String,
+    /// The whole `authorization` header.
+    pub authorization: Option<String>,
+    /// The whole `content-type` header.
+    pub content_type: Option<String>,
+    /// Scheme and host under which the client reached the provider, for absolute links.
+    pub base: String,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}?{}", self.method, self.path, self.query)
+    }
+}
+
+impl Request {
+    /// Takes apart an HTTP request; `base` is the scheme and host for absolute links.
+    #[must_use]
+    pub fn from_http(provider: Provider, base: &str, parts: &http::request::Parts, body: Bytes) -> Self {
+        let header =
+            |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        Self {
+            provider,
+            method: parts.method.clone(),
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            authorization: header("authorization"),
+            content_type: header("content-type"),
+            base: base.to_owned(),
+            body,
+        }
+    }
+
+    /// The bearer token of the `authorization` header.
+    pub(super) fn bearer(&self) -> Option<&str> {
+        self.authorization.as_deref()?.strip_prefix("Bearer ").map(str::trim)
+    }
+
+    /// The decoded segments of the path.
+    pub(super) fn segments(&self) -> Vec<String> {
+        self.path.split('/').filter(|segment| !segment.is_empty()).map(|s| decode(s, false)).collect()
+    }
+
+    /// The decoded value of one query parameter.
+    pub(super) fn param(&self, name: &str) -> Option<String> {
+        self.params().into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    fn params(&self) -> Vec<(String, String)> {
+        self.query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .map(|(key, value)| (decode(key, true), decode(value, true)))
+            .collect()
+    }
+
+    /// The body as a JSON object; a body that is not declared as JSON counts as absent, as it does there.
+    pub(super) fn object(&self) -> Result<Map<String, Value>, MalformedBody> {
+        let json = self.content_type.as_deref().is_some_and(|kind| kind.starts_with("application/json"));
+        if !json || self.body.is_empty() {
+            return Ok(Map::new());
+        }
+        match serde_json::from_slice(&self.body) {
+            Ok(Value::Object(object)) => Ok(object),
+            Ok(_) | Err(_) => Err(MalformedBody),
+        }
+    }
+}
+
+/// A body that is no JSON object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MalformedBody;
+
+/// A provider's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// HTTP status.
+    pub status: u16,
+    /// Headers in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// A reply with a JSON body.
+    #[must_use]
+    pub fn json(status: u16, body: &Value) -> Self {
+        let headers = vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())];
+        Self { status, headers, body: Bytes::from(body.to_string()) }
+    }
+
+    /// A reply without a body.
+    #[must_use]
+    pub fn empty(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// The same reply with one more header.
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: impl fmt::Display) -> Self {
+        self.headers.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// The body as JSON; null when it is none.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+}
+
+/// An operation with the variable parts of its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Route {
+    /// The operation.
+    pub(super) op: Op,
+    /// Variable segments of the path, in order.
+    pub(super) args: Vec<String>,
+}
+
+impl Route {
+    pub(super) fn new(op: Op, args: &[&str]) -> Self {
+        Self { op, args: args.iter().map(|&arg| arg.to_owned()).collect() }
+    }
+
+    /// A variable segment; empty when there is none, which names nothing.
+    pub(super) fn arg(&self, index: usize) -> &str {
+        self.args.get(index).map_or("", String::as_str)
+    }
+}
+
+/// Which part of a list was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Page {
+    /// Number of the page, from 1.
+    pub(super) page: usize,
+    /// Entries on a page.
+    pub(super) per_page: usize,
+}
+
+impl Page {
+    /// Reads `page` and `per_page`; the error says which of them is out of range.
+    pub(super) fn read(request: &Request, default: usize, max: usize) -> Result<Self, &'static str> {
+        let number = |name| match request.param(name) {
+            None => Ok(None),
+            Some(text) => text.parse::<usize>().map(Some),
+        };
+        let page = number("page").ok().map(|n| n.unwrap_or(1)).filter(|&n| n >= 1).ok_or("page")?;
+        let per_page = number("per_page")
+            .ok()
+            .map(|n| n.unwrap_or(default))
+            .filter(|n| (1..=max).contains(n))
+            .ok_or("per_page")?;
+        Ok(Self { page, per_page })
+    }
+
+    /// Number of pages for so many entries, at least 1.
+    pub(super) fn count(self, total: usize) -> usize {
+        total.div_ceil(self.per_page).max(1)
+    }
+
+    /// The entries of this page.
+    pub(super) fn cut<T>(self, entries: Vec<T>) -> Vec<T> {
+        let skip = self.page.saturating_sub(1).saturating_mul(self.per_page);
+        entries.into_iter().skip(skip).take(self.per_page).collect()
+    }
+}
+
+/// Undoes percent-encoding; what is no valid escape stays as it is.
+fn decode(text: &str, plus_is_space: bool) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        let escape = (first == b'%')
+            .then(|| tail.split_at_checked(2))
+            .flatten()
+            .and_then(|(digits, after)| Some((std::str::from_utf8(digits).ok()?, after)))
+            .and_then(|(digits, after)| Some((u8::from_str_radix(digits, 16).ok()?, after)));
+        if let Some((byte, after)) = escape {
+            bytes.push(byte);
+            rest = after;
+        } else if first == b'+' && plus_is_space {
+            bytes.push(b' ');
+        } else {
+            bytes.push(first);
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_are_decoded_and_broken_ones_kept() {
+        assert_eq!(decode("a%2Eb+c%2", true), "a.b c%2");
+        assert_eq!(decode("a+b%zz", false), "a+b%zz");
+    }
+
+    #[test]
+    fn pages_cut_a_list_at_its_edges() {
+        let page = Page { page: 2, per_page: 200 };
+        assert_eq!(page.count(0), 1);
+        assert_eq!(page.count(200), 1);
+        assert_eq!(page.count(201), 2);
+        assert_eq!(page.cut((0..201).collect()), vec![200]);
+        assert_eq!(page.cut((0..200).collect::<Vec<u32>>()), Vec::<u32>::new());
+    }
+}

@@ -1,0 +1,230 @@
+//! The CRDs, made of the Rust types.
+//!
+//! Owns names, printer columns and the way from a Rust type to a structural schema. `crds/` and `k8s/` hold what
+//! [`files`] returns; a test fails when they differ. Does not install anything.
+
+use super::{
+    FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, GROUP, NodeDNSRecordSet, NodeDNSRecordSetSpec,
+    NodeDNSRecordSetStatus, VERSION,
+};
+use kube::Resource;
+use kube::core::schema::{OptionalEnum, StructuralSchemaRewriter};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::transform::AddNullable;
+use serde_json::{Map, Value, json};
+
+/// What cannot be printed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The serializer refused a CRD.
+    #[error("failed to write the CRD {name} as YAML")]
+    Yaml {
+        /// Which CRD.
+        name: String,
+        /// What the serializer said.
+        source: serde_saphyr::ser_error::Error,
+    },
+}
+
+/// A CRD as a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CrdFile {
+    /// Name inside `crds/`.
+    pub name: String,
+    /// Its YAML, with a header that says where it comes from.
+    pub yaml: String,
+}
+
+/// Each CRD as a file, in order of name.
+///
+/// # Errors
+/// When a CRD cannot be written as YAML.
+pub fn files() -> Result<Vec<CrdFile>, Error> {
+    all().iter().map(file).collect()
+}
+
+/// Every CRD as one stream of YAML documents, ready for `kubectl apply -f -`.
+///
+/// # Errors
+/// When a CRD cannot be written as YAML.
+pub fn all_yaml() -> Result<String, Error> {
+    let documents: Vec<String> = files()?.into_iter().map(|file| file.yaml).collect();
+    Ok(documents.join("---\n"))
+}
+
+/// Each CRD as a JSON object, in order of name.
+#[must_use]
+pub fn all() -> Vec<Value> {
+    vec![floating_ip_pool(), node_dns_record_set()]
+}
+
+fn file(crd: &Value) -> Result<CrdFile, Error> {
+    let plural = crd.pointer("/spec/names/plural").and_then(Value::as_str).unwrap_or_default();
+    // Never folded: one long line per description survives every YAML reader and diff tool.
+    let options = serde_saphyr::ser_options! { compact_list_indent: true, folded_wrap_chars: usize::MAX };
+    let yaml = serde_saphyr::to_string_with_options(crd, options)
+        .map_err(|source| Error::Yaml { name: plural.to_owned(), source })?;
+    let header = "# Generated from src/api by `flipop crd`. Do not edit.\n";
+    Ok(CrdFile { name: format!("{plural}.yaml"), yaml: format!("{header}{yaml}") })
+}
+
+fn floating_ip_pool() -> Value {
+    definition::<FloatingIPPool>(
+        "fipool",
+        &root_schema::<FloatingIPPoolSpec, FloatingIPPoolStatus>(
+            "Keeps reserved IPs (floating IPs) on healthy nodes that match, and DNS A records on those IPs.",
+        ),
+        &json!([
+            wide(column("Provider", "string", ".spec.provider", "Where the IPs come from")),
+            column(
+                "Desired",
+                "integer",
+                ".spec.desiredIPs",
+                "How many IPs are wanted (none: all of spec.ips)"
+            ),
+            column("Active", "integer", ".status.activeIPs", "How many IPs stand on matching nodes"),
+            column("Ready", "string", &ready("status"), "Everything is as wanted"),
+            column("Reason", "string", &ready("reason"), "Why it is ready or not"),
+            wide(column("DNS", "string", ".status.dnsRecordSet.fqdn", "Name of the DNS records")),
+            wide(column("Message", "string", &ready("message"), "What one can do")),
+            age(),
+        ]),
+    )
+}
+
+fn node_dns_record_set() -> Value {
+    definition::<NodeDNSRecordSet>(
+        "nodedns",
+        &root_schema::<NodeDNSRecordSetSpec, NodeDNSRecordSetStatus>(
+            "Keeps DNS A records on the addresses of the nodes that match.",
+        ),
+        &json!([
+            column("DNS", "string", ".status.fqdn", "Name of the DNS records"),
+            column("State", "string", ".status.state", "active, in-progress or error"),
+            column("Ready", "string", &ready("status"), "Everything is as wanted"),
+            column("Reason", "string", &ready("reason"), "Why it is ready or not"),
+            wide(column("Addresses", "string", ".status.addresses", "What the records hold")),
+            wide(column("Message", "string", &ready("message"), "What one can do")),
+            age(),
+        ]),
+    )
+}
+
+fn definition<K: Resource<DynamicType = ()>>(short_name: &str, schema: &Value, columns: &Value) -> Value {
+    let (kind, plural) = (K::kind(&()), K::plural(&()));
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{plural}.{GROUP}") },
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "categories": ["flipop"],
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "shortNames": [short_name],
+                "singular": kind.to_lowercase(),
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "additionalPrinterColumns": columns,
+                "name": VERSION,
+                "schema": { "openAPIV3Schema": schema },
+                "served": true,
+                "storage": true,
+                "subresources": { "status": {} },
+            }],
+        },
+    })
+}
+
+fn column(name: &str, kind: &str, json_path: &str, description: &str) -> Value {
+    json!({ "name": name, "type": kind, "jsonPath": json_path, "description": description })
+}
+
+/// A column for `-o wide`. The others carry no priority: the API server drops a 0, and `kubectl apply` would see a
+/// change each time.
+fn wide(mut column: Value) -> Value {
+    if let Some(column) = column.as_object_mut() {
+        column.insert("priority".to_owned(), json!(1));
+    }
+    column
+}
+
+fn ready(field: &str) -> String {
+    format!(r#".status.conditions[?(@.type=="Ready")].{field}"#)
+}
+
+fn age() -> Value {
+    column("Age", "date", ".metadata.creationTimestamp", "Time since it was made")
+}
+
+fn root_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Value {
+    json!({
+        "description": description,
+        "type": "object",
+        "properties": { "spec": nullable(structural::<Spec>()), "status": structural::<Status>() },
+    })
+}
+
+fn structural<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::openapi3().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let generator = settings
+        .with_transform(AddNullable::default())
+        .with_transform(StructuralSchemaRewriter)
+        .with_transform(OptionalEnum)
+        .into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    widen(&mut schema);
+    schema
+}
+
+/// Lets `null` stand for absent in a spec: the API server drops a `null` that is not allowed on most ways in, but
+/// refuses it in a server-side apply, which is how GitOps tools send what the Go operator's types wrote
+/// (`ips: null`). List elements stay as they are.
+fn nullable(mut schema: Value) -> Value {
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("nullable".to_owned(), json!(true));
+        nullable_properties(object);
+    }
+    schema
+}
+
+fn nullable_properties(object: &mut Map<String, Value>) {
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(|property| *property = nullable(property.take()));
+    }
+    if let Some(items) = object.get_mut("items").and_then(Value::as_object_mut) {
+        nullable_properties(items);
+    }
+}
+
+/// Takes out what a Rust type says of itself and a schema must not.
+/// - `nullable`: [`nullable`] decides on it.
+/// - `required`: any part may be missing; readers take it as absent.
+/// - `default`: the API server would write it into the user's object.
+/// - `format`: a reader that cannot take a number says so in the status; refusing it is not ours.
+fn widen(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else { return };
+    for key in ["nullable", "required", "default", "format", "title"] {
+        object.remove(key);
+    }
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(widen);
+    }
+    for key in ["items", "additionalProperties"] {
+        object.get_mut(key).into_iter().for_each(widen);
+    }
+    one_line_description(object);
+}
+
+/// Doc comments are wrapped for the editor; a description is wrapped by whoever shows it.
+fn one_line_description(object: &mut Map<String, Value>) {
+    let Some(Value::String(description)) = object.get_mut("description") else { return };
+    *description = description.split_whitespace().collect::<Vec<_>>().join(" ");
+}

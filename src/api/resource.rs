@@ -1,0 +1,66 @@
+//! What makes a struct a custom resource for kube.
+//!
+//! kube's own derive cannot express an object without `spec`, which the Go operator's CRDs admit; a guard
+//! would then report an undecodable object where ours only reports an empty pool. Hence this small macro.
+
+/// Implements `kube::Resource`, `Serialize` (with `apiVersion` and `kind`) and `new` for a struct with the fields
+/// `metadata`, `spec` and `status`.
+macro_rules! custom_resource {
+    ($root:ident, $spec:ident, plural: $plural:literal) => {
+        impl $root {
+            /// An object with this name and spec, without namespace and status.
+            #[must_use]
+            pub fn new(name: &str, spec: $spec) -> Self {
+                let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+                Self { metadata, spec, status: None }
+            }
+        }
+
+        impl kube::Resource for $root {
+            type DynamicType = ();
+            type Scope = kube::core::NamespaceResourceScope;
+
+            fn kind((): &()) -> std::borrow::Cow<'_, str> {
+                stringify!($root).into()
+            }
+
+            fn group((): &()) -> std::borrow::Cow<'_, str> {
+                crate::api::GROUP.into()
+            }
+
+            fn version((): &()) -> std::borrow::Cow<'_, str> {
+                crate::api::VERSION.into()
+            }
+
+            fn plural((): &()) -> std::borrow::Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+
+        impl serde::Serialize for $root {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeStruct;
+                let fields = 4 + usize::from(self.status.is_some());
+                let mut object = serializer.serialize_struct(stringify!($root), fields)?;
+                object.serialize_field("apiVersion", &<Self as kube::Resource>::api_version(&()))?;
+                object.serialize_field("kind", stringify!($root))?;
+                object.serialize_field("metadata", &self.metadata)?;
+                object.serialize_field("spec", &self.spec)?;
+                if let Some(status) = &self.status {
+                    object.serialize_field("status", status)?;
+                }
+                object.end()
+            }
+        }
+    };
+}
+
+pub(super) use custom_resource;

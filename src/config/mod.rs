@@ -1,0 +1,275 @@
+//! Flags and environment: the one place that reads either.
+//!
+//! It owns their names, defaults and validation, and hands over typed values; what they point to (kubeconfig,
+//! token files, addresses) is opened elsewhere. An empty variable is an unset one. Invariant: an error names the
+//! variable or flag to mend, and never the value of a secret.
+
+mod flags;
+mod provider;
+
+pub use provider::ProviderConfig;
+
+use crate::kube::kubeconfig::{ClusterSettings, ProxySettings, SERVICE_ACCOUNT_DIR};
+use clap::Parser;
+use flags::{Flags, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What the process was asked to do.
+#[derive(Debug)]
+pub enum Invocation {
+    /// Run the operator.
+    Run(Box<Config>),
+    /// Print the CRDs.
+    Crd,
+}
+
+/// Where to serve metrics and health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindAddress {
+    /// Host name or address; empty: all addresses, IPv4 and IPv6.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+/// Everything that is configured from outside the cluster.
+#[derive(Debug)]
+pub struct Config {
+    /// `--debug`.
+    pub debug: bool,
+    /// `--metrics-bind-addr`; `None` when it is empty: serve nothing.
+    pub metrics: Option<BindAddress>,
+    /// How to find the API server and our namespace.
+    pub cluster: ClusterSettings,
+    /// Set when `DigitalOcean` may be used.
+    pub digitalocean: Option<ProviderConfig>,
+    /// Set when Cloudflare may be used.
+    pub cloudflare: Option<ProviderConfig>,
+    /// Name of this host: in a pod, the pod's name.
+    pub hostname: String,
+}
+
+/// What is wrong with the flags or the environment.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The flags. Also help and version, which clap treats as errors: print it and exit with its code.
+    #[error("{0}")]
+    Usage(#[from] clap::Error),
+    /// No provider at all.
+    #[error(
+        "failed to find a provider token: set DIGITALOCEAN_ACCESS_TOKEN or CLOUDFLARE_TOKEN (or their _FILE variants: \
+         DIGITALOCEAN_ACCESS_TOKEN_FILE, CLOUDFLARE_TOKEN_FILE)"
+    )]
+    NoProvider,
+    /// One variable or flag.
+    #[error("failed to use {name}: {problem}")]
+    Invalid {
+        /// The variable or flag.
+        name: &'static str,
+        /// What is wrong with it, without secrets.
+        problem: String,
+    },
+}
+
+impl ConfigError {
+    fn invalid(name: &'static str, problem: impl Into<String>) -> Self {
+        Self::Invalid { name, problem: problem.into() }
+    }
+}
+
+/// Reads one variable of the environment.
+type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Invocation {
+    /// From the process's own arguments and environment.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn from_process() -> Result<Self, ConfigError> {
+        #[expect(clippy::disallowed_methods, reason = "this is the environment's home")]
+        let env = |name: &str| std::env::var(name).ok();
+        Self::from_parts(std::env::args_os(), &env)
+    }
+
+    /// From given arguments (the first is the program's name) and a given environment.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn from_parts<I, A>(arguments: I, env: Env<'_>) -> Result<Self, ConfigError>
+    where
+        I: IntoIterator<Item = A>,
+        A: Into<OsString> + Clone,
+    {
+        let env = |name: &str| env(name).filter(|value| !value.is_empty());
+        let flags = Flags::try_parse_from(arguments)?;
+        if flags.command == Some(Subcommand::Crd) {
+            return Ok(Self::Crd);
+        }
+        let digitalocean = provider::digitalocean(&env)?;
+        let cloudflare = provider::cloudflare(&env)?;
+        if digitalocean.is_none() && cloudflare.is_none() {
+            return Err(ConfigError::NoProvider);
+        }
+        Ok(Self::Run(Box::new(Config {
+            debug: flags.debug,
+            metrics: bind_address(&flags.metrics_bind_addr)?,
+            cluster: cluster(flags.kubeconfig.filter(|path| !path.as_os_str().is_empty()), &env),
+            digitalocean,
+            cloudflare,
+            hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        })))
+    }
+}
+
+impl Config {
+    /// The identity of this process in the Lease: `<hostname>_<uuid>`, new with each call.
+    #[must_use]
+    pub fn new_identity(&self) -> String {
+        format!("{}_{}", self.hostname, uuid::Uuid::new_v4())
+    }
+}
+
+/// Splits `host:port` as Go's `net.Listen` does.
+fn bind_address(text: &str) -> Result<Option<BindAddress>, ConfigError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let invalid = || {
+        let problem = format!("{text:?} is no address; write host:port, :port or [ipv6]:port");
+        ConfigError::invalid("--metrics-bind-addr", problem)
+    };
+    let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;
+    let port = port.parse().map_err(|_| invalid())?;
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    if bare.is_none() && host.contains(':') {
+        return Err(invalid());
+    }
+    Ok(Some(BindAddress { host: bare.unwrap_or(host).to_owned(), port }))
+}
+
+fn cluster(kubeconfig: Option<PathBuf>, env: Env<'_>) -> ClusterSettings {
+    let either = |upper: &str, lower: &str| env(upper).or_else(|| env(lower));
+    let paths = env("KUBECONFIG");
+    let paths = paths.iter().flat_map(std::env::split_paths);
+    ClusterSettings {
+        kubeconfig,
+        kubeconfig_list: paths.filter(|path| !path.as_os_str().is_empty()).collect(),
+        home: env("HOME").map(PathBuf::from),
+        pod_namespace: env("POD_NAMESPACE"),
+        service: env("KUBERNETES_SERVICE_HOST").zip(env("KUBERNETES_SERVICE_PORT")),
+        service_account_dir: PathBuf::from(SERVICE_ACCOUNT_DIR),
+        proxy: ProxySettings {
+            https: either("HTTPS_PROXY", "https_proxy"),
+            http: either("HTTP_PROXY", "http_proxy"),
+            no_proxy: either("NO_PROXY", "no_proxy"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(arguments: &[&str], env: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        let arguments = std::iter::once(&"/app/flipop").chain(arguments);
+        let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        match Invocation::from_parts(arguments, &env)? {
+            Invocation::Run(config) => Ok(*config),
+            Invocation::Crd => panic!("not crd"),
+        }
+    }
+
+    const TOKEN: (&str, &str) = ("DIGITALOCEAN_ACCESS_TOKEN", "t0ken");
+
+    fn with(arguments: &[&str]) -> Config {
+        run(arguments, &[TOKEN]).expect("valid")
+    }
+
+    #[test]
+    fn flags_mean_what_they_mean_to_pflag() {
+        let config = with(&[]);
+        assert!(!config.debug);
+        assert_eq!(config.metrics, Some(BindAddress { host: String::new(), port: 8080 }));
+        assert_eq!(config.cluster.kubeconfig, None);
+        for on in ["--debug", "--debug=true", "--debug=1", "--debug=t", "--debug=T", "--debug=TRUE"] {
+            assert!(with(&[on]).debug, "{on}");
+        }
+        for off in ["--debug=false", "--debug=0", "--debug=f", "--debug=F", "--debug=FALSE", "--debug=False"]
+        {
+            assert!(!with(&[off]).debug, "{off}");
+        }
+        assert!(!with(&["--debug", "--debug=false"]).debug, "the last one wins");
+        assert_eq!(with(&["--kubeconfig", "/a"]).cluster.kubeconfig, Some("/a".into()));
+        assert_eq!(with(&["--kubeconfig=/a=b"]).cluster.kubeconfig, Some("/a=b".into()));
+        assert_eq!(with(&["--kubeconfig="]).cluster.kubeconfig, None);
+        for refused in
+            [&["-debug"][..], &["--debug=yes"], &["--unknown"], &["--metrics-bind-addr"], &["extra"]]
+        {
+            let error = run(refused, &[TOKEN]).expect_err("refused");
+            assert!(matches!(error, ConfigError::Usage(_)), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_host_and_port_and_empty_means_off() {
+        let address = |text: &str| run(&["--metrics-bind-addr", text], &[TOKEN]).map(|config| config.metrics);
+        let some = |host: &str, port| Some(BindAddress { host: host.to_owned(), port });
+        assert_eq!(address("").unwrap(), None);
+        assert_eq!(address("127.0.0.1:0").unwrap(), some("127.0.0.1", 0));
+        assert_eq!(address("[::1]:9090").unwrap(), some("::1", 9090));
+        assert_eq!(address("localhost:1").unwrap(), some("localhost", 1));
+        for bad in ["8080", ":x", "::1:80", ":70000", "a:"] {
+            let error = address(bad).expect_err(bad).to_string();
+            assert!(error.contains("--metrics-bind-addr"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_crds_are_printed_without_any_provider() {
+        let invocation = Invocation::from_parts(["flipop", "crd"], &|_| None).unwrap();
+        assert!(matches!(invocation, Invocation::Crd));
+    }
+
+    #[test]
+    fn without_a_token_the_error_names_both_variables() {
+        for env in [&[][..], &[("DIGITALOCEAN_ACCESS_TOKEN", ""), ("CLOUDFLARE_TOKEN", "")]] {
+            let error = run(&[], env).expect_err("no provider").to_string();
+            assert!(
+                error.contains("DIGITALOCEAN_ACCESS_TOKEN") && error.contains("CLOUDFLARE_TOKEN"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_environment_describes_the_cluster_and_empty_variables_do_not_count() {
+        let config = run(
+            &[],
+            &[
+                TOKEN,
+                ("KUBECONFIG", "/a::/b"),
+                ("POD_NAMESPACE", ""),
+                ("HOME", "/home/x"),
+                ("KUBERNETES_SERVICE_HOST", "10.0.0.1"),
+                ("KUBERNETES_SERVICE_PORT", "443"),
+                ("HTTPS_PROXY", ""),
+                ("https_proxy", "http://p:1"),
+            ],
+        );
+        let cluster = config.unwrap().cluster;
+        assert_eq!(cluster.kubeconfig_list, [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(cluster.pod_namespace, None);
+        assert_eq!(cluster.home, Some("/home/x".into()));
+        assert_eq!(cluster.service, Some(("10.0.0.1".to_owned(), "443".to_owned())));
+        assert_eq!(cluster.proxy.https.as_deref(), Some("http://p:1"));
+    }
+
+    #[test]
+    fn identities_begin_with_the_host_and_never_repeat() {
+        let config = with(&[]);
+        let (one, other) = (config.new_identity(), config.new_identity());
+        assert!(one.starts_with(&format!("{}_", config.hostname)) && !config.hostname.is_empty());
+        assert_ne!(one, other);
+    }
+}

@@ -1,0 +1,160 @@
+//! The variables of the providers: token, API URL, user agent.
+
+use super::{ConfigError, Env};
+use crate::kube::kubeconfig::is_loopback;
+use crate::provider::token::TokenSource;
+use reqwest::Url;
+use secrecy::SecretString;
+use std::path::PathBuf;
+
+/// How to use one provider.
+#[derive(Debug, Clone)]
+pub struct ProviderConfig {
+    /// Where its token comes from.
+    pub token: TokenSource,
+    /// Where its API is: https, or http on loopback.
+    pub base_url: String,
+    /// What `User-Agent` says, when it is not ours.
+    pub user_agent: Option<String>,
+}
+
+/// The names of one provider's variables.
+struct Variables {
+    token: &'static str,
+    token_file: &'static str,
+    url: &'static str,
+    user_agent: &'static str,
+    default_url: &'static str,
+}
+
+pub(super) fn digitalocean(env: Env<'_>) -> Result<Option<ProviderConfig>, ConfigError> {
+    Variables {
+        token: "DIGITALOCEAN_ACCESS_TOKEN",
+        token_file: "DIGITALOCEAN_ACCESS_TOKEN_FILE",
+        url: "DIGITALOCEAN_API_URL",
+        user_agent: "DIGITALOCEAN_USER_AGENT",
+        default_url: "https://api.digitalocean.com/",
+    }
+    .read(env)
+}
+
+pub(super) fn cloudflare(env: Env<'_>) -> Result<Option<ProviderConfig>, ConfigError> {
+    Variables {
+        token: "CLOUDFLARE_TOKEN",
+        token_file: "CLOUDFLARE_TOKEN_FILE",
+        url: "CLOUDFLARE_API_URL",
+        user_agent: "CLOUDFLARE_USER_AGENT",
+        default_url: "https://api.cloudflare.com/client/v4",
+    }
+    .read(env)
+}
+
+impl Variables {
+    fn read(&self, env: Env<'_>) -> Result<Option<ProviderConfig>, ConfigError> {
+        let Some(token) = self.token(env)? else { return Ok(None) };
+        let base_url = match env(self.url) {
+            None => self.default_url.to_owned(),
+            Some(url) => self.checked(&url)?,
+        };
+        let user_agent = env(self.user_agent);
+        if user_agent.as_deref().is_some_and(|agent| http::HeaderValue::from_str(agent).is_err()) {
+            return Err(ConfigError::invalid(self.user_agent, "it cannot be sent as an HTTP header"));
+        }
+        Ok(Some(ProviderConfig { token, base_url, user_agent }))
+    }
+
+    fn token(&self, env: Env<'_>) -> Result<Option<TokenSource>, ConfigError> {
+        match (env(self.token), env(self.token_file)) {
+            (Some(_), Some(_)) => {
+                Err(ConfigError::invalid(self.token, format!("{} is set too; unset one", self.token_file)))
+            }
+            // Secrets made with `echo` end in a newline.
+            (Some(token), None) if token.trim().is_empty() => Ok(None),
+            (Some(token), None) => Ok(Some(TokenSource::Value(SecretString::from(token.trim())))),
+            (None, Some(path)) => {
+                let path = PathBuf::from(path);
+                // A file that is missing now is a mistake in the manifest; one that changes later is re-read.
+                std::fs::metadata(&path).map_err(|error| {
+                    ConfigError::invalid(self.token_file, format!("{}: {error}", path.display()))
+                })?;
+                Ok(Some(TokenSource::File(path)))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn checked(&self, text: &str) -> Result<String, ConfigError> {
+        let invalid = |problem: &str| ConfigError::invalid(self.url, problem);
+        let url = Url::parse(text).map_err(|error| invalid(&format!("it is no URL: {error}")))?;
+        let host =
+            url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| invalid("it names no host"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(invalid("it must not hold credentials"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(invalid("it must end with the path"));
+        }
+        match url.scheme() {
+            "https" => Ok(text.to_owned()),
+            "http" if is_loopback(host) => Ok(text.to_owned()),
+            "http" => {
+                Err(invalid("plain http would send the token unencrypted; it is accepted for loopback only"))
+            }
+            _ => Err(invalid("only https is spoken")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secrecy::ExposeSecret;
+
+    fn read(env: &[(&str, &str)]) -> Result<Option<ProviderConfig>, ConfigError> {
+        digitalocean(&|name| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    const TOKEN: (&str, &str) = ("DIGITALOCEAN_ACCESS_TOKEN", "very-s3cret\n");
+
+    #[test]
+    fn a_provider_exists_only_with_a_token() {
+        assert!(read(&[("DIGITALOCEAN_API_URL", "https://x.example/")]).unwrap().is_none());
+        assert!(read(&[("DIGITALOCEAN_ACCESS_TOKEN", " \n")]).unwrap().is_none());
+        let config = read(&[TOKEN]).unwrap().unwrap();
+        assert_eq!(config.base_url, "https://api.digitalocean.com/");
+        let TokenSource::Value(token) = &config.token else { panic!("a value") };
+        assert_eq!(token.expose_secret(), "very-s3cret");
+        assert!(!format!("{config:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn plain_http_is_for_loopback_only() {
+        for good in ["http://127.0.0.1:8080/", "http://localhost/v", "http://[::1]:1/", "https://do.example"]
+        {
+            assert_eq!(read(&[TOKEN, ("DIGITALOCEAN_API_URL", good)]).unwrap().unwrap().base_url, good);
+        }
+        for bad in [
+            "http://api.digitalocean.com/",
+            "http://127.0.0.1.example/",
+            "ftp://localhost/",
+            "api.digitalocean.com",
+            "https://user:very-s3cret@do.example/",
+            "https://do.example/?a=b",
+        ] {
+            let error = read(&[TOKEN, ("DIGITALOCEAN_API_URL", bad)]).expect_err(bad).to_string();
+            assert!(error.contains("DIGITALOCEAN_API_URL") && !error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_file_must_be_there_and_alone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let config = read(&[("DIGITALOCEAN_ACCESS_TOKEN_FILE", path)]).unwrap().unwrap();
+        assert!(matches!(config.token, TokenSource::File(found) if found == file.path()));
+        let missing = read(&[("DIGITALOCEAN_ACCESS_TOKEN_FILE", "/nonexistent/token")]).unwrap_err();
+        assert!(missing.to_string().contains("DIGITALOCEAN_ACCESS_TOKEN_FILE"), "{missing}");
+        let both = read(&[TOKEN, ("DIGITALOCEAN_ACCESS_TOKEN_FILE", path)]).unwrap_err().to_string();
+        assert!(both.contains("DIGITALOCEAN_ACCESS_TOKEN_FILE") && !both.contains("s3cret"), "{both}");
+    }
+}

@@ -1,0 +1,144 @@
+//! Clients of the API server, each with deadlines that suit its use, and the fence of leadership in the first.
+//!
+//! kube's own retries are off everywhere: they would repeat POSTs and hide that the server is away. Invariant: a
+//! request that carries a [`Permit`] among its extensions is not sent unless that permit still allows it; this is
+//! the last code of ours before the bytes go to the connection.
+
+use super::kubeconfig::Cluster;
+use crate::leader::permit::Permit;
+use futures::future::{Either, Ready, ready};
+use http::Request;
+use http::header::{HeaderValue, USER_AGENT};
+use kube::client::{Body, ClientBuilder};
+use kube::{Client, Config};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower::{BoxError, Layer, Service};
+
+/// Longest wait for a connection (the contract's bound).
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest silence while an answer is read, and longest stall of a write (the contract's bound for a call).
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest silence of a connection that carries a watch: a little over the 55 s after which the watch itself
+/// gives up, as a second net for stalled bodies of lists.
+const WATCH_READ_TIMEOUT: Duration = Duration::from_secs(58);
+
+/// Longest wait for a connection and an answer of the lease client (the contract's bound for lease calls).
+const LEASE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Failed to make a client.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to make a Kubernetes client: {0}")]
+pub struct ClientError(String);
+
+/// The clients of the process. They are made on the runtime that is to serve them.
+#[derive(Clone)]
+pub struct Clients {
+    /// For reads and for fenced writes.
+    pub requests: Client,
+    /// For watches, and for nothing that must answer soon.
+    pub watches: Client,
+}
+
+impl Clients {
+    /// Makes both.
+    ///
+    /// # Errors
+    /// When the credentials or certificates are unusable.
+    pub fn new(cluster: &Cluster) -> Result<Self, ClientError> {
+        Ok(Self { requests: requests(cluster)?, watches: watches(cluster)? })
+    }
+}
+
+/// A client for reads and fenced writes.
+///
+/// # Errors
+/// When the credentials or certificates are unusable.
+pub fn requests(cluster: &Cluster) -> Result<Client, ClientError> {
+    build(with_deadlines(cluster, CONNECT_TIMEOUT, READ_TIMEOUT))
+}
+
+/// A client for watches.
+///
+/// # Errors
+/// When the credentials or certificates are unusable.
+pub fn watches(cluster: &Cluster) -> Result<Client, ClientError> {
+    build(with_deadlines(cluster, CONNECT_TIMEOUT, WATCH_READ_TIMEOUT))
+}
+
+/// A client for the lease alone.
+///
+/// # Errors
+/// When the credentials or certificates are unusable.
+pub fn lease(cluster: &Cluster) -> Result<Client, ClientError> {
+    build(with_deadlines(cluster, LEASE_TIMEOUT, LEASE_TIMEOUT))
+}
+
+fn with_deadlines(cluster: &Cluster, connect: Duration, read: Duration) -> Config {
+    let mut config = cluster.config.clone();
+    config.connect_timeout = Some(connect);
+    config.read_timeout = Some(read);
+    config.write_timeout = Some(read);
+    // Else the time that a pooled connection lay idle counts, and a rare request fails on a good connection.
+    config.reset_reader_on_write = true;
+    config.default_retry = false;
+    config
+        .headers
+        .push((USER_AGENT, HeaderValue::from_static(concat!("flipop/", env!("CARGO_PKG_VERSION")))));
+    config
+}
+
+fn build(config: Config) -> Result<Client, ClientError> {
+    let builder = ClientBuilder::try_from(config).map_err(|error| ClientError(error.to_string()))?;
+    Ok(builder.with_layer(&Fence).build())
+}
+
+/// Layers a [`Fenced`] service.
+#[derive(Debug, Clone, Copy)]
+pub struct Fence;
+
+impl<S> Layer<S> for Fence {
+    type Service = Fenced<S>;
+
+    fn layer(&self, inner: S) -> Fenced<S> {
+        Fenced { inner }
+    }
+}
+
+/// Refuses requests whose permit does not allow them any more.
+#[derive(Debug, Clone)]
+pub struct Fenced<S> {
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Fenced<S>
+where
+    S: Service<Request<Body>>,
+    S::Error: Into<BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Either<
+        Ready<Result<S::Response, BoxError>>,
+        futures::future::MapErr<S::Future, fn(S::Error) -> BoxError>,
+    >;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        use futures::TryFutureExt as _;
+        let refusal = request.extensions().get::<Permit>().and_then(|permit| permit.may_start().err());
+        match refusal {
+            Some(ended) => Either::Left(ready(Err(BoxError::from(ended)))),
+            None => Either::Right(self.inner.call(request).map_err(Into::into)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

@@ -1,0 +1,112 @@
+//! The clients on real sockets of this machine.
+
+use super::*;
+use crate::kube::objects::NodeSlim;
+use crate::kube::trouble::{Trouble, TroubleKind};
+use kube::Api;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// A server that answers each request head with `answer`, or never; and the heads that it has seen.
+struct Server {
+    port: u16,
+    heads: Arc<Mutex<Vec<String>>>,
+    _tasks: JoinSet<()>,
+}
+
+async fn serve(answer: Option<&'static str>) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Arc::clone(&heads);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let seen = Arc::clone(&seen);
+            connections.spawn(async move {
+                let mut head = vec![0; 16 << 10];
+                while let Ok(length @ 1..) = stream.read(&mut head).await {
+                    seen.lock().unwrap().push(String::from_utf8_lossy(&head[..length]).into_owned());
+                    if let Some(answer) = answer {
+                        stream.write_all(answer.as_bytes()).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    Server { port, heads, _tasks: tasks }
+}
+
+fn cluster(url: &str) -> Cluster {
+    Cluster {
+        config: Config::new(url.parse().unwrap()),
+        namespace: "flipop".to_owned(),
+        origin: "a test".to_owned(),
+    }
+}
+
+impl Server {
+    fn cluster(&self) -> Cluster {
+        cluster(&format!("http://127.0.0.1:{}", self.port))
+    }
+
+    fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+}
+
+async fn get(client: Client) -> Result<NodeSlim, Trouble> {
+    Api::<NodeSlim>::all(client).get("a").await.map_err(Trouble::from)
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_once_and_told_who_asks() {
+    let server = serve(Some("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy")).await;
+    for make in [requests, watches, lease] {
+        let trouble = get(make(&server.cluster()).unwrap()).await.unwrap_err();
+        assert_eq!(trouble.kind, TroubleKind::ServerError);
+    }
+    let heads = server.heads();
+    assert_eq!(heads.len(), 3);
+    let agent = concat!("user-agent: flipop/", env!("CARGO_PKG_VERSION"));
+    assert!(heads.iter().all(|head| head.contains(agent)), "{heads:?}");
+}
+
+#[tokio::test]
+async fn a_lease_call_ends_after_three_seconds_and_idle_time_does_not_count() {
+    let node = "HTTP/1.1 200 OK\r\nContent-Length: 29\r\n\r\n{\"metadata\":{\"name\":\"a\"} }   ";
+    let server = serve(Some(node)).await;
+    let client = lease(&server.cluster()).unwrap();
+    get(client.clone()).await.unwrap();
+    let hung = serve(None).await;
+    let clock = crate::clock::Clock::system();
+    let began = clock.now();
+    let trouble = get(lease(&hung.cluster()).unwrap()).await.unwrap_err();
+    assert_eq!(trouble.kind, TroubleKind::Interrupted, "{trouble}");
+    let waited = clock.now().millis_since(began);
+    assert!((2_900..4_500).contains(&waited), "{waited}");
+    // Three idle seconds have passed on the first connection.
+    get(client).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unreachable_and_has_seen_nothing() {
+    let port = serve(None).await.port;
+    let trouble = get(requests(&cluster(&format!("http://127.0.0.1:{port}"))).unwrap()).await.unwrap_err();
+    assert_eq!(trouble.kind, TroubleKind::Unreachable, "{trouble}");
+    assert!(!trouble.outcome_unknown());
+}
+
+#[tokio::test]
+async fn a_server_behind_a_proxy_is_asked_for_by_name() {
+    let proxy = serve(Some("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n")).await;
+    let mut cluster = cluster("https://api.example:6443");
+    cluster.config.proxy_url = Some(format!("http://127.0.0.1:{}", proxy.port).parse().unwrap());
+    let trouble = get(requests(&cluster).unwrap()).await.unwrap_err();
+    assert_eq!(trouble.kind, TroubleKind::Unreachable, "{trouble}");
+    assert!(proxy.heads()[0].starts_with("CONNECT api.example:6443 "), "{:?}", proxy.heads());
+}

@@ -1,0 +1,242 @@
+//! Where the API server is, and which namespace is ours, found as client-go finds them.
+//!
+//! Order for the server: `--kubeconfig`, else the files of `KUBECONFIG`, else `~/.kube/config`, else the service
+//! account of the pod. Order for the namespace: the context's, `POD_NAMESPACE`, the service account's, `default`.
+//! Another order would mean a second Lease beside that of the operator which this one replaces.
+
+pub use super::proxy::ProxySettings;
+pub(crate) use super::proxy::is_loopback;
+use http::Uri;
+use kube::Config;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+/// Where kubelet mounts the credentials of a pod's service account.
+pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// What the flags, the environment and the file system offer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// `--kubeconfig`.
+    pub kubeconfig: Option<PathBuf>,
+    /// The files of `KUBECONFIG`.
+    pub kubeconfig_list: Vec<PathBuf>,
+    /// `HOME`.
+    pub home: Option<PathBuf>,
+    /// `POD_NAMESPACE`.
+    pub pod_namespace: Option<String>,
+    /// `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`.
+    pub service: Option<(String, String)>,
+    /// Where the service account's files are.
+    pub service_account_dir: PathBuf,
+    /// The proxy variables.
+    pub proxy: ProxySettings,
+}
+
+/// The API server, the credentials for it, and our namespace.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    /// Without deadlines: [`super::client`] sets these.
+    pub config: Config,
+    /// The operator's own namespace.
+    pub namespace: String,
+    /// For logs: where this was found.
+    pub origin: String,
+}
+
+/// Why the API server was not found.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The file cannot be read.
+    #[error("failed to read kubeconfig {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is no kubeconfig. Where in the file, but never what it says: it holds credentials.
+    #[error("failed to parse kubeconfig {}: {problem}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The files do not say how to reach a cluster.
+    #[error("failed to use kubeconfig {files}: {problem}")]
+    Unusable {
+        /// The files.
+        files: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Nothing was configured and this is no pod.
+    #[error(
+        "failed to find a Kubernetes API server: pass --kubeconfig, set KUBECONFIG, create ~/.kube/config, or run in \
+         a pod that has a service account"
+    )]
+    Nothing,
+    /// The pod's service account is incomplete.
+    #[error("failed to use the pod's service account: {0}")]
+    ServiceAccount(String),
+}
+
+/// Finds the API server.
+///
+/// # Errors
+/// A [`ClusterError`] that names the file or variable to mend.
+pub async fn resolve(settings: &ClusterSettings) -> Result<Cluster, ClusterError> {
+    let (kubeconfig, files) = load(settings)?;
+    if kubeconfig.clusters.is_empty() && kubeconfig.contexts.is_empty() {
+        return match &settings.kubeconfig {
+            Some(path) => {
+                Err(ClusterError::Malformed { path: path.clone(), problem: "it names no cluster".to_owned() })
+            }
+            None => in_cluster(settings),
+        };
+    }
+    from_kubeconfig(settings, kubeconfig, &files).await
+}
+
+/// Reads and merges the files that apply, and names those that were there.
+fn load(settings: &ClusterSettings) -> Result<(Kubeconfig, String), ClusterError> {
+    if let Some(path) = &settings.kubeconfig {
+        return Ok((read(path)?, path.display().to_string()));
+    }
+    let paths = if settings.kubeconfig_list.is_empty() {
+        settings.home.iter().map(|home| home.join(".kube/config")).collect()
+    } else {
+        settings.kubeconfig_list.clone()
+    };
+    let mut merged = Kubeconfig::default();
+    let mut present = Vec::new();
+    for path in paths {
+        match read(&path) {
+            Ok(next) => {
+                merged = merged.merge(next).map_err(|error| malformed(&path, &error))?;
+                present.push(path.display().to_string());
+            }
+            // As client-go: a list may name files that do not exist.
+            Err(ClusterError::Unreadable { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((merged, present.join(", ")))
+}
+
+fn read(path: &Path) -> Result<Kubeconfig, ClusterError> {
+    Kubeconfig::read_from(path).map_err(|error| malformed(path, &error))
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "another crate's errors, told apart only as far as we say more"
+)]
+fn malformed(path: &Path, error: &KubeconfigError) -> ClusterError {
+    let path = path.to_owned();
+    match error {
+        KubeconfigError::ReadConfig(source, _) => {
+            ClusterError::Unreadable { path, source: std::io::Error::new(source.kind(), source.to_string()) }
+        }
+        KubeconfigError::Parse(error) => {
+            let place = error.location();
+            let problem = place.map_or_else(
+                || "it is not valid".to_owned(),
+                |place| format!("it is not valid at line {}, column {}", place.line(), place.column()),
+            );
+            ClusterError::Malformed { path, problem }
+        }
+        other => ClusterError::Malformed { path, problem: other.to_string() },
+    }
+}
+
+async fn from_kubeconfig(
+    settings: &ClusterSettings,
+    kubeconfig: Kubeconfig,
+    files: &str,
+) -> Result<Cluster, ClusterError> {
+    let own_proxy = own_proxy(&kubeconfig);
+    let unusable = |problem: String| ClusterError::Unusable { files: files.to_owned(), problem };
+    let context = current_context(&kubeconfig).map_err(unusable)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| unusable(error.to_string()))?;
+    config.proxy_url = proxy(settings, own_proxy, &config.cluster_url).map_err(unusable)?;
+    let namespace = context.unwrap_or_else(|| namespace_of_pod(settings));
+    Ok(Cluster { config, namespace, origin: format!("kubeconfig {files}") })
+}
+
+/// The namespace that the current context names.
+fn current_context(kubeconfig: &Kubeconfig) -> Result<Option<String>, String> {
+    let name = kubeconfig.current_context.as_deref().filter(|name| !name.is_empty());
+    let name = name.ok_or("it has no current-context")?;
+    let context = kubeconfig.contexts.iter().find(|context| context.name == name);
+    let context = context.ok_or_else(|| format!("its current-context {name} is not among its contexts"))?;
+    let namespace = context.context.as_ref().and_then(|context| context.namespace.clone());
+    Ok(namespace.filter(|namespace| !namespace.is_empty()))
+}
+
+/// The proxy that the current cluster's entry names, which goes before the environment.
+fn own_proxy(kubeconfig: &Kubeconfig) -> Option<String> {
+    let name = kubeconfig.current_context.as_ref()?;
+    let context = kubeconfig.contexts.iter().find(|context| context.name == *name)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?;
+    cluster.cluster.as_ref()?.proxy_url.clone().filter(|proxy| !proxy.is_empty())
+}
+
+fn proxy(settings: &ClusterSettings, own: Option<String>, target: &Uri) -> Result<Option<Uri>, String> {
+    let Some(proxy) = own.or_else(|| settings.proxy.for_target(target)) else { return Ok(None) };
+    // Not the URL itself: it may hold a password.
+    proxy
+        .parse()
+        .map(Some)
+        .map_err(|_| "the URL of its proxy (proxy-url or HTTPS_PROXY) is malformed".to_owned())
+}
+
+fn namespace_of_pod(settings: &ClusterSettings) -> String {
+    let file = || std::fs::read_to_string(settings.service_account_dir.join("namespace")).ok();
+    settings
+        .pod_namespace
+        .clone()
+        .or_else(|| file().map(|text| text.trim().to_owned()).filter(|name| !name.is_empty()))
+        .unwrap_or_else(|| "default".to_owned())
+}
+
+fn in_cluster(settings: &ClusterSettings) -> Result<Cluster, ClusterError> {
+    let failed = |problem: String| ClusterError::ServiceAccount(problem);
+    let token = settings.service_account_dir.join("token");
+    let Some((host, port)) = settings.service.as_ref().filter(|_| token.is_file()) else {
+        return Err(ClusterError::Nothing);
+    };
+    let host = match host.parse() {
+        Ok(IpAddr::V6(ip)) => format!("[{ip}]"),
+        Ok(IpAddr::V4(_)) | Err(_) => host.clone(),
+    };
+    let url: Uri = format!("https://{host}:{port}")
+        .parse()
+        .map_err(|_| failed("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make no URL".to_owned()))?;
+    let authority = settings.service_account_dir.join("ca.crt");
+    let pem =
+        std::fs::read(&authority).map_err(|error| failed(format!("{}: {error}", authority.display())))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let certificates = certificates
+        .map_err(|error| failed(format!("{} holds no certificates: {error}", authority.display())))?;
+    let mut config = Config::new(url);
+    config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
+    // By name, so that a rotated authority is noticed; kube re-reads the token's file too.
+    config.root_cert_file = Some(authority);
+    config.auth_info = AuthInfo { token_file: Some(token.display().to_string()), ..AuthInfo::default() };
+    config.proxy_url = proxy(settings, None, &config.cluster_url).map_err(failed)?;
+    let namespace = namespace_of_pod(settings);
+    config.default_namespace.clone_from(&namespace);
+    Ok(Cluster { config, namespace, origin: "the pod's service account".to_owned() })
+}
+
+#[cfg(test)]
+#[path = "kubeconfig_tests.rs"]
+mod tests;

@@ -1,0 +1,140 @@
+//! Where the API server and the namespace come from, with files in a temporary folder.
+
+use super::*;
+use std::fs;
+use tempfile::TempDir;
+
+fn kubeconfig(server: &str, namespace: &str) -> String {
+    let namespace = if namespace.is_empty() { String::new() } else { format!(", namespace: {namespace}") };
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters: [{{name: k, cluster: {{server: \"{server}\"}}}}]\n\
+         users: [{{name: u, user: {{token: s3cret}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: k, user: u{namespace}}}}}]\n"
+    )
+}
+
+fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// A folder like that of a service account, with `namespace` in it.
+fn service_account(folder: &TempDir, namespace: &str) -> PathBuf {
+    let authority = rcgen::generate_simple_self_signed(["kubernetes".to_owned()]).unwrap();
+    write(folder, "sa/token", "s3cret");
+    write(folder, "sa/ca.crt", &authority.cert.pem());
+    write(folder, "sa/namespace", namespace);
+    folder.path().join("sa")
+}
+
+async fn namespace_of(settings: &ClusterSettings) -> String {
+    resolve(settings).await.unwrap().namespace
+}
+
+#[tokio::test]
+async fn the_flag_goes_before_the_variable_and_that_before_the_home() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str| write(&folder, name, &kubeconfig(&format!("https://{}:6443", &name[..4]), ""));
+    let mut settings = ClusterSettings {
+        kubeconfig: Some(file("flag")),
+        kubeconfig_list: vec![folder.path().join("missing"), file("list"), file("more")],
+        home: Some(folder.path().join("home")),
+        ..ClusterSettings::default()
+    };
+    write(&folder, "home/.kube/config", &kubeconfig("https://home:6443", ""));
+    let mut hosts = Vec::new();
+    for _ in 0..3 {
+        let cluster = resolve(&settings).await.unwrap();
+        hosts.push(cluster.config.cluster_url.host().unwrap().to_owned());
+        if settings.kubeconfig.take().is_none() {
+            settings.kubeconfig_list.clear();
+        }
+    }
+    assert_eq!(hosts, ["flag", "list", "home"]);
+}
+
+#[tokio::test]
+async fn the_namespace_is_the_context_s_then_the_variable_s_then_the_service_account_s_then_default() {
+    let folder = TempDir::new().unwrap();
+    let named = write(&folder, "named", &kubeconfig("https://a:1", "ctx"));
+    let bare = write(&folder, "bare", &kubeconfig("https://a:1", ""));
+    let mut settings = ClusterSettings {
+        kubeconfig: Some(named),
+        pod_namespace: Some("pod".to_owned()),
+        service_account_dir: service_account(&folder, "sa\n"),
+        ..ClusterSettings::default()
+    };
+    assert_eq!(namespace_of(&settings).await, "ctx");
+    settings.kubeconfig = Some(bare);
+    assert_eq!(namespace_of(&settings).await, "pod");
+    settings.pod_namespace = None;
+    assert_eq!(namespace_of(&settings).await, "sa");
+    settings.service_account_dir = folder.path().join("nowhere");
+    assert_eq!(namespace_of(&settings).await, "default");
+}
+
+#[tokio::test]
+async fn a_pod_uses_its_service_account_by_files_that_are_read_again() {
+    let folder = TempDir::new().unwrap();
+    let mut settings = ClusterSettings {
+        home: Some(folder.path().to_owned()),
+        service: Some(("fd00::1".to_owned(), "6443".to_owned())),
+        service_account_dir: service_account(&folder, "flipop"),
+        ..ClusterSettings::default()
+    };
+    let cluster = resolve(&settings).await.unwrap();
+    assert_eq!(cluster.namespace, "flipop");
+    assert_eq!(cluster.config.cluster_url.to_string(), "https://[fd00::1]:6443/");
+    assert!(cluster.config.auth_info.token_file.unwrap().ends_with("sa/token"));
+    assert!(cluster.config.root_cert_file.unwrap().ends_with("sa/ca.crt"));
+    settings.service = None;
+    assert!(matches!(resolve(&settings).await, Err(ClusterError::Nothing)));
+}
+
+#[tokio::test]
+async fn a_proxy_is_taken_from_the_kubeconfig_else_from_the_environment_unless_excluded() {
+    let folder = TempDir::new().unwrap();
+    let file = write(&folder, "k", &kubeconfig("https://api.example:6443", ""));
+    let mut settings = ClusterSettings {
+        kubeconfig: Some(file),
+        proxy: ProxySettings { https: Some("http://proxy:3128".to_owned()), ..ProxySettings::default() },
+        ..ClusterSettings::default()
+    };
+    let proxy_of = async |settings: &ClusterSettings| {
+        resolve(settings).await.unwrap().config.proxy_url.map(|url| url.to_string())
+    };
+    assert_eq!(proxy_of(&settings).await.as_deref(), Some("http://proxy:3128/"));
+    settings.proxy.no_proxy = Some("example".to_owned());
+    assert_eq!(proxy_of(&settings).await, None);
+    let own = kubeconfig("https://api.example:6443", "")
+        .replace("cluster: {server", "cluster: {proxy-url: \"http://own:1\", server");
+    settings.kubeconfig = Some(write(&folder, "own", &own));
+    assert_eq!(proxy_of(&settings).await.as_deref(), Some("http://own:1/"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_kubeconfig_is_named_and_not_quoted() {
+    let folder = TempDir::new().unwrap();
+    let good = kubeconfig("https://a:1", "");
+    for (name, text) in [
+        ("yaml", "clusters: [{token: s3cret\n - x"),
+        ("type", "clusters: s3cret"),
+        ("empty", ""),
+        ("context", &good.replace("current-context: c", "current-context: other")),
+        ("no-context", &good.replace("current-context: c", "")),
+        ("cluster", &good.replace("cluster: k", "cluster: other")),
+        ("url", &good.replace("https://a:1", "not a url")),
+    ] {
+        let path = write(&folder, name, text);
+        let settings = ClusterSettings { kubeconfig: Some(path.clone()), ..ClusterSettings::default() };
+        let error = resolve(&settings).await.expect_err(name).to_string();
+        assert!(error.contains(path.to_str().unwrap()) && !error.contains("s3cret"), "{name}: {error}");
+    }
+    let missing = folder.path().join("missing");
+    let settings = ClusterSettings { kubeconfig: Some(missing.clone()), ..ClusterSettings::default() };
+    let error = resolve(&settings).await.expect_err("missing").to_string();
+    assert!(error.contains(missing.to_str().unwrap()), "{error}");
+}

@@ -1,0 +1,431 @@
+//! Nodes and pods, decoded no further than decisions need.
+//!
+//! What kubelets write beside that (images, volumes, other conditions, other managers' fields) is skipped while
+//! the JSON is read and never stored. Decoding does not fail on odd values: what cannot be understood is absent.
+
+use flipop_core::facts::{NodeFacts, PodFacts, Taint};
+use flipop_core::ids::Uid;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope, Resource};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+use std::net::Ipv4Addr;
+
+/// Field manager of every write of ours; the Go operator uses the same.
+pub const FIELD_MANAGER: &str = "flipop";
+
+/// A node as the API server sends it, cut to its facts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "RawNode")]
+pub struct NodeSlim {
+    metadata: ObjectMeta,
+    facts: NodeFacts,
+}
+
+impl NodeSlim {
+    /// What decisions need of this node.
+    #[must_use]
+    pub fn into_facts(self) -> NodeFacts {
+        self.facts
+    }
+}
+
+/// A pod as the API server sends it, cut to its facts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "RawPod")]
+pub struct PodSlim {
+    metadata: ObjectMeta,
+    facts: PodFacts,
+}
+
+impl PodSlim {
+    /// What decisions need of this pod.
+    #[must_use]
+    pub fn into_facts(self) -> PodFacts {
+        self.facts
+    }
+}
+
+impl Resource for NodeSlim {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Node".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "nodes".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl Resource for PodSlim {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// Reads `null` as the default, as Go does.
+fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct RawMeta {
+    #[serde(deserialize_with = "nullable")]
+    name: String,
+    #[serde(deserialize_with = "nullable")]
+    namespace: String,
+    #[serde(deserialize_with = "nullable")]
+    uid: String,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<IgnoredAny>,
+    #[serde(deserialize_with = "nullable")]
+    labels: RawLabels,
+    #[serde(deserialize_with = "nullable")]
+    annotations: RawAnnotations,
+    #[serde(deserialize_with = "nullable")]
+    managed_fields: Vec<RawManagedFields>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawLabels {
+    #[serde(rename = "topology.kubernetes.io/region")]
+    region: Option<String>,
+}
+
+// The literals below repeat `RESERVED_IP_ANNOTATION`, because serde attributes take no constants; a test compares.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawAnnotations {
+    #[serde(rename = "flipop.digitalocean.com/ipv4-reserved-ip")]
+    reserved_ip: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawManagedFields {
+    #[serde(deserialize_with = "nullable")]
+    manager: String,
+    #[serde(rename = "fieldsV1", deserialize_with = "nullable")]
+    fields: RawFields,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawFields {
+    #[serde(rename = "f:metadata", deserialize_with = "nullable")]
+    metadata: RawMetadataFields,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawMetadataFields {
+    #[serde(rename = "f:annotations", deserialize_with = "nullable")]
+    annotations: RawAnnotationFields,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawAnnotationFields {
+    #[serde(rename = "f:flipop.digitalocean.com/ipv4-reserved-ip")]
+    reserved_ip: Option<IgnoredAny>,
+}
+
+impl RawManagedFields {
+    fn holds_the_annotation_as_ours(&self) -> bool {
+        self.manager == FIELD_MANAGER && self.fields.metadata.annotations.reserved_ip.is_some()
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawCondition {
+    #[serde(rename = "type", deserialize_with = "nullable")]
+    kind: String,
+    #[serde(deserialize_with = "nullable")]
+    status: String,
+}
+
+fn is_ready(conditions: &[RawCondition]) -> bool {
+    conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawNode {
+    #[serde(deserialize_with = "nullable")]
+    metadata: RawMeta,
+    #[serde(deserialize_with = "nullable")]
+    spec: RawNodeSpec,
+    #[serde(deserialize_with = "nullable")]
+    status: RawNodeStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawNodeSpec {
+    #[serde(rename = "providerID", deserialize_with = "nullable")]
+    provider_id: String,
+    #[serde(deserialize_with = "nullable")]
+    taints: Vec<RawTaint>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawTaint {
+    #[serde(deserialize_with = "nullable")]
+    key: String,
+    #[serde(deserialize_with = "nullable")]
+    value: String,
+    #[serde(deserialize_with = "nullable")]
+    effect: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawNodeStatus {
+    #[serde(deserialize_with = "nullable")]
+    conditions: Vec<RawCondition>,
+    #[serde(deserialize_with = "nullable")]
+    addresses: Vec<RawAddress>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawAddress {
+    #[serde(rename = "type", deserialize_with = "nullable")]
+    kind: String,
+    #[serde(deserialize_with = "nullable")]
+    address: String,
+}
+
+fn addresses_of(kind: &str, addresses: &[RawAddress]) -> Vec<Ipv4Addr> {
+    addresses.iter().filter(|address| address.kind == kind).filter_map(|a| a.address.parse().ok()).collect()
+}
+
+/// Only what a watch needs of the metadata.
+fn slim_metadata(name: &str, namespace: &str, uid: &str, resource_version: Option<String>) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
+        uid: Some(uid.to_owned()),
+        resource_version,
+        ..ObjectMeta::default()
+    }
+}
+
+impl From<RawNode> for NodeSlim {
+    fn from(RawNode { metadata, spec, status }: RawNode) -> Self {
+        let annotation_ours =
+            metadata.managed_fields.iter().any(RawManagedFields::holds_the_annotation_as_ours);
+        let taints = spec.taints.into_iter();
+        Self {
+            metadata: slim_metadata(&metadata.name, "", &metadata.uid, metadata.resource_version),
+            facts: NodeFacts {
+                name: metadata.name,
+                uid: Uid(metadata.uid),
+                provider_id: spec.provider_id,
+                ready: is_ready(&status.conditions),
+                deleting: metadata.deletion_timestamp.is_some(),
+                taints: taints.map(|RawTaint { key, value, effect }| Taint { key, value, effect }).collect(),
+                region: metadata.labels.region,
+                external_ips: addresses_of("ExternalIP", &status.addresses),
+                internal_ips: addresses_of("InternalIP", &status.addresses),
+                annotation: metadata.annotations.reserved_ip,
+                annotation_ours,
+            },
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawPod {
+    #[serde(deserialize_with = "nullable")]
+    metadata: RawMeta,
+    #[serde(deserialize_with = "nullable")]
+    spec: RawPodSpec,
+    #[serde(deserialize_with = "nullable")]
+    status: RawPodStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawPodSpec {
+    #[serde(rename = "nodeName", deserialize_with = "nullable")]
+    node_name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RawPodStatus {
+    #[serde(deserialize_with = "nullable")]
+    phase: String,
+    #[serde(deserialize_with = "nullable")]
+    conditions: Vec<RawCondition>,
+}
+
+impl From<RawPod> for PodSlim {
+    fn from(RawPod { metadata, spec, status }: RawPod) -> Self {
+        let serving = status.phase == "Running"
+            && is_ready(&status.conditions)
+            && metadata.deletion_timestamp.is_none();
+        Self {
+            metadata: slim_metadata(
+                &metadata.name,
+                &metadata.namespace,
+                &metadata.uid,
+                metadata.resource_version,
+            ),
+            facts: PodFacts {
+                namespace: metadata.namespace,
+                name: metadata.name,
+                node: spec.node_name,
+                serving,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipop_core::facts::RESERVED_IP_ANNOTATION;
+    use serde_json::{Value, json};
+
+    fn node(value: Value) -> NodeFacts {
+        serde_json::from_value::<NodeSlim>(value).expect("a node").into_facts()
+    }
+
+    fn pod(value: Value) -> PodFacts {
+        serde_json::from_value::<PodSlim>(value).expect("a pod").into_facts()
+    }
+
+    #[test]
+    fn a_node_is_cut_to_its_facts() {
+        let facts = node(json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
+                "labels": {"topology.kubernetes.io/region": "nyc3", "other": "x"},
+                "annotations": {RESERVED_IP_ANNOTATION: "192.0.2.1", "other": "x"},
+                "managedFields": [
+                    {"manager": "kubelet", "fieldsV1": {"f:status": {"f:images": {}}}},
+                    {"manager": "flipop", "operation": "Update", "fieldsV1": {"f:metadata": {"f:annotations": {
+                        format!("f:{RESERVED_IP_ANNOTATION}"): {}}}}},
+                ],
+            },
+            "spec": {"providerID": "digitalocean://11", "taints": [{"key": "k", "effect": "NoExecute"}]},
+            "status": {
+                "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
+                "addresses": [
+                    {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "ExternalIP", "address": "2001:db8::1"},
+                    {"type": "ExternalIP", "address": "198.51.100.1"}, {"type": "Hostname", "address": "a"},
+                ],
+                "images": [{"names": ["x"]}],
+            },
+        }));
+        assert_eq!(
+            facts,
+            NodeFacts {
+                name: "a".into(),
+                uid: Uid("u".into()),
+                provider_id: "digitalocean://11".into(),
+                ready: true,
+                deleting: false,
+                taints: vec![Taint { key: "k".into(), value: String::new(), effect: "NoExecute".into() }],
+                region: Some("nyc3".into()),
+                external_ips: vec![Ipv4Addr::new(198, 51, 100, 1)],
+                internal_ips: vec![Ipv4Addr::new(10, 0, 0, 1)],
+                annotation: Some("192.0.2.1".into()),
+                annotation_ours: true,
+            }
+        );
+    }
+
+    #[test]
+    fn an_annotation_of_another_manager_is_not_ours() {
+        let facts = node(json!({"metadata": {
+            "name": "a", "annotations": {RESERVED_IP_ANNOTATION: "192.0.2.1"},
+            "managedFields": [
+                {"manager": "kubectl", "fieldsV1": {"f:metadata": {"f:annotations": {
+                    format!("f:{RESERVED_IP_ANNOTATION}"): {}}}}},
+                {"manager": "flipop", "fieldsV1": {"f:metadata": {"f:annotations": {"f:other": {}}}}},
+            ],
+        }}));
+        assert_eq!(facts.annotation.as_deref(), Some("192.0.2.1"));
+        assert!(!facts.annotation_ours);
+    }
+
+    #[test]
+    fn nulls_and_missing_parts_of_a_node_are_absent_and_no_error() {
+        let facts = node(json!({
+            "metadata": {"name": "a", "uid": "u", "labels": null, "annotations": null, "managedFields": null,
+                "deletionTimestamp": "2024-01-01T00:00:00Z"},
+            "spec": {"taints": null, "providerID": null}, "status": null,
+        }));
+        assert!(facts.deleting && !facts.ready && facts.taints.is_empty());
+        assert_eq!(facts.droplet(), None);
+    }
+
+    #[test]
+    fn a_pod_serves_only_while_it_runs_ready_and_is_not_being_deleted() {
+        let running = json!({
+            "metadata": {"name": "p", "namespace": "n"}, "spec": {"nodeName": "a", "containers": []},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        let facts = pod(running.clone());
+        assert_eq!((facts.namespace.as_str(), facts.name.as_str(), facts.node.as_str()), ("n", "p", "a"));
+        assert!(facts.serving);
+        let changes = [
+            ("/status/phase", json!("Pending")),
+            ("/status/conditions/0/status", json!("False")),
+            ("/status/conditions", Value::Null),
+        ];
+        for (pointer, value) in changes {
+            let mut other = running.clone();
+            *other.pointer_mut(pointer).expect("a field") = value;
+            assert!(!pod(other).serving, "{pointer}");
+        }
+        let mut deleted = running;
+        deleted["metadata"]["deletionTimestamp"] = json!("2024-01-01T00:00:00Z");
+        assert!(!pod(deleted).serving);
+    }
+}

@@ -1,0 +1,259 @@
+//! What a failed call to the API server means, in words of ours.
+//!
+//! It does not decide what is done about it. Texts are bounded in length and hold no credentials: only what
+//! the server answered, or how the connection failed.
+
+use crate::leader::permit::PermitEnded;
+use std::fmt;
+
+/// Longest text kept of an answer: enough for a sentence of the API server, too little to flood a status.
+const MAX_MESSAGE_CHARS: usize = 300;
+
+/// Longest chain of causes that is followed: a cycle must not hang us.
+const MAX_CAUSES: usize = 8;
+
+/// The kind of a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TroubleKind {
+    /// The fence in the client refused to send: no permit.
+    PermitEnded,
+    /// 401: the credentials are not (or no longer) accepted.
+    Unauthorised,
+    /// 403: the service account lacks a rule.
+    Forbidden,
+    /// 404.
+    NotFound,
+    /// 409: someone else wrote first, or it exists already.
+    Conflict,
+    /// 410: the version asked for is forgotten.
+    Expired,
+    /// 400, 405, 413, 415, 422: the server refuses the request as it stands.
+    Invalid,
+    /// 429.
+    Throttled,
+    /// 5xx.
+    ServerError,
+    /// No connection could be made; the server has seen nothing.
+    Unreachable,
+    /// The connection broke, or no answer came in time.
+    Interrupted,
+    /// The answer could not be understood.
+    Undecodable,
+}
+
+impl TroubleKind {
+    /// A word for metric labels.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::PermitEnded => "permit_ended",
+            Self::Unauthorised => "unauthorised",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Conflict => "conflict",
+            Self::Expired => "expired",
+            Self::Invalid => "invalid",
+            Self::Throttled => "throttled",
+            Self::ServerError => "server_error",
+            Self::Unreachable => "unreachable",
+            Self::Interrupted => "interrupted",
+            Self::Undecodable => "undecodable",
+        }
+    }
+}
+
+/// A failed call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// Its kind.
+    pub kind: TroubleKind,
+    /// What happened, bounded.
+    pub message: String,
+    /// The server asked to wait that long.
+    pub retry_after_ms: Option<u64>,
+    /// Names of the fields that the server complained of.
+    pub fields: Vec<String>,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Trouble {
+    /// A failure that we noticed ourselves.
+    pub fn new(kind: TroubleKind, message: impl AsRef<str>) -> Self {
+        Self { kind, message: bounded(message.as_ref()), retry_after_ms: None, fields: Vec::new() }
+    }
+
+    /// A call that was given up after `after_ms`.
+    #[must_use]
+    pub fn timed_out(after_ms: u64) -> Self {
+        Self::new(TroubleKind::Interrupted, format!("no answer within {after_ms} ms"))
+    }
+
+    /// Whether the server may have done what was asked although the call failed.
+    #[must_use]
+    pub fn outcome_unknown(&self) -> bool {
+        match self.kind {
+            TroubleKind::ServerError | TroubleKind::Interrupted | TroubleKind::Undecodable => true,
+            TroubleKind::PermitEnded
+            | TroubleKind::Unauthorised
+            | TroubleKind::Forbidden
+            | TroubleKind::NotFound
+            | TroubleKind::Conflict
+            | TroubleKind::Expired
+            | TroubleKind::Invalid
+            | TroubleKind::Throttled
+            | TroubleKind::Unreachable => false,
+        }
+    }
+
+    /// Whether the API server answered at all, with whatever status.
+    #[must_use]
+    pub fn answered(&self) -> bool {
+        match self.kind {
+            TroubleKind::PermitEnded | TroubleKind::Unreachable | TroubleKind::Interrupted => false,
+            TroubleKind::Unauthorised
+            | TroubleKind::Forbidden
+            | TroubleKind::NotFound
+            | TroubleKind::Conflict
+            | TroubleKind::Expired
+            | TroubleKind::Invalid
+            | TroubleKind::Throttled
+            | TroubleKind::ServerError
+            | TroubleKind::Undecodable => true,
+        }
+    }
+}
+
+impl From<kube::Error> for Trouble {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "another crate's errors: the rest happens on the wire"
+    )]
+    fn from(error: kube::Error) -> Self {
+        match &error {
+            kube::Error::Api(status) => Self::from(status.as_ref()),
+            kube::Error::Service(source) => from_service_error(source.as_ref()),
+            kube::Error::SerdeError(source) => {
+                Self::new(TroubleKind::Undecodable, format!("the answer could not be decoded: {source}"))
+            }
+            kube::Error::FromUtf8(_) => Self::new(TroubleKind::Undecodable, "the answer is not UTF-8"),
+            kube::Error::Auth(source) => {
+                Self::new(TroubleKind::Unauthorised, format!("no credentials: {}", causes(source)))
+            }
+            kube::Error::BuildRequest(source) => Self::new(TroubleKind::Invalid, causes(source)),
+            _ => Self::new(TroubleKind::Interrupted, causes(&error)),
+        }
+    }
+}
+
+impl From<&kube::core::Status> for Trouble {
+    fn from(status: &kube::core::Status) -> Self {
+        let details = status.details.as_ref();
+        let kind = match status.code {
+            401 => TroubleKind::Unauthorised,
+            403 => TroubleKind::Forbidden,
+            404 => TroubleKind::NotFound,
+            409 => TroubleKind::Conflict,
+            410 => TroubleKind::Expired,
+            429 => TroubleKind::Throttled,
+            400..500 => TroubleKind::Invalid,
+            _ => TroubleKind::ServerError,
+        };
+        let text = if status.message.is_empty() { &status.reason } else { &status.message };
+        let seconds = details.map_or(0, |details| details.retry_after_seconds);
+        Self {
+            kind,
+            message: bounded(&format!("{} {text}", status.code)),
+            retry_after_ms: Some(u64::from(seconds).saturating_mul(1_000)).filter(|ms| *ms > 0),
+            fields: details.map_or_else(Vec::new, |details| {
+                details.causes.iter().map(|cause| cause.field.clone()).collect()
+            }),
+        }
+    }
+}
+
+fn from_service_error(source: &(dyn std::error::Error + Send + Sync + 'static)) -> Trouble {
+    if let Some(ended) = source.downcast_ref::<PermitEnded>() {
+        return Trouble::new(TroubleKind::PermitEnded, ended.to_string());
+    }
+    let refused = source.downcast_ref::<hyper_util::client::legacy::Error>();
+    let kind = if refused.is_some_and(hyper_util::client::legacy::Error::is_connect) {
+        TroubleKind::Unreachable
+    } else {
+        TroubleKind::Interrupted
+    };
+    Trouble::new(kind, causes(source))
+}
+
+/// The error and its causes, without repetitions.
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    for _ in 0..MAX_CAUSES {
+        let Some(cause) = next else { break };
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        next = cause.source();
+    }
+    bounded(&text)
+}
+
+/// One line of at most [`MAX_MESSAGE_CHARS`] characters.
+fn bounded(text: &str) -> String {
+    let mut line: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_MESSAGE_CHARS).collect();
+    if text.chars().nth(MAX_MESSAGE_CHARS).is_some() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16) -> Trouble {
+        Trouble::from(kube::Error::Api(kube::core::Status::failure("text", "Reason").with_code(code).boxed()))
+    }
+
+    #[test]
+    fn each_status_has_its_kind() {
+        let kinds = [401, 403, 404, 409, 410, 422, 429, 500, 503].map(|code| answer(code).kind);
+        assert_eq!(
+            kinds,
+            [
+                TroubleKind::Unauthorised,
+                TroubleKind::Forbidden,
+                TroubleKind::NotFound,
+                TroubleKind::Conflict,
+                TroubleKind::Expired,
+                TroubleKind::Invalid,
+                TroubleKind::Throttled,
+                TroubleKind::ServerError,
+                TroubleKind::ServerError,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_answer_is_cut_and_put_on_one_line() {
+        let status = kube::core::Status::failure(&"x\n".repeat(10_000), "Reason").with_code(500);
+        let trouble = Trouble::from(&status);
+        assert!(trouble.message.chars().count() <= MAX_MESSAGE_CHARS + 1);
+        assert!(!trouble.message.contains('\n'));
+    }
+
+    #[test]
+    fn a_refusal_by_the_fence_is_told_apart() {
+        let trouble = Trouble::from(kube::Error::Service(Box::new(PermitEnded)));
+        assert_eq!(trouble.kind, TroubleKind::PermitEnded);
+        assert!(!trouble.outcome_unknown());
+    }
+}

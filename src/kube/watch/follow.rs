@@ -1,0 +1,358 @@
+//! The list-then-watch loop.
+//!
+//! It stands on `Api::list` and `Api::watch` and not on `kube::runtime::watcher`, because the latter hides the
+//! version of a list (needed to recognise one that is older than what was seen), has no deadline on lists and on
+//! the start of a watch, loops on a 410 that comes as an HTTP status, and drops an event that does not decode.
+
+use super::health::Registration;
+use super::{Sink, WatchContext, WatchName};
+use crate::kube::trouble::{Trouble, TroubleKind};
+use flipop_core::facts::Observed;
+use flipop_core::moment::Moment;
+use futures::{Stream, StreamExt};
+use kube::Api;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::core::{Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Objects per page of a list: larger pages cost memory, smaller ones round trips (10 to 20 MiB, measured).
+const PAGE_SIZE: u32 = 250;
+
+/// Pages of one list: far beyond the largest supported cluster, so that a list that never ends cannot hold us.
+const MAX_PAGES: u32 = 20_000;
+
+/// Longest wait for one page: a page of a large cluster takes a second, a hung server for ever.
+const PAGE_TIMEOUT_MS: u64 = 30_000;
+
+/// Longest wait for a watch to start: the server answers at once or not at all. With [`SILENCE_MS`] it also bounds
+/// the case that the next connection of the pool is dead too: 60 s in all, of the contract's 65.
+const START_TIMEOUT_MS: u64 = 5_000;
+
+/// After this long the server ends a watch by itself, so that silence beyond it means a dead connection.
+const SERVER_TIMEOUT_S: u32 = 50;
+
+/// A watch that said nothing for this long, not even goodbye, is dead.
+const SILENCE_MS: u64 = 55_000;
+
+/// A watch that ends sooner than this was no watch: it counts as a failure, so that nothing spins.
+const SHORTEST_WATCH_MS: u64 = 1_000;
+
+/// A watch is resumed where it stood only if the server was heard this recently. After a longer gap it may have
+/// been restored from a backup, and versions that it has not reached yet would be waited for in vain.
+const RESUME_MS: u64 = 30_000;
+
+/// Bounds of the backoff; each wait is drawn from the upper half of its step.
+const BACKOFF_FIRST_MS: u64 = 1_000;
+const BACKOFF_MAX_MS: u64 = 5_000;
+
+/// Longest wait that a server may ask for with `Retry-After`.
+const RETRY_AFTER_MAX_MS: u64 = 30_000;
+
+/// How long a kind must be unknown before it counts as empty: a server that starts may not know it yet.
+const ABSENT_MS: u64 = 3_000;
+
+/// A list older than what was seen is ignored for this long, and then believed.
+const STALE_LIST_MS: u64 = 60_000;
+
+/// What a 404 on the list means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Absent {
+    /// Something is wrong with the server.
+    Waited,
+    /// The CRD is not installed: there are no such objects.
+    CountsAsEmpty,
+}
+
+/// What to watch and how to cut it.
+pub(super) struct Source<K, T> {
+    pub(super) api: Api<K>,
+    pub(super) name: WatchName,
+    pub(super) label_selector: String,
+    pub(super) field_selector: Option<String>,
+    pub(super) absent: Absent,
+    pub(super) cut: fn(K) -> T,
+}
+
+/// Why a round ended.
+enum Stop {
+    /// Nobody listens any more.
+    Closed,
+    /// Something went wrong while doing `verb`; `relist`: the place in the stream of events is lost.
+    Failed { verb: &'static str, relist: bool, trouble: Trouble },
+}
+
+impl Stop {
+    fn list(trouble: Trouble) -> Self {
+        Self::Failed { verb: "list", relist: true, trouble }
+    }
+}
+
+/// One running watch.
+pub(super) struct Follow<K, T, G> {
+    context: WatchContext,
+    source: Source<K, T>,
+    tag: G,
+    sink: Sink<G, T>,
+    health: Registration,
+    /// Where to resume.
+    version: Option<String>,
+    /// When the server was last heard on the watch.
+    heard_at: Moment,
+    /// Newest version seen, where versions are numbers.
+    newest: Option<u64>,
+    failures: u32,
+    stale_since: Option<Moment>,
+    absent_since: Option<Moment>,
+    told_absent: bool,
+}
+
+impl<K, T, G> Follow<K, T, G>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    G: Clone + Send,
+{
+    pub(super) fn new(context: WatchContext, source: Source<K, T>, tag: G, sink: Sink<G, T>) -> Self {
+        let health = context.health.register(&source.name);
+        let heard_at = context.clock.now();
+        Self {
+            context,
+            source,
+            tag,
+            sink,
+            health,
+            version: None,
+            heard_at,
+            newest: None,
+            failures: 0,
+            stale_since: None,
+            absent_since: None,
+            told_absent: false,
+        }
+    }
+
+    /// Runs until cancelled or until nobody listens.
+    pub(super) async fn run(mut self, cancel: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            () = self.work() => {}
+        }
+    }
+
+    async fn work(&mut self) {
+        loop {
+            match self.round().await {
+                Ok(()) => {}
+                Err(Stop::Closed) => return,
+                Err(Stop::Failed { verb, relist, trouble }) => {
+                    if relist {
+                        self.version = None;
+                    }
+                    self.health.restarted(trouble.kind.label());
+                    if trouble.kind == TroubleKind::Expired && self.failures == 0 {
+                        // Routine: the server forgot our place, and a list finds it again.
+                        self.failures = 1;
+                        continue;
+                    }
+                    self.health.failed(verb, &trouble);
+                    if self.tell_absence(&trouble).await.is_err() {
+                        return;
+                    }
+                    self.back_off(trouble.retry_after_ms).await;
+                }
+            }
+        }
+    }
+
+    /// Lists if need be, then watches until the watch ends.
+    async fn round(&mut self) -> Result<(), Stop> {
+        let resumable = self.context.clock.now().millis_since(self.heard_at) <= RESUME_MS;
+        let version = match self.version.take().filter(|_| resumable) {
+            Some(version) => version,
+            None => self.list().await?,
+        };
+        self.version = Some(version.clone());
+        self.watch(&version).await
+    }
+
+    /// Reads and delivers the complete list; answers its version.
+    async fn list(&mut self) -> Result<String, Stop> {
+        let mut params = ListParams {
+            label_selector: Some(self.source.label_selector.clone()).filter(|selector| !selector.is_empty()),
+            field_selector: self.source.field_selector.clone(),
+            limit: Some(PAGE_SIZE),
+            ..ListParams::default()
+        };
+        let mut all = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let page = within(PAGE_TIMEOUT_MS, self.source.api.list(&params)).await.map_err(Stop::list)?;
+            all.extend(page.items.into_iter().map(self.source.cut));
+            if let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) {
+                params.continue_token = Some(token);
+                continue;
+            }
+            let Some(version) = page.metadata.resource_version.filter(|version| !version.is_empty()) else {
+                break;
+            };
+            self.check_age(&version)?;
+            self.absent_since = None;
+            self.told_absent = false;
+            self.heard_at = self.context.clock.now();
+            self.deliver(Observed::Reset(all)).await?;
+            self.health.synced();
+            return Ok(version);
+        }
+        Err(Stop::list(Trouble::new(TroubleKind::Undecodable, "the list has no version or no end")))
+    }
+
+    /// Refuses a list that is older than what was seen, for a while.
+    fn check_age(&mut self, version: &str) -> Result<(), Stop> {
+        let number: Option<u64> = version.parse().ok();
+        let now = self.context.clock.now();
+        if let (Some(number), Some(newest)) = (number, self.newest)
+            && number < newest
+        {
+            let since = *self.stale_since.get_or_insert(now);
+            if now.millis_since(since) < STALE_LIST_MS {
+                let text = format!("the server answered with version {number} after {newest} was seen");
+                return Err(Stop::list(Trouble::new(TroubleKind::ServerError, text)));
+            }
+            tracing::warn!(
+                watch = %self.source.name, version = number, seen = newest,
+                "the API server keeps to an older state: believing it (restored from a backup?)"
+            );
+        }
+        self.stale_since = None;
+        self.newest = number;
+        Ok(())
+    }
+
+    async fn watch(&mut self, version: &str) -> Result<(), Stop> {
+        let params = WatchParams {
+            label_selector: Some(self.source.label_selector.clone()).filter(|selector| !selector.is_empty()),
+            field_selector: self.source.field_selector.clone(),
+            timeout: Some(SERVER_TIMEOUT_S),
+            bookmarks: true,
+            send_initial_events: false,
+        };
+        let started_at = self.context.clock.now();
+        let start = within(START_TIMEOUT_MS, self.source.api.watch(&params, version)).await;
+        let stream = start.map_err(|trouble| {
+            // Only where the server may simply be restarting does the place in the stream stay good.
+            let relist = trouble.answered()
+                && !matches!(trouble.kind, TroubleKind::Throttled | TroubleKind::ServerError);
+            Stop::Failed { verb: "watch", relist, trouble }
+        })?;
+        self.heard_at = self.context.clock.now();
+        self.health.well();
+        let mut lines = self.read(pin!(stream)).await?;
+        // The server ended the watch, as it should.
+        self.heard_at = self.context.clock.now();
+        if self.heard_at.millis_since(started_at) >= SHORTEST_WATCH_MS {
+            lines = lines.max(1);
+        }
+        if lines == 0 {
+            let trouble = Trouble::new(TroubleKind::Interrupted, "the watch ended at once");
+            return Err(Stop::Failed { verb: "watch", relist: false, trouble });
+        }
+        self.failures = 0;
+        Ok(())
+    }
+
+    /// Delivers events until the stream ends; answers how many there were.
+    async fn read(
+        &mut self,
+        mut stream: std::pin::Pin<&mut impl Stream<Item = kube::Result<WatchEvent<K>>>>,
+    ) -> Result<u64, Stop> {
+        let failed = |relist, trouble| Err(Stop::Failed { verb: "watch", relist, trouble });
+        let mut lines: u64 = 0;
+        loop {
+            let next = tokio::time::timeout(Duration::from_millis(SILENCE_MS), stream.next()).await;
+            let Ok(next) = next else { return failed(true, Trouble::timed_out(SILENCE_MS)) };
+            let event = match next {
+                None => return Ok(lines),
+                Some(Ok(WatchEvent::Error(status))) => return failed(true, Trouble::from(status.as_ref())),
+                Some(Ok(event)) => event,
+                Some(Err(error)) => {
+                    let trouble = Trouble::from(error);
+                    // An event that we could not read is an event that we missed.
+                    return failed(trouble.kind != TroubleKind::Interrupted, trouble);
+                }
+            };
+            self.failures = 0;
+            lines = lines.saturating_add(1);
+            self.heard_at = self.context.clock.now();
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    self.saw(object.resource_version());
+                    self.deliver(Observed::Apply((self.source.cut)(object))).await?;
+                }
+                WatchEvent::Deleted(object) => {
+                    self.saw(object.resource_version());
+                    self.deliver(Observed::Delete((self.source.cut)(object))).await?;
+                }
+                WatchEvent::Bookmark(bookmark) => self.saw(Some(bookmark.metadata.resource_version)),
+                WatchEvent::Error(_) => {}
+            }
+        }
+    }
+
+    /// Remembers the place in the stream.
+    fn saw(&mut self, version: Option<String>) {
+        let Some(version) = version.filter(|version| !version.is_empty()) else { return };
+        let number = version.parse().ok();
+        self.newest = self.newest.max(number);
+        self.version = Some(version);
+    }
+
+    async fn deliver(&self, step: Observed<T>) -> Result<(), Stop> {
+        self.sink.send((self.tag.clone(), step)).await.map_err(|_| Stop::Closed)
+    }
+
+    /// Says once that a kind whose CRD is absent has no objects.
+    async fn tell_absence(&mut self, trouble: &Trouble) -> Result<(), Stop> {
+        if trouble.kind != TroubleKind::NotFound || self.source.absent == Absent::Waited {
+            self.absent_since = None;
+            return Ok(());
+        }
+        let now = self.context.clock.now();
+        let since = *self.absent_since.get_or_insert(now);
+        if !self.told_absent && now.millis_since(since) >= ABSENT_MS {
+            self.told_absent = true;
+            self.deliver(Observed::Reset(Vec::new())).await?;
+            self.health.synced();
+        }
+        Ok(())
+    }
+
+    /// Waits before the next try, or until the API server is known to be back.
+    async fn back_off(&mut self, retry_after_ms: Option<u64>) {
+        self.failures = self.failures.saturating_add(1);
+        let doublings = self.failures.saturating_sub(1).min(10);
+        let step = BACKOFF_FIRST_MS.saturating_mul(1 << doublings).min(BACKOFF_MAX_MS);
+        let jittered = step / 2 + self.context.random.below(step / 2);
+        let wait = jittered.max(retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS));
+        let reset = &mut self.context.reset;
+        let back = async {
+            if reset.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = back => self.failures = 0,
+            () = tokio::time::sleep(Duration::from_millis(wait)) => {}
+        }
+    }
+}
+
+async fn within<T>(limit_ms: u64, call: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
+    match tokio::time::timeout(Duration::from_millis(limit_ms), call).await {
+        Ok(answer) => answer.map_err(Trouble::from),
+        Err(_elapsed) => Err(Trouble::timed_out(limit_ms)),
+    }
+}

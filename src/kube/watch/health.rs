@@ -1,0 +1,255 @@
+//! How each watch fares: for readiness, conditions, metrics and the log.
+//!
+//! It says a thing once: a warning when the kind of trouble changes, a line when it is over.
+
+use crate::kube::trouble::{Trouble, TroubleKind};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Failures in a row before a passing kind of trouble is worth a warning: servers restart, connections drop.
+const FAILURES_TO_WARN: u32 = 3;
+
+/// What a watch watches.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WatchName {
+    /// Plural of the kind.
+    pub kind: String,
+    /// Namespace; `None`: all.
+    pub namespace: Option<String>,
+    /// Label selector; empty: all.
+    pub selector: String,
+}
+
+impl WatchName {
+    pub(super) fn new(kind: impl Into<String>, namespace: Option<String>, selector: &str) -> Self {
+        Self { kind: kind.into(), namespace, selector: selector.to_owned() }
+    }
+}
+
+impl fmt::Display for WatchName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, " in namespace {namespace}")?;
+        }
+        if !self.selector.is_empty() {
+            write!(f, " selected by {}", self.selector)?;
+        }
+        Ok(())
+    }
+}
+
+/// How one watch fares.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WatchStatus {
+    /// A complete list was delivered since it started.
+    pub synced: bool,
+    /// Kind of what is wrong now.
+    pub trouble: Option<TroubleKind>,
+    /// What is wrong now, as a sentence; empty when nothing is.
+    pub message: String,
+    failures: u32,
+    warned: Option<TroubleKind>,
+    number: u64,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    watches: BTreeMap<WatchName, WatchStatus>,
+    restarts: BTreeMap<(String, &'static str), u64>,
+    registrations: u64,
+}
+
+/// The registry of all watches; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct WatchHealth(Arc<Mutex<Registry>>);
+
+impl WatchHealth {
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every watch that runs now.
+    #[must_use]
+    pub fn snapshot(&self) -> BTreeMap<WatchName, WatchStatus> {
+        self.registry().watches.clone()
+    }
+
+    /// Restarts so far, by kind and reason; they only grow.
+    #[must_use]
+    pub fn restarts(&self) -> BTreeMap<(String, &'static str), u64> {
+        self.registry().restarts.clone()
+    }
+
+    /// A sentence for each watch that has no complete list yet, or is refused: for readiness.
+    #[must_use]
+    pub fn reasons_not_ready(&self) -> Vec<String> {
+        let registry = self.registry();
+        let behind = registry.watches.iter().filter(|(_, status)| {
+            !status.synced
+                || matches!(status.trouble, Some(TroubleKind::Forbidden | TroubleKind::Unauthorised))
+        });
+        behind
+            .map(|(name, status)| match status.message.as_str() {
+                "" => format!("{name}: the first list is not complete"),
+                message => message.to_owned(),
+            })
+            .collect()
+    }
+
+    pub(super) fn register(&self, name: &WatchName) -> Registration {
+        let mut registry = self.registry();
+        registry.registrations = registry.registrations.saturating_add(1);
+        let number = registry.registrations;
+        registry.watches.insert(name.clone(), WatchStatus { number, ..WatchStatus::default() });
+        Registration { health: self.clone(), name: name.clone(), number }
+    }
+}
+
+/// One watch's entry; it goes when the watch ends, unless a successor of the same name has taken it over.
+pub(super) struct Registration {
+    health: WatchHealth,
+    name: WatchName,
+    number: u64,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut registry = self.health.registry();
+        if registry.watches.get(&self.name).is_some_and(|status| status.number == self.number) {
+            registry.watches.remove(&self.name);
+        }
+    }
+}
+
+impl Registration {
+    /// Changes the entry, if it is still ours.
+    fn update<T>(&self, change: impl FnOnce(&mut WatchStatus) -> T) -> Option<T> {
+        let mut registry = self.health.registry();
+        let status = registry.watches.get_mut(&self.name);
+        status.filter(|status| status.number == self.number).map(change)
+    }
+
+    pub(super) fn synced(&self) {
+        self.update(|status| status.synced = true);
+    }
+
+    /// The API server answers as it should.
+    pub(super) fn well(&self) {
+        let ended = self.update(|status| {
+            status.failures = 0;
+            status.trouble = None;
+            status.message.clear();
+            status.warned.take()
+        });
+        if let Some(kind) = ended.flatten() {
+            tracing::info!(watch = %self.name, trouble = kind.label(), "watch recovered");
+        }
+    }
+
+    pub(super) fn restarted(&self, reason: &'static str) {
+        let mut registry = self.health.registry();
+        let count = registry.restarts.entry((self.name.kind.clone(), reason)).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    pub(super) fn failed(&self, verb: &'static str, trouble: &Trouble) {
+        let message = self.sentence(verb, trouble);
+        let warn = self.update(|status| {
+            status.failures = status.failures.saturating_add(1);
+            status.trouble = Some(trouble.kind);
+            status.message.clone_from(&message);
+            let lasting = status.failures >= FAILURES_TO_WARN || lasts(trouble.kind);
+            let warn = lasting && status.warned != Some(trouble.kind);
+            if warn {
+                status.warned = Some(trouble.kind);
+            }
+            warn
+        });
+        if warn == Some(true) {
+            tracing::warn!(watch = %self.name, "{message}");
+        } else {
+            tracing::debug!(watch = %self.name, "{message}");
+        }
+    }
+
+    fn sentence(&self, verb: &'static str, trouble: &Trouble) -> String {
+        let name = &self.name;
+        match trouble.kind {
+            TroubleKind::Forbidden => format!("the service account may not {verb} {name}: {trouble}"),
+            TroubleKind::NotFound => {
+                format!(
+                    "{name} are not known to the API server: the CRDs are not installed; waiting for them"
+                )
+            }
+            TroubleKind::Unauthorised => format!("the API server refuses our credentials: {trouble}"),
+            TroubleKind::Unreachable => format!("the API server cannot be reached: {trouble}"),
+            TroubleKind::PermitEnded
+            | TroubleKind::Conflict
+            | TroubleKind::Expired
+            | TroubleKind::Invalid
+            | TroubleKind::Throttled
+            | TroubleKind::ServerError
+            | TroubleKind::Interrupted
+            | TroubleKind::Undecodable => format!("failed to {verb} {name}: {trouble}"),
+        }
+    }
+}
+
+/// Whether trouble of this kind waits for a person.
+fn lasts(kind: TroubleKind) -> bool {
+    matches!(
+        kind,
+        TroubleKind::Forbidden | TroubleKind::NotFound | TroubleKind::Unauthorised | TroubleKind::Invalid
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_is_unready_until_its_list_is_complete_and_while_it_is_forbidden() {
+        let health = WatchHealth::default();
+        let entry = health.register(&WatchName::new("pods", Some("web".into()), "app=x"));
+        assert_eq!(
+            health.reasons_not_ready(),
+            ["pods in namespace web selected by app=x: the first list is not complete"]
+        );
+        entry.synced();
+        entry.well();
+        assert_eq!(health.reasons_not_ready(), Vec::<String>::new());
+        entry.failed("watch", &Trouble::new(TroubleKind::Forbidden, "403 no"));
+        let reasons = health.reasons_not_ready();
+        assert!(reasons.iter().all(|reason| reason.contains("may not watch pods")), "{reasons:?}");
+        assert_eq!(reasons.len(), 1);
+        entry.failed("watch", &Trouble::new(TroubleKind::Unreachable, "refused"));
+        assert_eq!(health.reasons_not_ready(), Vec::<String>::new());
+        drop(entry);
+        assert_eq!(health.snapshot(), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_watch_that_ends_late_leaves_the_entry_of_its_successor() {
+        let health = WatchHealth::default();
+        let name = WatchName::new("nodes", None, "");
+        let old = health.register(&name);
+        let new = health.register(&name);
+        new.synced();
+        old.failed("list", &Trouble::new(TroubleKind::Forbidden, "403 no"));
+        drop(old);
+        assert_eq!(health.reasons_not_ready(), Vec::<String>::new());
+        assert_eq!(health.snapshot().len(), 1);
+    }
+
+    #[test]
+    fn restarts_are_counted_by_kind_and_reason_and_outlive_the_watch() {
+        let health = WatchHealth::default();
+        let entry = health.register(&WatchName::new("nodes", None, ""));
+        entry.restarted("expired");
+        entry.restarted("expired");
+        drop(entry);
+        assert_eq!(health.restarts(), BTreeMap::from([(("nodes".to_owned(), "expired"), 2)]));
+    }
+}

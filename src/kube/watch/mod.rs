@@ -1,0 +1,120 @@
+//! Watches: one list-then-watch loop per (kind, namespace, selector), as a future that the caller runs.
+//!
+//! Each sends [`Observed`] steps, marked with a tag of the caller's, into a channel of the caller's. It owns
+//! recovery (relists, deadlines, backoff) and its [`WatchHealth`]; it does not own what is watched, nor any store.
+//!
+//! Invariants: a [`Observed::Reset`] is always a complete, consistent list; objects are cut to their facts before
+//! they are kept; an undecodable object never ends a watch; a silent watch is noticed within 65 s.
+
+mod follow;
+mod health;
+mod resource;
+#[cfg(test)]
+mod tests;
+
+pub use health::{WatchHealth, WatchName, WatchStatus};
+pub use resource::{Seen, Undecodable};
+
+use crate::clock::Clock;
+use crate::kube::objects::{NodeSlim, PodSlim};
+use crate::random::Random;
+use flipop_core::facts::{NodeFacts, Observed, PodFacts};
+use follow::{Absent, Follow, Source};
+use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Counts the returns of the API server: each change ends every backoff that is under way.
+pub type BackoffReset = watch::Receiver<u64>;
+
+/// What every watch needs.
+#[derive(Clone)]
+pub struct WatchContext {
+    /// A client whose read timeout suits watches.
+    pub client: Client,
+    /// Monotonic time.
+    pub clock: Clock,
+    /// For the jitter of backoffs.
+    pub random: Random,
+    /// Ends backoffs early.
+    pub reset: BackoffReset,
+    /// Where each watch says how it fares.
+    pub health: WatchHealth,
+}
+
+/// Where the steps of a watch go, each with the tag that the caller gave.
+pub type Sink<G, T> = mpsc::Sender<(G, Observed<T>)>;
+
+/// Watches the nodes that `label_selector` selects (empty: all) until cancelled or until nobody listens.
+pub async fn watch_nodes<G: Clone + Send>(
+    context: WatchContext,
+    label_selector: String,
+    tag: G,
+    sink: Sink<G, NodeFacts>,
+    cancel: CancellationToken,
+) {
+    let source = Source {
+        api: Api::<NodeSlim>::all(context.client.clone()),
+        name: WatchName::new("nodes", None, &label_selector),
+        label_selector,
+        field_selector: None,
+        absent: Absent::Waited,
+        cut: NodeSlim::into_facts,
+    };
+    Follow::new(context, source, tag, sink).run(cancel).await;
+}
+
+/// Watches the running pods that `label_selector` selects (empty: all) in `namespace` (`None`: in all).
+///
+/// Only pods in phase `Running` can serve, so the server is asked for these alone: a pod that enters the phase is
+/// added, one that leaves it is deleted, and finished jobs cost nothing.
+pub async fn watch_pods<G: Clone + Send>(
+    context: WatchContext,
+    namespace: Option<String>,
+    label_selector: String,
+    tag: G,
+    sink: Sink<G, PodFacts>,
+    cancel: CancellationToken,
+) {
+    let api: Api<PodSlim> = match &namespace {
+        Some(namespace) => Api::namespaced(context.client.clone(), namespace),
+        None => Api::all(context.client.clone()),
+    };
+    let source = Source {
+        api,
+        name: WatchName::new("pods", namespace, &label_selector),
+        label_selector,
+        field_selector: Some("status.phase=Running".to_owned()),
+        absent: Absent::Waited,
+        cut: PodSlim::into_facts,
+    };
+    Follow::new(context, source, tag, sink).run(cancel).await;
+}
+
+/// Watches all objects of one of our kinds, in every namespace.
+///
+/// While its CRD is not installed the kind counts as empty: a complete empty list is sent once, and the watch
+/// goes on waiting for the CRD.
+pub async fn watch_resources<K, G>(
+    context: WatchContext,
+    tag: G,
+    sink: Sink<G, Seen<K>>,
+    cancel: CancellationToken,
+) where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    G: Clone + Send,
+{
+    let source = Source {
+        api: Api::<DeserializeGuard<K>>::all(context.client.clone()),
+        name: WatchName::new(K::plural(&()).into_owned(), None, ""),
+        label_selector: String::new(),
+        field_selector: None,
+        absent: Absent::CountsAsEmpty,
+        cut: resource::seen,
+    };
+    Follow::new(context, source, tag, sink).run(cancel).await;
+}

@@ -1,0 +1,310 @@
+//! Writes to Kubernetes that follow from leadership, and the reads that belong to them.
+//!
+//! Each function sends at most one mutating request, fenced by a [`Permit`]: checked right before the request
+//! is handed over, again by the fence inside the client ([`super::client`]), and abandoned at the permit's end.
+//! Nothing is retried here: the planner owns retries. What to write is the caller's decision.
+
+use super::objects::{FIELD_MANAGER, NodeSlim};
+use super::trouble::{Trouble, TroubleKind};
+use crate::leader::permit::Permit;
+use flipop_core::facts::RESERVED_IP_ANNOTATION;
+use flipop_core::ids::{ObjectName, Uid};
+use kube::Client;
+use kube::api::{ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
+use kube::core::Request;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// Longest wait for an answer, connecting included (the contract's bound for a call).
+pub const CALL_TIMEOUT_MS: u64 = 10_000;
+
+/// Objects per page of the annotation sweep.
+const SWEEP_PAGE: u32 = 250;
+
+/// Pages of one sweep: a thousand times the largest supported cluster, so that a server that never ends a list
+/// cannot hold us.
+const MAX_SWEEP_PAGES: u32 = 20_000;
+
+/// Why nothing is known to be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// No permit, or it ended while the call was under way. `unknown`: the call may have had its effect.
+    #[error("failed to write: no longer the leader")]
+    PermitEnded {
+        /// The request had been handed to the connection.
+        unknown: bool,
+    },
+    /// Someone else wrote first: read again, then decide again.
+    #[error("failed to write: the object was changed meanwhile")]
+    Conflict,
+    /// The object is gone, or another one has its name now.
+    #[error("failed to write: the object is gone")]
+    NotFound,
+    /// A rule is missing in our role.
+    #[error("failed to write: the service account may not {verb} {resource}")]
+    Forbidden {
+        /// The verb that is missing.
+        verb: &'static str,
+        /// The resource, with its group.
+        resource: String,
+    },
+    /// The server could not be reached, failed or was too slow.
+    #[error("failed to write: {message}")]
+    Transient {
+        /// The write may have had its effect although the answer is lost.
+        unknown: bool,
+        /// What happened, bounded.
+        message: String,
+        /// The server asked to wait that long.
+        retry_after_ms: Option<u64>,
+    },
+    /// The server refuses the request as it stands.
+    #[error("failed to write: {0}")]
+    Invalid(String),
+}
+
+impl WriteError {
+    fn of(trouble: Trouble, call: &Call<'_>) -> Self {
+        match trouble.kind {
+            TroubleKind::PermitEnded => Self::PermitEnded { unknown: false },
+            TroubleKind::Conflict => Self::Conflict,
+            TroubleKind::NotFound => Self::NotFound,
+            // A patch that names the uid of an object that was replaced under its name is refused like this.
+            TroubleKind::Invalid if trouble.fields.iter().any(|field| field == "metadata.uid") => {
+                Self::NotFound
+            }
+            TroubleKind::Invalid => Self::Invalid(trouble.message),
+            TroubleKind::Forbidden => {
+                Self::Forbidden { verb: call.verb, resource: call.resource.clone().into_owned() }
+            }
+            TroubleKind::Unauthorised
+            | TroubleKind::Expired
+            | TroubleKind::Throttled
+            | TroubleKind::ServerError
+            | TroubleKind::Unreachable
+            | TroubleKind::Interrupted
+            | TroubleKind::Undecodable => Self::Transient {
+                unknown: call.mutates && trouble.outcome_unknown(),
+                retry_after_ms: trouble.retry_after_ms,
+                message: trouble.message,
+            },
+        }
+    }
+}
+
+/// What is being called, for errors.
+struct Call<'a> {
+    verb: &'static str,
+    resource: Cow<'a, str>,
+    mutates: bool,
+}
+
+impl Call<'_> {
+    fn new<K: Resource<DynamicType = ()>>(verb: &'static str, subresource: &str) -> Self {
+        let (group, plural) = (K::group(&()), K::plural(&()));
+        let dot = if group.is_empty() { "" } else { "." };
+        let resource = Cow::Owned(format!("{plural}{subresource}{dot}{group}"));
+        Self { verb, resource, mutates: verb != "get" && verb != "list" }
+    }
+}
+
+/// Which version of which object a status belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectVersion {
+    /// Namespace and name.
+    pub name: ObjectName,
+    /// Its uid: a namesake made later is not meant.
+    pub uid: Uid,
+    /// The version that the write replaces.
+    pub resource_version: String,
+}
+
+/// Replaces the status of one object and returns the object as the server stored it.
+///
+/// # Errors
+/// See [`WriteError`]; [`WriteError::Conflict`] when the object has another version by now.
+pub async fn replace_status<K>(
+    client: &Client,
+    permit: &Permit,
+    object: &ObjectVersion,
+    status: Value,
+) -> Result<Value, WriteError>
+where
+    K: Resource<DynamicType = ()>,
+{
+    let call = Call::new::<K>("update", "/status");
+    let body = json!({
+        "apiVersion": K::api_version(&()), "kind": K::kind(&()),
+        "metadata": {
+            "namespace": object.name.namespace, "name": object.name.name,
+            "uid": object.uid.0, "resourceVersion": object.resource_version,
+        },
+        "status": status,
+    });
+    let request = Request::new(K::url_path(&(), Some(&object.name.namespace))).replace_subresource(
+        "status",
+        &object.name.name,
+        &post_params(),
+        body.to_string().into_bytes(),
+    );
+    send(client, Some(permit), &call, request).await
+}
+
+/// Reads one object afresh, lets `edit` make another list of `spec.ips`, and writes the object back with nothing
+/// else changed. `edit` answers `None` when there is nothing to do. Returns the object as the server stored it.
+///
+/// # Errors
+/// See [`WriteError`]; [`WriteError::NotFound`] also when the name belongs to another object now.
+pub async fn replace_spec_ips<K, F>(
+    client: &Client,
+    permit: &Permit,
+    name: &ObjectName,
+    uid: &Uid,
+    edit: F,
+) -> Result<Option<Value>, WriteError>
+where
+    K: Resource<DynamicType = ()>,
+    F: FnOnce(&[String]) -> Option<Vec<String>>,
+{
+    let mut object = get_raw::<K>(client, name).await?;
+    if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(uid.0.as_str()) {
+        return Err(WriteError::NotFound);
+    }
+    let current: Vec<String> = object
+        .pointer("/spec/ips")
+        .and_then(Value::as_array)
+        .map(|ips| ips.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        .unwrap_or_default();
+    let Some(ips) = edit(&current) else { return Ok(None) };
+    set_spec_ips(&mut object, &ips);
+    let call = Call::new::<K>("update", "");
+    let request = Request::new(K::url_path(&(), Some(&name.namespace))).replace(
+        &name.name,
+        &post_params(),
+        object.to_string().into_bytes(),
+    );
+    send(client, Some(permit), &call, request).await.map(Some)
+}
+
+fn set_spec_ips(object: &mut Value, ips: &[String]) {
+    if let Some(fields) = object.as_object_mut() {
+        let spec = fields.entry("spec").or_insert_with(|| json!({}));
+        if !spec.is_object() {
+            *spec = json!({});
+        }
+        if let Some(spec) = spec.as_object_mut() {
+            spec.insert("ips".to_owned(), json!(ips));
+        }
+    }
+}
+
+/// One object as the server has it, by a consistent read.
+///
+/// # Errors
+/// See [`WriteError`].
+pub async fn get_raw<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    name: &ObjectName,
+) -> Result<Value, WriteError> {
+    let call = Call::new::<K>("get", "");
+    let request = Request::new(K::url_path(&(), Some(&name.namespace)))
+        .get(&name.name, &kube::api::GetParams::default());
+    send(client, None, &call, request).await
+}
+
+/// Sets the reserved-IP annotation of one node, or removes it, and returns the node's facts as stored.
+///
+/// # Errors
+/// See [`WriteError`]; [`WriteError::NotFound`] also when another node has that name now.
+pub async fn annotate_node(
+    client: &Client,
+    permit: &Permit,
+    node: &str,
+    uid: &Uid,
+    value: Option<Ipv4Addr>,
+) -> Result<NodeSlim, WriteError> {
+    let call = Call::new::<NodeSlim>("patch", "");
+    let body = json!({"metadata": {
+        "uid": uid.0, "annotations": {RESERVED_IP_ANNOTATION: value.map(|ip| ip.to_string())},
+    }});
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let request = Request::new(NodeSlim::url_path(&(), None)).patch(node, &params, &Patch::Merge(&body));
+    send(client, Some(permit), &call, request).await
+}
+
+/// A node that carries the reserved-IP annotation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnnotatedNode {
+    /// Name of the node.
+    pub name: String,
+    /// Its uid.
+    pub uid: Uid,
+    /// The annotation's value, verbatim.
+    pub value: String,
+    /// The value belongs to field manager `flipop`.
+    pub ours: bool,
+}
+
+/// Every node of the cluster that carries the annotation, by one metadata-only, paged, consistent list.
+///
+/// # Errors
+/// See [`WriteError`].
+pub async fn list_annotated_nodes(client: &Client) -> Result<Vec<AnnotatedNode>, WriteError> {
+    let call = Call::new::<NodeSlim>("list", "");
+    let mut found = Vec::new();
+    let mut params = ListParams::default().limit(SWEEP_PAGE);
+    for _ in 0..MAX_SWEEP_PAGES {
+        let request = Request::new(NodeSlim::url_path(&(), None)).list_metadata(&params);
+        let page: ObjectList<NodeSlim> = send(client, None, &call, request).await?;
+        found.extend(page.items.into_iter().map(NodeSlim::into_facts).filter_map(|facts| {
+            let (name, uid, ours) = (facts.name, facts.uid, facts.annotation_ours);
+            facts.annotation.map(|value| AnnotatedNode { name, uid, value, ours })
+        }));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(found),
+        }
+    }
+    let message = format!("a list of nodes did not end after {MAX_SWEEP_PAGES} pages");
+    Err(WriteError::Transient { unknown: false, message, retry_after_ms: None })
+}
+
+fn post_params() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}
+
+/// Sends one request, fenced by `permit` when it has one, and decodes the answer.
+async fn send<T: DeserializeOwned>(
+    client: &Client,
+    permit: Option<&Permit>,
+    call: &Call<'_>,
+    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+) -> Result<T, WriteError> {
+    let mut request = request.map_err(|error| WriteError::Invalid(error.to_string()))?;
+    if let Some(permit) = permit {
+        request.extensions_mut().insert(permit.clone());
+        permit.may_start().map_err(|_| WriteError::PermitEnded { unknown: false })?;
+    }
+    let ended = async {
+        match permit {
+            Some(permit) => permit.ended().await,
+            None => std::future::pending().await,
+        }
+    };
+    let answer = tokio::time::timeout(Duration::from_millis(CALL_TIMEOUT_MS), client.request::<T>(request));
+    tokio::select! {
+        biased;
+        answer = answer => match answer {
+            Ok(answer) => answer.map_err(|error| WriteError::of(Trouble::from(error), call)),
+            Err(_elapsed) => Err(WriteError::of(Trouble::timed_out(CALL_TIMEOUT_MS), call)),
+        },
+        () = ended => Err(WriteError::PermitEnded { unknown: call.mutates }),
+    }
+}
+
+#[cfg(test)]
+#[path = "writes_tests.rs"]
+mod tests;

@@ -1,0 +1,472 @@
+//! The elector: client-go's protocol on the Lease.
+//!
+//! It differs from client-go on purpose in these ways, none of which an elector of client-go can notice: it also
+//! watches the Lease; it goes on trying after the renew deadline, because the permit is over by then and nobody
+//! can be hurt; and it takes a *deleted* lease only when its last known holder has had the time to expire, because
+//! that holder's permit outlives the record.
+
+use super::permit::PermitSource;
+use super::record::{self, LEASE_DURATION_MS};
+use super::sight::{Sight, sights};
+use super::{LEASE_NAME, LeaderHandle, LeaderOutcome, LeaderState, Order};
+use crate::clock::Clock;
+use crate::kube::objects::FIELD_MANAGER;
+use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::liveness::Heartbeat;
+use crate::random::Random;
+use flipop_core::moment::Moment;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Between two tries (the contract's retry period).
+const RETRY_MS: u64 = 2_000;
+
+/// client-go's `JitterFactor` of 1.2: a standby waits up to so much longer than [`RETRY_MS`].
+const RETRY_JITTER_MS: u64 = 2_400;
+
+/// Longest wait for one call on the lease (the contract's bound): three fit into a permit.
+const CALL_TIMEOUT_MS: u64 = 3_000;
+
+/// Longest wait for a release: what a shutdown of 10 s has left after 8 s of waiting for other calls.
+const RELEASE_MS: u64 = 2_000;
+
+/// Rounds of one try: a holder that collides this often with writers that do not take the lease waits a moment.
+const MAX_ROUNDS: usize = 3;
+
+/// Unanswered calls in a row before that is worth a warning: servers restart.
+const UNANSWERED_TO_WARN: u32 = 3;
+
+/// What an elector needs beside its clients.
+#[derive(Debug, Clone)]
+pub struct ElectorSettings {
+    /// `<hostname>_<uuid>`; no two processes ever share one.
+    pub identity: String,
+    /// The operator's namespace.
+    pub namespace: String,
+    /// Monotonic and wall time.
+    pub clock: Clock,
+    /// For the jitter of polls.
+    pub random: Random,
+    /// Extended by renewals.
+    pub permits: PermitSource,
+    /// Beats at each turn.
+    pub heartbeat: Option<Heartbeat>,
+}
+
+/// The record as last seen, and since when it has looked like this.
+struct Observed {
+    lease: Lease,
+    since: Moment,
+}
+
+/// Our hold on the lease.
+struct Hold {
+    since: Moment,
+}
+
+/// How a try went.
+enum Try {
+    /// We hold the lease by a write that was sent at this moment.
+    Held { sent_at: Moment },
+    /// Someone else does; empty: nobody, but it is not ours to take now.
+    Other { holder: String },
+    /// We held it and someone else has it.
+    Lost { holder: String },
+    /// Someone wrote between our read and our write, and we have to know at once who it was.
+    Again,
+    /// Nothing new is known.
+    Failed(Trouble),
+}
+
+/// What the sight of a change of the lease asks for.
+enum Reaction {
+    Nothing,
+    Try,
+    Lost { holder: String },
+}
+
+/// Competes for the Lease and keeps it.
+pub struct Elector {
+    settings: ElectorSettings,
+    state: watch::Sender<LeaderState>,
+    orders: watch::Receiver<Order>,
+    returns: watch::Sender<u64>,
+    observed: Option<Observed>,
+    hold: Option<Hold>,
+    /// Calls in a row that were not answered; none was made yet: 1.
+    unanswered: u32,
+    /// What was warned of last, until a call succeeds.
+    warned: Option<TroubleKind>,
+}
+
+impl Elector {
+    /// An elector that has not started, and the handle to it.
+    #[must_use]
+    pub fn new(settings: ElectorSettings) -> (Self, LeaderHandle) {
+        let state = watch::Sender::new(LeaderState::Starting);
+        let returns = watch::Sender::new(0);
+        let orders = watch::Sender::new(Order::Compete);
+        let handle =
+            LeaderHandle { state: state.subscribe(), returns: returns.subscribe(), orders: orders.clone() };
+        let orders = orders.subscribe();
+        let elector = Self {
+            settings,
+            state,
+            orders,
+            returns,
+            observed: None,
+            hold: None,
+            unanswered: 1,
+            warned: None,
+        };
+        (elector, handle)
+    }
+
+    /// Runs until told to stop, until the lease was given up, or until it was lost. `calls` must not retry by itself;
+    /// `watches` must not time out on silence of a minute.
+    pub async fn run(mut self, calls: Client, watches: Client, cancel: CancellationToken) -> LeaderOutcome {
+        let api = Api::namespaced(calls, &self.settings.namespace);
+        let lookout = Api::namespaced(watches, &self.settings.namespace);
+        let outcome = tokio::select! {
+            biased;
+            () = cancel.cancelled() => LeaderOutcome::Stopped,
+            outcome = self.compete(&api, lookout) => outcome,
+        };
+        self.settings.permits.revoke();
+        match &outcome {
+            LeaderOutcome::Lost { holder } => {
+                tracing::warn!(holder, "lost the lease");
+                self.state.send_replace(LeaderState::Lost { holder: holder.clone() });
+            }
+            LeaderOutcome::Stopped | LeaderOutcome::Released | LeaderOutcome::NotReleased => {
+                self.state.send_replace(LeaderState::Ended);
+            }
+        }
+        outcome
+    }
+
+    async fn compete(&mut self, api: &Api<Lease>, watched: Api<Lease>) -> LeaderOutcome {
+        let mut sights = sights(watched);
+        loop {
+            self.beat();
+            let order = *self.orders.borrow_and_update();
+            if order == Order::Release {
+                return self.release(api).await;
+            }
+            let started_at = self.now();
+            match self.attempt(api, order).await {
+                Try::Held { sent_at } => self.held(sent_at),
+                Try::Other { holder } => self.stands_by(holder),
+                Try::Lost { holder } => return LeaderOutcome::Lost { holder },
+                Try::Again => self.failed(&Trouble::new(TroubleKind::Conflict, "others write the lease too")),
+                Try::Failed(trouble) => self.failed(&trouble),
+            }
+            if let Some(holder) = self.wait(self.next_try(started_at), &mut sights).await {
+                return LeaderOutcome::Lost { holder };
+            }
+        }
+    }
+
+    /// Waits for the next try. Answers the holder when another one is seen to have taken the lease from us.
+    async fn wait(&mut self, next: Moment, sights: &mut BoxStream<'static, Sight>) -> Option<String> {
+        let clock = self.settings.clock.clone();
+        loop {
+            self.beat();
+            tokio::select! {
+                biased;
+                Ok(()) = self.orders.changed() => return None,
+                () = clock.sleep_until(next.min(clock.now().plus_millis(RETRY_MS))) => {
+                    if clock.now() >= next {
+                        return None;
+                    }
+                }
+                Some(sight) = sights.next() => match self.react(sight) {
+                    Reaction::Nothing => {}
+                    Reaction::Try => return None,
+                    Reaction::Lost { holder } => return Some(holder),
+                },
+            }
+        }
+    }
+
+    /// One try, repeated while others write in between.
+    async fn attempt(&mut self, api: &Api<Lease>, order: Order) -> Try {
+        for _ in 0..MAX_ROUNDS {
+            let outcome = self.round(api, order).await;
+            if !matches!(outcome, Try::Again) {
+                return outcome;
+            }
+        }
+        Try::Again
+    }
+
+    /// One round of client-go's `tryAcquireOrRenew`.
+    async fn round(&mut self, api: &Api<Lease>, order: Order) -> Try {
+        if self.hold.is_some() && self.expires_at().is_some_and(|end| end > self.now()) {
+            match self.renew(api).await {
+                Err(trouble) if matches!(trouble.kind, TroubleKind::Conflict | TroubleKind::NotFound) => {}
+                Err(trouble) => return Try::Failed(trouble),
+                Ok(sent_at) => return Try::Held { sent_at },
+            }
+        }
+        match self.call(api.get(LEASE_NAME)).await {
+            Err(trouble) if trouble.kind == TroubleKind::NotFound => self.create(api, order).await,
+            Err(trouble) => Try::Failed(trouble),
+            Ok(lease) => {
+                self.observe(lease);
+                self.take_or_renew(api, order).await
+            }
+        }
+    }
+
+    /// The lease is there, freshly read.
+    async fn take_or_renew(&mut self, api: &Api<Lease>, order: Order) -> Try {
+        let Some(observed) = &self.observed else {
+            return Try::Failed(Trouble::new(TroubleKind::Undecodable, "no lease was read"));
+        };
+        let holder = record::holder(&observed.lease).to_owned();
+        if holder == self.settings.identity {
+            return match self.renew(api).await {
+                Ok(sent_at) => Try::Held { sent_at },
+                Err(trouble) if trouble.kind == TroubleKind::Conflict => Try::Again,
+                Err(trouble) => Try::Failed(trouble),
+            };
+        }
+        if self.hold.is_some() {
+            return Try::Lost { holder };
+        }
+        let expired = self.expires_at().is_none_or(|end| end <= self.now());
+        if order != Order::Compete || (!holder.is_empty() && !expired) {
+            return Try::Other { holder };
+        }
+        let lease = record::taken(&observed.lease, &self.settings.identity, self.settings.clock.timestamp());
+        match self.replace(api, &lease).await {
+            Ok(sent_at) => Try::Held { sent_at },
+            // Another standby was quicker.
+            Err(trouble) if trouble.kind == TroubleKind::Conflict => Try::Other { holder: String::new() },
+            Err(trouble) => Try::Failed(trouble),
+        }
+    }
+
+    /// There is no lease.
+    async fn create(&mut self, api: &Api<Lease>, order: Order) -> Try {
+        if self.hold.is_none() {
+            let last = self.observed.as_ref().map(|observed| record::holder(&observed.lease).to_owned());
+            let last = last.filter(|holder| !holder.is_empty());
+            let living = self.expires_at().is_some_and(|end| end > self.now());
+            if let Some(holder) = last
+                && living
+            {
+                return Try::Other { holder };
+            }
+            if order != Order::Compete {
+                return Try::Other { holder: String::new() };
+            }
+        }
+        let now = self.settings.clock.timestamp();
+        let lease = record::first(LEASE_NAME, &self.settings.namespace, &self.settings.identity, now);
+        let sent_at = self.now();
+        match self.call(api.create(&params(), &lease)).await {
+            Ok(lease) => {
+                self.observe(lease);
+                Try::Held { sent_at }
+            }
+            Err(trouble) if trouble.kind == TroubleKind::Conflict => Try::Again,
+            Err(trouble) => Try::Failed(trouble),
+        }
+    }
+
+    /// Renews the lease as last seen; answers when the renewal was sent.
+    async fn renew(&mut self, api: &Api<Lease>) -> Result<Moment, Trouble> {
+        let now = self.settings.clock.timestamp();
+        let Some(observed) = &self.observed else {
+            return Err(Trouble::new(TroubleKind::NotFound, "no lease was seen yet"));
+        };
+        let lease = record::renewed(&observed.lease, &self.settings.identity, now);
+        self.replace(api, &lease).await
+    }
+
+    async fn replace(&mut self, api: &Api<Lease>, lease: &Lease) -> Result<Moment, Trouble> {
+        let sent_at = self.now();
+        let lease = self.call(api.replace(LEASE_NAME, &params(), lease)).await?;
+        self.observe(lease);
+        Ok(sent_at)
+    }
+
+    async fn call(&mut self, call: impl Future<Output = kube::Result<Lease>>) -> Result<Lease, Trouble> {
+        let answer = match tokio::time::timeout(Duration::from_millis(CALL_TIMEOUT_MS), call).await {
+            Ok(answer) => answer.map_err(Trouble::from),
+            Err(_elapsed) => Err(Trouble::timed_out(CALL_TIMEOUT_MS)),
+        };
+        self.beat();
+        let served = match &answer {
+            Ok(_) => true,
+            Err(trouble) => matches!(trouble.kind, TroubleKind::NotFound | TroubleKind::Conflict),
+        };
+        if !served {
+            self.unanswered = self.unanswered.saturating_add(1);
+            return answer;
+        }
+        if self.unanswered > 0 {
+            self.returns.send_modify(|count| *count = count.saturating_add(1));
+        }
+        self.unanswered = 0;
+        if let Some(kind) = self.warned.take() {
+            tracing::info!(trouble = kind.label(), "the lease can be used again");
+        }
+        answer
+    }
+
+    /// Takes note of the record. Its age starts anew only when it changed, whatever else of the object did.
+    fn observe(&mut self, lease: Lease) {
+        let unchanged = self.observed.as_ref().filter(|observed| observed.lease.spec == lease.spec);
+        let since = unchanged.map_or_else(|| self.now(), |observed| observed.since);
+        self.observed = Some(Observed { lease, since });
+    }
+
+    /// What to do about a change of the lease that the watch shows.
+    fn react(&mut self, sight: Sight) -> Reaction {
+        let lease = match sight {
+            Sight::Deleted => return Reaction::Try,
+            Sight::Changed(lease) => lease,
+        };
+        let known = self.observed.as_ref().and_then(|observed| record::version(&observed.lease));
+        // A watch may lag behind our own calls.
+        let newer = record::version(&lease).is_some_and(|version| known.is_none_or(|known| version > known));
+        let holder = record::holder(&lease).to_owned();
+        if !newer || holder == self.settings.identity {
+            return Reaction::Nothing;
+        }
+        self.observe(*lease);
+        if self.hold.is_some() {
+            return Reaction::Lost { holder };
+        }
+        if holder.is_empty() { Reaction::Try } else { Reaction::Nothing }
+    }
+
+    fn held(&mut self, sent_at: Moment) {
+        let term = self.observed.as_ref().map_or(0, |observed| record::transitions(&observed.lease));
+        let lapsed = self.settings.permits.extend(sent_at);
+        let new = self.hold.is_none();
+        let since = self.hold.as_ref().map_or_else(|| self.now(), |hold| hold.since);
+        self.hold = Some(Hold { since });
+        if new || lapsed || !matches!(*self.state.borrow(), LeaderState::Leading { .. }) {
+            let permit = self.settings.permits.permit();
+            let what = if new { "took the lease" } else { "renewed the lease after a gap" };
+            tracing::info!(term, epoch = permit.epoch(), identity = self.settings.identity, "{what}");
+            self.state.send_replace(LeaderState::Leading { term, since, permit });
+        }
+    }
+
+    fn stands_by(&mut self, holder: String) {
+        let known = match &*self.state.borrow() {
+            LeaderState::Standby { holder: known } => *known == holder,
+            LeaderState::Starting
+            | LeaderState::Leading { .. }
+            | LeaderState::Lapsed { .. }
+            | LeaderState::Lost { .. }
+            | LeaderState::Ended => false,
+        };
+        if !known {
+            tracing::info!(holder, "standing by");
+            self.state.send_replace(LeaderState::Standby { holder });
+        }
+    }
+
+    fn failed(&mut self, trouble: &Trouble) {
+        let lasts = matches!(trouble.kind, TroubleKind::Forbidden | TroubleKind::Unauthorised);
+        let over = self.settings.permits.ends_at().is_none();
+        if matches!(*self.state.borrow(), LeaderState::Leading { .. }) && over {
+            tracing::warn!("could not renew the lease, so nothing is written until it is renewed: {trouble}");
+            self.warned = Some(trouble.kind);
+            self.state.send_replace(LeaderState::Lapsed { since: self.now() });
+        } else if (lasts || self.unanswered >= UNANSWERED_TO_WARN) && self.warned.is_none() {
+            tracing::warn!("failed to use the lease {LEASE_NAME}: {trouble}");
+            self.warned = Some(trouble.kind);
+        } else {
+            tracing::debug!("failed to use the lease: {trouble}");
+        }
+    }
+
+    /// When to try next, without events.
+    fn next_try(&self, started_at: Moment) -> Moment {
+        if self.hold.is_some() {
+            return started_at.plus_millis(RETRY_MS);
+        }
+        let poll = RETRY_MS.saturating_add(self.settings.random.below(RETRY_JITTER_MS));
+        let poll = self.now().plus_millis(poll);
+        // The moment at which a silent holder's time is over, if that comes first.
+        self.expires_at().filter(|end| *end > self.now()).map_or(poll, |end| end.min(poll))
+    }
+
+    /// When the record that was seen expires unless it changes.
+    fn expires_at(&self) -> Option<Moment> {
+        self.observed.as_ref().map(|observed| {
+            // A record that was given up says 1 s; one that has a holder is never trusted for less than ours.
+            let least = if record::holder(&observed.lease).is_empty() { 0 } else { LEASE_DURATION_MS };
+            observed.since.plus_millis(record::duration_ms(&observed.lease).max(least))
+        })
+    }
+
+    /// Gives the lease up, if it is ours.
+    async fn release(&mut self, api: &Api<Lease>) -> LeaderOutcome {
+        self.settings.permits.revoke();
+        if self.hold.is_none() {
+            return LeaderOutcome::Stopped;
+        }
+        let released = tokio::time::timeout(Duration::from_millis(RELEASE_MS), self.write_release(api)).await;
+        match released {
+            Ok(Ok(())) => {
+                tracing::info!("released the lease");
+                LeaderOutcome::Released
+            }
+            Ok(Err(trouble)) => {
+                tracing::warn!("failed to release the lease, it will expire: {trouble}");
+                LeaderOutcome::NotReleased
+            }
+            Err(_elapsed) => {
+                tracing::warn!("failed to release the lease in time, it will expire");
+                LeaderOutcome::NotReleased
+            }
+        }
+    }
+
+    async fn write_release(&mut self, api: &Api<Lease>) -> Result<(), Trouble> {
+        for last in [false, true] {
+            let Some(observed) = &self.observed else { break };
+            if record::holder(&observed.lease) != self.settings.identity {
+                break;
+            }
+            let lease = record::released(&observed.lease, self.settings.clock.timestamp());
+            match self.replace(api, &lease).await {
+                Ok(_) => return Ok(()),
+                Err(trouble) if trouble.kind == TroubleKind::Conflict && !last => {
+                    let lease = self.call(api.get(LEASE_NAME)).await?;
+                    self.observe(lease);
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        Err(Trouble::new(TroubleKind::Conflict, "someone else has it"))
+    }
+
+    fn now(&self) -> Moment {
+        self.settings.clock.now()
+    }
+
+    fn beat(&self) {
+        if let Some(heartbeat) = &self.settings.heartbeat {
+            heartbeat.beat();
+        }
+    }
+}
+
+fn params() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}

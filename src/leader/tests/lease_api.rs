@@ -1,0 +1,141 @@
+//! One Lease behind an API, with a network that can fail for each client.
+
+use crate::kube::stub;
+use http::{Method, Request};
+use kube::Client;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::mpsc;
+
+/// What is wrong between a client and the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Network {
+    Good,
+    /// Connections are refused.
+    Refused,
+    /// Requests vanish.
+    Silent,
+    /// Requests arrive, and answers to writes are lost.
+    LosesReplies,
+    /// As good, but the lease may not be watched.
+    NoWatch,
+}
+
+#[derive(Default)]
+struct World {
+    lease: Option<Value>,
+    version: u64,
+    watchers: Vec<mpsc::UnboundedSender<Value>>,
+    network: BTreeMap<&'static str, Network>,
+    writes: Vec<String>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct LeaseApi(Arc<Mutex<World>>);
+
+impl LeaseApi {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn client(&self, name: &'static str) -> Client {
+        let api = self.clone();
+        stub::client(move |request| {
+            let api = api.clone();
+            async move { api.answer(name, request).await }
+        })
+    }
+
+    pub(super) fn set_network(&self, client: &'static str, network: Network) {
+        self.world().network.insert(client, network);
+    }
+
+    pub(super) fn lease(&self) -> Value {
+        self.world().lease.clone().unwrap_or_default()
+    }
+
+    pub(super) fn writes(&self) -> Vec<String> {
+        self.world().writes.clone()
+    }
+
+    /// A write of someone who is none of the electors.
+    pub(super) fn put(&self, change: impl FnOnce(&mut Value)) {
+        let mut world = self.world();
+        let mut lease = world.lease.clone().unwrap_or_else(|| {
+            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": super::super::LEASE_NAME, "namespace": "flipop"}, "spec": {}})
+        });
+        change(&mut lease);
+        world.store(lease);
+    }
+
+    pub(super) fn delete(&self) {
+        let mut world = self.world();
+        let lease = world.lease.take().unwrap();
+        world.tell("DELETED", &lease);
+    }
+
+    async fn answer(&self, client: &'static str, request: Request<Vec<u8>>) -> stub::Answer {
+        let network = self.world().network.get(client).copied().unwrap_or(Network::Good);
+        match network {
+            Network::Refused => return stub::broken(),
+            Network::Silent => std::future::pending().await,
+            Network::Good | Network::LosesReplies | Network::NoWatch => {}
+        }
+        let watches = request.uri().query().unwrap_or_default().contains("watch=true");
+        if watches && network == Network::NoWatch {
+            return stub::refusal(403, "Forbidden");
+        }
+        let writes = request.method() != Method::GET;
+        let answer = if watches { self.world().watch() } else { self.world().serve(client, &request) };
+        if writes && network == Network::LosesReplies {
+            return stub::broken();
+        }
+        answer
+    }
+}
+
+impl World {
+    fn store(&mut self, mut lease: Value) {
+        self.version += 1;
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        let event = if self.lease.is_some() { "MODIFIED" } else { "ADDED" };
+        self.lease = Some(lease.clone());
+        self.tell(event, &lease);
+    }
+
+    fn tell(&mut self, event: &str, lease: &Value) {
+        self.watchers.retain(|watcher| watcher.send(json!({"type": event, "object": lease})).is_ok());
+    }
+
+    fn watch(&mut self) -> stub::Answer {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        if let Some(lease) = &self.lease {
+            sender.send(json!({"type": "ADDED", "object": lease})).unwrap();
+        }
+        self.watchers.push(sender);
+        stub::events(receiver)
+    }
+
+    fn serve(&mut self, client: &str, request: &Request<Vec<u8>>) -> stub::Answer {
+        let found = self.lease.clone();
+        if request.method() == Method::GET {
+            return found.map_or_else(|| stub::refusal(404, "NotFound"), |lease| stub::object(&lease));
+        }
+        let new: Value = serde_json::from_slice(request.body()).unwrap();
+        if request.method() == Method::POST {
+            if found.is_some() {
+                return stub::refusal(409, "AlreadyExists");
+            }
+        } else {
+            let Some(found) = found else { return stub::refusal(404, "NotFound") };
+            if found["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"] {
+                return stub::refusal(409, "Conflict");
+            }
+        }
+        self.writes.push(format!("{client} {} {}", request.method(), new["spec"]["holderIdentity"]));
+        self.store(new);
+        stub::object(self.lease.as_ref().unwrap())
+    }
+}

@@ -1,0 +1,62 @@
+//! The elector on a thread and runtime of its own.
+//!
+//! A busy main runtime then delays no renewal, and a full log pipe none either. That a stuck main runtime keeps its
+//! lease is the other side of it: the liveness probe runs on the main runtime and ends such a process.
+
+use super::LeaderOutcome;
+use super::elector::Elector;
+use crate::kube::client::{self, ClientError};
+use crate::kube::kubeconfig::Cluster;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// Why there is no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadError {
+    /// The thread or its runtime could not be made.
+    #[error("failed to start the thread of the lease: {0}")]
+    Start(#[from] std::io::Error),
+    /// A client could not be made.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The thread died.
+    #[error("failed to keep the thread of the lease alive")]
+    Died,
+}
+
+/// The outcome to come.
+#[derive(Debug)]
+pub struct LeaseThread(oneshot::Receiver<Result<LeaderOutcome, ThreadError>>);
+
+impl LeaseThread {
+    /// Waits for the elector to end.
+    ///
+    /// # Errors
+    /// [`ThreadError`] when it could not run.
+    pub async fn outcome(&mut self) -> Result<LeaderOutcome, ThreadError> {
+        (&mut self.0).await.unwrap_or(Err(ThreadError::Died))
+    }
+}
+
+/// Runs `elector` on its own thread, with clients of its own.
+///
+/// # Errors
+/// [`ThreadError::Start`].
+pub fn spawn(
+    elector: Elector,
+    cluster: Cluster,
+    cancel: CancellationToken,
+) -> Result<LeaseThread, ThreadError> {
+    let (sender, receiver) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("lease".to_owned()).spawn(move || {
+        let outcome = runtime.block_on(async {
+            let calls = client::lease(&cluster)?;
+            let watches = client::watches(&cluster)?;
+            Ok(elector.run(calls, watches, cancel).await)
+        });
+        // Nobody listens any more: the process is on its way out.
+        let _unheard = sender.send(outcome);
+    })?;
+    Ok(LeaseThread(receiver))
+}

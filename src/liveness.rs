@@ -1,0 +1,86 @@
+//! Whether the loops of the process still turn.
+//!
+//! Each loop registers once and beats at every turn; [`Liveness::stalled`] names those that have not for longer than
+//! they may. It does not know what a loop does: one that turns and fails is alive.
+
+use crate::clock::Clock;
+use flipop_core::moment::Moment;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The register of loops; clones share it.
+#[derive(Debug, Clone)]
+pub struct Liveness {
+    clock: Clock,
+    loops: Arc<Mutex<Vec<Entry>>>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    name: &'static str,
+    max_age_ms: u64,
+    beat_at: Arc<AtomicU64>,
+}
+
+/// One loop's handle.
+#[derive(Debug, Clone)]
+pub struct Heartbeat {
+    clock: Clock,
+    beat_at: Arc<AtomicU64>,
+}
+
+impl Liveness {
+    /// An empty register.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, loops: Arc::default() }
+    }
+
+    /// Adds a loop that beats at least every `max_age_ms`. The time runs from now.
+    #[must_use]
+    pub fn register(&self, name: &'static str, max_age_ms: u64) -> Heartbeat {
+        let beat_at = Arc::new(AtomicU64::new(self.clock.now().as_millis()));
+        let entry = Entry { name, max_age_ms, beat_at: Arc::clone(&beat_at) };
+        self.loops.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        Heartbeat { clock: self.clock.clone(), beat_at }
+    }
+
+    /// A sentence for each loop that stands still.
+    #[must_use]
+    pub fn stalled(&self) -> Vec<String> {
+        let now = self.clock.now();
+        let loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);
+        let ages = loops.iter().map(|entry| {
+            let beat_at = Moment::from_millis(entry.beat_at.load(Ordering::Relaxed));
+            (entry, now.millis_since(beat_at))
+        });
+        ages.filter(|(entry, age)| *age > entry.max_age_ms)
+            .map(|(entry, age)| format!("the {} loop has not turned for {age} ms", entry.name))
+            .collect()
+    }
+}
+
+impl Heartbeat {
+    /// The loop turns.
+    pub fn beat(&self) {
+        self.beat_at.store(self.clock.now().as_millis(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_does_not_beat_in_time_is_named_until_it_beats_again() {
+        let liveness = Liveness::new(Clock::simulated(jiff::Timestamp::UNIX_EPOCH));
+        let slow = liveness.register("lease", 1_000);
+        let quick = liveness.register("reconcile", 5_000);
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        quick.beat();
+        assert_eq!(liveness.stalled(), ["the lease loop has not turned for 1500 ms"]);
+        slow.beat();
+        assert_eq!(liveness.stalled(), Vec::<String>::new());
+    }
+}

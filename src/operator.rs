@@ -1,0 +1,307 @@
+//! The operator as a whole: what runs beside what, in which order it starts, and how it ends.
+
+use crate::admin;
+use crate::clock::Clock;
+use crate::config::{Config, ProviderConfig};
+use crate::execute::Executor;
+use crate::kube::client::{ClientError, Clients};
+use crate::kube::events;
+use crate::kube::kubeconfig::{self, Cluster, ClusterError};
+use crate::kube::watch::{WatchContext, WatchHealth};
+use crate::leader::elector::{Elector, ElectorSettings};
+use crate::leader::permit::PermitSource;
+use crate::leader::thread::{self, LeaseThread, ThreadError};
+use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState};
+use crate::liveness::Liveness;
+use crate::metrics::{Metrics, MetricsError};
+use crate::provider::digitalocean::{self, DigitalOcean};
+use crate::provider::http::{ApiConfig, BuildError};
+use crate::provider::{IpProvider, install_tls};
+use crate::random::Random;
+use crate::reconcile::{Parts, Reconciler};
+use crate::watches::Watches;
+use flipop_core::budget::Limits;
+use flipop_core::fleet::Settings;
+use flipop_core::pool::spec::Providers;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Outcomes that wait to be taken in: more than calls are ever under way.
+const OUTCOMES: usize = 256;
+
+/// The reconcile loop beats every two seconds; this long without a beat means that it is stuck.
+const MAX_LOOP_AGE_MS: u64 = 30_000;
+
+/// How long calls under way may take to end after SIGTERM (the contract: 8 s, all in all 10).
+const DRAIN: Duration = Duration::from_secs(8);
+
+/// How long giving up the lease may take after that, and how long ending the rest: with the draining, under 10 s.
+const RELEASE: Duration = Duration::from_secs(1);
+const LAST: Duration = Duration::from_millis(400);
+
+/// Name of the DNS provider that this build knows beside `digitalocean`.
+const CLOUDFLARE: &str = "cloudflare";
+
+/// Why the operator could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// No API server to talk to.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Its client could not be made.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A provider's client could not be made.
+    #[error(transparent)]
+    Provider(#[from] BuildError),
+    /// The thread of the lease failed.
+    #[error(transparent)]
+    Lease(#[from] ThreadError),
+    /// Metrics could not be registered.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// The metrics address cannot be bound.
+    #[error(transparent)]
+    Admin(#[from] admin::BindError),
+    /// Someone else took the lease.
+    #[error("failed to keep the lease: {0:?} holds it now; ending so that only one replica acts")]
+    LeaseLost(String),
+}
+
+/// What a caller may know of a running operator.
+#[derive(Debug, Default)]
+pub struct Started {
+    /// Where metrics are served, if they are.
+    pub metrics: Option<std::net::SocketAddr>,
+}
+
+/// What is alike in every part.
+struct Base {
+    clock: Clock,
+    random: Random,
+    clients: Clients,
+    health: WatchHealth,
+    metrics: Arc<Metrics>,
+    liveness: Liveness,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// The election, on a thread of its own.
+struct Election {
+    identity: String,
+    leader: LeaderHandle,
+    permits: PermitSource,
+    lease: LeaseThread,
+    stop: CancellationToken,
+}
+
+/// Runs until `shutdown` is cancelled (ends well) or until the lease is lost (an error). `started` is called once
+/// everything runs.
+///
+/// # Errors
+/// [`OperatorError`].
+pub async fn run(
+    config: Config,
+    shutdown: CancellationToken,
+    started: impl FnOnce(Started),
+) -> Result<(), OperatorError> {
+    install_tls();
+    let cluster = kubeconfig::resolve(&config.cluster).await?;
+    let base = Base::new(&cluster)?;
+    let providers = Arc::new(ip_providers(&config, &base)?);
+    let address = config.metrics.as_ref();
+    let listener = match address {
+        Some(address) => Some(admin::bind(address).await?),
+        None => None,
+    };
+    let metrics = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let mut election = elect(&config, cluster, &base)?;
+    if let Some(listener) = listener {
+        serve_admin(listener, &base, &election.leader);
+    }
+    let drain = CancellationToken::new();
+    let reconciler = reconciler(&config, providers, &base, &election);
+    let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
+    started(Started { metrics });
+    let outcome = tokio::select! {
+        outcome = election.lease.outcome() => Some(outcome?),
+        () = shutdown.cancelled() => None,
+    };
+    if let Some(LeaderOutcome::Lost { holder }) = outcome {
+        // Nothing may go on: permits are void already, and what is under way is cut off.
+        base.stop.cancel();
+        return Err(OperatorError::LeaseLost(holder));
+    }
+    end(base, election, reconcile, drain).await
+}
+
+impl Base {
+    fn new(cluster: &Cluster) -> Result<Self, OperatorError> {
+        let clock = Clock::system();
+        let health = WatchHealth::default();
+        Ok(Self {
+            random: Random::system(),
+            clients: Clients::new(cluster)?,
+            metrics: Metrics::new(health.clone(), env!("CARGO_PKG_VERSION"))?,
+            health,
+            liveness: Liveness::new(clock.clone()),
+            clock,
+            tracker: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        })
+    }
+}
+
+fn elect(config: &Config, cluster: Cluster, base: &Base) -> Result<Election, OperatorError> {
+    let identity = config.new_identity();
+    tracing::info!(identity, namespace = cluster.namespace, kubeconfig = cluster.origin, "starting");
+    let permits = PermitSource::new(base.clock.clone());
+    let (elector, leader) = Elector::new(ElectorSettings {
+        identity: identity.clone(),
+        namespace: cluster.namespace.clone(),
+        clock: base.clock.clone(),
+        random: base.random.clone(),
+        permits: permits.clone(),
+        heartbeat: Some(base.liveness.register("lease", MAX_LOOP_AGE_MS)),
+    });
+    let stop = CancellationToken::new();
+    let lease = thread::spawn(elector, cluster, stop.clone())?;
+    Ok(Election { identity, leader, permits, lease, stop })
+}
+
+fn reconciler(
+    config: &Config,
+    providers: Arc<BTreeMap<String, Arc<dyn IpProvider>>>,
+    base: &Base,
+    election: &Election,
+) -> Reconciler {
+    let (events, event_writer) = events::events(base.clients.requests.clone(), &election.identity);
+    base.tracker.spawn(event_writer.run(base.stop.clone()));
+    let context = WatchContext {
+        client: base.clients.watches.clone(),
+        clock: base.clock.clone(),
+        random: base.random.clone(),
+        reset: election.leader.api_returns(),
+        health: base.health.clone(),
+    };
+    let (sender, done) = mpsc::channel(OUTCOMES);
+    let settings = settings(config, &providers);
+    let executor = Executor {
+        providers,
+        client: base.clients.requests.clone(),
+        permit: election.permits.permit(),
+        clock: base.clock.clone(),
+        events,
+        done: sender,
+        tracker: base.tracker.clone(),
+        writing: Arc::default(),
+    };
+    Reconciler::new(Parts {
+        settings,
+        executor,
+        done,
+        watches: Watches::new(context, base.tracker.clone(), base.stop.clone()),
+        leader: election.leader.state(),
+        metrics: Arc::clone(&base.metrics),
+        random: base.random.clone(),
+        heartbeat: base.liveness.register("reconcile", MAX_LOOP_AGE_MS),
+    })
+}
+
+/// Starts nothing new, waits for what is under way, and gives the lease up only if all of it has ended.
+async fn end(
+    base: Base,
+    mut election: Election,
+    reconcile: JoinHandle<()>,
+    drain: CancellationToken,
+) -> Result<(), OperatorError> {
+    tracing::info!("shutting down: nothing new is started");
+    election.leader.stand_down();
+    drain.cancel();
+    let drained = tokio::select! {
+        drained = tokio::time::timeout(DRAIN, reconcile) => drained.is_ok(),
+        outcome = election.lease.outcome() => {
+            base.stop.cancel();
+            return match outcome? {
+                LeaderOutcome::Lost { holder } => Err(OperatorError::LeaseLost(holder)),
+                LeaderOutcome::Stopped | LeaderOutcome::Released | LeaderOutcome::NotReleased => Ok(()),
+            };
+        }
+    };
+    base.stop.cancel();
+    if drained {
+        election.leader.release();
+    } else {
+        tracing::warn!("calls are still under way: the lease is left to expire");
+        election.stop.cancel();
+    }
+    let _late = tokio::time::timeout(RELEASE, election.lease.outcome()).await;
+    base.tracker.close();
+    let _late = tokio::time::timeout(LAST, base.tracker.wait()).await;
+    Ok(())
+}
+
+/// The providers of addresses that have a token.
+fn ip_providers(
+    config: &Config,
+    base: &Base,
+) -> Result<BTreeMap<String, Arc<dyn IpProvider>>, OperatorError> {
+    let mut providers: BTreeMap<String, Arc<dyn IpProvider>> = BTreeMap::new();
+    if let Some(ProviderConfig { token, base_url, user_agent }) = config.digitalocean.clone() {
+        let client = DigitalOcean::new(ApiConfig {
+            base_url,
+            user_agent,
+            token,
+            clock: base.clock.clone(),
+            observer: Arc::<Metrics>::clone(&base.metrics),
+        })?;
+        providers.insert(digitalocean::NAME.to_owned(), Arc::new(client));
+    }
+    Ok(providers)
+}
+
+fn settings(config: &Config, ips: &BTreeMap<String, Arc<dyn IpProvider>>) -> Settings {
+    let known = [
+        (digitalocean::NAME.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned()),
+        (CLOUDFLARE.to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
+    ];
+    let dns = [
+        config.digitalocean.as_ref().map(|_| digitalocean::NAME.to_owned()),
+        // Cloudflare has no floating IPs, with a token or without.
+        Some(CLOUDFLARE.to_owned()),
+    ];
+    let providers = Providers {
+        ip: ips.keys().cloned().collect(),
+        dns: dns.into_iter().flatten().collect::<BTreeSet<String>>(),
+        known: known.into(),
+    };
+    Settings { providers, limits: ips.keys().map(|name| (name.clone(), Limits::DIGITALOCEAN)).collect() }
+}
+
+fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle) {
+    let (scraped, described) = (Arc::clone(&base.metrics), Arc::clone(&base.metrics));
+    let (health, state) = (base.health.clone(), leader.state());
+    let endpoints = admin::Endpoints {
+        metrics: Arc::new(move || scraped.encode().map_err(|error| error.to_string())),
+        not_ready: Arc::new(move || reasons_not_ready(&health, &state)),
+        liveness: base.liveness.clone(),
+        debug: Arc::new(move || described.describe()),
+    };
+    base.tracker.spawn(admin::serve(listener, endpoints, base.stop.clone()));
+}
+
+/// A leader is ready when its watches are; so is a standby, which keeps its watches in sync as well.
+fn reasons_not_ready(health: &WatchHealth, leader: &watch::Receiver<LeaderState>) -> Vec<String> {
+    let mut reasons = health.reasons_not_ready();
+    if matches!(*leader.borrow(), LeaderState::Starting) {
+        reasons.push("the lease has not been read yet".to_owned());
+    }
+    reasons
+}

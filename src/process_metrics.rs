@@ -1,0 +1,177 @@
+//! The usual metrics of a process (`process_*`), read from `/proc` at each scrape.
+//!
+//! Own code, because the prometheus crate's collector needs a library of its own for these few numbers. What cannot
+//! be read is left out.
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Counter, Gauge, Opts};
+use std::fs;
+
+/// Collects the process's numbers.
+#[derive(Debug)]
+pub struct ProcessMetrics {
+    cpu_seconds: Counter,
+    gauges: Vec<(Reading, Gauge)>,
+    started_at: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Reading {
+    ResidentBytes,
+    VirtualBytes,
+    OpenFds,
+    MaxFds,
+    Threads,
+    StartTime,
+}
+
+const GAUGES: [(Reading, &str, &str); 6] = [
+    (Reading::ResidentBytes, "process_resident_memory_bytes", "Resident memory size in bytes."),
+    (Reading::VirtualBytes, "process_virtual_memory_bytes", "Virtual memory size in bytes."),
+    (Reading::OpenFds, "process_open_fds", "Number of open file descriptors."),
+    (Reading::MaxFds, "process_max_fds", "Maximum number of open file descriptors."),
+    (Reading::Threads, "process_threads", "Number of OS threads in the process."),
+    (
+        Reading::StartTime,
+        "process_start_time_seconds",
+        "Start time of the process since unix epoch in seconds.",
+    ),
+];
+
+/// Kernel ticks per second in `/proc`: fixed by the ABI of Linux on every architecture that we build for.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+impl ProcessMetrics {
+    /// A collector to register.
+    ///
+    /// # Errors
+    /// Only if a metric's name were invalid.
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let cpu = Opts::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.");
+        let gauges = GAUGES.iter().map(|(reading, name, help)| {
+            Gauge::with_opts(Opts::new(*name, *help)).map(|gauge| (*reading, gauge))
+        });
+        Ok(Self {
+            cpu_seconds: Counter::with_opts(cpu)?,
+            gauges: gauges.collect::<Result<_, _>>()?,
+            started_at: Stat::read().zip(booted_at()).map(|(stat, boot)| boot + stat.started_after_seconds),
+        })
+    }
+}
+
+impl Collector for ProcessMetrics {
+    fn desc(&self) -> Vec<&Desc> {
+        let gauges = self.gauges.iter().flat_map(|(_, gauge)| gauge.desc());
+        self.cpu_seconds.desc().into_iter().chain(gauges).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let stat = Stat::read();
+        let mut families = Vec::new();
+        if let Some(stat) = &stat {
+            self.cpu_seconds.reset();
+            self.cpu_seconds.inc_by(stat.cpu_seconds);
+            families.extend(self.cpu_seconds.collect());
+        }
+        for (reading, gauge) in &self.gauges {
+            let value = match reading {
+                Reading::ResidentBytes => memory("VmRSS:"),
+                Reading::VirtualBytes => memory("VmSize:"),
+                Reading::OpenFds => open_fds(),
+                Reading::MaxFds => max_fds(),
+                Reading::Threads => stat.as_ref().map(|stat| stat.threads),
+                Reading::StartTime => self.started_at,
+            };
+            if let Some(value) = value {
+                gauge.set(value);
+                families.extend(gauge.collect());
+            }
+        }
+        families
+    }
+}
+
+/// What we use of `/proc/self/stat`.
+#[derive(Debug)]
+struct Stat {
+    cpu_seconds: f64,
+    threads: f64,
+    started_after_seconds: f64,
+}
+
+impl Stat {
+    fn read() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/self/stat").ok()?)
+    }
+
+    /// Field numbers as in proc(5); the name before the last bracket may hold anything.
+    fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let field = |number: usize| fields.get(number.checked_sub(3)?)?.parse::<f64>().ok();
+        Some(Self {
+            cpu_seconds: (field(14)? + field(15)?) / TICKS_PER_SECOND,
+            threads: field(20)?,
+            started_after_seconds: field(22)? / TICKS_PER_SECOND,
+        })
+    }
+}
+
+/// A line of `/proc/self/status` that counts kB, in bytes.
+fn memory(key: &str) -> Option<f64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let kilobytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1_024.0)
+}
+
+fn open_fds() -> Option<f64> {
+    let count = fs::read_dir("/proc/self/fd").ok()?.count();
+    // Less the one that the counting took.
+    u32::try_from(count.saturating_sub(1)).ok().map(f64::from)
+}
+
+fn max_fds() -> Option<f64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn booted_at() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_this_process_are_plausible() {
+        let metrics = ProcessMetrics::new().unwrap();
+        let families = metrics.collect();
+        let value = |name: &str| {
+            let family = families.iter().find(|family| family.name() == name).expect(name);
+            let metric = &family.get_metric()[0];
+            if name.ends_with("_total") {
+                metric.get_counter().get_value()
+            } else {
+                metric.get_gauge().get_value()
+            }
+        };
+        assert!(value("process_resident_memory_bytes") > 1e6);
+        assert!(value("process_virtual_memory_bytes") >= value("process_resident_memory_bytes"));
+        assert!(value("process_open_fds") >= 3.0 && value("process_open_fds") <= value("process_max_fds"));
+        assert!(value("process_threads") >= 1.0);
+        assert!(value("process_start_time_seconds") > 1.5e9);
+        assert!(value("process_cpu_seconds_total") >= 0.0);
+    }
+
+    #[test]
+    fn a_process_name_with_brackets_and_spaces_does_not_shift_the_fields() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 95 0 0 0 150 50 0 0 20 0 4 0 9000 1 1";
+        let stat = Stat::parse(stat).unwrap();
+        assert!((stat.cpu_seconds - 2.0).abs() < 1e-9 && (stat.threads - 4.0).abs() < 1e-9);
+        assert!((stat.started_after_seconds - 90.0).abs() < 1e-9);
+    }
+}

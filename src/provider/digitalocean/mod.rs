@@ -1,0 +1,198 @@
+//! `DigitalOcean`: reserved IPs over `/v2/reserved_ips`.
+//!
+//! Owns paths, bodies, decoders and the meaning of refusals of this API; everything else is [`crate::provider::http`].
+//!
+//! Invariants: a list is complete or a fault; of a creation's answer nothing but the address is required, because the
+//! address is paid for; only the page number of a "next" link is used.
+
+mod list;
+mod refusal;
+mod wire;
+
+use crate::leader::permit::Permit;
+use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
+use crate::provider::{Account, Action, CallContext, CallError, IpProvider};
+use flipop_core::budget::RateReport;
+use flipop_core::facts::{ReservedIp, ReservedIpList};
+use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::ids::{ActionId, DropletId};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::StatusCode;
+use refusal::Intent;
+use serde_json::json;
+use std::net::Ipv4Addr;
+use tokio::sync::watch;
+
+/// The provider's name in specs and metric labels.
+pub const NAME: &str = "digitalocean";
+
+/// Where the API is unless configured otherwise.
+pub const DEFAULT_URL: &str = "https://api.digitalocean.com/";
+
+/// The client of one token.
+#[derive(Debug)]
+pub struct DigitalOcean {
+    api: Api,
+}
+
+impl DigitalOcean {
+    /// Sets up a client.
+    ///
+    /// # Errors
+    /// When the configuration cannot work: see [`BuildError`].
+    pub fn new(config: ApiConfig) -> Result<Self, BuildError> {
+        Ok(Self { api: Api::new(NAME, config)? })
+    }
+
+    async fn get_ip(&self, ip: Ipv4Addr) -> Result<ReservedIp, Fault> {
+        let path = ip.to_string();
+        let answer = self.api.read(Request::get(&["v2", "reserved_ips", &path], &[])).await?;
+        let read: wire::ReservedIpBody = accepted(&answer, Intent::Read)?.decode()?;
+        let found = read.reserved_ip.into_facts();
+        if found.ip == ip {
+            Ok(found)
+        } else {
+            Err(answer.malformed(&format!("it is about {}, not {ip}", found.ip)))
+        }
+    }
+
+    async fn droplets_readable(&self) -> Result<bool, Fault> {
+        let answer = self.api.read(Request::get(&["v2", "droplets"], &[("per_page", "1")])).await?;
+        // A 401 says nothing of scopes: the whole token is refused.
+        if answer.status() == StatusCode::FORBIDDEN {
+            return Ok(false);
+        }
+        let _list: wire::DropletsBody = accepted(&answer, Intent::Read)?.decode()?;
+        Ok(true)
+    }
+
+    async fn create(&self, permit: &Permit, region: &str) -> Result<Ipv4Addr, CallError> {
+        let request = Request::post(&["v2", "reserved_ips"], &json!({ "region": region }));
+        let answer = self.api.write(permit, request).await?;
+        let created: wire::CreatedBody = accepted(&answer, Intent::Create)?.decode()?;
+        Ok(created.reserved_ip.ip)
+    }
+
+    async fn act(
+        &self,
+        permit: &Permit,
+        ip: Ipv4Addr,
+        body: &serde_json::Value,
+    ) -> Result<Action, CallError> {
+        let path = ip.to_string();
+        let path = ["v2", "reserved_ips", &path, "actions"];
+        let answer = self.api.write(permit, Request::post(&path, body)).await?;
+        Ok(action_of(&answer)?)
+    }
+
+    async fn action(&self, ip: Ipv4Addr, action: ActionId) -> Result<Action, Fault> {
+        let (path, id) = (ip.to_string(), action.to_string());
+        let answer = self.api.read(Request::get(&["v2", "reserved_ips", &path, "actions", &id], &[])).await?;
+        let found = action_of(&answer)?;
+        if found.id == action {
+            Ok(found)
+        } else {
+            Err(answer.malformed(&format!("it is about action {}, not {action}", found.id)))
+        }
+    }
+}
+
+fn action_of(answer: &Answer) -> Result<Action, Fault> {
+    let body: wire::ActionBody = accepted(answer, Intent::Assign)?.decode()?;
+    body.action
+        .into_action()
+        .map_err(|status| answer.malformed(&format!("the action has no known status: {status}")))
+}
+
+/// The answer if it is a success, else the fault that it stands for.
+fn accepted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
+    if answer.status().is_success() {
+        return Ok(answer);
+    }
+    let words = wire::ErrorBody::read(answer.body());
+    let kind = refusal::kind(answer.status(), &words.message, intent);
+    if kind == FaultKind::Permanent && answer.status().is_redirection() {
+        return Err(answer.refused(kind, "", "a redirect, which is not followed: check the API URL"));
+    }
+    Err(answer.refused(kind, &words.id, &words.message))
+}
+
+impl Account for DigitalOcean {
+    fn provider(&self) -> &'static str {
+        NAME
+    }
+
+    fn token_generation(&self) -> watch::Receiver<u64> {
+        self.api.token_generation()
+    }
+
+    fn recheck_token(&self) {
+        self.api.recheck_token();
+    }
+
+    fn rate(&self) -> watch::Receiver<RateReport> {
+        self.api.rate()
+    }
+}
+
+impl IpProvider for DigitalOcean {
+    fn list_reserved_ips<'a>(
+        &'a self,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<ReservedIpList, Fault>> {
+        self.api.operation("ListIPs", context, list::reserved_ips(&self.api)).boxed()
+    }
+
+    fn get_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        ip: Ipv4Addr,
+    ) -> BoxFuture<'a, Result<ReservedIp, Fault>> {
+        self.api.operation("GetIP", context, self.get_ip(ip)).boxed()
+    }
+
+    fn prove_droplet_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>> {
+        self.api.operation("ListDroplets", context, self.droplets_readable()).boxed()
+    }
+
+    fn create_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        region: &'a str,
+    ) -> BoxFuture<'a, Result<Ipv4Addr, CallError>> {
+        self.api.operation("CreateIP", context, self.create(permit, region)).boxed()
+    }
+
+    fn assign<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Ipv4Addr,
+        droplet: DropletId,
+    ) -> BoxFuture<'a, Result<Action, CallError>> {
+        let work =
+            async move { self.act(permit, ip, &json!({ "type": "assign", "droplet_id": droplet.0 })).await };
+        self.api.operation("AssignIP", context, work).boxed()
+    }
+
+    fn unassign<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Ipv4Addr,
+    ) -> BoxFuture<'a, Result<Action, CallError>> {
+        let work = async move { self.act(permit, ip, &json!({ "type": "unassign" })).await };
+        self.api.operation("UnassignIP", context, work).boxed()
+    }
+
+    fn get_action<'a>(
+        &'a self,
+        context: &'a CallContext,
+        ip: Ipv4Addr,
+        action: ActionId,
+    ) -> BoxFuture<'a, Result<Action, Fault>> {
+        self.api.operation("GetAction", context, self.action(ip, action)).boxed()
+    }
+}

@@ -1,0 +1,217 @@
+//! An answer of a provider, and the faults that can be made of it.
+//!
+//! Invariant: what becomes a message is bounded, on one line, and free of the token.
+
+use crate::provider::http::MAX_BODY_BYTES;
+use bytes::Bytes;
+use flipop_core::fault::{Fault, FaultKind};
+use http::StatusCode;
+use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
+
+/// Longest message of a fault: it goes into status and events, and has room for a sentence or two.
+pub const MAX_MESSAGE_CHARS: usize = 300;
+
+/// The body was longer than the bound.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TooLarge;
+
+/// Where an answer came from.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    pub(super) provider: &'static str,
+    pub(super) host: String,
+    pub(super) secret: SecretString,
+    pub(super) mutating: bool,
+}
+
+/// An answer of any status, read to its end.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    status: StatusCode,
+    body: Result<Bytes, TooLarge>,
+    encoded: bool,
+    retry_after_ms: Option<u64>,
+    origin: Origin,
+}
+
+impl Answer {
+    pub(super) fn new(
+        status: StatusCode,
+        body: Result<Bytes, TooLarge>,
+        encoded: bool,
+        retry_after_ms: Option<u64>,
+        origin: Origin,
+    ) -> Self {
+        Self { status, body, encoded, retry_after_ms, origin }
+    }
+
+    /// The status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The body; empty when it was too long.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        self.body.as_deref().unwrap_or_default()
+    }
+
+    /// Decodes the body of a success.
+    ///
+    /// # Errors
+    /// A transient fault when it is not what was expected.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        if self.body.is_err() {
+            let megabytes = MAX_BODY_BYTES >> 20;
+            return Err(self.malformed(&format!("it is longer than {megabytes} MiB")));
+        }
+        if self.encoded {
+            return Err(self.malformed("it is compressed, which was not asked for"));
+        }
+        serde_json::from_slice(self.body()).map_err(|error| self.malformed(&error.to_string()))
+    }
+
+    /// The fault of a success whose content makes no sense.
+    #[must_use]
+    pub fn malformed(&self, why: &str) -> Fault {
+        let status = self.status.as_u16();
+        self.fault(
+            FaultKind::Transient,
+            &format!("failed to read the answer of {} ({status}): {why}", self.origin.host),
+        )
+    }
+
+    /// The fault of a refusal. `id` and `message` are the provider's words.
+    #[must_use]
+    pub fn refused(&self, kind: FaultKind, id: &str, message: &str) -> Fault {
+        let Origin { provider, .. } = self.origin;
+        let status = self.status.as_u16();
+        let text = match (id.is_empty(), message.is_empty()) {
+            (true, true) => format!("{provider} answered {status}"),
+            (false, true) => format!("{provider} answered {status} ({id})"),
+            (true, false) => format!("{provider} answered {status}: {message}"),
+            (false, false) => format!("{provider} answered {status} ({id}): {message}"),
+        };
+        self.fault(kind, &text)
+    }
+
+    fn fault(&self, kind: FaultKind, message: &str) -> Fault {
+        // Only a clear refusal says that nothing happened; a gateway's time-out is none.
+        let refused = self.status.is_client_error() && self.status != StatusCode::REQUEST_TIMEOUT;
+        Fault {
+            kind,
+            message: scrubbed(message, &self.origin.secret),
+            outcome_unknown: self.origin.mutating && !refused,
+            retry_after_ms: self.retry_after_ms,
+        }
+    }
+}
+
+/// What a status says by itself, for providers to refine.
+#[must_use]
+pub fn kind_of(status: StatusCode) -> FaultKind {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => FaultKind::Unauthorised,
+        StatusCode::NOT_FOUND => FaultKind::NotFound,
+        StatusCode::TOO_MANY_REQUESTS => FaultKind::Throttled,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => FaultKind::Transient,
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => FaultKind::Invalid,
+        _ if status.is_server_error() => FaultKind::Transient,
+        _ => FaultKind::Permanent,
+    }
+}
+
+/// `text` without the token, on one line and of bounded length.
+pub(super) fn scrubbed(text: &str, secret: &SecretString) -> String {
+    // The token first: a cut could leave most of it standing.
+    let text = text.replace(secret.expose_secret(), "[token]");
+    let mut line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(MAX_MESSAGE_CHARS.saturating_add(1))
+        .collect();
+    if line.chars().count() > MAX_MESSAGE_CHARS {
+        line = line.chars().take(MAX_MESSAGE_CHARS.saturating_sub(1)).chain(['…']).collect();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, body: &'static str, mutating: bool) -> Answer {
+        let origin = Origin {
+            provider: "digitalocean",
+            host: "api.example.com".to_owned(),
+            secret: "dop_v1_secret".into(),
+            mutating,
+        };
+        Answer::new(StatusCode::from_u16(status).unwrap(), Ok(Bytes::from(body)), false, None, origin)
+    }
+
+    #[test]
+    fn a_message_is_bounded_on_one_line_and_without_the_token() {
+        let echo = format!("bad token dop_v1_secret\r\n{}", "é".repeat(1_000));
+        let fault = answer(400, "", true).refused(FaultKind::Invalid, "bad_request", &echo);
+        assert!(fault.message.starts_with("digitalocean answered 400 (bad_request): bad token [token]  é"));
+        assert_eq!(fault.message.chars().count(), MAX_MESSAGE_CHARS);
+        assert!(!fault.message.contains(char::is_control));
+    }
+
+    #[test]
+    fn a_token_at_the_edge_of_the_bound_is_not_cut_in_half_but_removed() {
+        let echo = format!("{}dop_v1_secret", "x".repeat(MAX_MESSAGE_CHARS - 40));
+        let fault = answer(400, "", true).refused(FaultKind::Invalid, "", &echo);
+        assert!(!fault.message.contains("dop_v1"), "{}", fault.message);
+    }
+
+    #[test]
+    fn a_change_is_certainly_not_made_only_if_it_was_refused() {
+        for (status, unknown) in
+            [(400, false), (404, false), (408, true), (422, false), (429, false), (500, true)]
+        {
+            let fault = answer(status, "", true).refused(FaultKind::Permanent, "", "");
+            assert_eq!(fault.outcome_unknown, unknown, "{status}");
+        }
+        for status in [201, 302] {
+            assert!(answer(status, "", true).malformed("x").outcome_unknown, "{status}");
+        }
+        assert!(
+            !answer(500, "", false).refused(FaultKind::Transient, "", "").outcome_unknown,
+            "a read changes nothing"
+        );
+    }
+
+    #[test]
+    fn a_value_that_the_decoder_quotes_is_scrubbed_too() {
+        let fault = answer(200, r#"{"id": "dop_v1_secret"}"#, false).decode::<u64>().unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Transient);
+        assert!(!fault.message.contains("dop_v1_secret"), "{}", fault.message);
+    }
+
+    #[test]
+    fn statuses_have_the_kinds_of_the_contract() {
+        use FaultKind::{Invalid, NotFound, Permanent, Throttled, Transient, Unauthorised};
+        let table = [
+            (302, Permanent),
+            (400, Invalid),
+            (401, Unauthorised),
+            (403, Unauthorised),
+            (404, NotFound),
+            (408, Transient),
+            (412, Permanent),
+            (422, Invalid),
+            (429, Throttled),
+            (451, Permanent),
+            (500, Transient),
+            (503, Transient),
+            (522, Transient),
+        ];
+        for (status, kind) in table {
+            assert_eq!(kind_of(StatusCode::from_u16(status).unwrap()), kind, "{status}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The last check of ours before a mutating request is written.
+//!
+//! A connection may take seconds to come up, and a permit may run out meanwhile. So the permit is asked again when the
+//! connection wants the request's body: the HTTP/1 client buffers the head, asks for the body and only then writes
+//! both. A body that refuses leaves nothing written. The same place knows whether anything was sent at all.
+
+use crate::leader::permit::{Permit, PermitEnded};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+/// Shared between a call and its body.
+#[derive(Debug, Clone)]
+pub(super) struct Gate {
+    permit: Permit,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    passed: AtomicBool,
+    refused: AtomicBool,
+}
+
+impl Gate {
+    pub(super) fn new(permit: Permit) -> Self {
+        Self { permit, state: Arc::default() }
+    }
+
+    /// Whether bytes of the request may have been written.
+    pub(super) fn passed(&self) -> bool {
+        self.state.passed.load(Ordering::SeqCst)
+    }
+
+    /// Whether the permit was found over when the request was about to be written.
+    pub(super) fn refused(&self) -> bool {
+        self.state.refused.load(Ordering::SeqCst)
+    }
+
+    /// For requests without a body: counts as written from now on.
+    pub(super) fn pass_now(&self) {
+        self.state.passed.store(true, Ordering::SeqCst);
+    }
+
+    fn ask(&self) -> Result<(), PermitEnded> {
+        let asked = self.permit.may_start();
+        match asked {
+            Ok(()) => self.state.passed.store(true, Ordering::SeqCst),
+            Err(PermitEnded) => self.state.refused.store(true, Ordering::SeqCst),
+        }
+        asked
+    }
+}
+
+/// A request body that is handed out only under a permit.
+#[derive(Debug)]
+pub(super) struct GatedBody {
+    bytes: Option<Bytes>,
+    gate: Gate,
+}
+
+impl GatedBody {
+    pub(super) fn new(bytes: Bytes, gate: Gate) -> Self {
+        Self { bytes: Some(bytes), gate }
+    }
+}
+
+impl Body for GatedBody {
+    type Data = Bytes;
+    type Error = PermitEnded;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, PermitEnded>>> {
+        let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
+        Poll::Ready(Some(self.gate.ask().map(|()| Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let length = self.bytes.as_ref().map_or(0, Bytes::len);
+        SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::leader::permit::PermitSource;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    /// Posts a gated body to a listener, and returns what arrived there.
+    async fn post(gate: &Gate) -> Vec<u8> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let client = reqwest::Client::builder().no_proxy().http1_only().tls_certs_only([]).build().unwrap();
+        let body = reqwest::Body::wrap(GatedBody::new(Bytes::from_static(b"{}"), gate.clone()));
+        let call = client.post(url).body(body).send();
+        let arrived = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut arrived = Vec::new();
+            while stream.read_buf(&mut arrived).await.unwrap() > 0 && !arrived.ends_with(b"\r\n\r\n{}") {}
+            arrived
+        };
+        let (result, arrived) = tokio::join!(call, arrived);
+        assert!(result.is_err(), "the listener never answers");
+        arrived
+    }
+
+    #[tokio::test]
+    async fn a_permit_that_ends_while_the_connection_comes_up_leaves_not_a_byte_written() {
+        crate::provider::install_tls();
+        let clock = Clock::system();
+        let source = PermitSource::new(clock.clone());
+        source.extend(clock.now());
+        let gate = Gate::new(source.permit());
+        source.revoke();
+        assert_eq!(post(&gate).await, b"", "not even the head of the request");
+        assert_eq!((gate.passed(), gate.refused()), (false, true));
+    }
+
+    #[tokio::test]
+    async fn under_a_permit_the_body_goes_out_with_its_length() {
+        crate::provider::install_tls();
+        let clock = Clock::system();
+        let source = PermitSource::new(clock.clone());
+        source.extend(clock.now());
+        let gate = Gate::new(source.permit());
+        let arrived = String::from_utf8(post(&gate).await).unwrap();
+        assert!(arrived.contains("content-length: 2\r\n") && arrived.ends_with("{}"), "{arrived}");
+        assert_eq!((gate.passed(), gate.refused()), (true, false));
+    }
+}

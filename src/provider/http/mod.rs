@@ -1,0 +1,493 @@
+//! The HTTP foundation of every provider: one client per token, with bounds on everything that comes from outside.
+//!
+//! Owns the client, its deadlines, the token's way into a request, the permit's check before the first byte, rate
+//! headers and the record of each call. It does not know what an answer means: a provider decodes [`Answer`] and says
+//! which [`FaultKind`] a refusal is.
+//!
+//! Invariants: requests go to the configured host only (URLs are built from the base URL, redirects are not followed);
+//! nothing is sent twice; a body of more than [`MAX_BODY_BYTES`] is not read to its end; a call ends within
+//! [`CALL_TIMEOUT`], or with its permit.
+
+mod answer;
+mod gate;
+
+pub use answer::{Answer, MAX_MESSAGE_CHARS, kind_of};
+
+use crate::clock::Clock;
+use crate::leader::permit::{Permit, PermitEnded};
+use crate::provider::observe::{CallObserver, CallRecord, Outcome};
+use crate::provider::rate::RateState;
+use crate::provider::token::{Bearer, Token, TokenError, TokenSource};
+use crate::provider::{CallContext, CallError};
+use answer::{Origin, scrubbed};
+use bytes::{Bytes, BytesMut};
+use flipop_core::budget::RateReport;
+use flipop_core::fault::{Fault, FaultKind};
+use gate::{Gate, GatedBody};
+use http::{Method, StatusCode, header};
+use reqwest::Url;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// A connection (name, TCP, proxy and TLS) takes milliseconds; after this long the host is taken for unreachable.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The contract's limit for one request and its answer.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A full page of 200 addresses with their droplets is about 2 MB.
+pub const MAX_BODY_BYTES: usize = 4 << 20;
+
+/// Idle connections are dropped before the usual idle limit of load balancers and NAT gateways, and kept long enough
+/// for the next look at the account's addresses, 50 s later.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Idle connections worth keeping: more are needed only in bursts.
+const MAX_IDLE: usize = 4;
+
+/// What is needed to talk to a provider.
+pub struct ApiConfig {
+    /// Where the API is. Plain http is accepted on loopback only.
+    pub base_url: String,
+    /// Value of the header `User-Agent`; `None` for `flipop/<version>`.
+    pub user_agent: Option<String>,
+    /// Where the token comes from.
+    pub token: TokenSource,
+    /// The time.
+    pub clock: Clock,
+    /// Hears of each call.
+    pub observer: Arc<dyn CallObserver>,
+}
+
+/// Why no client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The base URL is none.
+    #[error("failed to use the API URL of {provider}: {reason}")]
+    BaseUrl {
+        /// The provider.
+        provider: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is no usable token.
+    #[error("failed to get the token of {provider}")]
+    Token {
+        /// The provider.
+        provider: &'static str,
+        /// Why.
+        source: TokenError,
+    },
+    /// The client could not be set up, for example for want of trusted CA certificates.
+    #[error("failed to set up the HTTP client of {provider}: {reason}")]
+    Client {
+        /// The provider.
+        provider: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// One HTTP request, relative to the base URL.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: Method,
+    /// Segments of the path below the base URL, unescaped.
+    pub path: &'a [&'a str],
+    /// The query, unescaped.
+    pub query: &'a [(&'a str, &'a str)],
+    /// A JSON body.
+    pub body: Option<Bytes>,
+}
+
+impl<'a> Request<'a> {
+    /// A `GET`.
+    #[must_use]
+    pub fn get(path: &'a [&'a str], query: &'a [(&'a str, &'a str)]) -> Self {
+        Self { method: Method::GET, path, query, body: None }
+    }
+
+    /// A `POST` with a JSON body.
+    #[must_use]
+    pub fn post(path: &'a [&'a str], body: &serde_json::Value) -> Self {
+        Self { method: Method::POST, path, query: &[], body: Some(Bytes::from(body.to_string())) }
+    }
+}
+
+/// A failed call, in either of the two types.
+pub trait Failure {
+    /// The fault; `None` when the call was not made.
+    fn fault(&self) -> Option<&Fault>;
+}
+
+impl Failure for Fault {
+    fn fault(&self) -> Option<&Fault> {
+        Some(self)
+    }
+}
+
+impl Failure for CallError {
+    fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::NotSent(_) => None,
+            Self::Fault(fault) => Some(fault),
+        }
+    }
+}
+
+/// The client of one token at one provider.
+pub struct Api {
+    provider: &'static str,
+    client: reqwest::Client,
+    base: Url,
+    token: Token,
+    rate: RateState,
+    clock: Clock,
+    observer: Arc<dyn CallObserver>,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("provider", &self.provider)
+            .field("base", &self.base.as_str())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Sets up a client.
+    ///
+    /// # Errors
+    /// When the configuration cannot work: see [`BuildError`].
+    pub fn new(provider: &'static str, config: ApiConfig) -> Result<Self, BuildError> {
+        let base = base_url(&config.base_url).map_err(|reason| BuildError::BaseUrl { provider, reason })?;
+        let token = Token::new(config.token, config.clock.clone())
+            .map_err(|source| BuildError::Token { provider, source })?;
+        let client = client(&base, config.user_agent.as_deref())
+            .map_err(|error| BuildError::Client { provider, reason: root_cause(&error) })?;
+        let rate = RateState::new(config.clock.clone(), *token.generation().borrow());
+        Ok(Self { provider, client, base, token, rate, clock: config.clock, observer: config.observer })
+    }
+
+    /// The provider's name.
+    #[must_use]
+    pub fn provider(&self) -> &'static str {
+        self.provider
+    }
+
+    /// See [`crate::provider::Account::token_generation`].
+    #[must_use]
+    pub fn token_generation(&self) -> watch::Receiver<u64> {
+        self.token.generation()
+    }
+
+    /// See [`crate::provider::Account::recheck_token`].
+    pub fn recheck_token(&self) {
+        self.token.recheck();
+    }
+
+    /// See [`crate::provider::Account::rate`].
+    #[must_use]
+    pub fn rate(&self) -> watch::Receiver<RateReport> {
+        self.rate.subscribe()
+    }
+
+    /// Runs one operation of a provider and records it. `call` is its name in the metrics.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    pub async fn operation<T, E: Failure>(
+        &self,
+        call: &'static str,
+        context: &CallContext,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let begun = self.clock.now();
+        let result = work.await;
+        let duration = Duration::from_millis(self.clock.now().millis_since(begun));
+        let fault = match &result {
+            Ok(_) => None,
+            Err(error) => match error.fault() {
+                Some(fault) => Some(fault),
+                None => return result,
+            },
+        };
+        let outcome = match fault.map(|fault| fault.kind) {
+            None | Some(FaultKind::InProgress) => Outcome::Success,
+            Some(_) => Outcome::Error,
+        };
+        tracing::debug!(
+            provider = self.provider,
+            call,
+            kind = context.kind,
+            namespace = context.namespace,
+            name = context.name,
+            outcome = outcome.as_str(),
+            duration_ms = duration.as_millis(),
+            fault = fault.map(tracing::field::display),
+            "provider call"
+        );
+        self.observer.call_ended(CallRecord { provider: self.provider, call, context, outcome, duration });
+        result
+    }
+
+    /// Sends a request that changes nothing.
+    ///
+    /// # Errors
+    /// A fault when there is no answer; an answer of any status is `Ok`.
+    pub async fn read(&self, request: Request<'_>) -> Result<Answer, Fault> {
+        let bearer = self.bearer()?;
+        self.exchange(request, &bearer, None).await
+    }
+
+    /// Sends a request that may change something, under a permit.
+    ///
+    /// # Errors
+    /// [`CallError::NotSent`] when no byte was written for want of a permit, else a fault when there is no answer; an
+    /// answer of any status is `Ok`.
+    pub async fn write(&self, permit: &Permit, request: Request<'_>) -> Result<Answer, CallError> {
+        permit.may_start()?;
+        let bearer = self.bearer()?;
+        let gate = Gate::new(permit.clone());
+        tokio::select! {
+            biased;
+            () = permit.ended() => Err(if gate.passed() {
+                CallError::Fault(Fault {
+                    kind: FaultKind::Transient,
+                    message: "gave up waiting for the answer: the leadership ended".to_owned(),
+                    outcome_unknown: true,
+                    retry_after_ms: None,
+                })
+            } else {
+                CallError::NotSent(PermitEnded)
+            }),
+            result = self.exchange(request, &bearer, Some(&gate)) => match result {
+                Ok(answer) => Ok(answer),
+                Err(_) if gate.refused() => Err(CallError::NotSent(PermitEnded)),
+                Err(fault) => Err(CallError::Fault(fault)),
+            },
+        }
+    }
+
+    fn bearer(&self) -> Result<Bearer, Fault> {
+        self.token.bearer().map_err(|error| Fault {
+            kind: FaultKind::Unauthorised,
+            message: error.to_string(),
+            outcome_unknown: false,
+            retry_after_ms: None,
+        })
+    }
+
+    /// One request and its answer, of whatever status.
+    async fn exchange(
+        &self,
+        request: Request<'_>,
+        bearer: &Bearer,
+        gate: Option<&Gate>,
+    ) -> Result<Answer, Fault> {
+        self.rate.began(bearer.generation);
+        let talk = self.talk(request, bearer, gate);
+        match tokio::time::timeout(CALL_TIMEOUT, talk).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => {
+                let cause = root_cause(&error);
+                if error.is_connect() {
+                    return Err(self.no_answer(&format!("failed to connect: {cause}"), bearer, false));
+                }
+                Err(self.no_answer(&cause, bearer, gate.is_some_and(Gate::passed)))
+            }
+            Err(_elapsed) => {
+                let seconds = CALL_TIMEOUT.as_secs();
+                let sent = gate.is_some_and(Gate::passed);
+                Err(self.no_answer(&format!("timed out after {seconds} s"), bearer, sent))
+            }
+        }
+    }
+
+    async fn talk(
+        &self,
+        request: Request<'_>,
+        bearer: &Bearer,
+        gate: Option<&Gate>,
+    ) -> Result<Answer, reqwest::Error> {
+        let mut builder = self
+            .client
+            .request(request.method, self.url(request.path, request.query))
+            .header(header::AUTHORIZATION, bearer.header.clone())
+            .header(header::ACCEPT, "application/json");
+        builder = match (request.body, gate) {
+            (Some(body), Some(gate)) => builder
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(reqwest::Body::wrap(GatedBody::new(body, gate.clone()))),
+            (Some(body), None) => builder.header(header::CONTENT_TYPE, "application/json").body(body),
+            (None, Some(gate)) => {
+                // Without a body nothing of ours runs later than this.
+                gate.pass_now();
+                builder
+            }
+            (None, None) => builder,
+        };
+        let response = builder.send().await?;
+        let status = response.status();
+        let retry_after_ms = self.rate.learn(bearer.generation, status, response.headers());
+        if status == StatusCode::UNAUTHORIZED {
+            self.token.doubt();
+        }
+        let origin = Origin {
+            provider: self.provider,
+            host: self.host(),
+            secret: bearer.secret.clone(),
+            mutating: gate.is_some(),
+        };
+        let encoded = response
+            .headers()
+            .get(header::CONTENT_ENCODING)
+            .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
+        let body = match read_body(response).await {
+            Ok(body) => body,
+            // What a refusal says is worth less than that it is one.
+            Err(_lost) if status.is_client_error() => Ok(Bytes::new()),
+            Err(error) => return Err(error),
+        };
+        Ok(Answer::new(status, body, encoded, retry_after_ms, origin))
+    }
+
+    fn no_answer(&self, cause: &str, bearer: &Bearer, sent: bool) -> Fault {
+        Fault {
+            kind: FaultKind::Transient,
+            message: scrubbed(&format!("no answer from {}: {cause}", self.host()), &bearer.secret),
+            outcome_unknown: sent,
+            retry_after_ms: None,
+        }
+    }
+
+    fn host(&self) -> String {
+        self.base.host_str().unwrap_or_default().to_owned()
+    }
+
+    fn url(&self, path: &[&str], query: &[(&str, &str)]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
+    }
+}
+
+/// The body, or `Err(())` inside when it is longer than the bound.
+async fn read_body(
+    mut response: reqwest::Response,
+) -> Result<Result<Bytes, answer::TooLarge>, reqwest::Error> {
+    let limit = u64::try_from(MAX_BODY_BYTES).unwrap_or(u64::MAX);
+    if response.content_length().is_some_and(|length| length > limit) {
+        return Ok(Err(answer::TooLarge));
+    }
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len().saturating_add(chunk.len()) > MAX_BODY_BYTES {
+            return Ok(Err(answer::TooLarge));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Ok(body.freeze()))
+}
+
+fn client(base: &Url, user_agent: Option<&str>) -> Result<reqwest::Client, reqwest::Error> {
+    let builder = reqwest::Client::builder()
+        .user_agent(user_agent.unwrap_or(concat!("flipop/", env!("CARGO_PKG_VERSION"))))
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        // With HTTP/2 all calls would share one connection: a path that goes dead would fail them all until TCP
+        // notices, while here each call that times out takes only its own connection with it.
+        .http1_only()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(MAX_IDLE);
+    if base.scheme() == "https" {
+        builder.https_only(true).build()
+    } else {
+        // Loopback: no proxy is on the way, and no CA certificates are needed.
+        builder.no_proxy().tls_certs_only([]).build()
+    }
+}
+
+fn base_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    let Some(host) = url.host_str() else {
+        return Err("it names no host".to_owned());
+    };
+    if !url.username().is_empty()
+        || url.password().is_some()
+        || url.query().is_some()
+        || url.fragment().is_some()
+    {
+        return Err("it may hold only scheme, host, port and path".to_owned());
+    }
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_loopback(host) => Ok(url),
+        "http" => {
+            Err(format!("plain http would show the token to the network on the way to {host}: use https"))
+        }
+        other => Err(format!("unknown scheme {other}")),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The innermost error: reqwest's own layers say only that something failed, and may repeat the URL.
+fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_is_accepted_on_loopback_only() {
+        for good in [
+            "https://api.digitalocean.com/",
+            "https://api.cloudflare.com/client/v4",
+            "http://127.0.0.1:8080",
+            "http://localhost:1/do/",
+            "http://[::1]:1",
+        ] {
+            assert!(base_url(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://api.digitalocean.com/",
+            "http://localhost.example.com/",
+            "http://10.0.0.1/",
+            "https://user:pass@api.digitalocean.com/",
+            "https://api.digitalocean.com/?x=1",
+            "ftp://127.0.0.1/",
+            "api.digitalocean.com",
+            "",
+        ] {
+            assert!(base_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_refused_url_is_not_repeated_with_its_password() {
+        let error = base_url("https://user:hunter2@api.digitalocean.com/").unwrap_err();
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}

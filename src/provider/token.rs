@@ -1,0 +1,249 @@
+//! A provider's token: where it comes from, what it is now, and that nobody else sees it.
+//!
+//! Owns re-reading of token files and the count of changes. It does not judge the token: a 401 is the provider's word.
+//!
+//! Invariants: the token is in no `Debug`, error or log; a file that cannot be read for a while (a volume being
+//! swapped) leaves the last good token in use.
+
+use crate::clock::Clock;
+use flipop_core::moment::Moment;
+use http::HeaderValue;
+use secrecy::{ExposeSecret, SecretString};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// How often calls look at a token file at most: reading a file of a few bytes costs microseconds, and a rotated
+/// secret takes the kubelet up to a minute to arrive anyway.
+const RECHECK_MS: u64 = 2_000;
+
+/// Longest token that is accepted; the longest known ones have some hundred characters.
+const MAX_TOKEN_BYTES: usize = 4_096;
+
+/// Where a token comes from.
+#[derive(Debug, Clone)]
+pub enum TokenSource {
+    /// It was given once and for all.
+    Value(SecretString),
+    /// It is in a file, which may change.
+    File(PathBuf),
+}
+
+/// Why there is no usable token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The file could not be read.
+    #[error("failed to read the token file {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There is nothing in it.
+    #[error("failed to use the token from {origin}: it is empty")]
+    Empty {
+        /// Where it came from.
+        origin: String,
+    },
+    /// It cannot be a token.
+    #[error(
+        "failed to use the token from {origin}: it is longer than {MAX_TOKEN_BYTES} bytes or holds characters that no token has"
+    )]
+    Malformed {
+        /// Where it came from.
+        origin: String,
+    },
+}
+
+/// A token as one request uses it.
+#[derive(Debug, Clone)]
+pub(crate) struct Bearer {
+    /// The value of the header `Authorization`, marked sensitive.
+    pub(crate) header: HeaderValue,
+    /// The bare token, to be removed from what the provider echoes.
+    pub(crate) secret: SecretString,
+    /// Which token this is, counted by changes.
+    pub(crate) generation: u64,
+}
+
+/// The present token and its history.
+#[derive(Debug)]
+pub struct Token {
+    source: TokenSource,
+    clock: Clock,
+    seen: Mutex<Seen>,
+    generation: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    secret: Option<SecretString>,
+    /// When the file was looked at last; `None` asks for a look at the next opportunity.
+    checked_at: Option<Moment>,
+}
+
+impl Token {
+    /// Takes the token from its source.
+    ///
+    /// # Errors
+    /// When there is no usable token there now.
+    pub fn new(source: TokenSource, clock: Clock) -> Result<Self, TokenError> {
+        let secret = load(&source)?;
+        let seen = Seen { secret: Some(secret), checked_at: Some(clock.now()) };
+        Ok(Self { source, clock, seen: Mutex::new(seen), generation: watch::Sender::new(1) })
+    }
+
+    /// Counts the changes, beginning with 1.
+    pub(crate) fn generation(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// The token to send, after a look at the file if one is due.
+    pub(crate) fn bearer(&self) -> Result<Bearer, TokenError> {
+        self.recheck();
+        let seen = self.lock();
+        let secret = seen.secret.clone().ok_or_else(|| TokenError::Empty { origin: self.source.origin() })?;
+        let mut header = HeaderValue::from_str(&format!("Bearer {}", secret.expose_secret()))
+            .map_err(|_refused| TokenError::Malformed { origin: self.source.origin() })?;
+        header.set_sensitive(true);
+        Ok(Bearer { header, secret, generation: *self.generation.borrow() })
+    }
+
+    /// Looks at the file unless it was looked at a moment ago.
+    pub(crate) fn recheck(&self) {
+        let TokenSource::File(path) = &self.source else { return };
+        let now = self.clock.now();
+        let mut seen = self.lock();
+        if seen.checked_at.is_some_and(|at| now.millis_since(at) < RECHECK_MS) {
+            return;
+        }
+        seen.checked_at = Some(now);
+        match load(&self.source) {
+            Ok(secret) => {
+                let same =
+                    seen.secret.as_ref().is_some_and(|old| old.expose_secret() == secret.expose_secret());
+                if !same {
+                    seen.secret = Some(secret);
+                    drop(seen);
+                    self.generation.send_modify(|generation| *generation += 1);
+                    tracing::info!(file = %path.display(), "the provider's token has changed");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(file = %path.display(), %error, "keeping the token that was read before");
+            }
+        }
+    }
+
+    /// The provider refused the token: the next call looks at the file, however recently that was done.
+    pub(crate) fn doubt(&self) {
+        self.lock().checked_at = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        // What it guards is replaced as a whole, so that a panic elsewhere cannot have left it half changed.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TokenSource {
+    fn origin(&self) -> String {
+        match self {
+            Self::Value(_) => "the environment".to_owned(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+fn load(source: &TokenSource) -> Result<SecretString, TokenError> {
+    let secret = match source {
+        TokenSource::Value(secret) => SecretString::from(secret.expose_secret().trim()),
+        TokenSource::File(path) => read(path)?,
+    };
+    let text = secret.expose_secret();
+    if text.is_empty() {
+        return Err(TokenError::Empty { origin: source.origin() });
+    }
+    if text.len() > MAX_TOKEN_BYTES || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(TokenError::Malformed { origin: source.origin() });
+    }
+    Ok(secret)
+}
+
+fn read(path: &Path) -> Result<SecretString, TokenError> {
+    let unreadable = |source| TokenError::Unreadable { path: path.to_owned(), source };
+    let limit = u64::try_from(MAX_TOKEN_BYTES).unwrap_or(u64::MAX).saturating_add(2);
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(limit).read_to_string(&mut text))
+        .map_err(unreadable)?;
+    Ok(SecretString::from(text.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn clock() -> Clock {
+        Clock::simulated(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn a_token_shows_itself_in_no_debug_output_and_no_error() {
+        let token = Token::new(TokenSource::Value("dop_v1_secret".into()), Clock::system()).unwrap();
+        let bearer = token.bearer().unwrap();
+        assert_eq!(bearer.header.as_bytes(), b"Bearer dop_v1_secret");
+        assert!(!format!("{token:?} {bearer:?}").contains("dop_v1_secret"));
+        let error = Token::new(TokenSource::Value("dop v1\nsecret".into()), Clock::system()).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_file_is_noticed_after_two_seconds_and_counted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "first\n").unwrap();
+        let token = Token::new(TokenSource::File(file.path().to_owned()), clock()).unwrap();
+        std::fs::write(file.path(), "second").unwrap();
+        assert_eq!(token.bearer().unwrap().secret.expose_secret(), "first");
+        tokio::time::advance(Duration::from_millis(RECHECK_MS)).await;
+        let bearer = token.bearer().unwrap();
+        assert_eq!((bearer.secret.expose_secret(), bearer.generation), ("second", 2));
+        tokio::time::advance(Duration::from_millis(RECHECK_MS)).await;
+        assert_eq!(token.bearer().unwrap().generation, 2, "the same content is no change");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_token_is_read_again_at_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "first").unwrap();
+        let token = Token::new(TokenSource::File(file.path().to_owned()), clock()).unwrap();
+        std::fs::write(file.path(), "second").unwrap();
+        token.doubt();
+        assert_eq!(token.bearer().unwrap().secret.expose_secret(), "second");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_missing_for_a_while_leaves_the_last_token_in_use() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "first").unwrap();
+        let token = Token::new(TokenSource::File(file.path().to_owned()), clock()).unwrap();
+        for content in ["", "not a token", "first"] {
+            std::fs::write(file.path(), content).unwrap();
+            tokio::time::advance(Duration::from_millis(RECHECK_MS)).await;
+            let bearer = token.bearer().unwrap();
+            assert_eq!((bearer.secret.expose_secret(), bearer.generation), ("first", 1));
+        }
+    }
+
+    #[test]
+    fn an_empty_token_and_a_missing_file_are_told_apart() {
+        let empty = Token::new(TokenSource::Value(" \n".into()), Clock::system()).unwrap_err();
+        assert!(matches!(empty, TokenError::Empty { .. }), "{empty}");
+        let missing =
+            Token::new(TokenSource::File("/nonexistent/token".into()), Clock::system()).unwrap_err();
+        assert!(missing.to_string().contains("/nonexistent/token"), "{missing}");
+    }
+}

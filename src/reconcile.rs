@@ -1,0 +1,328 @@
+//! The loop: facts in, one plan per wake, actions out.
+//!
+//! It owns the [`Fleet`] and is the only one who touches it. It decides nothing and waits for nothing but the next
+//! fact: every call runs on a task of its own. Inputs are drained before a plan, so that a burst of events is one
+//! plan.
+
+use crate::api::{Condition, translate};
+use crate::clock::Clock;
+use crate::execute::{Done, Executor};
+use crate::kube::watch::Seen;
+use crate::leader::LeaderState;
+use crate::liveness::Heartbeat;
+use crate::metrics::Metrics;
+use crate::provider::IpProvider;
+use crate::random::Random;
+use crate::watches::{Step, Watches};
+use flipop_core::action::{Action, Outcome, WriteFailure};
+use flipop_core::budget::RateReport;
+use flipop_core::facts::Observed;
+use flipop_core::fleet::{Fleet, Input, Settings};
+use flipop_core::ids::Uid;
+use flipop_core::matching::WatchKey;
+use flipop_core::moment::Moment;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Facts taken in before a plan is made all the same: a flood of events must not keep a failover waiting.
+const MAX_DRAINED: usize = 512;
+
+/// Between two looks at what has no event of its own: token files, permit, troubles of watches, liveness.
+const HOUSEKEEPING: Duration = Duration::from_secs(2);
+
+/// While a permit is awaited, it is looked for this often.
+const AWAIT_PERMIT: Duration = Duration::from_millis(100);
+
+/// The loop.
+pub struct Reconciler {
+    /// What is decided on.
+    fleet: Fleet,
+    executor: Executor,
+    watches: Watches,
+    leader: watch::Receiver<LeaderState>,
+    /// The epoch of permits in which this process leads.
+    epoch: Option<u64>,
+    done: mpsc::Receiver<Done>,
+    tokens: BTreeMap<String, (watch::Receiver<u64>, watch::Receiver<RateReport>)>,
+    providers: Arc<BTreeMap<String, Arc<dyn IpProvider>>>,
+    conditions: BTreeMap<Uid, Vec<Condition>>,
+    troubles: BTreeMap<WatchKey, String>,
+    /// Rights that were found missing.
+    denials: BTreeSet<String>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    random: Random,
+    wake: Option<Moment>,
+    heartbeat: Heartbeat,
+}
+
+/// What the loop is made of.
+pub struct Parts {
+    /// What is fixed.
+    pub settings: Settings,
+    /// Carries out actions.
+    pub executor: Executor,
+    /// Where outcomes arrive.
+    pub done: mpsc::Receiver<Done>,
+    /// Watches of the API server.
+    pub watches: Watches,
+    /// Where leadership stands.
+    pub leader: watch::Receiver<LeaderState>,
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// Random numbers.
+    pub random: Random,
+    /// Beats while the loop turns.
+    pub heartbeat: Heartbeat,
+}
+
+impl Reconciler {
+    /// A loop that has not begun.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { settings, executor, done, watches, leader, metrics, random, heartbeat } = parts;
+        let providers = Arc::clone(&executor.providers);
+        let tokens = providers
+            .iter()
+            .map(|(name, provider)| (name.clone(), (provider.token_generation(), provider.rate())))
+            .collect();
+        Self {
+            fleet: Fleet::new(settings),
+            clock: executor.clock.clone(),
+            executor,
+
+            watches,
+            leader,
+            epoch: None,
+            done,
+            tokens,
+            providers,
+            conditions: BTreeMap::new(),
+            troubles: BTreeMap::new(),
+            denials: BTreeSet::new(),
+            metrics,
+            random,
+            wake: None,
+            heartbeat,
+        }
+    }
+
+    /// Runs until cancelled, or, once `drain` is cancelled, until nothing that was begun is under way any more.
+    pub async fn run(mut self, drain: CancellationToken, cancel: CancellationToken) {
+        let mut draining = false;
+        let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
+        housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let (wake, clock) = (self.wake, self.clock.clone());
+            let due = async {
+                match wake {
+                    Some(at) => clock.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return,
+                () = drain.cancelled(), if !draining => {
+                    draining = true;
+                    self.observe(Input::Draining);
+                }
+                changed = self.leader.changed() => if changed.is_err() { return } else { self.observe_leader() },
+                Some(done) = self.done.recv() => self.observe_done(done),
+                step = self.watches.next() => self.observe_step(step),
+                () = due => {}
+                _ = housekeeping.tick() => self.keep_house(),
+                () = tokio::time::sleep(AWAIT_PERMIT), if self.awaits_permit() => {}
+            }
+            self.drain();
+            self.plan();
+            if draining && self.is_drained() {
+                return;
+            }
+        }
+    }
+
+    /// Nothing that was begun is under way, and what was bought is recorded.
+    fn is_drained(&self) -> bool {
+        let writing = self.executor.writing.load(std::sync::atomic::Ordering::SeqCst);
+        writing == 0 && self.done.is_empty() && !self.fleet.has_unrecorded_creation()
+    }
+
+    fn observe(&mut self, input: Input) {
+        self.fleet.observe(input, self.clock.now(), self.random.jitter());
+    }
+
+    fn awaits_permit(&self) -> bool {
+        self.epoch.is_some() && self.executor.permit.may_start().is_err()
+    }
+
+    /// The first answer of the election starts the watches; each beginning of leadership starts them anew, so that
+    /// what a predecessor did is read before anything is decided.
+    fn observe_leader(&mut self) {
+        let state = self.leader.borrow_and_update().clone();
+        match state {
+            LeaderState::Leading { permit, .. } if self.epoch != Some(permit.epoch()) => {
+                self.epoch = Some(permit.epoch());
+                self.executor.permit = permit;
+                self.observe(Input::Leading);
+                self.watches.restart();
+            }
+            LeaderState::Standby { .. } if self.watches.are_idle() => self.watches.restart(),
+            LeaderState::Leading { .. }
+            | LeaderState::Standby { .. }
+            | LeaderState::Starting
+            | LeaderState::Lapsed { .. }
+            | LeaderState::Lost { .. }
+            | LeaderState::Ended => {}
+        }
+    }
+
+    fn observe_done(&mut self, done: Done) {
+        if let Some((uid, conditions)) = done.conditions {
+            self.conditions.insert(uid, conditions);
+        }
+        self.warn_of_denial(&done.outcome);
+        self.observe(Input::Outcome(done.outcome));
+    }
+
+    /// A right that is missing is said once, however often the write is tried again.
+    fn warn_of_denial(&mut self, outcome: &Outcome) {
+        let failure = match outcome {
+            Outcome::Annotated { result, .. } | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
+            Outcome::StatusWritten { result, .. } => result.as_ref().err(),
+            Outcome::Swept(result) => result.as_ref().err(),
+            Outcome::Listed { .. }
+            | Outcome::Got { .. }
+            | Outcome::Proved { .. }
+            | Outcome::Polled { .. }
+            | Outcome::Changed { .. }
+            | Outcome::Created { .. } => None,
+        };
+        if let Some(WriteFailure::Forbidden(message)) = failure
+            && self.denials.insert(message.clone())
+        {
+            tracing::warn!("{message}; grant it as k8s/ does");
+        }
+    }
+
+    fn observe_step(&mut self, step: Step) {
+        match step {
+            Step::Pools(step) => {
+                match &step {
+                    Observed::Reset(pools) => {
+                        self.conditions.clear();
+                        for pool in pools {
+                            self.note_conditions(pool);
+                        }
+                    }
+                    Observed::Apply(pool) => self.note_conditions(pool),
+                    Observed::Delete(pool) => {
+                        self.conditions.remove(&translate::pool_object(pool).object.uid);
+                    }
+                }
+                self.observe(Input::Pools(map(&step, translate::pool_object)));
+            }
+            Step::RecordSets(Observed::Reset(_)) => self.observe(Input::RecordSetsListed),
+            Step::RecordSets(Observed::Apply(_) | Observed::Delete(_)) => {}
+            Step::Nodes(key, step) => self.observe(Input::Nodes(key, step)),
+            Step::Pods(key, step) => self.observe(Input::Pods(key, step)),
+        }
+    }
+
+    fn note_conditions(&mut self, pool: &Seen<crate::api::FloatingIPPool>) {
+        if let Ok(pool) = pool
+            && let Some(uid) = &pool.metadata.uid
+        {
+            let conditions = pool.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+            self.conditions.insert(Uid(uid.clone()), conditions);
+        }
+    }
+
+    /// Takes in everything that has arrived, up to a bound.
+    fn drain(&mut self) {
+        for _ in 0..MAX_DRAINED {
+            if let Ok(done) = self.done.try_recv() {
+                self.observe_done(done);
+            } else if let Some(step) = self.watches.try_next() {
+                self.observe_step(step);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn keep_house(&mut self) {
+        self.heartbeat.beat();
+        self.observe(Input::EventsDenied(self.executor.events.forbidden()));
+        for provider in self.providers.values() {
+            provider.recheck_token();
+        }
+        let troubles = self.watches.troubles();
+        for key in
+            self.troubles.keys().filter(|key| !troubles.contains_key(*key)).cloned().collect::<Vec<_>>()
+        {
+            self.observe(Input::WatchTrouble(key, None));
+        }
+        for (key, message) in &troubles {
+            self.observe(Input::WatchTrouble(key.clone(), Some(message.clone())));
+        }
+        self.troubles = troubles;
+    }
+
+    fn observe_accounts(&mut self) {
+        let mut inputs = Vec::new();
+        for (provider, (token, rate)) in &mut self.tokens {
+            if token.has_changed().unwrap_or(false) {
+                token.borrow_and_update();
+                inputs.push(Input::TokenChanged(provider.clone()));
+            }
+            if rate.has_changed().unwrap_or(false) {
+                let report = *rate.borrow_and_update();
+                inputs.push(Input::Rate(provider.clone(), report));
+            }
+        }
+        for input in inputs {
+            self.observe(input);
+        }
+    }
+
+    fn plan(&mut self) {
+        self.observe_accounts();
+        let permit = self.executor.permit.may_start().is_ok();
+        self.observe(Input::Permit(permit));
+        let plan = self.fleet.plan(self.clock.now(), self.random.jitter());
+        self.wake = plan.wake;
+        for action in plan.actions {
+            let before = match &action {
+                Action::WriteStatus { pool, .. } => self.conditions.get(&pool.uid).map(Vec::as_slice),
+                Action::List { .. }
+                | Action::Get { .. }
+                | Action::ProveDropletRead { .. }
+                | Action::Poll { .. }
+                | Action::Assign { .. }
+                | Action::Unassign { .. }
+                | Action::Create { .. }
+                | Action::WriteIps { .. }
+                | Action::Annotate { .. }
+                | Action::SweepAnnotations
+                | Action::Report(_) => None,
+            };
+            self.executor.start(action, before.unwrap_or_default());
+        }
+        self.watches.follow(&self.fleet.watches());
+        if plan.fresh {
+            self.metrics.publish(self.fleet.snapshot(), &self.fleet.take_latencies_ms());
+        }
+    }
+}
+
+fn map<T, U>(step: &Observed<T>, cut: impl Fn(&T) -> U) -> Observed<U> {
+    match step {
+        Observed::Reset(all) => Observed::Reset(all.iter().map(cut).collect()),
+        Observed::Apply(one) => Observed::Apply(cut(one)),
+        Observed::Delete(one) => Observed::Delete(cut(one)),
+    }
+}

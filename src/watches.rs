@@ -1,0 +1,215 @@
+//! The watches that run now: which are wanted is decided elsewhere, here they are started, shared and ended.
+//!
+//! Invariant: after [`Watches::restart`] no step of an earlier watch is let through, so that what is decided next
+//! rests on lists that were begun afterwards.
+
+use crate::api::{FloatingIPPool, NodeDNSRecordSet};
+use crate::kube::trouble::TroubleKind;
+use crate::kube::watch::{self, Seen, WatchContext, WatchName};
+use flipop_core::facts::{NodeFacts, Observed, PodFacts};
+use flipop_core::matching::WatchKey;
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Steps of all watches of one kind that wait to be taken in. A full channel slows the watch down, no more.
+const BACKLOG: usize = 1_024;
+
+/// Which start of the watches a step belongs to.
+type Round = u64;
+
+/// A step with what it is about.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "steps are consumed at once; their queues hold them by kind")]
+pub enum Step {
+    /// Of the pools.
+    Pools(Observed<Seen<FloatingIPPool>>),
+    /// Of the record sets.
+    RecordSets(Observed<Seen<NodeDNSRecordSet>>),
+    /// Of nodes.
+    Nodes(WatchKey, Observed<NodeFacts>),
+    /// Of pods.
+    Pods(WatchKey, Observed<PodFacts>),
+}
+
+struct Channel<G, T> {
+    sender: mpsc::Sender<(G, Observed<T>)>,
+    receiver: mpsc::Receiver<(G, Observed<T>)>,
+}
+
+impl<G, T> Channel<G, T> {
+    fn new() -> Self {
+        let (sender, receiver) = mpsc::channel(BACKLOG);
+        Self { sender, receiver }
+    }
+}
+
+/// The watches that run.
+pub struct Watches {
+    context: WatchContext,
+    tracker: TaskTracker,
+    cancel: CancellationToken,
+    round: Round,
+    of_round: CancellationToken,
+    running: BTreeMap<WatchKey, CancellationToken>,
+    pools: Channel<Round, Seen<FloatingIPPool>>,
+    record_sets: Channel<Round, Seen<NodeDNSRecordSet>>,
+    nodes: Channel<(Round, WatchKey), NodeFacts>,
+    pods: Channel<(Round, WatchKey), PodFacts>,
+}
+
+impl Watches {
+    /// None runs yet.
+    #[must_use]
+    pub fn new(context: WatchContext, tracker: TaskTracker, cancel: CancellationToken) -> Self {
+        Self {
+            context,
+            tracker,
+            of_round: cancel.child_token(),
+            cancel,
+            round: 0,
+            running: BTreeMap::new(),
+            pools: Channel::new(),
+            record_sets: Channel::new(),
+            nodes: Channel::new(),
+            pods: Channel::new(),
+        }
+    }
+
+    /// True before the first [`Watches::restart`].
+    #[must_use]
+    pub fn are_idle(&self) -> bool {
+        self.round == 0
+    }
+
+    /// Ends every watch and begins anew with those of our own kinds.
+    pub fn restart(&mut self) {
+        self.of_round.cancel();
+        self.of_round = self.cancel.child_token();
+        self.round += 1;
+        self.running.clear();
+        let (context, round, cancel) = (self.context.clone(), self.round, self.of_round.clone());
+        self.tracker.spawn(watch::watch_resources(context, round, self.pools.sender.clone(), cancel));
+        let (context, cancel) = (self.context.clone(), self.of_round.clone());
+        self.tracker.spawn(watch::watch_resources(context, round, self.record_sets.sender.clone(), cancel));
+    }
+
+    /// Starts and ends watches of nodes and pods, so that exactly the wanted ones run.
+    pub fn follow(&mut self, wanted: &BTreeSet<WatchKey>) {
+        self.running.retain(|key, cancel| {
+            let keep = wanted.contains(key);
+            if !keep {
+                cancel.cancel();
+            }
+            keep
+        });
+        for key in wanted {
+            if !self.running.contains_key(key) {
+                let cancel = self.of_round.child_token();
+                self.start(key.clone(), cancel.clone());
+                self.running.insert(key.clone(), cancel);
+            }
+        }
+    }
+
+    fn start(&self, key: WatchKey, cancel: CancellationToken) {
+        let context = self.context.clone();
+        let tag = (self.round, key.clone());
+        match key {
+            WatchKey::Nodes { selector } => {
+                self.tracker.spawn(watch::watch_nodes(
+                    context,
+                    selector,
+                    tag,
+                    self.nodes.sender.clone(),
+                    cancel,
+                ));
+            }
+            WatchKey::Pods { namespace, selector } => {
+                let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+                let sink = self.pods.sender.clone();
+                self.tracker.spawn(watch::watch_pods(context, namespace, selector, tag, sink, cancel));
+            }
+        }
+    }
+
+    /// The next step. Those of nodes come before those of pods, of which there are many more.
+    pub async fn next(&mut self) -> Step {
+        loop {
+            let step = tokio::select! {
+                biased;
+                Some((round, step)) = self.pools.receiver.recv() => (round, Step::Pools(step)),
+                Some((round, step)) = self.record_sets.receiver.recv() => (round, Step::RecordSets(step)),
+                Some(((round, key), step)) = self.nodes.receiver.recv() => (round, Step::Nodes(key, step)),
+                Some(((round, key), step)) = self.pods.receiver.recv() => (round, Step::Pods(key, step)),
+                else => std::future::pending().await,
+            };
+            if let Some(step) = self.of_this_round(step) {
+                return step;
+            }
+        }
+    }
+
+    /// A step that has arrived already.
+    pub fn try_next(&mut self) -> Option<Step> {
+        loop {
+            let step = if let Ok((round, step)) = self.pools.receiver.try_recv() {
+                (round, Step::Pools(step))
+            } else if let Ok((round, step)) = self.record_sets.receiver.try_recv() {
+                (round, Step::RecordSets(step))
+            } else if let Ok(((round, key), step)) = self.nodes.receiver.try_recv() {
+                (round, Step::Nodes(key, step))
+            } else if let Ok(((round, key), step)) = self.pods.receiver.try_recv() {
+                (round, Step::Pods(key, step))
+            } else {
+                return None;
+            };
+            if let Some(step) = self.of_this_round(step) {
+                return Some(step);
+            }
+        }
+    }
+
+    /// Steps of an earlier round, or of a watch that has been ended, are dropped.
+    fn of_this_round(&self, (round, step): (Round, Step)) -> Option<Step> {
+        let running = match &step {
+            Step::Pools(_) | Step::RecordSets(_) => true,
+            Step::Nodes(key, _) | Step::Pods(key, _) => self.running.contains_key(key),
+        };
+        (round == self.round && running).then_some(step)
+    }
+
+    /// What is wrong with the watches of nodes and pods that need someone to mend something.
+    #[must_use]
+    pub fn troubles(&self) -> BTreeMap<WatchKey, String> {
+        let statuses = self.context.health.snapshot();
+        let named = |key: &WatchKey| match key {
+            WatchKey::Nodes { selector } => name("nodes", None, selector),
+            WatchKey::Pods { namespace, selector } => {
+                let namespace = Some(namespace.clone()).filter(|namespace| !namespace.is_empty());
+                name("pods", namespace, selector)
+            }
+        };
+        self.running
+            .keys()
+            .filter_map(|key| {
+                let status = statuses.get(&named(key))?;
+                let lasting = status.trouble.is_some_and(needs_someone);
+                lasting.then(|| (key.clone(), status.message.clone()))
+            })
+            .collect()
+    }
+}
+
+fn name(kind: &str, namespace: Option<String>, selector: &str) -> WatchName {
+    WatchName { kind: kind.to_owned(), namespace, selector: selector.to_owned() }
+}
+
+/// Whether a watch will fail until someone mends something.
+fn needs_someone(kind: TroubleKind) -> bool {
+    matches!(
+        kind,
+        TroubleKind::Forbidden | TroubleKind::Unauthorised | TroubleKind::Invalid | TroubleKind::NotFound
+    )
+}

@@ -1,0 +1,253 @@
+//! IPs on the right nodes, and moved when a node stops matching.
+
+use crate::suite::{Case, cases};
+use crate::world::{ANNOTATION, SOON, World, ip, path, plain_spec, same};
+use flipop_envtest::Outcome;
+use flipop_envtest::nodes::NewPod;
+use flipop_envtest::wait::{eventually, throughout};
+use serde_json::json;
+use std::time::Duration;
+
+/// Long enough for anything that is due at once to show.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// The README example has a cool-off of 20 s between its two assignments.
+const EXAMPLE_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// The address that goes to and fro in most tests.
+const ONE: u8 = 10;
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![Installed:
+        the_readme_example_converges,
+        the_first_nodes_by_name_get_the_first_ips,
+        an_ip_leaves_a_node_that_becomes_unready,
+        an_ip_leaves_a_node_that_is_deleted,
+        an_ip_leaves_a_node_with_a_new_taint_unless_it_is_tolerated,
+        an_ip_leaves_a_node_that_is_relabelled,
+        an_ip_leaves_a_node_whose_pod_becomes_unready,
+        an_ip_leaves_a_node_whose_pod_is_deleted,
+        a_node_without_a_provider_id_is_no_candidate_until_it_has_one,
+        an_ip_that_nobody_else_needs_stays_and_is_active_again_when_its_node_recovers,
+        assignments_of_a_pool_keep_their_distance,
+        the_annotation_is_on_a_node_while_the_ip_is,
+    ]
+}
+
+async fn the_readme_example_converges(world: &mut World) -> Outcome {
+    world.reserve(&[10, 11]);
+    world.cluster.namespace("ingress", None).await?;
+    for name in ["alpha", "beta", "gamma"] {
+        let work =
+            |node: flipop_envtest::nodes::NewNode| node.label("doks.digitalocean.com/node-pool", "work");
+        world.node_with(name, work).await?;
+        let pod = NewPod::new("ingress", &format!("nginx-{name}"), name);
+        let pod = pod.label("app", "nginx-ingress").label("component", "controller");
+        world.nodes.create_pod(&pod).await?;
+    }
+    let operator = world.operator().await?;
+    let applied = world.kubectl.run(&["apply", "-f", &path("examples/floatingippool.yaml")]).await?;
+    assert_eq!(applied.stderr, "");
+    world.pool_settles_within("ingress-pool", &[(10, "alpha"), (11, "beta")], EXAMPLE_TIMEOUT).await?;
+    let third_waits =
+        |pool: &crate::world::Pool| same(pool.names("assignableNodes"), vec!["gamma".to_owned()]);
+    world.pool_shows("ingress-pool", "the third node waits", SOON, third_waits).await?;
+    world.annotation_settles("alpha", Some(10)).await?;
+    world.annotation_settles("beta", Some(11)).await?;
+    world.annotation_settles("gamma", None).await?;
+    world.pool_shows("ingress-pool", "the status is current", SOON, crate::world::Pool::is_current).await?;
+    let table = world.kubectl.run(&["get", "fipool", "ingress-pool"]).await?;
+    assert!(table.stdout.contains("True"), "{}", table.stdout);
+
+    let labels = [("namespace", "default"), ("name", "ingress-pool"), ("provider", "digitalocean")];
+    let scrape = operator.scrape().await?;
+    let name = "flipop_floatingippoolcontroller_ip_assignments";
+    assert_eq!((scrape.sum(name, &labels), scrape.kind(name)), (Some(2.0), Some("counter")));
+    assert_eq!(world.assigns(0).len(), 2);
+    Ok(())
+}
+
+/// Nodes alpha, beta …, one address, a running operator, and the address on alpha.
+async fn one_ip_on_alpha(
+    world: &World,
+    nodes: &[&str],
+    with_pods: bool,
+) -> Outcome<flipop_envtest::operator::Operator> {
+    world.reserve(&[ONE]);
+    for node in nodes {
+        world.node(node).await?;
+        if with_pods {
+            world.pod(&format!("web-{node}"), node).await?;
+        }
+    }
+    let operator = world.operator().await?;
+    let mut spec = plain_spec(&[ONE]);
+    if with_pods {
+        spec["match"]["podNamespace"] = json!("web");
+        spec["match"]["podLabel"] = json!("app=web");
+    }
+    world.pool("p", &spec).await?;
+    world.pool_settles("p", &[(ONE, "alpha")]).await?;
+    Ok(operator)
+}
+
+/// The address came to beta in one move, and the annotation with it.
+async fn moved_to_beta(world: &World, alpha_is_there: bool) -> Outcome {
+    world.pool_settles("p", &[(ONE, "beta")]).await?;
+    world.annotation_settles("beta", Some(ONE)).await?;
+    if alpha_is_there {
+        world.annotation_settles("alpha", None).await?;
+    }
+    assert_eq!(world.assigns(0).len(), 2, "one assignment each to alpha and beta");
+    assert_eq!(world.mutating_calls(0).len(), 2, "assigning moves an address, nothing else is needed");
+    Ok(())
+}
+
+async fn the_first_nodes_by_name_get_the_first_ips(world: &mut World) -> Outcome {
+    world.reserve(&[10, 11, 12]);
+    for node in ["delta", "alpha", "charlie", "bravo"] {
+        world.node(node).await?;
+    }
+    // The pool is older than the operator: what counts is the name, not the order of arrival.
+    world.plain_pool("p", &[12, 10, 11]).await?;
+    let _operator = world.operator().await?;
+    world.pool_settles("p", &[(12, "alpha"), (10, "bravo"), (11, "charlie")]).await?;
+    world
+        .pool_shows("p", "delta waits", SOON, |pool| {
+            same(pool.names("assignableNodes"), vec!["delta".to_owned()])
+        })
+        .await
+}
+
+async fn an_ip_leaves_a_node_that_becomes_unready(world: &mut World) -> Outcome {
+    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], false).await?;
+    world.nodes.set_ready("alpha", false).await?;
+    moved_to_beta(world, true).await
+}
+
+async fn an_ip_leaves_a_node_that_is_deleted(world: &mut World) -> Outcome {
+    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], false).await?;
+    world.nodes.delete("alpha").await?;
+    moved_to_beta(world, false).await
+}
+
+async fn an_ip_leaves_a_node_with_a_new_taint_unless_it_is_tolerated(world: &mut World) -> Outcome {
+    world.reserve(&[ONE]);
+    world.node("alpha").await?;
+    world.node("beta").await?;
+    let _operator = world.operator().await?;
+    let mut spec = plain_spec(&[ONE]);
+    spec["match"]["tolerations"] = json!([{ "key": "dedicated", "operator": "Equal", "value": "games" }]);
+    world.pool("p", &spec).await?;
+    world.pool_settles("p", &[(ONE, "alpha")]).await?;
+
+    world.nodes.set_taints("alpha", &[("dedicated", "games", "NoSchedule")]).await?;
+    stays_on_alpha(world).await?;
+    world.nodes.set_taints("alpha", &[("dedicated", "films", "NoSchedule")]).await?;
+    moved_to_beta(world, true).await
+}
+
+async fn stays_on_alpha(world: &World) -> Outcome {
+    let alpha = world.cloud().ip(ip(ONE)).and_then(|view| view.droplet);
+    throughout("the address stays where it is", SETTLED, || async {
+        let place = world.cloud().ip(ip(ONE)).and_then(|view| view.droplet);
+        if place == alpha { Ok(()) } else { Err(flipop_envtest::Failure::new(format!("{place:?}"))) }
+    })
+    .await
+}
+
+async fn an_ip_leaves_a_node_that_is_relabelled(world: &mut World) -> Outcome {
+    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], false).await?;
+    world.nodes.set_label("alpha", "pool", Some("rest")).await?;
+    moved_to_beta(world, true).await
+}
+
+async fn an_ip_leaves_a_node_whose_pod_becomes_unready(world: &mut World) -> Outcome {
+    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], true).await?;
+    world.nodes.set_pod_ready("web", "web-alpha", false).await?;
+    moved_to_beta(world, true).await
+}
+
+async fn an_ip_leaves_a_node_whose_pod_is_deleted(world: &mut World) -> Outcome {
+    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], true).await?;
+    world.nodes.delete_pod("web", "web-alpha").await?;
+    moved_to_beta(world, true).await
+}
+
+async fn a_node_without_a_provider_id_is_no_candidate_until_it_has_one(world: &mut World) -> Outcome {
+    world.reserve(&[ONE]);
+    let droplet = world.cloud().add_droplet("alpha", crate::world::REGION);
+    let node = flipop_envtest::nodes::NewNode::new("alpha").label("pool", "work");
+    world.nodes.create(&node).await?;
+    let operator = world.operator().await?;
+    world.plain_pool("p", &[ONE]).await?;
+    world
+        .pool_shows("p", "the address waits for a node", SOON, |pool| {
+            same(pool.state(ONE), "unassigned")?;
+            same(pool.names("assignableNodes"), Vec::new())
+        })
+        .await?;
+    assert_eq!(world.mutating_calls(0), []);
+    assert!(
+        operator
+            .scrape()
+            .await?
+            .sum("flipop_floatingippoolcontroller_ip_state", &[("state", "unassigned")])
+            .is_some()
+    );
+    world
+        .nodes
+        .patch("alpha", &json!({ "spec": { "providerID": format!("digitalocean://{droplet}") } }))
+        .await?;
+    world.pool_settles("p", &[(ONE, "alpha")]).await
+}
+
+async fn an_ip_that_nobody_else_needs_stays_and_is_active_again_when_its_node_recovers(
+    world: &mut World,
+) -> Outcome {
+    let _operator = one_ip_on_alpha(world, &["alpha"], false).await?;
+    let calls = world.cloud().next_call();
+    world.nodes.set_ready("alpha", false).await?;
+    world.pool_shows("p", "no-match", SOON, |pool| same(pool.state(ONE), "no-match")).await?;
+    world.annotation_settles("alpha", None).await?;
+    world.nodes.set_ready("alpha", true).await?;
+    world.pool_settles("p", &[(ONE, "alpha")]).await?;
+    world.annotation_settles("alpha", Some(ONE)).await?;
+    assert_eq!(world.mutating_calls(calls), []);
+    Ok(())
+}
+
+async fn assignments_of_a_pool_keep_their_distance(world: &mut World) -> Outcome {
+    const COOL_OFF_MS: u64 = 2_500;
+    world.reserve(&[10, 11, 12]);
+    for node in ["alpha", "beta", "gamma"] {
+        world.node(node).await?;
+    }
+    let _operator = world.operator().await?;
+    let mut spec = plain_spec(&[10, 11, 12]);
+    spec["assignmentCoolOffSeconds"] = json!(2.5);
+    world.pool("p", &spec).await?;
+    world.pool_settles("p", &[(10, "alpha"), (11, "beta"), (12, "gamma")]).await?;
+    let at: Vec<u64> = world.mutating_calls(0).iter().map(|call| call.at_ms).collect();
+    // 50 ms: the calls are stamped on arrival, after different ways.
+    assert!(at.windows(2).all(|pair| pair[1] + 50 >= pair[0] + COOL_OFF_MS), "{at:?}");
+    Ok(())
+}
+
+async fn the_annotation_is_on_a_node_while_the_ip_is(world: &mut World) -> Outcome {
+    let _operator = one_ip_on_alpha(world, &["alpha"], false).await?;
+    world.annotation_settles("alpha", Some(ONE)).await?;
+    let managers = world.nodes.get("alpha").await?.metadata.managed_fields.unwrap_or_default();
+    let writer = managers.iter().find(|entry| {
+        entry.fields_v1.as_ref().is_some_and(|fields| fields.0.to_string().contains(ANNOTATION))
+    });
+    assert_eq!(writer.and_then(|entry| entry.manager.as_deref()), Some("flipop"));
+    world.cluster.delete(flipop_envtest::cluster::Kind::Pool, crate::world::TEAM, "p").await?;
+    world.annotation_settles("alpha", None).await?;
+    // The address itself is left alone.
+    eventually("the address stays on its droplet", SOON, || async {
+        let place = world.cloud().ip(ip(ONE)).and_then(|view| view.droplet);
+        if place.is_some() { Ok(()) } else { Err(flipop_envtest::Failure::new("unassigned")) }
+    })
+    .await
+}

@@ -1,0 +1,118 @@
+//! Objects of the field on a real API server: accepted under the Go operator's CRDs, then under ours.
+
+use crate::suite::{Case, cases};
+use crate::world::{World, path};
+use flipop_envtest::cluster::Kind;
+use flipop_envtest::{Failure, Outcome};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![Bare:
+        the_corpus_applies_under_the_go_crds_and_then_under_ours_with_nothing_lost,
+        each_object_of_the_corpus_is_accepted_on_its_own,
+        what_our_crds_refuse_they_refuse_with_the_promised_message,
+    ]
+}
+
+/// The YAML files directly inside a folder, sorted.
+fn files(folder: &str) -> Outcome<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(path(folder))? {
+        files.push(entry?.path());
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    Ok(files)
+}
+
+/// The objects in the YAML files of a folder.
+pub(crate) fn documents(folder: &str) -> Outcome<Vec<Value>> {
+    let mut all = Vec::new();
+    for file in files(folder)? {
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&fs::read_to_string(&file)?)
+            .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
+        all.extend(documents);
+    }
+    Ok(all)
+}
+
+async fn crds(world: &World, folder: &str) -> Outcome {
+    world.kubectl.run(&["apply", "-f", &path(folder)]).await?;
+    world.cluster.kinds_established().await
+}
+
+async fn specs(world: &World) -> Outcome<BTreeMap<String, Value>> {
+    let mut specs = BTreeMap::new();
+    for kind in Kind::ALL {
+        for object in world.cluster.list(kind).await? {
+            specs.insert(format!("{}/{}", kind.plural(), object["metadata"]["name"]), object["spec"].clone());
+        }
+    }
+    Ok(specs)
+}
+
+async fn the_corpus_applies_under_the_go_crds_and_then_under_ours_with_nothing_lost(
+    world: &mut World,
+) -> Outcome {
+    crds(world, "tests/corpus/go-crds").await?;
+    let corpus = path("tests/corpus");
+    // As old clients did: unknown fields are dropped by the server, not refused by kubectl.
+    let apply = ["apply", "--validate=false", "-f", &corpus];
+    world.kubectl.run(&apply).await?;
+    let under_go = specs(world).await?;
+    assert_eq!(under_go.len(), documents("tests/corpus")?.len());
+
+    crds(world, "crds").await?;
+    // Served as they were stored, and accepted once more.
+    assert_eq!(specs(world).await?, under_go);
+    let again = world.kubectl.run(&apply).await?;
+    let made: Vec<&str> = again.stdout.lines().filter(|line| line.ends_with("created")).collect();
+    assert_eq!(made, Vec::<&str>::new(), "an object was gone");
+    let under_ours = specs(world).await?;
+    for (name, spec) in &under_go {
+        assert!(contains(&under_ours[name], spec), "{name}: {spec} became {}", under_ours[name]);
+    }
+    world.kubectl.run(&["apply", "-f", &path("tests/corpus/ours")]).await?;
+    Ok(())
+}
+
+/// True when everything in `part` is in `whole` too: our CRDs keep fields that the Go ones drop.
+fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(name, value)| whole.get(name).is_some_and(|found| contains(found, value)))
+        }
+        _ => whole == part,
+    }
+}
+
+async fn each_object_of_the_corpus_is_accepted_on_its_own(world: &mut World) -> Outcome {
+    crds(world, "crds").await?;
+    let mut refused = Vec::new();
+    for object in documents("tests/corpus")?.iter().chain(&documents("tests/corpus/ours")?) {
+        if let Err(error) = world.cluster.create_object("default", object, true).await {
+            refused.push(format!("{}: {error}", object["metadata"]["name"]));
+        }
+    }
+    assert_eq!(refused, Vec::<String>::new());
+    Ok(())
+}
+
+async fn what_our_crds_refuse_they_refuse_with_the_promised_message(world: &mut World) -> Outcome {
+    crds(world, "crds").await?;
+    for object in documents("tests/corpus/refused")? {
+        let name = &object["metadata"]["name"];
+        let promised =
+            object["metadata"]["annotations"]["corpus/refused"].as_str().unwrap_or("(no annotation)");
+        match world.cluster.create_object("default", &object, true).await {
+            Ok(_) => panic!("{name} was accepted"),
+            Err(error) => {
+                assert!(error.to_string().contains(promised), "{name}: {error}\nshould say: {promised}")
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! FLIPOP on a real Kubernetes API server.
+//!
+//! The manifests are applied as users apply them, and the real binary runs as the service account that they make,
+//! against the simulated `DigitalOcean`. Servers come from `flipop-envtest`; without Go and `KUBEBUILDER_ASSETS` the
+//! tests are reported as ignored, and fail where `CI` is set.
+#![expect(clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
+
+mod assignment;
+mod bad_input;
+mod claims;
+mod corpus;
+mod creation;
+mod installation;
+mod isolation;
+mod leadership;
+mod node_policy;
+mod observation;
+mod rbac;
+mod restart;
+mod spec_edits;
+mod suite;
+mod warnings;
+mod world;
+
+use libtest_mimic::Arguments;
+use std::process::ExitCode;
+use suite::{Case, Suite};
+
+/// Servers, and tests, at a time: most of a test's time is waiting, and a server takes 300 MB.
+const TESTS_AT_A_TIME: usize = 3;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
+    suite::catch_panics();
+    let modules: [fn() -> Vec<Case>; 13] = [
+        installation::cases,
+        corpus::cases,
+        node_policy::cases,
+        rbac::cases,
+        warnings::cases,
+        assignment::cases,
+        observation::cases,
+        spec_edits::cases,
+        restart::cases,
+        leadership::cases,
+        creation::cases,
+        claims::cases,
+        isolation::cases,
+    ];
+    let cases = modules.into_iter().chain([bad_input::cases as fn() -> Vec<Case>]).flat_map(|cases| cases());
+    let suite = Suite::new();
+    let trials = suite.trials(cases);
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    // A static or an exit would leave the servers running.
+    suite.end();
+    conclusion.exit_code()
+}

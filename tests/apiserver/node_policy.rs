@@ -1,0 +1,98 @@
+//! What the operator's service account can do to a node: change one annotation, and nothing else.
+
+use crate::suite::{Case, cases};
+use crate::world::{ANNOTATION, World};
+use flipop_envtest::apiserver::connect;
+use flipop_envtest::nodes::Nodes;
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A policy is in force moments after it was applied.
+const IN_FORCE_TIMEOUT: Duration = Duration::from_secs(20);
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![Installed:
+        the_one_annotation_can_be_set_changed_and_removed,
+        every_other_change_of_a_node_is_refused,
+        nobody_else_is_concerned_by_the_policy,
+    ]
+}
+
+/// The nodes as the operator's account sees them, once the policy is in force.
+async fn as_operator(world: &World) -> Outcome<Nodes> {
+    let nodes = Nodes::new(connect(&world.operator_kubeconfig().await?).await?);
+    eventually("the policy is in force", IN_FORCE_TIMEOUT, || async {
+        match nodes.set_label("alpha", "probe", Some("x")).await {
+            Ok(()) => Err(Failure::new("a label could be set")),
+            Err(_) => Ok(()),
+        }
+    })
+    .await?;
+    world.nodes.set_label("alpha", "probe", None).await?;
+    Ok(nodes)
+}
+
+async fn the_one_annotation_can_be_set_changed_and_removed(world: &mut World) -> Outcome {
+    world.node_with("alpha", |node| node.annotation("other", "kept")).await?;
+    let operator = as_operator(world).await?;
+    for value in [Some("203.0.113.10"), Some("203.0.113.11"), None] {
+        operator.set_annotation("alpha", ANNOTATION, value).await?;
+        assert_eq!(world.nodes.annotation("alpha", ANNOTATION).await?.as_deref(), value);
+    }
+    assert_eq!(world.nodes.annotation("alpha", "other").await?.as_deref(), Some("kept"));
+    Ok(())
+}
+
+async fn every_other_change_of_a_node_is_refused(world: &mut World) -> Outcome {
+    world
+        .node_with("alpha", |node| node.annotation("other", "kept").taint("dedicated", "NoSchedule"))
+        .await?;
+    let operator = as_operator(world).await?;
+    let changes: [(&str, Value); 12] = [
+        ("a new label", json!({ "metadata": { "labels": { "new": "x" } } })),
+        ("a changed label", json!({ "metadata": { "labels": { "pool": "x" } } })),
+        ("a removed label", json!({ "metadata": { "labels": { "pool": null } } })),
+        ("a new annotation", json!({ "metadata": { "annotations": { "new": "x" } } })),
+        ("a changed annotation", json!({ "metadata": { "annotations": { "other": "x" } } })),
+        ("a removed annotation", json!({ "metadata": { "annotations": { "other": null } } })),
+        (
+            "an annotation beside the right one",
+            json!({ "metadata": { "annotations": {
+            ANNOTATION: "203.0.113.10", "new": "x",
+        } } }),
+        ),
+        ("a value that is no address", json!({ "metadata": { "annotations": { ANNOTATION: "<script>" } } })),
+        ("a removed taint", json!({ "spec": { "taints": null } })),
+        ("a cordon", json!({ "spec": { "unschedulable": true } })),
+        ("a finalizer", json!({ "metadata": { "finalizers": ["flipop.digitalocean.com/x"] } })),
+        (
+            "an owner",
+            json!({ "metadata": { "ownerReferences": [
+            { "apiVersion": "v1", "kind": "Namespace", "name": "x", "uid": "x" },
+        ] } }),
+        ),
+    ];
+    let before = world.nodes.get("alpha").await?;
+    for (what, change) in changes {
+        let Err(refusal) = operator.patch("alpha", &change).await else { panic!("{what} was accepted") };
+        assert!(
+            refusal.to_string().contains("flipop.digitalocean.com/ipv4-reserved-ip"),
+            "{what}: {refusal}"
+        );
+    }
+    assert!(operator.set_ready("alpha", false).await.is_err(), "the status was accepted");
+    assert!(operator.delete("alpha").await.is_err(), "the deletion was accepted");
+    let after = world.nodes.get("alpha").await?;
+    assert_eq!(after, before);
+    Ok(())
+}
+
+async fn nobody_else_is_concerned_by_the_policy(world: &mut World) -> Outcome {
+    world.node("alpha").await?;
+    as_operator(world).await?;
+    world.nodes.set_label("alpha", "new", Some("x")).await?;
+    world.nodes.set_annotation("alpha", ANNOTATION, Some("whatever an administrator likes")).await?;
+    world.nodes.patch("alpha", &json!({ "spec": { "unschedulable": true } })).await
+}

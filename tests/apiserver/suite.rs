@@ -1,0 +1,143 @@
+//! How the tests are run: each in a world of its own, on a server that it shares with nobody meanwhile.
+
+use crate::world::World;
+use flipop_envtest::Outcome;
+use flipop_envtest::assets::{self, Assets, Found};
+use flipop_envtest::servers::{Installed, Servers};
+use futures::FutureExt as _;
+use libtest_mimic::{Completion, Failed, Trial};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// No test takes longer: a crash in a creation is resolved after two lists, 30 s apart or more.
+const TEST_TIMEOUT: Duration = Duration::from_mins(4);
+
+/// A test that runs in a world.
+pub(crate) type Run = for<'a> fn(&'a mut World) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
+
+/// A test.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) server: Server,
+    pub(crate) run: Run,
+}
+
+/// The server that a test needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// With k8s/ applied; the test changes objects only.
+    Installed,
+    /// With k8s/ applied; the test changes the installation.
+    InstalledForOne,
+    /// With nothing applied.
+    Bare,
+    /// With nothing applied, where the controllers of Kubernetes can be run.
+    BareWithControllers,
+}
+
+/// Makes the list of a module's tests: the functions, and the server that they need.
+macro_rules! cases {
+    ($server:ident: $($test:ident),+ $(,)?) => {
+        vec![$($crate::suite::Case {
+            name: concat!(module_path!(), "::", stringify!($test)),
+            server: $crate::suite::Server::$server,
+            run: |world| Box::pin($test(world)),
+        }),+]
+    };
+}
+pub(crate) use cases;
+
+/// What all tests share.
+#[derive(Debug)]
+pub(crate) struct Suite {
+    servers: Servers,
+    /// Looked for by the first test that runs, so that listing tests builds nothing.
+    assets: OnceLock<Result<Found, String>>,
+}
+
+impl Suite {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { servers: Servers::new(&crate::world::path("k8s")), assets: OnceLock::new() })
+    }
+
+    pub(crate) fn trials(self: &Arc<Self>, cases: impl Iterator<Item = Case>) -> Vec<Trial> {
+        cases
+            .map(|case| {
+                let suite = Arc::clone(self);
+                let name = case.name.trim_start_matches("apiserver::");
+                Trial::ignorable_test(name, move || suite.run(case))
+            })
+            .collect()
+    }
+
+    pub(crate) fn end(&self) {
+        self.servers.end();
+    }
+
+    fn run(&self, case: Case) -> Result<Completion, Failed> {
+        match self.assets.get_or_init(|| assets::find().map_err(|failure| failure.to_string())) {
+            Err(failure) => Err(Failed::from(failure)),
+            Ok(Found::Nothing(reason)) if assets::nothing_may_be_skipped() => Err(Failed::from(reason)),
+            Ok(Found::Nothing(reason)) => Ok(Completion::ignored_with(reason)),
+            Ok(Found::Assets(assets))
+                if case.server == Server::BareWithControllers
+                    && assets.kube_controller_manager.is_none()
+                    && !assets::nothing_may_be_skipped() =>
+            {
+                Ok(Completion::ignored_with("needs a kube-controller-manager in KUBEBUILDER_ASSETS"))
+            }
+            Ok(Found::Assets(assets)) => self.run_with(case, assets),
+        }
+    }
+
+    fn run_with(&self, case: Case, assets: &Assets) -> Result<Completion, Failed> {
+        IN_TEST.set(true);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        runtime.block_on(async {
+            let installed = match case.server {
+                Server::Installed | Server::InstalledForOne => Installed::Manifests,
+                Server::Bare | Server::BareWithControllers => Installed::Nothing,
+            };
+            let server = self.servers.take(assets, installed).await?;
+            let mut world = World::new(server).await?;
+            let test = AssertUnwindSafe((case.run)(&mut world)).catch_unwind();
+            let failure = match tokio::time::timeout(TEST_TIMEOUT, test).await {
+                Ok(Ok(Ok(()))) => None,
+                Ok(Ok(Err(failure))) => Some(failure.to_string()),
+                Ok(Err(_)) => Some(PANIC.take().unwrap_or_default()),
+                Err(_) => Some(format!("the test took longer than {TEST_TIMEOUT:?}")),
+            };
+            if let Some(failure) = failure {
+                return Err(Failed::from(format!("{failure}\n{}", world.describe().await)));
+            }
+            let server = world.end().await;
+            if case.server == Server::Installed {
+                self.servers.give_back(server);
+            }
+            Ok(Completion::Completed)
+        })
+    }
+}
+
+thread_local! {
+    /// What the test on this thread panicked with, and where.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    static IN_TEST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps panics of tests for their report; panics of other threads are printed at once.
+pub(crate) fn catch_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if IN_TEST.get() {
+            PANIC.set(Some(panic.to_string()));
+        } else {
+            print(panic);
+        }
+    }));
+}

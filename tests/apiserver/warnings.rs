@@ -1,0 +1,211 @@
+//! What `kubectl apply` says about a spec that is admitted and nevertheless does not do what it seems to say.
+//!
+//! The policies ignore what they cannot evaluate, so a mistake in an expression would silence it: each rule is
+//! therefore met here by one spec, and by no other.
+
+use crate::corpus::documents;
+use crate::suite::{Case, cases};
+use crate::world::{World, path};
+use flipop_envtest::Outcome;
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, cluster::Kind};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A policy is in force moments after it was applied.
+const IN_FORCE_TIMEOUT: Duration = Duration::from_secs(20);
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![Installed:
+        the_examples_apply_without_a_warning,
+        each_doubtful_pool_is_admitted_with_its_own_warning,
+        each_doubtful_record_set_is_admitted_with_its_own_warning,
+        each_object_of_the_corpus_gives_the_warnings_that_it_promises,
+    ]
+}
+
+/// Warnings for an object with this spec; it must be admitted.
+async fn warnings(world: &World, kind: &str, spec: &Value) -> Outcome<Vec<String>> {
+    let object = json!({
+        "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": kind, "metadata": { "name": "x" }, "spec": spec,
+    });
+    warnings_for(world, &object).await
+}
+
+async fn warnings_for(world: &World, object: &Value) -> Outcome<Vec<String>> {
+    let all = world.cluster.create_object("default", object, true).await?;
+    // The message of a policy follows its name and that of its binding. What else there is concerns unknown fields.
+    let of_policy =
+        |text: &String| Some(text.split_once("ValidatingAdmissionPolicy")?.1.split_once("': ")?.1.to_owned());
+    Ok(all.iter().filter_map(of_policy).collect())
+}
+
+async fn in_force(world: &World) -> Outcome {
+    for kind in ["FloatingIPPool", "NodeDNSRecordSet"] {
+        eventually("the policies are in force", IN_FORCE_TIMEOUT, || async {
+            if warnings(world, kind, &json!({ "provider": "?" })).await?.is_empty() {
+                return Err(Failure::new("no warning"));
+            }
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+async fn the_examples_apply_without_a_warning(world: &mut World) -> Outcome {
+    in_force(world).await?;
+    let examples = path("examples");
+    let arguments = ["apply", "-f", examples.as_str()];
+    let applied = world.kubectl.run(&arguments).await?;
+    assert_eq!(applied.stderr, "");
+    let again = world.kubectl.run(&arguments).await?;
+    assert!(again.stdout.lines().all(|line| line.ends_with("unchanged")), "{}", again.stdout);
+    assert!(!world.cluster.list(Kind::Pool).await?.is_empty());
+    Ok(())
+}
+
+/// A spec without a warning, changed by a merge patch.
+fn changed(mut right: Value, change: &Value) -> Value {
+    fn merge(into: &mut Value, patch: &Value) {
+        match (into, patch) {
+            (Value::Object(into), Value::Object(patch)) => {
+                for (name, value) in patch {
+                    if value.is_null() {
+                        into.remove(name);
+                    } else {
+                        merge(into.entry(name.as_str()).or_insert(Value::Null), value);
+                    }
+                }
+            }
+            (into, patch) => *into = patch.clone(),
+        }
+    }
+    merge(&mut right, change);
+    right
+}
+
+async fn each_warns(world: &World, kind: &str, right: Value, table: &[(Value, &str)]) -> Outcome {
+    in_force(world).await?;
+    assert_eq!(warnings(world, kind, &right).await?, Vec::<String>::new());
+    for (change, expected) in table {
+        let found = warnings(world, kind, &changed(right.clone(), change)).await?;
+        assert!(
+            matches!(&found[..], [only] if only.starts_with(expected)),
+            "{change} should warn once, with {expected:?}, and warned {found:#?}"
+        );
+    }
+    Ok(())
+}
+
+async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) -> Outcome {
+    let right = json!({
+        "provider": "digitalocean", "region": "nyc3", "ips": ["203.0.113.10"],
+        "match": {
+            "nodeLabel": "a=b,c!=d,e in (f,g),h,!i,j notin (k)", "podNamespace": "web", "podLabel": "app=web",
+            "tolerations": [{ "key": "k", "operator": "Exists", "effect": "NoExecute" }],
+        },
+        "dnsRecordSet": { "zone": "example.com", "recordName": "www", "ttl": 30 },
+    });
+    let table = [
+        (json!({ "provider": null }), "spec.provider is missing"),
+        (
+            json!({ "provider": "aws", "dnsRecordSet": { "provider": "digitalocean" } }),
+            "spec.provider aws is unknown",
+        ),
+        (
+            json!({ "provider": "cloudflare", "dnsRecordSet": { "provider": "digitalocean" } }),
+            "spec.provider cloudflare has no floating IPs",
+        ),
+        (json!({ "ips": null }), "neither spec.ips nor spec.desiredIPs is set"),
+        (json!({ "desiredIPs": 2, "region": null }), "spec.region is missing"),
+        (
+            json!({ "ips": ["203.0.113.10", "2001:db8::1"] }),
+            "spec.ips: IPv6 addresses are ignored, remove them: 2001:db8::1",
+        ),
+        (
+            json!({ "ips": ["203.0.113.10", "203.0.113.256"] }),
+            "spec.ips: not an IPv4 address and ignored, correct or remove: 203.0.113.256",
+        ),
+        (json!({ "ips": ["203.0.113.10", "203.0.113.10"] }), "spec.ips: listed more than once"),
+        (json!({ "match": null }), "spec.match is missing"),
+        (json!({ "match": { "nodeLabel": "a in b" } }), "spec.match.nodeLabel is no label selector"),
+        (json!({ "match": { "podLabel": "a=b,," } }), "spec.match.podLabel is no label selector"),
+        (json!({ "match": { "podNamespace": "A_B" } }), "spec.match.podNamespace is no name of a namespace"),
+        (
+            json!({ "match": { "tolerations": [{ "operator": "Like" }] } }),
+            "spec.match.tolerations: unknown operator, tolerates nothing: Like",
+        ),
+        (
+            json!({ "match": { "tolerations": [{ "effect": "Never" }] } }),
+            "spec.match.tolerations: unknown effect, matches no taint: Never",
+        ),
+        (json!({ "dnsRecordSet": { "provider": "aws" } }), "spec.dnsRecordSet.provider aws is unknown"),
+        (json!({ "dnsRecordSet": { "zone": null } }), "spec.dnsRecordSet.zone is missing"),
+        (json!({ "dnsRecordSet": { "recordName": null } }), "spec.dnsRecordSet.recordName is missing"),
+        (
+            json!({ "dnsRecordSet": { "recordName": "www.example.org." } }),
+            "spec.dnsRecordSet.recordName www.example.org. ends in a dot but is not in the zone example.com",
+        ),
+        (json!({ "dnsRecordSet": { "ttl": -1 } }), "spec.dnsRecordSet.ttl is negative"),
+        (
+            json!({ "dnsRecordSet": { "ttl": 29 } }),
+            "spec.dnsRecordSet.ttl 29 is below what the provider takes",
+        ),
+        (
+            json!({ "dnsRecordSet": { "ttl": 59, "provider": "cloudflare" } }),
+            "spec.dnsRecordSet.ttl 59 is below what the provider takes",
+        ),
+        (json!({ "dnsRecordSet": { "ttl": 86_401 } }), "spec.dnsRecordSet.ttl 86401 is more than a day"),
+    ];
+    each_warns(world, "FloatingIPPool", right, &table).await
+}
+
+async fn each_doubtful_record_set_is_admitted_with_its_own_warning(world: &mut World) -> Outcome {
+    let right = json!({
+        "provider": "digitalocean", "addressType": "flipop.digitalocean.com/ipv4-reserved-ip",
+        "match": { "nodeLabel": "a=b", "podNamespace": "web", "podLabel": "app=web" },
+        "dnsRecordSet": { "zone": "example.com", "recordName": "WWW.example.com.", "ttl": 120 },
+    });
+    let table = [
+        (json!({ "dnsRecordSet": null }), "spec.dnsRecordSet is missing"),
+        (json!({ "provider": "aws" }), "spec.provider aws is unknown"),
+        (json!({ "dnsRecordSet": { "provider": "aws" } }), "spec.dnsRecordSet.provider aws is unknown"),
+        (json!({ "addressType": "PublicIP" }), "spec.addressType PublicIP is unknown"),
+        (json!({ "match": null }), "spec.match is missing"),
+        (json!({ "match": { "nodeLabel": "=b" } }), "spec.match.nodeLabel is no label selector"),
+        (json!({ "match": { "podLabel": "a==b==c" } }), "spec.match.podLabel is no label selector"),
+        (json!({ "match": { "podNamespace": "-" } }), "spec.match.podNamespace is no name of a namespace"),
+        (
+            json!({ "match": { "tolerations": [{ "operator": "Like" }] } }),
+            "spec.match.tolerations: unknown operator",
+        ),
+        (
+            json!({ "match": { "tolerations": [{ "effect": "Never" }] } }),
+            "spec.match.tolerations: unknown effect",
+        ),
+        (json!({ "dnsRecordSet": { "zone": null } }), "spec.dnsRecordSet.zone is missing"),
+        (json!({ "dnsRecordSet": { "recordName": null } }), "spec.dnsRecordSet.recordName is missing"),
+        (
+            json!({ "dnsRecordSet": { "recordName": "notexample.com." } }),
+            "spec.dnsRecordSet.recordName notexample.com. ends in a dot but is not in the zone",
+        ),
+        (json!({ "dnsRecordSet": { "ttl": -1 } }), "spec.dnsRecordSet.ttl is negative"),
+        (json!({ "dnsRecordSet": { "ttl": 1 } }), "spec.dnsRecordSet.ttl 1 is below what the provider takes"),
+        (json!({ "dnsRecordSet": { "ttl": 90_000 } }), "spec.dnsRecordSet.ttl 90000 is more than a day"),
+    ];
+    each_warns(world, "NodeDNSRecordSet", right, &table).await
+}
+
+async fn each_object_of_the_corpus_gives_the_warnings_that_it_promises(world: &mut World) -> Outcome {
+    in_force(world).await?;
+    for object in documents("tests/corpus")?.iter().chain(&documents("tests/corpus/ours")?) {
+        let promised = object["metadata"]["annotations"]["corpus/warns"].as_str().unwrap_or_default();
+        let promised: Vec<&str> = promised.lines().collect();
+        let found = warnings_for(world, object).await?;
+        let kept = promised.iter().all(|part| found.iter().any(|warning| warning.contains(part)));
+        let name = &object["metadata"]["name"];
+        assert!(kept && promised.len() == found.len(), "{name} promises {promised:#?} and gives {found:#?}");
+    }
+    Ok(())
+}

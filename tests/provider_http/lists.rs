@@ -1,0 +1,139 @@
+//! Listing over pages, when the pages hold still and when they do not.
+
+use crate::server::{Received, Reply, Server, json};
+use crate::{account, client, ip};
+use flipop::provider::IpProvider;
+use flipop_core::fault::FaultKind;
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
+
+fn addresses(count: u32) -> Vec<Ipv4Addr> {
+    (0..count).map(|n| Ipv4Addr::from(u32::from(ip("45.55.0.0")) + n)).collect()
+}
+
+/// One page as `DigitalOcean` renders it, with links to `host`.
+fn page(ips: &[Ipv4Addr], request: &Received, host: &str) -> Reply {
+    assert_eq!(request.query("per_page"), Some("200"));
+    let number: usize = request.query("page").unwrap().parse().unwrap();
+    let start = (number - 1) * 200;
+    let entries: Vec<String> = ips.iter().skip(start).take(200).map(|ip| entry(*ip)).collect();
+    let links = if start + 200 < ips.len() {
+        format!(r#"{{"pages": {{"next": "{host}/v2/reserved_ips?page={}&per_page=200"}}}}"#, number + 1)
+    } else {
+        "{}".to_owned()
+    };
+    let total = ips.len();
+    json(
+        200,
+        &format!(
+            r#"{{"reserved_ips": [{}], "links": {links}, "meta": {{"total": {total}}}}}"#,
+            entries.join(",")
+        ),
+    )
+}
+
+fn entry(ip: Ipv4Addr) -> String {
+    format!(r#"{{"ip": "{ip}", "region": {{"slug": "nyc3"}}, "droplet": null, "locked": false}}"#)
+}
+
+#[tokio::test]
+async fn every_address_is_listed_once_whatever_the_number_of_pages() {
+    for (count, pages) in [(0, 1), (1, 1), (199, 1), (200, 1), (201, 2), (400, 2), (1_000, 5)] {
+        let ips = addresses(count);
+        let expected = ips.clone();
+        let server = Server::start(move |request| page(&ips, request, "https://api.digitalocean.com")).await;
+        let list = client(&server.url()).list_reserved_ips(&account()).await.unwrap();
+        assert!(list.ips.keys().eq(&expected), "{count} addresses");
+        assert_eq!(server.received().len(), pages, "{count} addresses");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_goes_while_pages_are_read_hides_no_other() {
+    let before = addresses(250);
+    let after: Vec<_> = before.iter().copied().skip(1).collect();
+    let expected = after.clone();
+    let asked = Mutex::new(0);
+    let server = Server::start(move |request| {
+        let mut asked = asked.lock().unwrap();
+        *asked += 1;
+        // Gone after the first page: number 201 moves from the second page to the first, which was read already.
+        page(if *asked == 1 { &before } else { &after }, request, "https://api.digitalocean.com")
+    })
+    .await;
+    let list = client(&server.url()).list_reserved_ips(&account()).await.unwrap();
+    assert!(list.ips.keys().eq(&expected));
+    assert_eq!(server.received().len(), 4);
+}
+
+#[tokio::test]
+async fn an_address_that_comes_while_pages_are_read_is_not_doubled() {
+    let after = addresses(250);
+    let before: Vec<_> = after.iter().copied().skip(1).collect();
+    let expected = after.clone();
+    let asked = Mutex::new(0);
+    let server = Server::start(move |request| {
+        let mut asked = asked.lock().unwrap();
+        *asked += 1;
+        page(if *asked == 1 { &before } else { &after }, request, "https://api.digitalocean.com")
+    })
+    .await;
+    let list = client(&server.url()).list_reserved_ips(&account()).await.unwrap();
+    assert!(list.ips.keys().eq(&expected));
+}
+
+#[tokio::test]
+async fn a_list_that_never_holds_still_is_a_fault_after_a_few_readings() {
+    let asked = Mutex::new(0);
+    let server = Server::start(move |request| {
+        let mut asked = asked.lock().unwrap();
+        *asked += 1;
+        page(&addresses(250 + *asked), request, "https://api.digitalocean.com")
+    })
+    .await;
+    let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Transient);
+    assert_eq!(server.received().len(), 6);
+}
+
+#[tokio::test]
+async fn a_list_shorter_than_its_total_is_not_believed() {
+    let body =
+        format!(r#"{{"reserved_ips": [{}], "links": {{}}, "meta": {{"total": 2}}}}"#, entry(ip("45.55.0.1")));
+    let server = Server::start(move |_| json(200, &body)).await;
+    let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Transient);
+}
+
+#[tokio::test]
+async fn a_link_to_another_host_gets_neither_request_nor_token() {
+    let other = Server::start(|_| json(200, "{}")).await;
+    let ips = addresses(400);
+    let host = other.url();
+    let server = Server::start(move |request| page(&ips, request, &host)).await;
+    let list = client(&server.url()).list_reserved_ips(&account()).await.unwrap();
+    assert_eq!(list.ips.len(), 400);
+    assert_eq!(other.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_given_up() {
+    let server =
+        Server::start(move |request| page(&addresses(100_000), request, "https://api.digitalocean.com"))
+            .await;
+    let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
+    assert!(fault.message.contains("more than 50 pages"), "{}", fault.message);
+    assert_eq!(server.received().len(), 50);
+}
+
+#[tokio::test]
+async fn a_list_with_one_unreadable_entry_is_no_list() {
+    let good = entry(ip("45.55.0.1"));
+    for bad in [r#"{"ip": "45.55.0"}"#, r#"{"ip": null}"#, r#"{"ip": "45.55.0.2", "droplet": {}}"#, "7"] {
+        let body = format!(r#"{{"reserved_ips": [{good}, {bad}], "meta": {{"total": 2}}}}"#);
+        let server = Server::start(move |_| json(200, &body)).await;
+        let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Transient, "{bad}");
+        assert!(fault.message.contains("failed to read the answer"), "{}", fault.message);
+    }
+}

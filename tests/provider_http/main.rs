@@ -1,0 +1,85 @@
+//! The real provider clients over real sockets: against servers that misbehave, and against the simulated cloud.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, reads real time, and is no place for the operator's own rules"
+)]
+
+mod answers;
+mod cloud;
+mod lists;
+mod permits;
+mod rates;
+mod server;
+mod tls;
+mod tokens;
+mod writes;
+
+use flipop::clock::Clock;
+use flipop::leader::permit::{Permit, PermitSource};
+use flipop::provider::digitalocean::DigitalOcean;
+use flipop::provider::http::ApiConfig;
+use flipop::provider::observe::{CallObserver, CallRecord, NoObserver};
+use flipop::provider::token::TokenSource;
+use flipop::provider::{CallContext, install_tls};
+use std::sync::{Arc, Mutex};
+
+/// The token of every test: looked for in whatever must not show it.
+const TOKEN: &str = "dop_v1_0123456789abcdef";
+
+fn config(base_url: &str) -> ApiConfig {
+    install_tls();
+    ApiConfig {
+        base_url: base_url.to_owned(),
+        user_agent: None,
+        token: TokenSource::Value(TOKEN.into()),
+        clock: Clock::system(),
+        observer: Arc::new(NoObserver),
+    }
+}
+
+fn client(base_url: &str) -> DigitalOcean {
+    DigitalOcean::new(config(base_url)).expect("a usable configuration")
+}
+
+fn account() -> CallContext {
+    CallContext::account_wide()
+}
+
+fn ip(text: &str) -> std::net::Ipv4Addr {
+    text.parse().unwrap()
+}
+
+/// A leadership that a test gives and takes.
+struct Leadership {
+    source: PermitSource,
+    permit: Permit,
+}
+
+impl Leadership {
+    fn held() -> Self {
+        let clock = Clock::system();
+        let source = PermitSource::new(clock.clone());
+        // Longer than any call: the tests end it themselves.
+        source.extend(clock.now().plus_millis(600_000));
+        let permit = source.permit();
+        Self { source, permit }
+    }
+}
+
+/// Remembers the calls in one line each.
+#[derive(Default)]
+struct Calls(Mutex<Vec<String>>);
+
+impl CallObserver for Calls {
+    fn call_ended(&self, record: CallRecord<'_>) {
+        let CallRecord { provider, call, context, outcome, duration: _ } = record;
+        let CallContext { kind, namespace, name } = context;
+        let line = format!("{provider} {call} {} [{kind}|{namespace}|{name}]", outcome.as_str());
+        self.0.lock().unwrap().push(line);
+    }
+}

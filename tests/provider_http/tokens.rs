@@ -1,0 +1,53 @@
+//! Tokens that change, and tokens that nobody may see.
+
+use crate::server::{Server, json};
+use crate::{TOKEN, account, client, config};
+use flipop::provider::digitalocean::DigitalOcean;
+use flipop::provider::http::BuildError;
+use flipop::provider::token::TokenSource;
+use flipop::provider::{Account, IpProvider};
+use flipop_core::fault::FaultKind;
+
+#[tokio::test]
+async fn a_token_that_was_replaced_in_its_file_is_used_after_the_first_refusal() {
+    let server = Server::start(|request| match request.header("authorization") {
+        Some("Bearer second") => json(200, r#"{"droplets": []}"#),
+        _ => json(401, r#"{"id": "unauthorized", "message": "Unable to authenticate you"}"#),
+    })
+    .await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "first\n").unwrap();
+    let mut config = config(&server.url());
+    config.token = TokenSource::File(file.path().to_owned());
+    let client = DigitalOcean::new(config).unwrap();
+    let mut generation = client.token_generation();
+    assert_eq!(*generation.borrow_and_update(), 1);
+    std::fs::write(file.path(), "second\n").unwrap();
+    let fault = client.prove_droplet_read(&account()).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Unauthorised, "looked at a moment ago");
+    assert_eq!(client.prove_droplet_read(&account()).await, Ok(true));
+    assert!(generation.has_changed().unwrap());
+    assert_eq!(*generation.borrow_and_update(), 2);
+    assert_eq!(client.rate().borrow().token_generation, 2);
+}
+
+#[test]
+fn a_client_shows_its_token_to_nobody() {
+    let client = client("http://127.0.0.1:1/");
+    assert!(!format!("{client:?}").contains(TOKEN));
+}
+
+#[test]
+fn a_configuration_that_cannot_work_says_why() {
+    let build = |change: &dyn Fn(&mut flipop::provider::http::ApiConfig)| {
+        let mut config = config("http://127.0.0.1:1/");
+        change(&mut config);
+        DigitalOcean::new(config).unwrap_err()
+    };
+    let error = build(&|config| config.base_url = "http://api.digitalocean.com/".to_owned());
+    assert!(error.to_string().contains("use https"), "{error}");
+    let error = build(&|config| config.token = TokenSource::Value("".into()));
+    assert!(matches!(error, BuildError::Token { provider: "digitalocean", .. }), "{error}");
+    let error = build(&|config| config.user_agent = Some("two\nlines".to_owned()));
+    assert!(matches!(error, BuildError::Client { .. }), "{error}");
+}
