@@ -340,3 +340,18 @@ async fn what_no_schema_lets_in_can_be_there_all_the_same() {
     let (code, answer) = request(&server, "PATCH", &format!("{uri}/status"), &headers, &status).await;
     assert_eq!(code, 200, "an old fault in the spec does not stop a status: {answer}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_resource_is_told_apart_from_an_unknown_object() {
+    let server = server();
+    let uri = "/apis/sandbox.example.com/v1/namespaces/default/widgets";
+    let request = http::Request::builder().uri(uri).body(bytes::Bytes::new()).unwrap();
+    let response = server.answer(request).await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["content-type"]),
+        (404, &"text/plain; charset=utf-8".parse().unwrap())
+    );
+    server.apply_yaml(crate::support::WIDGETS_YAML, "default").unwrap();
+    let (code, status) = crate::support::request(&server, "GET", &format!("{uri}/w"), &[], "").await;
+    assert_eq!((code, &status["reason"]), (404, &json!("NotFound")));
+}
