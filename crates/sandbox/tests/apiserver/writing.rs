@@ -54,8 +54,10 @@ async fn spec_and_status_are_written_apart_and_only_the_spec_counts_generations(
     let patch = json!({ "spec": { "size": 9 }, "status": { "phase": "Ready" } });
     let status = widgets.patch_status("w", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     assert_eq!((status.spec.size, status.metadata.generation), (1, Some(1)));
+    let patch = json!({ "spec": { "size": 9 }, "status": { "phase": "smuggled" } });
     let spec = widgets.patch("w", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     assert_eq!((spec.spec.size, spec.metadata.generation), (9, Some(2)));
+    assert_eq!(spec.status.unwrap().phase, "Ready", "only the status subresource writes the status");
 
     let revision = server.revision();
     widgets.patch("w", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
