@@ -85,7 +85,7 @@ async fn proxying_comment_and_tags_of_an_updated_record_stay() {
     let read = world.read().await.unwrap();
     let expected =
         Record { id: id.clone(), kind: "A".into(), data: "192.0.2.1".into(), ttl: 1, proxied: true };
-    assert_eq!(read, [expected.clone()]);
+    assert_eq!(read, std::slice::from_ref(&expected));
     let left = world.apply(&changes([update(&id, "192.0.2.2")])).await.unwrap().records;
     assert_eq!(left, [Record { data: "192.0.2.2".into(), ..expected }]);
     let after = world.cloud().records(Provider::Cloudflare, ZONE).remove(0);

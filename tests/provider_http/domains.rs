@@ -35,7 +35,7 @@ async fn requests_are_as_the_api_documents_them() {
     client.apply(&context, &leadership.permit, &zone, WWW, &set).await.unwrap();
     let apex = changes([create("192.0.2.1")]);
     client.apply(&context, &leadership.permit, &zone, "example.com", &apex).await.unwrap();
-    let sent: Vec<(String, String)> = server.received().into_iter().map(|r| (r.line, r.body)).collect();
+    let lines: Vec<(String, String)> = server.received().into_iter().map(|r| (r.line, r.body)).collect();
     let body = r#"{"data":"192.0.2.1","name":"www","ttl":60,"type":"A"}"#;
     let expected = [
         ("GET /v2/domains/example.com/records?name=www.example.com&per_page=200&page=1 HTTP/1.1", ""),
@@ -47,7 +47,7 @@ async fn requests_are_as_the_api_documents_them() {
             r#"{"data":"192.0.2.1","name":"@","ttl":60,"type":"A"}"#,
         ),
     ];
-    assert_eq!(sent, expected.map(|(line, body)| (line.to_owned(), body.to_owned())));
+    assert_eq!(lines, expected.map(|(line, body)| (line.to_owned(), body.to_owned())));
     let delete = server.received().into_iter().find(|request| request.line.starts_with("DELETE")).unwrap();
     assert_eq!((delete.header("content-length"), delete.header("transfer-encoding")), (None, None));
 }

@@ -72,7 +72,7 @@ fn batches(set: &ChangeSet) -> Vec<Range<usize>> {
         previous = Some(is_delete(change));
         match batches.last_mut() {
             Some(last) if last.len() < MAX_CHANGES && (set.survivor || !turns) => {
-                last.end = index.saturating_add(1)
+                last.end = index.saturating_add(1);
             }
             _ => batches.push(index..index.saturating_add(1)),
         }
@@ -91,12 +91,10 @@ impl Target<'_> {
         // Someone was faster, or an earlier batch of ours did arrive. What is true already is done; the rest was held
         // up by it, and is sent once.
         let seen = records::read(&self.client.api, self.zone, self.fqdn).await?;
-        let standing: Vec<Option<Option<Record>>> =
-            changes.iter().map(|change| true_in(change, &seen)).collect();
-        let rest: Vec<&Change> = changes
-            .iter()
-            .zip(&standing)
-            .filter(|(_, true_now)| true_now.is_none())
+        let standing: Vec<Standing> = changes.iter().map(|change| Standing::of(change, &seen)).collect();
+        let pairs = changes.iter().zip(&standing);
+        let rest: Vec<&Change> = pairs
+            .filter(|(_, standing)| matches!(standing, Standing::Open))
             .map(|(change, _)| *change)
             .collect();
         let sent = if rest.is_empty() {
@@ -111,7 +109,12 @@ impl Target<'_> {
             }
         };
         let mut sent = sent.into_iter();
-        Ok(standing.into_iter().map(|true_now| true_now.unwrap_or_else(|| sent.next().flatten())).collect())
+        let left = standing.into_iter().map(|standing| match standing {
+            Standing::Open => sent.next().flatten(),
+            Standing::Gone => None,
+            Standing::Left(record) => Some(record),
+        });
+        Ok(left.collect())
     }
 
     /// Sends one batch.
@@ -131,12 +134,14 @@ impl Target<'_> {
         let patches = written.patches.unwrap_or_default();
         let entries = patches.into_iter().chain(posts).map(wire::RecordEntry::into_record);
         let entries: Vec<Record> = entries.collect();
-        let left = changes.iter().map(|change| match change {
-            Change::Delete { .. } => Some(None),
-            Change::Update { .. } | Change::Create { .. } => true_in(change, &entries),
+        let left = changes.iter().map(|change| match (change, Standing::of(change, &entries)) {
+            (Change::Delete { .. }, _) => Ok(None),
+            (_, Standing::Left(record)) => Ok(Some(record)),
+            (_, Standing::Open | Standing::Gone) => {
+                Err(answer.malformed("it does not show all the records that were written"))
+            }
         });
-        let left: Option<Vec<Option<Record>>> = left.collect();
-        Ok(left.ok_or_else(|| answer.malformed("it does not show all the records that were written"))?)
+        Ok(left.collect::<Result<Vec<_>, Fault>>()?)
     }
 
     /// The zone has another name than was assumed for want of the right to read it, and the API took the record's full
@@ -149,14 +154,14 @@ impl Target<'_> {
         let deletes: Vec<Value> = posts.iter().map(|post| json!({ "id": post.id })).collect();
         let path = ["zones", self.zone.id.as_str(), "dns_records", "batch"];
         let request = Request::post(&path, &json!({ "deletes": deletes }));
-        let deleted = match self.client.api.write(self.permit, request).await {
+        let outcome = match self.client.api.write(self.permit, request).await {
             Ok(answer) => result::<Value>(&answer).map(drop).map_err(CallError::from),
             Err(error) => Err(error),
         };
         let fqdn = self.fqdn;
         let text =
             format!("dnsRecordSet.recordName {fqdn} is outside of the zone: the provider made {made} of it");
-        let rest = match deleted {
+        let rest = match outcome {
             Ok(()) => "which was deleted again; change either".to_owned(),
             Err(error) => format!("which has to be deleted by hand ({error})"),
         };
@@ -193,18 +198,30 @@ fn body(changes: &[&Change], fqdn: &str) -> Value {
         .into()
 }
 
-/// If these records show the change as made: the record that it left, if it leaves one. The TTL does not count, because
-/// the provider has its own ideas of it (1 for proxied records).
-fn true_in(change: &Change, records: &[Record]) -> Option<Option<Record>> {
-    match change {
-        Change::Delete { id } => records.iter().all(|record| record.id != *id).then_some(None),
-        Change::Update { id, ip, .. } => records
-            .iter()
-            .find(|record| record.id == *id && record.address() == Some(*ip))
-            .map(|record| Some(record.clone())),
-        Change::Create { ip, .. } => {
-            records.iter().find(|record| record.address() == Some(*ip)).map(|record| Some(record.clone()))
-        }
+/// How a change stands, going by some records.
+enum Standing {
+    /// Not made.
+    Open,
+    /// Made, and it leaves no record.
+    Gone,
+    /// Made, and it left this record.
+    Left(Record),
+}
+
+impl Standing {
+    /// The TTL does not count: the provider has its own ideas of it (1 for proxied records).
+    fn of(change: &Change, records: &[Record]) -> Self {
+        let mut records = records.iter();
+        let left = match change {
+            Change::Delete { id } => {
+                return if records.any(|record| record.id == *id) { Self::Open } else { Self::Gone };
+            }
+            Change::Update { id, ip, .. } => {
+                records.find(|record| record.id == *id && record.address() == Some(*ip))
+            }
+            Change::Create { ip, .. } => records.find(|record| record.address() == Some(*ip)),
+        };
+        left.map_or(Self::Open, |record| Self::Left(record.clone()))
     }
 }
 
@@ -233,18 +250,19 @@ mod tests {
     fn deletes_go_with_the_rest_only_where_a_record_survives() {
         let table = [
             (set(0, 0, 0, false), vec![]),
-            (set(2, 1, 0, false), vec![0..3]),
-            (set(0, 0, 3, false), vec![0..3]),
-            (set(1, 1, 2, false), vec![0..2, 2..4]),
-            (set(1, 1, 2, true), vec![0..4]),
-            (set(0, 200, 0, false), vec![0..200]),
-            (set(0, 201, 0, false), vec![0..200, 200..201]),
-            (set(100, 100, 1, false), vec![0..200, 200..201]),
-            (set(150, 0, 150, true), vec![0..200, 200..300]),
-            (set(150, 0, 250, false), vec![0..150, 150..350, 350..400]),
+            (set(2, 1, 0, false), vec![(0, 3)]),
+            (set(0, 0, 3, false), vec![(0, 3)]),
+            (set(1, 1, 2, false), vec![(0, 2), (2, 4)]),
+            (set(1, 1, 2, true), vec![(0, 4)]),
+            (set(0, 200, 0, false), vec![(0, 200)]),
+            (set(0, 201, 0, false), vec![(0, 200), (200, 201)]),
+            (set(100, 100, 1, false), vec![(0, 200), (200, 201)]),
+            (set(150, 0, 150, true), vec![(0, 200), (200, 300)]),
+            (set(150, 0, 250, false), vec![(0, 150), (150, 350), (350, 400)]),
         ];
         for (set, expected) in table {
-            assert_eq!(batches(&set), expected, "{} changes", set.changes.len());
+            let found: Vec<_> = batches(&set).into_iter().map(|range| (range.start, range.end)).collect();
+            assert_eq!(found, expected, "{} changes", set.changes.len());
         }
     }
 

@@ -100,7 +100,10 @@ impl Cloudflare {
             }
         };
         let zone = self.api.operation("FindZone", context, work).await?;
-        self.zones.put(&key, generation, self.clock.now(), &zone);
+        if zone.name.is_some() {
+            // A missing right may be given at any time: whoever wants to know asks again.
+            self.zones.put(&key, generation, self.clock.now(), &zone);
+        }
         Ok(zone)
     }
 

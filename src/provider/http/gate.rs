@@ -105,17 +105,19 @@ mod tests {
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
 
-    /// Posts a gated body to a listener, and returns what arrived there.
-    async fn post(gate: &Gate) -> Vec<u8> {
+    /// Sends a gated body to a listener, and returns what arrived there.
+    async fn send(method: http::Method, body: &'static [u8], gate: &Gate) -> Vec<u8> {
+        crate::provider::install_tls();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let client = reqwest::Client::builder().no_proxy().http1_only().tls_certs_only([]).build().unwrap();
-        let body = reqwest::Body::wrap(GatedBody::new(Bytes::from_static(b"{}"), gate.clone()));
-        let call = client.post(url).body(body).send();
+        let end = [b"\r\n\r\n", body].concat();
+        let body = reqwest::Body::wrap(GatedBody::new(Bytes::from_static(body), gate.clone()));
+        let call = client.request(method, url).body(body).send();
         let arrived = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut arrived = Vec::new();
-            while stream.read_buf(&mut arrived).await.unwrap() > 0 && !arrived.ends_with(b"\r\n\r\n{}") {}
+            while stream.read_buf(&mut arrived).await.unwrap() > 0 && !arrived.ends_with(&end) {}
             arrived
         };
         let (result, arrived) = tokio::join!(call, arrived);
@@ -123,27 +125,38 @@ mod tests {
         arrived
     }
 
-    #[tokio::test]
-    async fn a_permit_that_ends_while_the_connection_comes_up_leaves_not_a_byte_written() {
-        crate::provider::install_tls();
+    fn gate() -> (PermitSource, Gate) {
         let clock = Clock::system();
         let source = PermitSource::new(clock.clone());
         source.extend(clock.now());
         let gate = Gate::new(source.permit());
-        source.revoke();
-        assert_eq!(post(&gate).await, b"", "not even the head of the request");
-        assert_eq!((gate.passed(), gate.refused()), (false, true));
+        (source, gate)
+    }
+
+    #[tokio::test]
+    async fn a_permit_that_ends_while_the_connection_comes_up_leaves_not_a_byte_written() {
+        for (method, body) in [(http::Method::POST, b"{}".as_slice()), (http::Method::DELETE, b"")] {
+            let (source, gate) = gate();
+            source.revoke();
+            assert_eq!(send(method, body, &gate).await, b"", "not even the head of the request");
+            assert_eq!((gate.passed(), gate.refused()), (false, true));
+        }
     }
 
     #[tokio::test]
     async fn under_a_permit_the_body_goes_out_with_its_length() {
-        crate::provider::install_tls();
-        let clock = Clock::system();
-        let source = PermitSource::new(clock.clone());
-        source.extend(clock.now());
-        let gate = Gate::new(source.permit());
-        let arrived = String::from_utf8(post(&gate).await).unwrap();
+        let (_source, gate) = gate();
+        let arrived = String::from_utf8(send(http::Method::POST, b"{}", &gate).await).unwrap();
         assert!(arrived.contains("content-length: 2\r\n") && arrived.ends_with("{}"), "{arrived}");
+        assert_eq!((gate.passed(), gate.refused()), (true, false));
+    }
+
+    #[tokio::test]
+    async fn under_a_permit_a_request_without_a_body_goes_out_as_such() {
+        let (_source, gate) = gate();
+        let arrived = String::from_utf8(send(http::Method::DELETE, b"", &gate).await).unwrap();
+        assert!(arrived.starts_with("DELETE / HTTP/1.1\r\n"), "{arrived}");
+        assert!(!arrived.contains("content-length") && !arrived.contains("transfer-encoding"), "{arrived}");
         assert_eq!((gate.passed(), gate.refused()), (true, false));
     }
 }

@@ -1,5 +1,5 @@
-//! The headers `RateLimit` and `RateLimit-Policy` in their structured form (IETF draft "RateLimit header fields for
-//! HTTP"), which Cloudflare sends: `"default";r=50;t=30` and `"default";q=1200;w=300`, several policies separated by
+//! The headers `RateLimit` and `RateLimit-Policy` in their structured form (IETF draft on rate-limit fields
+//! for HTTP), which Cloudflare sends: `"default";r=50;t=30` and `"default";q=1200;w=300`, several policies separated by
 //! commas. What cannot be read is passed over.
 
 use http::HeaderMap;
