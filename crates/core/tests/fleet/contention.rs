@@ -10,7 +10,7 @@ use flipop_core::pool::spec::RawPoolSpec;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
-enum Event {
+pub(crate) enum Event {
     Node(u8, bool),
     DeleteNode(u8),
     ReplaceNode(u8),
@@ -36,7 +36,7 @@ enum Event {
     Wait(u16),
 }
 
-fn kinds() -> impl Strategy<Value = FaultKind> {
+pub(crate) fn kinds() -> impl Strategy<Value = FaultKind> {
     prop_oneof![
         Just(FaultKind::Transient),
         Just(FaultKind::Throttled),
@@ -45,7 +45,7 @@ fn kinds() -> impl Strategy<Value = FaultKind> {
     ]
 }
 
-fn write_failures() -> impl Strategy<Value = WriteFailure> {
+pub(crate) fn write_failures() -> impl Strategy<Value = WriteFailure> {
     prop_oneof![
         Just(WriteFailure::Conflict),
         Just(WriteFailure::Gone),
@@ -55,7 +55,7 @@ fn write_failures() -> impl Strategy<Value = WriteFailure> {
     ]
 }
 
-fn tricks() -> impl Strategy<Value = Trick> {
+pub(crate) fn tricks() -> impl Strategy<Value = Trick> {
     prop_oneof![
         kinds().prop_map(Trick::Refused),
         Just(Trick::Refused(FaultKind::NodeInUse)),
@@ -141,7 +141,7 @@ fn restore(world: &mut World) {
     }
 }
 
-fn happen(world: &mut World, event: &Event) {
+pub(crate) fn happen(world: &mut World, event: &Event) {
     // Nearly everything here excuses an assignment that would be wrong in a world that is known.
     world.moved.extend((1..=5).map(ip));
     match event.clone() {

@@ -12,6 +12,7 @@ mod creation;
 mod faults;
 mod frozen;
 mod nodes;
+mod purchases;
 mod random;
 mod reads;
 mod world;
