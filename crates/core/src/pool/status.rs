@@ -114,6 +114,8 @@ pub struct Writes {
     status_in_flight: Option<Box<PoolStatus>>,
     /// A conflict was answered: the watch will show the newer version, and until it does the write is tried in vain.
     awaiting_version: bool,
+    /// The watch showed the object while the last write was under way.
+    observed_in_flight: bool,
     status_failures: u32,
     status_due: Moment,
     ips_in_flight: bool,
@@ -126,6 +128,7 @@ pub struct Writes {
 impl Writes {
     /// The watch showed the object.
     pub fn observed_again(&mut self) {
+        self.observed_in_flight = true;
         if std::mem::take(&mut self.awaiting_version) {
             self.status_due = Moment::default();
         }
@@ -145,6 +148,7 @@ impl Writes {
 
     /// A status write goes out.
     pub fn status_sent(&mut self, status: PoolStatus) {
+        self.observed_in_flight = false;
         self.status_in_flight = Some(Box::new(status));
     }
 
@@ -163,7 +167,13 @@ impl Writes {
             }
             Some(WriteFailure::NotSent) => {}
             Some(failure) => {
-                self.awaiting_version = matches!(failure, WriteFailure::Conflict);
+                let conflict = matches!(failure, WriteFailure::Conflict);
+                if conflict && self.observed_in_flight {
+                    // The watch was faster than the answer: what is written next is based on what it showed.
+                    self.status_due = now;
+                    return written.map(|status| *status);
+                }
+                self.awaiting_version = conflict;
                 self.status_failures = self.status_failures.saturating_add(1);
                 self.status_due = now.plus_millis(pace(failure).delay_ms(self.status_failures, jitter));
                 self.note_denial(failure);
@@ -218,5 +228,29 @@ pub fn pace(failure: &WriteFailure) -> Schedule {
         WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Gone | WriteFailure::Transient(_) => {
             Schedule::Fast
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_whose_cause_was_seen_already_is_written_again_at_once() {
+        let now = Moment::from_millis(5_000);
+        for (seen_before_the_answer, ready) in [(true, Ok(())), (false, Err(Some(now.plus_millis(1_000))))] {
+            let mut writes = Writes::default();
+            writes.status_sent(PoolStatus::default());
+            if seen_before_the_answer {
+                writes.observed_again();
+            }
+            writes.status_done(Some(&WriteFailure::Conflict), now, Jitter::NONE);
+            assert_eq!(writes.status_ready(now), ready);
+        }
+        let mut writes = Writes::default();
+        writes.status_sent(PoolStatus::default());
+        writes.status_done(Some(&WriteFailure::Conflict), now, Jitter::NONE);
+        writes.observed_again();
+        assert_eq!(writes.status_ready(now), Ok(()), "and at once when the watch shows it");
     }
 }
