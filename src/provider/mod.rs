@@ -11,6 +11,7 @@
 //! said in [`Fault::outcome_unknown`]; a token is in no error, log, metric or `Debug` text.
 
 pub mod digitalocean;
+pub mod dns;
 pub mod http;
 pub mod observe;
 mod rate;

@@ -3,6 +3,7 @@
 pub mod account;
 pub mod action;
 pub mod budget;
+pub mod dns;
 pub mod facts;
 pub mod fault;
 pub mod fleet;

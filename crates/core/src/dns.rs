@@ -1,0 +1,150 @@
+//! DNS as providers see it: zones, records and changes, and what differs between providers as plain facts.
+//!
+//! Owns no decision: which records there should be is for the record sets. It does not talk to anyone either.
+//!
+//! Invariant: a [`ChangeSet`] lists updates, then creates, then deletes, so that whoever carries it out in this order,
+//! and stops anywhere, never leaves a name that had addresses without any.
+
+use std::net::Ipv4Addr;
+
+/// The type of the records that are ours to make exact.
+pub const ADDRESS_KIND: &str = "A";
+
+/// A zone that a provider was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Zone {
+    /// What the provider's paths call it: its name at `DigitalOcean`, 32 hexadecimal digits at Cloudflare.
+    pub id: String,
+    /// Its name in lower case without a final dot; `None` when the token may not read it.
+    pub name: Option<String>,
+    /// The least TTL that the zone takes, in seconds: the provider's floor, or less where the zone's plan allows it.
+    pub ttl_floor: u32,
+}
+
+/// One record of a name, of any type.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Record {
+    /// The provider's id of it, unique in its zone.
+    pub id: String,
+    /// Its type, in upper case: `A`, `CNAME`, `TXT` …
+    pub kind: String,
+    /// Its content, as the provider writes it.
+    pub data: String,
+    /// Its TTL in seconds; at Cloudflare 1 is "automatic".
+    pub ttl: u32,
+    /// Requests go through the provider's own network (Cloudflare). Its TTL reads as 1 then, whatever was written.
+    pub proxied: bool,
+}
+
+impl Record {
+    /// The address of an `A` record.
+    #[must_use]
+    pub fn address(&self) -> Option<Ipv4Addr> {
+        (self.kind == ADDRESS_KIND).then(|| self.data.trim().parse().ok()).flatten()
+    }
+}
+
+/// One change to the address records of a name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// An existing record gets this address and TTL; all else about it stays.
+    Update {
+        /// The record.
+        id: String,
+        /// Its address from now on.
+        ip: Ipv4Addr,
+        /// Its TTL from now on.
+        ttl: u32,
+    },
+    /// A new record.
+    Create {
+        /// Its address.
+        ip: Ipv4Addr,
+        /// Its TTL.
+        ttl: u32,
+    },
+    /// A record goes.
+    Delete {
+        /// The record.
+        id: String,
+    },
+}
+
+/// What is to be done to the address records of one name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChangeSet {
+    /// Updates, then creates, then deletes; what goes is paired with what comes as updates wherever there is both.
+    pub changes: Vec<Change>,
+    /// At least one address record of the name is right already, and no change touches it.
+    pub survivor: bool,
+}
+
+impl ChangeSet {
+    /// Nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+/// How a provider's zones may be written in a spec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZoneForm {
+    /// By name.
+    Name,
+    /// By name if there is a dot in it, else by id.
+    NameOrId,
+}
+
+/// What differs between DNS providers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// How zones are written.
+    pub zone_form: ZoneForm,
+    /// The least TTL of ordinary zones, in seconds. The zone at hand may take less: [`Zone::ttl_floor`].
+    pub ttl_floor: u32,
+    /// The greatest TTL, in seconds.
+    pub ttl_ceiling: u32,
+    /// The value below the floor that stands for a TTL of the provider's choice, if there is one.
+    pub ttl_automatic: Option<u32>,
+}
+
+impl Rules {
+    /// `DigitalOcean`: 30 s at least (API reference of domain records). It documents no maximum; this one is that of
+    /// DNS itself (RFC 2181, section 8).
+    pub const DIGITALOCEAN: Self =
+        Self { zone_form: ZoneForm::Name, ttl_floor: 30, ttl_ceiling: 2_147_483_647, ttl_automatic: None };
+
+    /// Cloudflare: 60 to 86,400 s, from 30 on Enterprise zones, 1 for "automatic" (API reference of DNS records).
+    pub const CLOUDFLARE: Self =
+        Self { zone_form: ZoneForm::NameOrId, ttl_floor: 60, ttl_ceiling: 86_400, ttl_automatic: Some(1) };
+
+    /// The rules of a provider by its name in specs.
+    #[must_use]
+    pub fn of(provider: &str) -> Option<Self> {
+        match provider {
+            "digitalocean" => Some(Self::DIGITALOCEAN),
+            "cloudflare" => Some(Self::CLOUDFLARE),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_a_record_has_an_address() {
+        let record = |kind: &str, data: &str| Record {
+            id: "1".to_owned(),
+            kind: kind.to_owned(),
+            data: data.to_owned(),
+            ttl: 60,
+            proxied: false,
+        };
+        assert_eq!(record("A", "192.0.2.1").address(), Some(Ipv4Addr::new(192, 0, 2, 1)));
+        assert_eq!(record("TXT", "192.0.2.1").address(), None);
+        assert_eq!(record("A", "www").address(), None);
+    }
+}
