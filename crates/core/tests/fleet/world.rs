@@ -201,7 +201,7 @@ impl World {
         self.observe(Input::Leading);
         self.observe(Input::Permit(true));
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
-        self.observe(Input::RecordSetsListed);
+        self.observe(Input::RecordSets(Observed::Reset(Vec::new())));
         self.sync_watches();
     }
 
@@ -486,5 +486,9 @@ fn nodes_key() -> WatchKey {
 fn fleet() -> Fleet {
     let known = BTreeMap::from([(PROVIDER.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned())]);
     let providers = Providers { ip: BTreeSet::from([PROVIDER.to_owned()]), dns: BTreeSet::new(), known };
-    Fleet::new(Settings { providers, limits: BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]) })
+    Fleet::new(Settings {
+        providers,
+        dns_limits: BTreeMap::new(),
+        limits: BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]),
+    })
 }
