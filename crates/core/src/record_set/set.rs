@@ -293,7 +293,8 @@ impl Set {
         let fqdn = scene.located.name().to_owned();
         let before = &view.told.published;
         let addresses = match scene.site.and_then(Site::addresses) {
-            _ if scene.lost_to.is_some() || fqdn.is_empty() => Vec::new(),
+            // What others wrote where nothing of this object is any more is not its own.
+            _ if scene.lost_to.is_some() || self.emptied || fqdn.is_empty() => Vec::new(),
             Some(addresses) => addresses.into_iter().collect(),
             None if before.fqdn == fqdn => before.addresses.clone(),
             None => Vec::new(),

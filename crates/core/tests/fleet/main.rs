@@ -7,8 +7,13 @@
 )]
 
 mod creation;
+mod dns;
+mod dns_claims;
+mod dns_faults;
+mod given;
 mod random;
 mod world;
+mod zones;
 
 use flipop_core::fault::FaultKind;
 use flipop_core::pool::spec::RawPoolSpec;

@@ -1,16 +1,19 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
+pub(crate) use crate::given::spec;
+use crate::given::{fault, fleet, nodes_key};
+use crate::zones::{self, Dns, external, internal};
 use flipop_core::action::{
-    Action, AnnotatedNode, CallFailure, ObjectRef, Outcome, PoolObject, WriteFailure, WrittenStatus,
+    Action, AnnotatedNode, CallFailure, Notice, ObjectRef, Outcome, PoolObject, RecordSetObject,
+    WriteFailure, WrittenStatus,
 };
-use flipop_core::budget::Limits;
-use flipop_core::facts::{ActionStatus, NodeFacts, Observed, ReservedIp, ReservedIpList};
-use flipop_core::fault::{Fault, FaultKind};
-use flipop_core::fleet::{Fleet, Input, Settings};
+use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp, ReservedIpList};
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::{Fleet, Input};
 use flipop_core::ids::{ActionId, DropletId, ObjectName, Uid};
 use flipop_core::matching::WatchKey;
 use flipop_core::moment::{Jitter, Moment};
-use flipop_core::pool::spec::{Providers, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -47,6 +50,12 @@ pub(crate) struct World {
     pub(crate) now: Moment,
     pub(crate) nodes: BTreeMap<String, NodeFacts>,
     pub(crate) pools: BTreeMap<String, PoolObject>,
+    pub(crate) record_sets: BTreeMap<String, RecordSetObject>,
+    pub(crate) dns: Dns,
+    pub(crate) pods: Vec<PodFacts>,
+    pub(crate) notices: Vec<Notice>,
+    /// Nodes whose annotation somebody set by hand.
+    pub(crate) by_hand: BTreeSet<String>,
     pub(crate) cloud: BTreeMap<Ipv4Addr, ReservedIp>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
@@ -79,6 +88,11 @@ impl World {
             now: Moment::from_millis(1_000_000),
             nodes: BTreeMap::new(),
             pools: BTreeMap::new(),
+            record_sets: BTreeMap::new(),
+            dns: zones::dns(),
+            pods: Vec::new(),
+            notices: Vec::new(),
+            by_hand: BTreeSet::new(),
             cloud: BTreeMap::new(),
             annotations: BTreeMap::new(),
             tricks: VecDeque::new(),
@@ -151,6 +165,11 @@ impl World {
         }
     }
 
+    pub(crate) fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
     pub(crate) fn status(&self, name: &str) -> &PoolStatus {
         &self.pools[name].status
     }
@@ -164,8 +183,8 @@ impl World {
             deleting: false,
             taints: Vec::new(),
             region: Some("nyc3".into()),
-            external_ips: Vec::new(),
-            internal_ips: Vec::new(),
+            external_ips: vec![external(n)],
+            internal_ips: vec![internal(n)],
             annotation: self.annotations.get(&name).cloned(),
             annotation_ours: true,
             name: name.clone(),
@@ -201,15 +220,18 @@ impl World {
         self.observe(Input::Leading);
         self.observe(Input::Permit(true));
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
-        self.observe(Input::RecordSets(Observed::Reset(Vec::new())));
+        self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
         self.sync_watches();
     }
 
-    fn sync_watches(&mut self) {
+    pub(crate) fn sync_watches(&mut self) {
         for key in self.fleet.watches() {
-            if let WatchKey::Nodes { .. } = &key {
-                self.observe(Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect())));
-            }
+            self.observe(match key {
+                WatchKey::Nodes { .. } => {
+                    Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect()))
+                }
+                WatchKey::Pods { .. } => Input::Pods(key, Observed::Reset(self.pods.clone())),
+            });
         }
     }
 
@@ -268,11 +290,11 @@ impl World {
     }
 
     /// A watch event arrives a little before the answer to the write that made it.
-    fn show(&mut self, input: Input) {
+    pub(crate) fn show(&mut self, input: Input) {
         self.inputs.push((self.now.plus_millis(40), input));
     }
 
-    fn answer(&mut self, outcome: Outcome) {
+    pub(crate) fn answer(&mut self, outcome: Outcome) {
         self.inputs.push((self.now.plus_millis(50), Input::Outcome(outcome)));
     }
 
@@ -331,12 +353,17 @@ impl World {
             Action::SweepAnnotations => {
                 let nodes = self.annotations.iter().filter_map(|(name, value)| {
                     let uid = self.nodes.get(name)?.uid.clone();
-                    Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours: true })
+                    let ours = !self.by_hand.contains(name);
+                    Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours })
                 });
                 let nodes = nodes.collect();
                 self.answer(Outcome::Swept(Ok(nodes)));
             }
-            Action::Report(_) => {}
+            Action::Report(notice) => self.notices.push(notice),
+            dns @ (Action::FindZone { .. }
+            | Action::ReadRecords { .. }
+            | Action::ApplyRecords { .. }
+            | Action::WriteRecordSetStatus { .. }) => self.execute_dns(dns),
         }
     }
 
@@ -461,7 +488,7 @@ impl World {
         self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
     }
 
-    fn call(&mut self, what: impl Into<String>) {
+    pub(crate) fn call(&mut self, what: impl Into<String>) {
         self.calls.push((self.now, what.into()));
     }
 
@@ -469,26 +496,4 @@ impl World {
     pub(crate) fn count(&self, from: Moment, prefix: &str) -> usize {
         self.calls.iter().filter(|(at, call)| *at >= from && call.starts_with(prefix)).count()
     }
-}
-
-pub(crate) fn spec() -> RawPoolSpec {
-    RawPoolSpec { provider: PROVIDER.into(), region: "nyc3".into(), ..RawPoolSpec::default() }
-}
-
-fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
-    Fault { kind, message: format!("{kind} by a trick"), outcome_unknown, retry_after_ms: None }
-}
-
-fn nodes_key() -> WatchKey {
-    WatchKey::Nodes { selector: String::new() }
-}
-
-fn fleet() -> Fleet {
-    let known = BTreeMap::from([(PROVIDER.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned())]);
-    let providers = Providers { ip: BTreeSet::from([PROVIDER.to_owned()]), dns: BTreeSet::new(), known };
-    Fleet::new(Settings {
-        providers,
-        dns_limits: BTreeMap::new(),
-        limits: BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]),
-    })
 }
