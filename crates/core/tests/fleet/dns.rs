@@ -359,3 +359,29 @@ fn a_zone_may_be_an_id_and_its_name_shows_up_once_it_is_known() {
     assert_eq!(world.dns.addresses(CLOUDFLARE, "a.hidden.org"), [external(1)]);
     assert_eq!(world.set_status("set").state, "active");
 }
+
+#[test]
+fn an_address_that_is_on_no_list_is_not_dropped_from_dns_at_a_restart() {
+    let mut world = pool(3, 3);
+    world.unlisted.insert(ip(2));
+    world.run(30);
+    assert_eq!(world.published(WWW), [1, 2, 3]);
+    let changes = world.dns.changes;
+    world.start();
+    world.run(60);
+    assert_eq!((world.published(WWW), world.dns.changes), (vec![1, 2, 3], changes));
+}
+
+#[test]
+fn a_frozen_pool_leaves_its_records_as_they_are() {
+    let mut world = pool(2, 2);
+    world.run(10);
+    world.edit("pool", |spec| spec.matching.node_label = "a in".into());
+    world.set_node(1, false);
+    world.run(30);
+    world.start();
+    world.run(30);
+    assert_eq!((world.published(WWW), world.dns.applies.len()), (vec![1, 2], 1));
+    let published = world.status("pool").record_set.clone().unwrap();
+    assert_eq!(published.addresses, [ip(1), ip(2)]);
+}

@@ -3,7 +3,6 @@
 use crate::dns::{condition, pool};
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, set_spec};
-use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::moment::Moment;
@@ -225,11 +224,7 @@ fn a_new_term_of_leadership_reads_again_before_it_writes() {
     world.run(5);
     // Somebody else led meanwhile and wrote something.
     world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
-    world.observe(Input::Leading);
-    world.observe(Input::Pools(Observed::Reset(Vec::new())));
-    let sets: Vec<_> = world.record_sets.values().cloned().collect();
-    world.observe(Input::RecordSets(Observed::Reset(sets)));
-    world.sync_watches();
+    world.lead_again();
     world.run(5);
     assert_eq!((world.published(WWW), world.dns.reads), (vec![1, 2], 2));
 }

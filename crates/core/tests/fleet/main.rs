@@ -10,6 +10,7 @@ mod creation;
 mod dns;
 mod dns_claims;
 mod dns_faults;
+mod dns_random;
 mod given;
 mod random;
 mod world;

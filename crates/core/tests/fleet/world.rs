@@ -4,8 +4,7 @@ pub(crate) use crate::given::spec;
 use crate::given::{fault, fleet, nodes_key};
 use crate::zones::{self, Dns, external, internal};
 use flipop_core::action::{
-    Action, AnnotatedNode, CallFailure, Notice, ObjectRef, Outcome, PoolObject, RecordSetObject,
-    WriteFailure, WrittenStatus,
+    Action, AnnotatedNode, CallFailure, Notice, ObjectRef, Outcome, PoolObject, RecordSetObject, WriteFailure,
 };
 use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp, ReservedIpList};
 use flipop_core::fault::FaultKind;
@@ -63,6 +62,8 @@ pub(crate) struct World {
     pub(crate) created: usize,
     pub(crate) assigns: usize,
     pub(crate) status_writes: usize,
+    /// Addresses that exist and are on no list.
+    pub(crate) unlisted: BTreeSet<Ipv4Addr>,
     /// The installed CRDs drop our fields.
     pub(crate) go_crds: bool,
     /// Addresses that somebody moved by hand lately, which may be put right.
@@ -100,6 +101,7 @@ impl World {
             created: 0,
             assigns: 0,
             status_writes: 0,
+            unlisted: BTreeSet::new(),
             go_crds: false,
             moved: BTreeSet::new(),
             pending: BTreeMap::new(),
@@ -268,7 +270,15 @@ impl World {
             self.inputs = later;
             let due: Vec<(Moment, Input)> = due;
             for (_, input) in due {
-                self.observe(input);
+                // A watch tells its events in order: what it shows of a node now is the node as it is now.
+                match input {
+                    Input::Nodes(key, Observed::Apply(old)) => {
+                        let node = self.nodes.get(&old.name).cloned();
+                        node.into_iter()
+                            .for_each(|n| self.observe(Input::Nodes(key.clone(), Observed::Apply(n))));
+                    }
+                    input => self.observe(input),
+                }
             }
         }
         panic!("the decisions do not come to rest");
@@ -303,7 +313,9 @@ impl World {
         match action {
             Action::List { .. } => {
                 self.call("list");
-                let result = Ok(ReservedIpList { ips: self.cloud.clone() });
+                let listed = self.cloud.iter().filter(|(ip, _)| !self.unlisted.contains(ip));
+                let ips = listed.map(|(ip, read)| (*ip, read.clone())).collect();
+                let result = Ok(ReservedIpList { ips });
                 self.answer(Outcome::Listed { provider, begun: self.now, result });
             }
             Action::Get { ip, .. } => {
@@ -465,27 +477,6 @@ impl World {
             }
         }
         self.answer(Outcome::Created { provider: PROVIDER.to_owned(), pool: pool.uid, result });
-    }
-
-    fn write_status(&mut self, pool: &ObjectRef, resource_version: &str, mut status: PoolStatus) {
-        self.status_writes += 1;
-        if self.go_crds {
-            status = PoolStatus { conditions: Vec::new(), observed_generation: 0, memory: None, ..status };
-        }
-        let result = match self.pools.get_mut(&pool.name.name) {
-            None => Err(WriteFailure::Gone),
-            Some(object) if object.resource_version != resource_version => Err(WriteFailure::Conflict),
-            Some(object) => {
-                self.version += 1;
-                object.resource_version = self.version.to_string();
-                object.status = status.clone();
-                let object = object.clone();
-                let kept = WrittenStatus { resource_version: object.resource_version.clone(), status };
-                self.show(Input::Pools(Observed::Apply(object)));
-                Ok(Box::new(kept))
-            }
-        };
-        self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
     }
 
     pub(crate) fn call(&mut self, what: impl Into<String>) {

@@ -2,10 +2,10 @@
 
 use crate::given::fault;
 use crate::world::{PROVIDER, World};
-use flipop_core::action::WrittenStatus;
 use flipop_core::action::{
     Action, CallFailure, ObjectRef, Outcome, RecordSetObject, Unfinished, WriteFailure,
 };
+use flipop_core::action::{ObjectKind, Owner, WrittenStatus};
 use flipop_core::dns::{Change, Record, Rules, Zone};
 use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
@@ -301,7 +301,11 @@ impl World {
                 self.call(format!("apply {fqdn} for {}", owner.object.name));
                 self.check_changes(&set.changes);
                 let key = (provider.clone(), zone.id.clone());
+                let emptied = self.dns.emptied.len();
                 let result = self.dns.apply(&key, &fqdn, &set.changes, self.now);
+                if self.dns.emptied.len() > emptied {
+                    self.check_emptied(&owner);
+                }
                 self.answer(Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result });
             }
             Action::WriteRecordSetStatus { record_set, resource_version, status, .. } => {
@@ -326,6 +330,31 @@ impl World {
                 assert!(known.contains(ip) || self.cloud.contains_key(ip), "{ip} is nobody's");
             }
         }
+    }
+
+    /// A set may be deleted only where its spec says so, and while no node matches.
+    fn check_emptied(&self, owner: &Owner) {
+        let name = &owner.object.name.name;
+        let when_empty = match owner.kind {
+            ObjectKind::Pool => {
+                self.pools[name].spec.as_ref().unwrap().record_set.clone().unwrap().when_empty
+            }
+            ObjectKind::RecordSet => {
+                let spec = self.record_sets[name].spec.as_ref().unwrap();
+                let when_empty = spec.record_set.clone().unwrap().when_empty;
+                if when_empty.is_empty() { "Delete".to_owned() } else { when_empty }
+            }
+        };
+        assert_eq!(when_empty, "Delete", "{name} was emptied");
+        assert!(self.nodes.values().all(|node| !node.ready), "{name} was emptied while nodes match");
+    }
+
+    /// Leadership goes on after a gap.
+    pub(crate) fn lead_again(&mut self) {
+        self.observe(Input::Leading);
+        self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
+        self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
+        self.sync_watches();
     }
 
     fn write_set_status(
