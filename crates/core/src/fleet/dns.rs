@@ -123,7 +123,7 @@ impl Dns {
             match account.lookup_due(&place.zone, now) {
                 Ok(()) => {}
                 Err(at) => {
-                    at.into_iter().for_each(|at| out.later(at));
+                    out.later(at);
                     continue;
                 }
             }
@@ -166,7 +166,7 @@ impl Dns {
             (_, None) => (None, None),
         };
         let scene = Scene { located, lost_to, site, account };
-        set.tell(view, scene, now).into_iter().for_each(|at| out.later(at));
+        out.later(set.tell(view, scene, now));
         if let Some((reason, message)) = permit.then(|| set.announce()).flatten() {
             let notice = notice(&view.owner, true, reason, &set.name, message);
             out.actions.push(notice);
@@ -337,7 +337,7 @@ fn admit(
     out: &mut Out,
 ) -> bool {
     if let Err(at) = account.admit(zone, access, now) {
-        at.into_iter().for_each(|at| out.later(at));
+        out.later(at);
         return false;
     }
     if let Some(budget) = budget(account, accounts, provider) {

@@ -25,7 +25,9 @@ impl Fleet {
             Observed::Reset(seen) => {
                 let live: BTreeSet<Uid> = seen.iter().map(|set| set.object.uid.clone()).collect();
                 self.record_sets.retain(|uid, _| live.contains(uid));
-                seen.into_iter().for_each(|set| self.apply_record_set(set));
+                for set in seen {
+                    self.apply_record_set(set);
+                }
                 self.record_sets_listed = true;
             }
             Observed::Apply(set) => {
@@ -45,16 +47,15 @@ impl Fleet {
         let (uid, name) = (seen.object.uid.clone(), seen.object.name.clone());
         // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
         self.record_sets.retain(|known, set| *known == uid || set.object.name != name);
-        let changed = match self.record_sets.get_mut(&uid) {
-            Some(set) => set.update(seen, &self.settings.providers),
-            None => {
-                self.record_sets.insert(uid.clone(), NodeSet::new(seen, &self.settings.providers));
-                true
+        let providers = &self.settings.providers;
+        if let Some(set) = self.record_sets.get_mut(&uid) {
+            if !set.update(seen, providers) {
+                return;
             }
-        };
-        if changed {
-            self.rematch_record_set(&uid);
+        } else {
+            self.record_sets.insert(uid.clone(), NodeSet::new(seen, providers));
         }
+        self.rematch_record_set(&uid);
     }
 
     fn rematch_record_set(&mut self, uid: &Uid) {
@@ -125,7 +126,7 @@ impl Fleet {
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
             let go_fields_until = set.writes_go_fields_until(now);
-            go_fields_until.into_iter().for_each(|at| out.later(at));
+            out.later(go_fields_until);
             if status.same_as(&set.on_server, go_fields_until.is_some()) {
                 continue;
             }
@@ -153,12 +154,12 @@ impl Fleet {
     ) {
         self.dirty = true;
         let Some(set) = self.record_sets.get_mut(uid) else { return };
-        let sent = set.writes.status_done(result.as_ref().err(), now, jitter);
-        let Ok(written) = result else { return };
-        set.kept(sent.as_ref(), &written.status, now, jitter);
-        if !set.is_newer_than(&written.resource_version) {
-            set.resource_version = written.resource_version;
-            set.on_server = written.status;
+        let written = set.writes.status_done(result.as_ref().err(), now, jitter);
+        let Ok(kept) = result else { return };
+        set.kept(written.as_ref(), &kept.status, now, jitter);
+        if !set.is_newer_than(&kept.resource_version) {
+            set.resource_version = kept.resource_version;
+            set.on_server = kept.status;
         }
     }
 }

@@ -210,16 +210,8 @@ impl DnsAccount {
     /// A call goes out. Where the token was refused it is the one that finds out whether it still is.
     pub fn sent(&mut self, zone: &str, access: Access, now: Moment) {
         self.calls += 1;
-        let next = now.plus_millis(REFUSED_INTERVAL_MS);
-        let mut probes = false;
-        for gated in [Access::Read, access] {
-            if let Some(gate) = self.gates.get_mut(&(zone.to_owned(), gated)) {
-                gate.until = next;
-                probes = true;
-            }
-        }
-        if probes {
-            self.probe_due = next;
+        if self.gate(zone, access).is_some() {
+            self.probe_due = now.plus_millis(REFUSED_INTERVAL_MS);
         }
     }
 

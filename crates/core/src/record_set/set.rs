@@ -355,7 +355,7 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(&'static str, String)> {
         Located::At(key, _) => key.zone.as_str(),
         Located::Nowhere | Located::Pending(_) | Located::Bad(_) => zone,
     };
-    if scene.site.is_some_and(|site| site.has_alias()) {
+    if scene.site.is_some_and(Site::has_alias) {
         let (_, _, message) = scene.site.and_then(Site::failure)?;
         return Some(("CNAME", message.to_owned()));
     }
@@ -366,7 +366,8 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(&'static str, String)> {
         FaultKind::InProgress | FaultKind::Throttled => return None,
         FaultKind::Transient if count < TOLD_FAILURES => return None,
         FaultKind::NotFound => format!(
-            "spec.dnsRecordSet.zone: the account has no zone {zone}: {message}; create it there, or correct the zone"
+            "spec.dnsRecordSet.zone: the account has no zone {zone} that the token can see: {message}; create it there, \
+             correct the zone, or let the token read it"
         ),
         FaultKind::Unauthorised => format!(
             "the token may not change the zone {zone}: {message}; give it {}",

@@ -131,22 +131,18 @@ impl Report {
 
 /// Adds what is known of a pool's record set to the pool's status; what is not known yet stays as it was.
 pub fn complete(status: &mut PoolStatus, report: Option<&Report>, on_server: &PoolStatus) {
-    match report {
-        Some(report) => {
-            status.record_set = Some(report.published.clone());
-            status.conditions.extend(report.conditions(POOL_PREFIX, "Ready"));
-            if let Some(message) = &report.spec_error {
-                let parts = [status.error.as_str(), message.as_str()];
-                let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                status.error = parts.join("; ");
-            }
-        }
-        None => {
-            status.record_set.clone_from(&on_server.record_set);
-            let ours =
-                on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
-            status.conditions.extend(ours.cloned());
-        }
+    let Some(report) = report else {
+        status.record_set.clone_from(&on_server.record_set);
+        let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
+        status.conditions.extend(ours.cloned());
+        return;
+    };
+    status.record_set = Some(report.published.clone());
+    status.conditions.extend(report.conditions(POOL_PREFIX, "Ready"));
+    if let Some(message) = &report.spec_error {
+        let parts = [status.error.as_str(), message.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        status.error = parts.join("; ");
     }
 }
 

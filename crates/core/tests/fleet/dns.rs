@@ -81,12 +81,15 @@ fn fifty_nodes_within_five_seconds_are_few_rounds() {
     for (pause_ms, rounds) in [(0, 1), (20, 1), (100, 3), (1, 1)] {
         let mut world = World::with_set(0);
         world.run(5);
+        let begun = world.now;
         for n in 1..=50 {
             world.set_node(n, true);
             world.run_until(world.now.plus_millis(pause_ms));
         }
         let last = world.now;
         world.run(4);
+        let first = world.dns.applies[0].millis_since(begun);
+        assert!(first <= 2_100, "{first} ms until the first were published, {pause_ms} ms apart");
         assert_eq!(world.published(WWW).len(), 50, "{pause_ms} ms apart");
         // Each change is a request of its own at this provider, so that a round is more than one call.
         let calls = world.dns.reads + world.dns.changes;
@@ -370,6 +373,22 @@ fn an_address_that_is_on_no_list_is_not_dropped_from_dns_at_a_restart() {
     world.start();
     world.run(60);
     assert_eq!((world.published(WWW), world.dns.changes), (vec![1, 2, 3], changes));
+}
+
+#[test]
+fn a_pool_of_which_too_little_is_known_is_not_emptied_even_where_its_spec_says_so() {
+    let mut world = pool(2, 2);
+    world.edit("pool", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
+    // Another address proves that droplets can be seen.
+    world.add_ip(90);
+    world.move_by_hand(90, Some(90));
+    world.moved.clear();
+    world.unlisted.extend([ip(1), ip(2)]);
+    world.run(30);
+    assert_eq!(world.published(WWW), [1, 2]);
+    world.start();
+    world.run(60);
+    assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![1, 2], 0));
 }
 
 #[test]

@@ -98,7 +98,8 @@ fn the_same_name_at_two_providers_is_no_conflict() {
 
 #[test]
 fn each_bad_spec_is_told_with_its_field_stops_only_its_set_and_clears() {
-    let bad: [(&str, fn(&mut RawRecordSet)); 7] = [
+    type Spoil = fn(&mut RawRecordSet);
+    let bad: [(&str, Spoil); 7] = [
         ("spec.dnsRecordSet.zone", |set| set.zone = String::new()),
         ("spec.dnsRecordSet.recordName", |set| set.record_name = String::new()),
         ("spec.dnsRecordSet.recordName", |set| set.record_name = "www.other.org.".into()),

@@ -86,7 +86,7 @@ fn happen(world: &mut World, event: &Event) {
         Event::Crash => world.start(),
         Event::Again => world.lead_again(),
         Event::Rename(away) => world.edit_set("set", |spec| {
-            spec.provider = if away { CLOUDFLARE } else { PROVIDER }.to_owned();
+            spec.provider = String::from(if away { CLOUDFLARE } else { PROVIDER });
         }),
         Event::WaitMs(ms) => world.run_until(world.now.plus_millis(ms)),
     }
@@ -136,7 +136,9 @@ proptest! {
     fn the_order_of_the_nodes_does_not_matter(order in Just((1..9_u8).collect::<Vec<_>>()).prop_shuffle()) {
         let build = |order: &[u8]| {
             let mut world = World::with_set(0);
-            order.iter().for_each(|n| world.set_node(*n, true));
+            for n in order {
+                world.set_node(*n, true);
+            }
             world.run(10);
             let mut status = world.set_status("set").clone();
             status.conditions.sort();

@@ -271,13 +271,12 @@ impl World {
             let due: Vec<(Moment, Input)> = due;
             for (_, input) in due {
                 // A watch tells its events in order: what it shows of a node now is the node as it is now.
-                match input {
-                    Input::Nodes(key, Observed::Apply(old)) => {
-                        let node = self.nodes.get(&old.name).cloned();
-                        node.into_iter()
-                            .for_each(|n| self.observe(Input::Nodes(key.clone(), Observed::Apply(n))));
+                if let Input::Nodes(key, Observed::Apply(old)) = &input {
+                    if let Some(node) = self.nodes.get(&old.name).cloned() {
+                        self.observe(Input::Nodes(key.clone(), Observed::Apply(node)));
                     }
-                    input => self.observe(input),
+                } else {
+                    self.observe(input);
                 }
             }
         }
@@ -372,10 +371,10 @@ impl World {
                 self.answer(Outcome::Swept(Ok(nodes)));
             }
             Action::Report(notice) => self.notices.push(notice),
-            dns @ (Action::FindZone { .. }
+            action @ (Action::FindZone { .. }
             | Action::ReadRecords { .. }
             | Action::ApplyRecords { .. }
-            | Action::WriteRecordSetStatus { .. }) => self.execute_dns(dns),
+            | Action::WriteRecordSetStatus { .. }) => self.execute_dns(action),
         }
     }
 

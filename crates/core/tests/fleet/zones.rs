@@ -40,18 +40,21 @@ pub(crate) enum DnsTrick {
 /// A zone of a provider.
 pub(crate) type ZoneKey = (String, String);
 
+/// Records of zones, each with its name.
+type Records = BTreeMap<ZoneKey, Vec<(String, Record)>>;
+
 /// Both providers' zones.
 #[derive(Debug, Default)]
 pub(crate) struct Dns {
     zones: BTreeMap<ZoneKey, Zone>,
     /// By zone: name and record.
-    pub(crate) records: BTreeMap<ZoneKey, Vec<(String, Record)>>,
+    pub(crate) records: Records,
     pub(crate) tricks: VecDeque<DnsTrick>,
     /// What reads are answered with, if not with records.
     pub(crate) read_fault: Option<FaultKind>,
     /// Reads show the zone as it was this many milliseconds ago.
     pub(crate) lag_ms: u64,
-    history: Vec<(Moment, BTreeMap<ZoneKey, Vec<(String, Record)>>)>,
+    history: Vec<(Moment, Records)>,
     /// Names that went from some addresses to none.
     pub(crate) emptied: Vec<String>,
     pub(crate) reads: usize,
@@ -148,11 +151,10 @@ impl Dns {
             }
         }
         match trick {
-            DnsTrick::Fine => Ok(left),
             DnsTrick::Refused(_, kind) if carried < changes.len() => {
                 Err(Unfinished { done: carried, cause: CallFailure::Fault(fault(kind, false)) })
             }
-            DnsTrick::Refused(..) => Ok(left),
+            DnsTrick::Fine | DnsTrick::Refused(..) => Ok(left),
             DnsTrick::Lost(_) => {
                 Err(Unfinished { done: 0, cause: CallFailure::Fault(fault(FaultKind::Transient, true)) })
             }
