@@ -50,7 +50,9 @@ pub struct Reconciler {
     providers: Arc<BTreeMap<String, Arc<dyn IpProvider>>>,
     conditions: BTreeMap<Uid, Vec<Condition>>,
     troubles: BTreeMap<WatchKey, String>,
-    /// Rights that were found missing.
+    /// Objects came, changed or went since the watches were last looked at.
+    specs_changed: bool,
+    /// Rights that were found missing and objects that could not be read: each is said once.
     denials: BTreeSet<String>,
     metrics: Arc<Metrics>,
     clock: Clock,
@@ -102,6 +104,7 @@ impl Reconciler {
             providers,
             conditions: BTreeMap::new(),
             troubles: BTreeMap::new(),
+            specs_changed: false,
             denials: BTreeSet::new(),
             metrics,
             random,
@@ -169,6 +172,8 @@ impl Reconciler {
                 self.executor.permit = permit;
                 self.observe(Input::Leading);
                 self.watches.restart();
+                // What a standby knew already is watched again at once, not only after the list of the pools.
+                self.specs_changed = true;
             }
             LeaderState::Standby { .. } if self.watches.are_idle() => self.watches.restart(),
             LeaderState::Leading { .. }
@@ -211,6 +216,7 @@ impl Reconciler {
     fn observe_step(&mut self, step: Step) {
         match step {
             Step::Pools(step) => {
+                self.specs_changed = true;
                 match &step {
                     Observed::Reset(pools) => {
                         self.conditions.clear();
@@ -233,6 +239,11 @@ impl Reconciler {
     }
 
     fn note_conditions(&mut self, pool: &Seen<crate::api::FloatingIPPool>) {
+        if let Err(unreadable) = pool
+            && self.denials.insert(format!("{}: {}", unreadable.name, unreadable.error))
+        {
+            tracing::warn!(pool = %unreadable.name, "failed to read the object: {}", unreadable.error);
+        }
         if let Ok(pool) = pool
             && let Some(uid) = &pool.metadata.uid
         {
@@ -312,7 +323,9 @@ impl Reconciler {
             };
             self.executor.start(action, before.unwrap_or_default());
         }
-        self.watches.follow(&self.fleet.watches());
+        if std::mem::take(&mut self.specs_changed) {
+            self.watches.follow(&self.fleet.watches());
+        }
         if plan.fresh {
             self.metrics.publish(self.fleet.snapshot(), &self.fleet.take_latencies_ms());
         }

@@ -5,15 +5,17 @@
 //!
 //! To add a provider, copy `digitalocean/`: a client over `http::Api`, wire types with lenient decoders, and one
 //! function that turns an error answer into a [`Fault`]. Everything else (token, TLS, bounds, deadlines, rate limits,
-//! metrics) comes with `http::Api`.
+//! metrics) comes with `http::Api`, and `paging` reads long lists whole. A provider of DNS alone is `cloudflare/`.
 //!
 //! Invariants: a mutating method takes a [`Permit`] and writes no byte without it; what a lost answer leaves unknown is
 //! said in [`Fault::outcome_unknown`]; a token is in no error, log, metric or `Debug` text.
 
+pub mod cloudflare;
 pub mod digitalocean;
 pub mod dns;
 pub mod http;
 pub mod observe;
+mod paging;
 mod rate;
 mod tls;
 pub mod token;

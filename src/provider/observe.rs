@@ -1,6 +1,9 @@
 //! What is told to the outside about each call: the hook for metrics.
 
+use crate::clock::Clock;
 use crate::provider::CallContext;
+use crate::provider::http::Failure;
+use flipop_core::fault::FaultKind;
 use std::time::Duration;
 
 /// How a call ended, as the metric's label has it.
@@ -50,4 +53,57 @@ pub struct NoObserver;
 
 impl CallObserver for NoObserver {
     fn call_ended(&self, _record: CallRecord<'_>) {}
+}
+
+/// Who hears of an operation, and on which clock it is timed.
+#[derive(Clone, Copy)]
+pub struct Record<'a> {
+    /// Name of the provider.
+    pub provider: &'static str,
+    /// Name of the operation.
+    pub call: &'static str,
+    /// For which object.
+    pub context: &'a CallContext,
+    /// The time.
+    pub clock: &'a Clock,
+    /// Who hears of it.
+    pub observer: &'a dyn CallObserver,
+}
+
+/// Runs an operation, of one call or of several, and tells its observer how it went.
+///
+/// # Errors
+/// Those of the operation.
+pub async fn recorded<T, E: Failure>(
+    record: Record<'_>,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let Record { provider, call, context, clock, observer } = record;
+    let begun = clock.now();
+    let result = work.await;
+    let duration = Duration::from_millis(clock.now().millis_since(begun));
+    let fault = match &result {
+        Ok(_) => None,
+        Err(error) => match error.fault() {
+            Some(fault) => Some(fault),
+            None => return result,
+        },
+    };
+    let outcome = match fault.map(|fault| fault.kind) {
+        None | Some(FaultKind::InProgress) => Outcome::Success,
+        Some(_) => Outcome::Error,
+    };
+    tracing::debug!(
+        provider,
+        call,
+        kind = context.kind,
+        namespace = context.namespace,
+        name = context.name,
+        outcome = outcome.as_str(),
+        duration_ms = duration.as_millis(),
+        fault = fault.map(tracing::field::display),
+        "provider call"
+    );
+    observer.call_ended(CallRecord { provider, call, context, outcome, duration });
+    result
 }

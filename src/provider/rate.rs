@@ -2,8 +2,11 @@
 //!
 //! Owns the reading of headers. What follows from them is decided by `flipop_core::budget`.
 
+mod fields;
+
 use crate::clock::Clock;
 use flipop_core::budget::{Quota, RateReport};
+use flipop_core::moment::Moment;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use tokio::sync::watch;
 
@@ -11,8 +14,9 @@ use tokio::sync::watch;
 /// must not silence the operator for days.
 const MAX_BLOCK_MS: u64 = 3_600_000;
 
-/// How long a refusal for excess without a time blocks the token: the first step of the fast retry schedule.
-const DEFAULT_BLOCK_MS: u64 = 1_000;
+/// How long a refusal for excess without a time blocks the token where nothing is known of the provider's blocks, or
+/// where it says that requests are left: the first step of the fast retry schedule.
+pub(crate) const SHORT_BLOCK_MS: u64 = 1_000;
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
@@ -22,12 +26,15 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 #[derive(Debug)]
 pub(crate) struct RateState {
     clock: Clock,
+    block_ms: u64,
     report: watch::Sender<RateReport>,
 }
 
 impl RateState {
-    pub(crate) fn new(clock: Clock, token_generation: u64) -> Self {
-        Self { clock, report: watch::Sender::new(RateReport { token_generation, ..RateReport::default() }) }
+    /// `block_ms` is for how long a refusal for excess without a time blocks the token.
+    pub(crate) fn new(clock: Clock, block_ms: u64, token_generation: u64) -> Self {
+        let report = watch::Sender::new(RateReport { token_generation, ..RateReport::default() });
+        Self { clock, block_ms, report }
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<RateReport> {
@@ -55,26 +62,28 @@ impl RateState {
     ) -> Option<u64> {
         let now = self.clock.now();
         let answered_at = self.answered_at(headers);
-        let quota = number(headers, &REMAINING).map(|remaining| {
-            let reset_ms = number(headers, &RESET)
-                .and_then(|seconds| i64::try_from(seconds).ok())
-                .map_or(0, |seconds| u64::try_from(seconds.saturating_sub(answered_at)).unwrap_or(0))
-                .saturating_mul(1_000)
-                .min(MAX_BLOCK_MS);
-            Quota {
-                limit: number(headers, &LIMIT),
-                remaining,
-                reset_at: now.plus_millis(reset_ms),
-                observed_at: now,
+        let structured = fields::tightest(headers);
+        let quota = match structured {
+            Some(fields::Allowance { limit, remaining, reset_s }) => {
+                let reset_ms = reset_s.unwrap_or(0).saturating_mul(1_000).min(MAX_BLOCK_MS);
+                Some(Quota { limit, remaining, reset_at: now.plus_millis(reset_ms), observed_at: now })
             }
-        });
+            None => plain_quota(headers, answered_at, now),
+        };
         let refused = status == StatusCode::TOO_MANY_REQUESTS;
         let asked = if refused || status == StatusCode::SERVICE_UNAVAILABLE {
             retry_after_ms(headers, answered_at)
         } else {
             None
         };
-        let block = if refused { asked.or(Some(DEFAULT_BLOCK_MS)) } else { asked };
+        let asked = asked.or_else(|| structured.filter(|_| refused).and_then(fields::Allowance::block_ms));
+        let block = match asked {
+            None if refused && structured.is_some_and(|allowance| allowance.remaining > 0) => {
+                Some(SHORT_BLOCK_MS)
+            }
+            None if refused => Some(self.block_ms),
+            asked => asked,
+        };
         self.report.send_if_modified(|report| {
             if token_generation != report.token_generation || (quota.is_none() && block.is_none()) {
                 return false;
@@ -95,6 +104,18 @@ impl RateState {
             .unwrap_or_else(|| self.clock.timestamp())
             .as_second()
     }
+}
+
+/// The quota as `ratelimit-remaining` and its companions tell it.
+fn plain_quota(headers: &HeaderMap, answered_at: i64, now: Moment) -> Option<Quota> {
+    let remaining = number(headers, &REMAINING)?;
+    let reset_ms = number(headers, &RESET)
+        .and_then(|seconds| i64::try_from(seconds).ok())
+        .map_or(0, |seconds| u64::try_from(seconds.saturating_sub(answered_at)).unwrap_or(0))
+        .saturating_mul(1_000)
+        .min(MAX_BLOCK_MS);
+    let limit = number(headers, &LIMIT);
+    Some(Quota { limit, remaining, reset_at: now.plus_millis(reset_ms), observed_at: now })
 }
 
 fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
@@ -118,13 +139,16 @@ fn retry_after_ms(headers: &HeaderMap, answered_at: i64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::moment::Moment;
     use http::HeaderValue;
 
     const EPOCH: i64 = 1_800_000_000;
 
+    fn blocking_for(block_ms: u64) -> RateState {
+        RateState::new(Clock::simulated(jiff::Timestamp::from_second(EPOCH).unwrap()), block_ms, 1)
+    }
+
     fn state() -> RateState {
-        RateState::new(Clock::simulated(jiff::Timestamp::from_second(EPOCH).unwrap()), 1)
+        blocking_for(SHORT_BLOCK_MS)
     }
 
     type Pairs = [(&'static str, &'static str)];
@@ -197,6 +221,37 @@ mod tests {
         for value in ["", "-1", "many", "1e3"] {
             state.learn(1, StatusCode::OK, &headers(&[("ratelimit-remaining", value)]));
             assert_eq!(state.subscribe().borrow().quota, None, "{value}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_structured_form_is_a_quota_relative_to_now() {
+        let state = state();
+        let answer = headers(&[
+            ("ratelimit", "\"default\";r=50;t=30"),
+            ("ratelimit-policy", "\"default\";q=1200;w=300"),
+        ]);
+        assert_eq!(state.learn(1, StatusCode::OK, &answer), None);
+        let report = *state.subscribe().borrow();
+        let quota = report.quota.unwrap();
+        assert_eq!((quota.limit, quota.remaining, report.blocked_until), (Some(1_200), 50, None));
+        assert_eq!(quota.reset_at, Moment::from_millis(30_000));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_without_a_time_blocks_as_long_as_the_provider_is_known_to() {
+        let cases: [(&Pairs, Option<u64>, u64); 4] = [
+            (&[], None, 300_000),
+            (&[("ratelimit", "\"default\";r=0;t=120")], Some(120_000), 120_000),
+            (&[("ratelimit", "\"default\";r=0;t=120"), ("retry-after", "7")], Some(7_000), 7_000),
+            // Something else than the quota refused: the fast schedule goes on.
+            (&[("ratelimit", "\"default\";r=800;t=120")], None, SHORT_BLOCK_MS),
+        ];
+        for (answer, asked, blocked) in cases {
+            let state = blocking_for(300_000);
+            assert_eq!(state.learn(1, StatusCode::TOO_MANY_REQUESTS, &headers(answer)), asked, "{answer:?}");
+            let report = *state.subscribe().borrow();
+            assert_eq!(report.blocked_until, Some(Moment::from_millis(blocked)), "{answer:?}");
         }
     }
 }

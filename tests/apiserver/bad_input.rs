@@ -124,7 +124,7 @@ async fn without_the_crds_it_waits_and_says_so_and_starts_when_they_come(world: 
     world.kubectl.run(&["apply", "-f", &path("crds")]).await?;
     world.cluster.kinds_established().await?;
     world.plain_pool("p", &[10]).await?;
-    world.pool_settles_within("p", &[(10, "alpha")], Duration::from_secs(60)).await
+    world.pool_settles_within("p", &[(10, "alpha")], Duration::from_mins(1)).await
 }
 
 /// Takes a verb out of every rule of the operator's cluster role that concerns a resource.

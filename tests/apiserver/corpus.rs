@@ -110,7 +110,7 @@ async fn what_our_crds_refuse_they_refuse_with_the_promised_message(world: &mut 
         match world.cluster.create_object("default", &object, true).await {
             Ok(_) => panic!("{name} was accepted"),
             Err(error) => {
-                assert!(error.to_string().contains(promised), "{name}: {error}\nshould say: {promised}")
+                assert!(error.to_string().contains(promised), "{name}: {error}\nshould say: {promised}");
             }
         }
     }

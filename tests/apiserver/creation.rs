@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// An open intent is closed after two lists, 30 s apart or more.
-const INTENT_TIMEOUT: Duration = Duration::from_secs(120);
+const INTENT_TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
@@ -53,7 +53,7 @@ async fn missing_addresses_are_created_written_into_the_spec_and_assigned(world:
     let operator = world.operator().await?;
     world.pool("p", &created_spec(3)).await?;
     let written =
-        world.pool_shows("p", "three addresses were created", Duration::from_secs(60), complete(3)).await?;
+        world.pool_shows("p", "three addresses were created", Duration::from_mins(1), complete(3)).await?;
     let bought: Vec<String> = world.cloud().ips().iter().map(|view| view.ip.to_string()).collect();
     assert_eq!(written, bought, "in order of creation");
     assert!(world.cloud().ips().iter().all(|view| view.region == REGION));
@@ -68,7 +68,7 @@ async fn a_spec_that_is_put_back_by_git_ops_buys_nothing_again(world: &mut World
     nodes(world).await?;
     let mut operator = world.operator().await?;
     world.pool("p", &created_spec(2)).await?;
-    world.pool_shows("p", "two addresses were created", Duration::from_secs(60), complete(2)).await?;
+    world.pool_shows("p", "two addresses were created", Duration::from_mins(1), complete(2)).await?;
     world.cluster.patch_spec(Kind::Pool, TEAM, "p", &json!({ "ips": null })).await?;
     let remembered = |pool: &Pool| {
         pool.is_current()?;
@@ -90,7 +90,7 @@ async fn killed_in_a_creation(world: &World, when: When) -> Outcome {
     let hang = world.cloud().inject(Injection::once(Target::op(Op::CreateReservedIp), Fault::Hang(when)));
     let mut operator = world.operator().await?;
     world.pool("p", &created_spec(1)).await?;
-    eventually("the creation was sent", Duration::from_secs(60), || async {
+    eventually("the creation was sent", Duration::from_mins(1), || async {
         if world.cloud().injected(hang) { Err(Failure::new("not yet")) } else { Ok(()) }
     })
     .await?;
@@ -126,7 +126,7 @@ async fn a_quota_is_reported_and_what_there_is_works(world: &mut World) -> Outco
     world.pool("p", &spec).await?;
     world.pool_settles("p", &[(10, "alpha")]).await?;
     world
-        .pool_shows("p", "the quota is reported", Duration::from_secs(60), |pool| {
+        .pool_shows("p", "the quota is reported", Duration::from_mins(1), |pool| {
             pool.has_condition("CreationFailed")?;
             if pool.error().to_lowercase().contains("quota") {
                 Ok(())

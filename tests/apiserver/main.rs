@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 13] = [
+    let modules: [fn() -> Vec<Case>; 14] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -47,8 +47,9 @@ fn main() -> ExitCode {
         creation::cases,
         claims::cases,
         isolation::cases,
+        bad_input::cases,
     ];
-    let cases = modules.into_iter().chain([bad_input::cases as fn() -> Vec<Case>]).flat_map(|cases| cases());
+    let cases = modules.into_iter().flat_map(|cases| cases());
     let suite = Suite::new();
     let trials = suite.trials(cases);
     let conclusion = libtest_mimic::run(&arguments, trials);

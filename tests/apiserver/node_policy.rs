@@ -7,6 +7,7 @@ use flipop_envtest::nodes::Nodes;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A policy is in force moments after it was applied.
@@ -23,8 +24,11 @@ pub(crate) fn cases() -> Vec<Case> {
 /// The nodes as the operator's account sees them, once the policy is in force.
 async fn as_operator(world: &World) -> Outcome<Nodes> {
     let nodes = Nodes::new(connect(&world.operator_kubeconfig().await?).await?);
+    // A value of its own each time: a patch that changes nothing is admitted even when the policy is in force.
+    let attempt = AtomicUsize::new(0);
     eventually("the policy is in force", IN_FORCE_TIMEOUT, || async {
-        match nodes.set_label("alpha", "probe", Some("x")).await {
+        let value = format!("x{}", attempt.fetch_add(1, Ordering::Relaxed));
+        match nodes.set_label("alpha", "probe", Some(&value)).await {
             Ok(()) => Err(Failure::new("a label could be set")),
             Err(_) => Ok(()),
         }

@@ -348,6 +348,7 @@ fn strings(value: &Value) -> Vec<String> {
 }
 
 /// Err with the two when they differ.
+#[expect(clippy::needless_pass_by_value, reason = "callers compare temporaries")]
 pub(crate) fn same<T: PartialEq + std::fmt::Debug>(found: T, wanted: T) -> Result<(), String> {
     if found == wanted { Ok(()) } else { Err(format!("{found:?} instead of {wanted:?}")) }
 }

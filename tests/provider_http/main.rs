@@ -11,6 +11,10 @@
 
 mod answers;
 mod cloud;
+mod cloudflare;
+mod dns;
+mod dns_support;
+mod domains;
 mod lists;
 mod permits;
 mod rates;

@@ -6,6 +6,7 @@
 use crate::dns::{ChangeSet, Record, Zone};
 use crate::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::fault::Fault;
+pub use crate::fault::WriteFailure;
 use crate::ids::{ActionId, DropletId, ObjectName, Uid};
 use crate::moment::Moment;
 use crate::pool::status::PoolStatus;
@@ -219,23 +220,6 @@ pub enum CallFailure {
     NotSent,
     /// It was sent and failed.
     Fault(Fault),
-}
-
-/// Why a write to Kubernetes brought no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WriteFailure {
-    /// Nothing was sent, for want of a permit.
-    NotSent,
-    /// The object has changed meanwhile: its newest version is awaited from the watch.
-    Conflict,
-    /// The object is gone.
-    Gone,
-    /// The operator may not do this: which verb it lacks.
-    Forbidden(String),
-    /// The API server refuses the content.
-    Invalid(String),
-    /// Anything that may pass; the write may have had its effect.
-    Transient(String),
 }
 
 /// What a write of a status left on the server.

@@ -1,5 +1,5 @@
-//! The closed set of ways in which a provider call can fail. A kind is at once the metric label, the
-//! condition's reason and the choice of a retry schedule.
+//! The closed set of ways in which a call can fail: of a provider, whose kind is at once the metric label, the
+//! condition's reason and the choice of a retry schedule; and of the Kubernetes API.
 
 use std::fmt;
 
@@ -67,4 +67,21 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
+}
+
+/// Why a write to Kubernetes brought no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteFailure {
+    /// Nothing was sent, for want of a permit.
+    NotSent,
+    /// The object has changed meanwhile: its newest version is awaited from the watch.
+    Conflict,
+    /// The object is gone.
+    Gone,
+    /// The operator may not do this: which verb it lacks.
+    Forbidden(String),
+    /// The API server refuses the content.
+    Invalid(String),
+    /// Anything that may pass; the write may have had its effect.
+    Transient(String),
 }

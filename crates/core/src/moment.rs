@@ -1,5 +1,7 @@
 //! Time as it is handed in, and the retry schedules of the contract.
 
+use crate::fault::FaultKind;
+
 /// A point of monotonic time, in milliseconds since some fixed instant before the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Moment(u64);
@@ -57,6 +59,20 @@ pub enum Schedule {
 }
 
 impl Schedule {
+    /// The schedule on which a kind of failure is retried.
+    #[must_use]
+    pub fn of(kind: FaultKind) -> Self {
+        match kind {
+            FaultKind::InProgress | FaultKind::Transient | FaultKind::Throttled => Self::Fast,
+            FaultKind::NotFound
+            | FaultKind::NodeInUse
+            | FaultKind::Invalid
+            | FaultKind::Quota
+            | FaultKind::Permanent => Self::Slow,
+            FaultKind::Unauthorised => Self::Unauthorised,
+        }
+    }
+
     /// Milliseconds to wait after failure number `failures` (1 for the first), up to a tenth longer by `jitter`.
     #[must_use]
     pub fn delay_ms(self, failures: u32, jitter: Jitter) -> u64 {

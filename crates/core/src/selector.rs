@@ -3,6 +3,8 @@
 //! Selectors are sent to the API server, which does the filtering; they are parsed here so that a mistake is
 //! reported on the object that has it and so that equal selectors share one watch.
 
+mod example;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

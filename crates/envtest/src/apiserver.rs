@@ -8,6 +8,7 @@ use crate::audit::Audit;
 use crate::kubectl::Kubectl;
 use crate::process::Process;
 use crate::{Failure, Outcome, ports, tls, wait};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
@@ -121,6 +122,12 @@ impl ApiServer {
         format!("https://127.0.0.1:{}", self.ports.secure)
     }
 
+    /// Address of its store (etcd, whose gateway takes JSON over HTTP): for thousands of objects at once.
+    #[must_use]
+    pub fn store_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.ports.etcd)
+    }
+
     /// A folder that lives as long as the server.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -159,7 +166,7 @@ impl ApiServer {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{ "name": "envtest", "cluster": {
-                "server": self.url(), "certificate-authority": self.certificate(),
+                "server": self.url(), "certificate-authority-data": ByteString(fs::read(self.certificate())?),
             } }],
             "users": [{ "name": name, "user": { "token": token } }],
             "contexts": [{ "name": name, "context": { "cluster": "envtest", "user": name, "namespace": namespace } }],

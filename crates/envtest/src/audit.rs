@@ -31,6 +31,8 @@ pub struct Write {
     pub status: u64,
     /// When the request arrived, as the server wrote it (RFC 3339 with microseconds).
     pub received: String,
+    /// When its answer was complete, written the same way by the same clock.
+    pub completed: String,
 }
 
 impl Audit {
@@ -88,5 +90,6 @@ fn parse(line: &str) -> Option<Write> {
         name: text("/objectRef/name"),
         status: entry.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or_default(),
         received: text("/requestReceivedTimestamp"),
+        completed: text("/stageTimestamp"),
     })
 }

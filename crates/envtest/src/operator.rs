@@ -208,6 +208,12 @@ impl Operator {
         self.process.log_tail()
     }
 
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Resident memory in KiB.
     ///
     /// # Errors

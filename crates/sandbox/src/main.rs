@@ -1,2 +1,120 @@
-//! Entry point of the sandbox.
-fn main() {}
+//! Entry point of the sandbox: FLIPOP in a simulated world, on a machine that has nothing but Rust.
+
+mod demo;
+
+use clap::{Args, Parser, Subcommand};
+use flipop::clock::Clock;
+use flipop::telemetry;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Exit code after Ctrl-C in the middle of the story, as shells have it: 128 and the signal's number.
+const INTERRUPTED: u8 = 130;
+
+/// Shows what FLIPOP does, without a cluster, an account, Docker or Go.
+///
+/// Runs the real operator against a simulated Kubernetes API and a simulated DigitalOcean, both on this machine:
+/// makes nodes, pods and reserved IPs that fit the YAML, applies it, kills a node that holds an IP, drains
+/// another one, heals both, and tells what moves where and why.
+///
+/// Exit codes:
+///   0  every pool is healthy and everything went as expected
+///   1  something of the YAML is wrong, or something expected did not happen in time; standard error says what
+///   2  wrong usage
+#[derive(Debug, Parser)]
+#[command(
+    name = "sandbox",
+    bin_name = "cargo sandbox",
+    args_conflicts_with_subcommands = true,
+    verbatim_doc_comment
+)]
+struct Flags {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Keep the simulated cluster running for kubectl, until Ctrl-C.
+    Serve {
+        #[command(flatten)]
+        common: Common,
+        /// Port of the simulated API server on 127.0.0.1; 0 takes any free one.
+        #[arg(long, default_value_t = 0)]
+        port: u16,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// YAML to apply, files or directories, with at least one FloatingIPPool [default: the repository's examples].
+    files: Vec<PathBuf>,
+    /// Show the operator's logs too, on standard error.
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+fn main() -> ExitCode {
+    let flags = match Flags::try_parse() {
+        Ok(flags) => flags,
+        Err(usage) => {
+            let _unwritten = usage.print();
+            return ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2));
+        }
+    };
+    let verbose = match &flags.command {
+        Some(Command::Serve { common, .. }) => common.verbose,
+        None => flags.common.verbose,
+    };
+    let logs = if verbose { telemetry::start(false, Clock::system()).ok() } else { None };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failure(&format!("failed to start the runtime: {error}")),
+    };
+    let code = runtime.block_on(act(flags));
+    runtime.shutdown_background();
+    if let Some(logs) = logs {
+        logs.flush();
+    }
+    code
+}
+
+async fn act(flags: Flags) -> ExitCode {
+    let out = Box::new(std::io::stdout());
+    let result = match flags.command {
+        Some(Command::Serve { common, port }) => {
+            let serving = demo::Serving { files: common.files, port };
+            demo::serve(serving, out, end_signal()).await
+        }
+        None => tokio::select! {
+            result = demo::run(&flags.common.files, out) => result,
+            () = end_signal() => return ExitCode::from(INTERRUPTED),
+        },
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure(&error.to_string()),
+    }
+}
+
+fn failure(problem: &str) -> ExitCode {
+    let _unwritten = writeln!(std::io::stderr(), "sandbox: {problem}");
+    ExitCode::FAILURE
+}
+
+/// Ctrl-C, or what `kill` sends.
+async fn end_signal() {
+    let (Ok(mut term), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

@@ -1,76 +1,54 @@
-//! The list of all reserved IPs of an account, over as many pages as it takes.
-//!
-//! Addresses come and go while the pages are read, and then one may stand on two pages or on none. So what was
-//! collected must be as many different addresses as every page says there are; else the listing begins anew.
+//! The list of all reserved IPs of an account, over as many pages as it takes, and how pages are linked.
 
 use super::refusal::Intent;
 use super::{accepted, wire};
-use crate::provider::http::{Api, Request};
+use crate::provider::http::{Answer, Api, Request};
+use crate::provider::paging::{self, Page, Pages};
 use flipop_core::facts::{ReservedIp, ReservedIpList};
-use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::fault::Fault;
 use reqwest::Url;
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// The most that the API gives.
-const PER_PAGE: &str = "200";
-
-/// Accounts have three addresses by default, and some hundreds at most: 10,000 is no list but a loop.
-const MAX_PAGES: u64 = 50;
-
-/// A list that changes during this many readings in a row is given up for now: the next poll tries again.
-const MAX_TRIES: u32 = 3;
+pub(super) const PER_PAGE: &str = "200";
 
 /// Every reserved IP of the account.
 pub(super) async fn reserved_ips(api: &Api) -> Result<ReservedIpList, Fault> {
-    for _ in 0..MAX_TRIES {
-        if let Some(ips) = all_pages(api).await? {
-            return Ok(ReservedIpList { ips });
-        }
-        tracing::debug!("the list of addresses changed while it was read");
-    }
-    Err(Fault {
-        kind: FaultKind::Transient,
-        message: format!("the list of reserved IPs changed during each of {MAX_TRIES} readings"),
-        outcome_unknown: false,
-        retry_after_ms: None,
-    })
+    Ok(ReservedIpList { ips: paging::whole(&ReservedIps { api }).await? })
 }
 
-/// The addresses on all pages; `None` if the pages do not fit together.
-async fn all_pages(api: &Api) -> Result<Option<BTreeMap<Ipv4Addr, ReservedIp>>, Fault> {
-    let mut ips = BTreeMap::new();
-    let mut total = None;
-    let mut page = 1;
-    loop {
-        let number = page.to_string();
-        let query = [("per_page", PER_PAGE), ("page", number.as_str())];
-        let answer = api.read(Request::get(&["v2", "reserved_ips"], &query)).await?;
-        let body: wire::ReservedIpsBody = accepted(&answer, Intent::Read)?.decode()?;
-        let next =
-            body.next().map(|link| next_page(link, page)).transpose().map_err(|why| answer.malformed(why))?;
-        let listed = body.total();
-        if listed.is_none() && (next.is_some() || page > 1) {
-            return Err(answer.malformed("a list of several pages without meta.total"));
-        }
-        if page > 1 && listed != total {
-            return Ok(None);
-        }
-        total = listed;
-        for entry in body.reserved_ips {
-            let facts = entry.into_facts();
-            if ips.insert(facts.ip, facts).is_some() {
-                return Ok(None);
-            }
-        }
-        match next {
-            Some(next) if next <= MAX_PAGES => page = next,
-            Some(_) => return Err(answer.malformed(&format!("a list of more than {MAX_PAGES} pages"))),
-            None => break,
-        }
+struct ReservedIps<'a> {
+    api: &'a Api,
+}
+
+impl Pages for ReservedIps<'_> {
+    type Entry = ReservedIp;
+    type Key = Ipv4Addr;
+
+    const WHAT: &'static str = "reserved IPs";
+
+    // Accounts have three addresses by default, and some hundreds at most: this is room for 10,000.
+    const MAX_PAGES: u64 = 50;
+
+    async fn page(&self, number: u64) -> Result<Page<ReservedIp>, Fault> {
+        let page = number.to_string();
+        let query = [("per_page", PER_PAGE), ("page", page.as_str())];
+        let answer = self.api.read(Request::get(&["v2", "reserved_ips"], &query)).await?;
+        let wire::ReservedIpsBody { reserved_ips, paging } = accepted(&answer, Intent::Read)?.decode()?;
+        let more = is_followed(&answer, paging.next(), number)?;
+        let entries = reserved_ips.into_iter().map(wire::ReservedIpEntry::into_facts).collect();
+        Ok(Page { entries, total: paging.total(), more, answer })
     }
-    let collected = u64::try_from(ips.len()).unwrap_or(u64::MAX);
-    Ok(total.is_none_or(|total| total == collected).then_some(ips))
+
+    fn key(entry: &ReservedIp) -> Ipv4Addr {
+        entry.ip
+    }
+}
+
+/// Whether a page with this link to the next one is followed by the next one.
+pub(super) fn is_followed(answer: &Answer, next: Option<&str>, number: u64) -> Result<bool, Fault> {
+    let next = next.map(|link| next_page(link, number)).transpose().map_err(|why| answer.malformed(why))?;
+    Ok(next.is_some())
 }
 
 /// The page that a link leads to. Host and path are ignored: the token goes to the configured host only.

@@ -1,16 +1,18 @@
-//! `DigitalOcean`: reserved IPs over `/v2/reserved_ips`.
+//! `DigitalOcean`: reserved IPs over `/v2/reserved_ips`, DNS over `/v2/domains`.
 //!
 //! Owns paths, bodies, decoders and the meaning of refusals of this API; everything else is [`crate::provider::http`].
 //!
 //! Invariants: a list is complete or a fault; of a creation's answer nothing but the address is required, because the
 //! address is paid for; only the page number of a "next" link is used.
 
+mod domains;
 mod list;
 mod refusal;
 mod wire;
 
 use crate::leader::permit::Permit;
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
+use crate::provider::rate::SHORT_BLOCK_MS;
 use crate::provider::{Account, Action, CallContext, CallError, IpProvider};
 use flipop_core::budget::RateReport;
 use flipop_core::facts::{ReservedIp, ReservedIpList};
@@ -42,7 +44,7 @@ impl DigitalOcean {
     /// # Errors
     /// When the configuration cannot work: see [`BuildError`].
     pub fn new(config: ApiConfig) -> Result<Self, BuildError> {
-        Ok(Self { api: Api::new(NAME, config)? })
+        Ok(Self { api: Api::new(NAME, SHORT_BLOCK_MS, config)? })
     }
 
     async fn get_ip(&self, ip: Ipv4Addr) -> Result<ReservedIp, Fault> {
@@ -107,6 +109,15 @@ fn action_of(answer: &Answer) -> Result<Action, Fault> {
 
 /// The answer if it is a success, else the fault that it stands for.
 fn accepted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
+    accepted_or(answer, intent, |_, _| String::new())
+}
+
+/// The same; `advice` goes in front of what a refusal of some kind says.
+fn accepted_or(
+    answer: &Answer,
+    intent: Intent,
+    advice: impl Fn(FaultKind, &str) -> String,
+) -> Result<&Answer, Fault> {
     if answer.status().is_success() {
         return Ok(answer);
     }
@@ -115,7 +126,7 @@ fn accepted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
     if kind == FaultKind::Permanent && answer.status().is_redirection() {
         return Err(answer.refused(kind, "", "a redirect, which is not followed: check the API URL"));
     }
-    Err(answer.refused(kind, &words.id, &words.message))
+    Err(answer.refused_with(kind, &advice(kind, &words.message), &words.id, &words.message))
 }
 
 impl Account for DigitalOcean {

@@ -12,13 +12,20 @@ use std::net::Ipv4Addr;
 #[derive(Debug, Deserialize)]
 pub(super) struct ReservedIpsBody {
     pub(super) reserved_ips: Vec<ReservedIpEntry>,
+    #[serde(flatten)]
+    pub(super) paging: Paging,
+}
+
+/// What every list says of its pages.
+#[derive(Debug, Deserialize)]
+pub(super) struct Paging {
     #[serde(default)]
     links: Option<Links>,
     #[serde(default)]
     meta: Option<Meta>,
 }
 
-impl ReservedIpsBody {
+impl Paging {
     /// Number of entries on all pages.
     pub(super) fn total(&self) -> Option<u64> {
         self.meta.as_ref()?.total
@@ -168,8 +175,8 @@ mod tests {
             "links": {"pages": {"next": "https://api.digitalocean.com/v2/reserved_ips?page=2", "last": null}},
             "meta": {"total": 1}}"#;
         let list: ReservedIpsBody = serde_json::from_str(body).unwrap();
-        assert_eq!(list.total(), Some(1));
-        assert_eq!(list.next(), Some("https://api.digitalocean.com/v2/reserved_ips?page=2"));
+        assert_eq!(list.paging.total(), Some(1));
+        assert_eq!(list.paging.next(), Some("https://api.digitalocean.com/v2/reserved_ips?page=2"));
         let facts: Vec<ReservedIp> = list.reserved_ips.into_iter().map(ReservedIpEntry::into_facts).collect();
         let expected = ReservedIp {
             ip: "45.55.96.47".parse().unwrap(),
@@ -300,7 +307,7 @@ mod tests {
     fn read_all(bytes: &[u8]) {
         let list = serde_json::from_slice::<ReservedIpsBody>(bytes);
         if let Ok(list) = list {
-            let _read = (list.total(), list.next().map(str::to_owned));
+            let _read = (list.paging.total(), list.paging.next().map(str::to_owned));
             list.reserved_ips.into_iter().for_each(|entry| drop(entry.into_facts()));
         }
         if let Ok(body) = serde_json::from_slice::<ReservedIpBody>(bytes) {

@@ -97,6 +97,13 @@ impl Answer {
         self.fault(kind, &text)
     }
 
+    /// The same with advice for the reader in front. The provider's words are what is cut off when both are long.
+    #[must_use]
+    pub fn refused_with(&self, kind: FaultKind, advice: &str, id: &str, message: &str) -> Fault {
+        let words = self.refused(kind, id, message);
+        if advice.is_empty() { words } else { self.fault(kind, &format!("{advice}: {}", words.message)) }
+    }
+
     fn fault(&self, kind: FaultKind, message: &str) -> Fault {
         // Only a clear refusal says that nothing happened; a gateway's time-out is none.
         let refused = self.status.is_client_error() && self.status != StatusCode::REQUEST_TIMEOUT;
@@ -126,7 +133,11 @@ pub fn kind_of(status: StatusCode) -> FaultKind {
 /// `text` without the token, on one line and of bounded length.
 pub(super) fn scrubbed(text: &str, secret: &SecretString) -> String {
     // The token first: a cut could leave most of it standing.
-    let text = text.replace(secret.expose_secret(), "[token]");
+    bounded(&text.replace(secret.expose_secret(), "[token]"))
+}
+
+/// `text` on one line and of bounded length.
+pub(crate) fn bounded(text: &str) -> String {
     let mut line: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -3,6 +3,9 @@
 //! A connection may take seconds to come up, and a permit may run out meanwhile. So the permit is asked again when the
 //! connection wants the request's body: the HTTP/1 client buffers the head, asks for the body and only then writes
 //! both. A body that refuses leaves nothing written. The same place knows whether anything was sent at all.
+//!
+//! A request without a body is asked for one too: whether it has one decides how its head is written, so that the
+//! connection asks just before. It says yes when the permit is over, and then refuses to hand it out.
 
 use crate::leader::permit::{Permit, PermitEnded};
 use bytes::Bytes;
@@ -40,11 +43,6 @@ impl Gate {
         self.state.refused.load(Ordering::SeqCst)
     }
 
-    /// For requests without a body: counts as written from now on.
-    pub(super) fn pass_now(&self) {
-        self.state.passed.store(true, Ordering::SeqCst);
-    }
-
     fn ask(&self) -> Result<(), PermitEnded> {
         let asked = self.permit.may_start();
         match asked {
@@ -55,7 +53,7 @@ impl Gate {
     }
 }
 
-/// A request body that is handed out only under a permit.
+/// A request body, possibly of no bytes, that is handed out only under a permit.
 #[derive(Debug)]
 pub(super) struct GatedBody {
     bytes: Option<Bytes>,
@@ -77,15 +75,24 @@ impl Body for GatedBody {
         _context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, PermitEnded>>> {
         let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
+        if bytes.is_empty() {
+            // Only a refusal made anyone ask.
+            self.gate.state.refused.store(true, Ordering::SeqCst);
+            return Poll::Ready(Some(Err(PermitEnded)));
+        }
         Poll::Ready(Some(self.gate.ask().map(|()| Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
+        match &self.bytes {
+            None => true,
+            Some(bytes) => bytes.is_empty() && self.gate.ask().is_ok(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        let length = self.bytes.as_ref().map_or(0, Bytes::len);
+        // A body of no bytes is asked for its length only after it said, refusing, that it is one.
+        let length = self.bytes.as_ref().map_or(0, |bytes| bytes.len().max(1));
         SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
     }
 }

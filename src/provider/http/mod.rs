@@ -11,11 +11,12 @@
 mod answer;
 mod gate;
 
+pub(crate) use answer::bounded;
 pub use answer::{Answer, MAX_MESSAGE_CHARS, kind_of};
 
 use crate::clock::Clock;
 use crate::leader::permit::{Permit, PermitEnded};
-use crate::provider::observe::{CallObserver, CallRecord, Outcome};
+use crate::provider::observe::{self, CallObserver, Record};
 use crate::provider::rate::RateState;
 use crate::provider::token::{Bearer, Token, TokenError, TokenSource};
 use crate::provider::{CallContext, CallError};
@@ -116,6 +117,18 @@ impl<'a> Request<'a> {
     pub fn post(path: &'a [&'a str], body: &serde_json::Value) -> Self {
         Self { method: Method::POST, path, query: &[], body: Some(Bytes::from(body.to_string())) }
     }
+
+    /// A `PUT` with a JSON body.
+    #[must_use]
+    pub fn put(path: &'a [&'a str], body: &serde_json::Value) -> Self {
+        Self { method: Method::PUT, ..Self::post(path, body) }
+    }
+
+    /// A `DELETE`.
+    #[must_use]
+    pub fn delete(path: &'a [&'a str]) -> Self {
+        Self { method: Method::DELETE, path, query: &[], body: None }
+    }
 }
 
 /// A failed call, in either of the two types.
@@ -160,17 +173,18 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Sets up a client.
+    /// Sets up a client. `block_ms` is for how long the provider is left alone after a refusal for excess that names no
+    /// time.
     ///
     /// # Errors
     /// When the configuration cannot work: see [`BuildError`].
-    pub fn new(provider: &'static str, config: ApiConfig) -> Result<Self, BuildError> {
+    pub fn new(provider: &'static str, block_ms: u64, config: ApiConfig) -> Result<Self, BuildError> {
         let base = base_url(&config.base_url).map_err(|reason| BuildError::BaseUrl { provider, reason })?;
         let token = Token::new(config.token, config.clock.clone())
             .map_err(|source| BuildError::Token { provider, source })?;
         let client = client(&base, config.user_agent.as_deref())
             .map_err(|error| BuildError::Client { provider, reason: root_cause(&error) })?;
-        let rate = RateState::new(config.clock.clone(), *token.generation().borrow());
+        let rate = RateState::new(config.clock.clone(), block_ms, *token.generation().borrow());
         Ok(Self { provider, client, base, token, rate, clock: config.clock, observer: config.observer })
     }
 
@@ -207,33 +221,14 @@ impl Api {
         context: &CallContext,
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let begun = self.clock.now();
-        let result = work.await;
-        let duration = Duration::from_millis(self.clock.now().millis_since(begun));
-        let fault = match &result {
-            Ok(_) => None,
-            Err(error) => match error.fault() {
-                Some(fault) => Some(fault),
-                None => return result,
-            },
-        };
-        let outcome = match fault.map(|fault| fault.kind) {
-            None | Some(FaultKind::InProgress) => Outcome::Success,
-            Some(_) => Outcome::Error,
-        };
-        tracing::debug!(
-            provider = self.provider,
+        let record = Record {
+            provider: self.provider,
             call,
-            kind = context.kind,
-            namespace = context.namespace,
-            name = context.name,
-            outcome = outcome.as_str(),
-            duration_ms = duration.as_millis(),
-            fault = fault.map(tracing::field::display),
-            "provider call"
-        );
-        self.observer.call_ended(CallRecord { provider: self.provider, call, context, outcome, duration });
-        result
+            context,
+            clock: &self.clock,
+            observer: self.observer.as_ref(),
+        };
+        observe::recorded(record, work).await
     }
 
     /// Sends a request that changes nothing.
@@ -326,9 +321,7 @@ impl Api {
                 .body(reqwest::Body::wrap(GatedBody::new(body, gate.clone()))),
             (Some(body), None) => builder.header(header::CONTENT_TYPE, "application/json").body(body),
             (None, Some(gate)) => {
-                // Without a body nothing of ours runs later than this.
-                gate.pass_now();
-                builder
+                builder.body(reqwest::Body::wrap(GatedBody::new(Bytes::new(), gate.clone())))
             }
             (None, None) => builder,
         };

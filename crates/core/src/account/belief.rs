@@ -126,6 +126,9 @@ impl Belief {
         if let Some(doubt) = &self.doubt {
             return Some(doubt.next);
         }
+        if let Some((_, next)) = self.locked {
+            return Some(next);
+        }
         let since = self
             .absent_since
             .filter(|_| confirm_absence && self.place == Place::Absent && !self.absent_twice)?;
@@ -197,11 +200,11 @@ impl Belief {
     pub fn read_failed(&mut self, kind: FaultKind, now: Moment, jitter: Jitter) {
         if let Some(doubt) = &mut self.doubt {
             doubt.failures = doubt.failures.saturating_add(1);
-            doubt.next = now.plus_millis(schedule(kind).delay_ms(doubt.failures, jitter));
+            doubt.next = now.plus_millis(Schedule::of(kind).delay_ms(doubt.failures, jitter));
         }
         if let Some((looks, next)) = &mut self.locked {
             *looks = looks.saturating_add(1);
-            *next = now.plus_millis(schedule(kind).delay_ms(*looks, jitter));
+            *next = now.plus_millis(Schedule::of(kind).delay_ms(*looks, jitter));
         }
         if let Some(since) = &mut self.absent_since {
             *since = now;
@@ -247,20 +250,6 @@ impl Belief {
             self.absent_twice = false;
         }
         self.place = claim;
-    }
-}
-
-/// Which schedule a kind of failure is retried on.
-#[must_use]
-pub fn schedule(kind: FaultKind) -> Schedule {
-    match kind {
-        FaultKind::InProgress | FaultKind::Transient | FaultKind::Throttled => Schedule::Fast,
-        FaultKind::NotFound
-        | FaultKind::NodeInUse
-        | FaultKind::Invalid
-        | FaultKind::Quota
-        | FaultKind::Permanent => Schedule::Slow,
-        FaultKind::Unauthorised => Schedule::Unauthorised,
     }
 }
 

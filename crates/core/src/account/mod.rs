@@ -4,13 +4,13 @@
 //! token and the proof of its scope; decides which reads are due. Does not decide who gets an address.
 
 pub mod belief;
+mod named;
 pub mod op;
 mod reads;
 
 use crate::budget::{Budget, Limits, RateReport};
 use crate::facts::{ReservedIp, ReservedIpList};
 use crate::fault::{Fault, FaultKind};
-use crate::ids::DropletId;
 use crate::moment::{Jitter, Moment};
 use belief::{Belief, Effect, Place};
 use op::{End, Op};
@@ -101,46 +101,6 @@ impl Account {
         }
     }
 
-    /// Which addresses pools name, and which of them were created by the operator.
-    pub fn name(&mut self, named: &BTreeSet<Ipv4Addr>, created: BTreeSet<Ipv4Addr>, now: Moment) {
-        self.created = created;
-        let ops = &self.ops;
-        let over = |ip: &Ipv4Addr, belief: &Belief| {
-            !named.contains(ip) && !ops.contains_key(ip) && !belief.is_settled_against(now)
-        };
-        let dropped: Vec<Ipv4Addr> =
-            self.beliefs.iter().filter(|(ip, belief)| over(ip, belief)).map(|(ip, _)| *ip).collect();
-        for ip in dropped {
-            self.hand_down(ip);
-        }
-        for ip in named {
-            if self.beliefs.contains_key(ip) {
-                continue;
-            }
-            let mut belief = Belief::default();
-            if let Some((begun, list)) = &self.listed {
-                belief.listed(list.ips.get(ip), *begun, now);
-            }
-            self.beliefs.insert(*ip, belief);
-        }
-    }
-
-    /// An address that nobody names any more: what is known of it goes back to where that of all others is.
-    fn hand_down(&mut self, ip: Ipv4Addr) {
-        let Some(belief) = self.beliefs.remove(&ip) else { return };
-        let Some((_, list)) = &mut self.listed else { return };
-        match belief.place() {
-            Place::Unknown => {}
-            Place::Absent => {
-                list.ips.remove(&ip);
-            }
-            Place::Present { droplet, region, locked } => {
-                let read = ReservedIp { ip, region: region.clone(), droplet: *droplet, locked: *locked };
-                list.ips.insert(ip, read);
-            }
-        }
-    }
-
     /// True once a complete list was believed: until then nobody acts.
     #[must_use]
     pub fn is_known(&self) -> bool {
@@ -188,16 +148,6 @@ impl Account {
         self.listed.as_ref().map(|(begun, list)| (*begun, &list.ips))
     }
 
-    /// Which address stands on which droplet, foreign ones included.
-    #[must_use]
-    pub fn holders(&self) -> BTreeMap<DropletId, Ipv4Addr> {
-        let foreign = self.listed.iter().flat_map(|(_, list)| list.ips.values());
-        let foreign = foreign.filter(|read| !self.beliefs.contains_key(&read.ip));
-        let foreign = foreign.filter_map(|read| Some((read.droplet?, read.ip)));
-        let named = self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().droplet()?, *ip)));
-        foreign.chain(named).collect()
-    }
-
     /// The budget of the token.
     pub fn budget(&mut self) -> &mut Budget {
         &mut self.budget
@@ -218,8 +168,8 @@ impl Account {
     pub fn token_changed(&mut self, now: Moment) {
         self.droplet_read = DropletRead::Unproved;
         self.trouble = None;
-        self.reads.list_at(now);
-        self.reads.prove_at(now);
+        self.restart(now);
+        self.reads.prove_now(now);
     }
 
     /// Reading begins, or begins anew after a pause in which others may have written: nobody acts before a new list.
@@ -279,6 +229,7 @@ impl Account {
     fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
         if list.ips.values().any(|read| read.droplet.is_some()) {
             self.droplet_read = DropletRead::Proved;
+            self.held = None;
         } else if self.beliefs.values().any(|belief| belief.place().droplet().is_some()) {
             self.droplet_read = DropletRead::Unproved;
         }
@@ -287,7 +238,8 @@ impl Account {
         }
         self.held = Some((begun, list));
         if self.droplet_read == DropletRead::Unproved {
-            self.reads.prove_at(now);
+            // No more often than lists come.
+            self.reads.prove_now(now);
         }
         Changes::default()
     }
@@ -318,13 +270,19 @@ impl Account {
     /// The answer to the question whether the token may read droplets.
     pub fn on_proof(&mut self, result: Result<bool, Fault>, now: Moment, jitter: Jitter) -> Changes {
         self.reads.prove_done(result.is_ok());
+        if result.is_ok() {
+            self.trouble = None;
+        }
         match result {
             Ok(true) => {
+                let blind = self.droplet_read == DropletRead::Missing;
                 self.droplet_read = DropletRead::Proved;
                 if let Some((begun, list)) = self.held.take() {
                     return self.believe(begun, list, now);
                 }
-                self.reads.list_at(now);
+                if blind {
+                    self.reads.list_at(now);
+                }
                 Changes { any: true, ..Changes::default() }
             }
             Ok(false) => {
@@ -370,8 +328,17 @@ impl Account {
         };
         if found.as_ref().is_some_and(|read| read.droplet.is_some()) {
             self.droplet_read = DropletRead::Proved;
+            if self.held.take().is_some() {
+                // It waited for a proof; this one says that the list is out of date.
+                self.reads.list_at(now);
+            }
         } else if found.is_some() && self.droplet_read != DropletRead::Proved {
             // A droplet that is not shown may only be hidden.
+            if let Some(op) = self.ops.get_mut(&ip) {
+                op.read_hidden(now);
+            } else if let Some(belief) = self.beliefs.get_mut(&ip) {
+                belief.read_failed(FaultKind::Transient, now, jitter);
+            }
             return changes;
         }
         if let Some(op) = self.ops.get_mut(&ip) {
@@ -399,10 +366,8 @@ impl Account {
         now: Moment,
     ) -> Changes {
         let mut changes = Changes { any: true, ..Changes::default() };
-        if let Some(Err(fault)) = &answer
-            && fault.kind == FaultKind::Unauthorised
-        {
-            self.distrust_scope(now);
+        if let Some(Err(fault)) = &answer {
+            self.refused(fault, now);
         }
         if answer.is_none() {
             self.budget.not_sent();
@@ -427,6 +392,9 @@ impl Account {
     ) -> Changes {
         self.reads.poll_done(ip);
         let mut changes = Changes::default();
+        if let Err(fault) = &result {
+            self.refused(fault, now);
+        }
         if let Some(op) = self.ops.get_mut(&ip) {
             let ended = op.polled(result, now, jitter);
             changes.any = op.trouble().is_some();
@@ -465,14 +433,13 @@ impl Account {
     }
 
     fn read_failed(&mut self, fault: Fault, now: Moment) {
-        if fault.kind == FaultKind::Unauthorised {
-            self.distrust_scope(now);
-        }
+        self.refused(&fault, now);
         self.trouble = Some(Trouble { kind: fault.kind, message: fault.message });
     }
 
-    fn distrust_scope(&mut self, now: Moment) {
-        if self.droplet_read == DropletRead::Proved {
+    /// After a 401 or 403 what the token may do has to be proved anew.
+    pub fn refused(&mut self, fault: &Fault, now: Moment) {
+        if fault.kind == FaultKind::Unauthorised && self.droplet_read == DropletRead::Proved {
             self.droplet_read = DropletRead::Unproved;
             self.reads.prove_at(now);
         }

@@ -6,7 +6,7 @@
 use crate::facts::{ActionStatus, ReservedIp};
 use crate::fault::{Fault, FaultKind};
 use crate::ids::{ActionId, DropletId, Uid};
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Jitter, Moment, Schedule};
 use std::net::Ipv4Addr;
 
 /// Pending for this long, an action is reported as stalled.
@@ -35,7 +35,7 @@ enum Stage {
     /// The provider works on it.
     Polling { action: ActionId, looks: u32, failures: u32, next: Moment, directly: bool },
     /// The outcome is not known: the address is read until it is.
-    Verifying { cause: FaultKind, message: String, looks: u32, next: Moment },
+    Verifying { cause: FaultKind, message: String, looks: u32, next: Moment, refused: bool },
 }
 
 /// How an operation ended.
@@ -148,7 +148,7 @@ impl Op {
                 None
             }
             Err(fault) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
-                self.verify(fault.kind, fault.message, now);
+                self.verify(fault.kind, fault.message, !fault.outcome_unknown, now);
                 None
             }
             Err(fault) => Some(End::Refused(fault.kind, fault.message)),
@@ -170,17 +170,19 @@ impl Op {
             Ok(ActionStatus::InProgress) if stalled => {
                 let message =
                     format!("action {action} is pending for more than {} s", STALLED_AFTER_MS / 1_000);
-                self.verify(FaultKind::InProgress, message, now.plus_millis(STALLED_INTERVAL_MS));
+                self.verify(FaultKind::InProgress, message, false, now.plus_millis(STALLED_INTERVAL_MS));
             }
             Ok(ActionStatus::InProgress) => {
                 *looks = looks.saturating_add(1);
                 *failures = 0;
                 *next = now.plus_millis(look_again_ms(*looks));
             }
-            Err(fault) if fault.kind == FaultKind::NotFound => self.verify(fault.kind, fault.message, now),
+            Err(fault) if fault.kind == FaultKind::NotFound => {
+                self.verify(fault.kind, fault.message, false, now);
+            }
             Err(fault) => {
                 *failures = failures.saturating_add(1);
-                let wait = super::belief::schedule(fault.kind).delay_ms(*failures, jitter);
+                let wait = Schedule::of(fault.kind).delay_ms(*failures, jitter);
                 *next = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
             }
         }
@@ -192,8 +194,12 @@ impl Op {
         let target = self.target();
         let started = self.started;
         let Stage::Polling { looks, next, directly, .. } = &mut self.stage else { return None };
-        let entry = entry.filter(|_| begun > started)?;
-        if entry.locked {
+        let Some(entry) = entry else {
+            // An address that is on no list has to be asked about singly.
+            *directly = true;
+            return None;
+        };
+        if entry.locked || begun <= started {
             *looks = looks.saturating_add(1);
             *next = now.plus_millis(look_again_ms(*looks));
         } else if entry.droplet == target {
@@ -208,7 +214,7 @@ impl Op {
     pub fn read(&mut self, found: Option<&ReservedIp>, now: Moment) -> Option<End> {
         let target = self.target();
         let stalled = self.is_stalled(now);
-        let Stage::Verifying { cause, message, looks, next } = &mut self.stage else { return None };
+        let Stage::Verifying { cause, message, looks, next, .. } = &mut self.stage else { return None };
         match found {
             None => Some(End::AddressGone),
             Some(read) if read.locked => {
@@ -225,13 +231,27 @@ impl Op {
     pub fn read_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
         if let Stage::Verifying { looks, next, .. } = &mut self.stage {
             *looks = looks.saturating_add(1);
-            let wait = super::belief::schedule(fault.kind).delay_ms(*looks, jitter);
+            let wait = Schedule::of(fault.kind).delay_ms(*looks, jitter);
             *next = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
         }
     }
 
-    fn verify(&mut self, cause: FaultKind, message: String, next: Moment) {
-        self.stage = Stage::Verifying { cause, message, looks: 0, next };
+    /// A read of the address said nothing: where it stands may be hidden from this token.
+    pub fn read_hidden(&mut self, now: Moment) {
+        if let Stage::Verifying { looks, next, .. } = &mut self.stage {
+            *looks = looks.saturating_add(1);
+            *next = now.plus_millis(look_again_ms(*looks));
+        }
+    }
+
+    /// True when the request itself was refused, although that had to be looked into.
+    #[must_use]
+    pub fn was_refused(&self) -> bool {
+        matches!(self.stage, Stage::Verifying { refused: true, .. })
+    }
+
+    fn verify(&mut self, cause: FaultKind, message: String, refused: bool, next: Moment) {
+        self.stage = Stage::Verifying { cause, message, looks: 0, next, refused };
     }
 }
 

@@ -1,10 +1,11 @@
 //! Which reads of an account are due, and the moment at which the next one is.
 
+use super::op::Op;
 use super::{Account, DropletRead};
 use crate::action::{Action, ObjectRef};
 use crate::budget::Purpose;
 use crate::fault::Fault;
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -39,8 +40,11 @@ impl Reads {
         self.list_failures = 0;
     }
 
+    /// No later than `at`, unless lists fail: then they keep to the schedule of their retries.
     pub(super) fn list_by(&mut self, at: Moment) {
-        self.list_due = self.list_due.min(at);
+        if self.list_failures == 0 {
+            self.list_due = self.list_due.min(at);
+        }
     }
 
     pub(super) fn list_done(&mut self, begun: Moment) {
@@ -53,9 +57,8 @@ impl Reads {
         self.list_in_flight = false;
         self.list_failures = self.list_failures.saturating_add(1);
         // A list is how everything else gets known: even a failure that someone has to mend is tried each minute.
-        let wait = super::belief::schedule(fault.kind)
-            .delay_ms(self.list_failures, jitter)
-            .min(UNAUTHORISED_INTERVAL_MS);
+        let wait =
+            Schedule::of(fault.kind).delay_ms(self.list_failures, jitter).min(UNAUTHORISED_INTERVAL_MS);
         self.list_due = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
     }
 
@@ -63,6 +66,11 @@ impl Reads {
     pub(super) fn prove_at(&mut self, at: Moment) {
         let earliest = self.last_proof.map_or(at, |last| last.plus_millis(UNAUTHORISED_INTERVAL_MS));
         self.prove_due = Some(at.max(earliest));
+    }
+
+    /// A proof is wanted at once.
+    pub(super) fn prove_now(&mut self, at: Moment) {
+        self.prove_due = Some(at);
     }
 
     pub(super) fn prove_done(&mut self, answered: bool) {
@@ -75,9 +83,8 @@ impl Reads {
 
     pub(super) fn prove_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
         self.prove_failures = self.prove_failures.saturating_add(1);
-        let wait = super::belief::schedule(fault.kind)
-            .delay_ms(self.prove_failures, jitter)
-            .min(UNAUTHORISED_INTERVAL_MS);
+        let wait =
+            Schedule::of(fault.kind).delay_ms(self.prove_failures, jitter).min(UNAUTHORISED_INTERVAL_MS);
         self.prove_due = Some(now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait)));
     }
 
@@ -129,13 +136,28 @@ impl Account {
         out: &mut Vec<Action>,
     ) -> Option<Moment> {
         let mut turn = Turn { now, wake: None, out };
+        let listed = self.leaves_polls_to_the_list();
+        if listed && let Some(at) = self.ops.values().filter_map(Op::poll_due).map(|(_, at, _)| at).min() {
+            self.reads.list_by(at);
+        }
         self.plan_list(&mut turn);
         self.plan_proof(&mut turn);
         if self.is_authorised() {
             self.plan_gets(owners, &mut turn);
-            self.plan_polls(owners, &mut turn);
+            self.plan_polls(owners, listed, &mut turn);
         }
         turn.wake
+    }
+
+    /// Without the scope a list says nothing, nor while one waits for the proof of it.
+    fn lists_say_nothing(&self) -> bool {
+        self.droplet_read == DropletRead::Missing || self.held.is_some()
+    }
+
+    /// Many pending actions are looked up with one list.
+    fn leaves_polls_to_the_list(&self) -> bool {
+        let pending = self.ops.values().filter(|op| op.poll_due().is_some()).count();
+        pending > MAX_POLLED && !self.lists_say_nothing() && self.is_authorised()
     }
 
     fn admit(&mut self, purpose: Purpose, turn: &mut Turn<'_>) -> bool {
@@ -152,9 +174,8 @@ impl Account {
     }
 
     fn plan_list(&mut self, turn: &mut Turn<'_>) {
-        // Without the scope a list says nothing; the proof is what is tried, once a minute.
-        let blind = self.droplet_read == DropletRead::Missing || self.held.is_some();
-        if self.reads.list_in_flight || blind {
+        // When lists say nothing, the proof is what is tried.
+        if self.reads.list_in_flight || self.lists_say_nothing() {
             return;
         }
         if self.reads.list_due > turn.now {
@@ -169,7 +190,9 @@ impl Account {
     }
 
     fn plan_proof(&mut self, turn: &mut Turn<'_>) {
-        let wanted = self.droplet_read != DropletRead::Proved && !self.reads.prove_in_flight;
+        // A refused token is tried with one read a minute: with the list where that says something.
+        let probes = self.is_authorised() || self.lists_say_nothing();
+        let wanted = self.droplet_read != DropletRead::Proved && !self.reads.prove_in_flight && probes;
         let Some(due) = self.reads.prove_due.filter(|_| wanted) else { return };
         if due > turn.now {
             turn.later(due);
@@ -204,18 +227,10 @@ impl Account {
         }
     }
 
-    fn plan_polls(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, turn: &mut Turn<'_>) {
+    fn plan_polls(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, listed: bool, turn: &mut Turn<'_>) {
         let pending: Vec<_> = self.ops.iter().filter_map(|(ip, op)| Some((*ip, op.poll_due()?))).collect();
-        let many = pending.len() > MAX_POLLED;
         for (ip, (action, at, directly)) in pending {
-            if many && !directly {
-                self.reads.list_by(at);
-                if !self.reads.list_in_flight {
-                    turn.later(at.max(self.reads.list_due));
-                }
-                continue;
-            }
-            if self.reads.polls.contains(&ip) {
+            if (listed && !directly) || self.reads.polls.contains(&ip) {
                 continue;
             }
             if at > turn.now {

@@ -16,6 +16,10 @@ use std::net::Ipv4Addr;
 /// Between two sweeps for left-over values.
 const SWEEP_INTERVAL_MS: u64 = 600_000;
 
+/// Writes under way at a time. Each holds a connection of its own, and a start with hundreds of nodes must leave the
+/// API server, and our own status write, room.
+const MAX_IN_FLIGHT: usize = 8;
+
 /// A node's annotation as last seen or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
@@ -30,6 +34,15 @@ pub(super) struct Desired {
     pub(super) confirmed: BTreeMap<Uid, (String, Ipv4Addr)>,
     /// Addresses of pools of which too little is known to remove anything.
     pub(super) protected: BTreeSet<Ipv4Addr>,
+    /// Nodes that match, and addresses that may stand on them: nothing newer is known of these.
+    pub(super) unconfirmed: Vec<(BTreeSet<Uid>, BTreeSet<Ipv4Addr>)>,
+}
+
+impl Desired {
+    fn protects(&self, uid: &Uid, ip: Ipv4Addr) -> bool {
+        self.protected.contains(&ip)
+            || self.unconfirmed.iter().any(|(nodes, ips)| nodes.contains(uid) && ips.contains(&ip))
+    }
 }
 
 /// State of the annotations.
@@ -90,10 +103,12 @@ impl Annotations {
                 self.write(uid, name, Some(*ip), now, out);
             }
         }
+        let standing = &self.standing;
+        self.failures.retain(|uid, _| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
         let over: Vec<(Uid, String)> = self
             .standing
             .iter()
-            .filter(|(uid, (_, ip))| !desired.confirmed.contains_key(*uid) && !desired.protected.contains(ip))
+            .filter(|(uid, (_, ip))| !desired.confirmed.contains_key(*uid) && !desired.protects(uid, *ip))
             .map(|(uid, (name, _))| (uid.clone(), name.clone()))
             .collect();
         for (uid, name) in over {
@@ -115,6 +130,10 @@ impl Annotations {
         }
         if let Some((_, due)) = self.failures.get(uid).filter(|(_, due)| *due > now) {
             out.later(*due);
+            return;
+        }
+        if self.in_flight.len() >= MAX_IN_FLIGHT {
+            // The answer to any of them is followed by another plan.
             return;
         }
         self.in_flight.insert(uid.clone());
@@ -199,5 +218,42 @@ impl Annotations {
                 self.sweep_due = Some(now.plus_millis(pace(&failure).delay_ms(self.sweep_failures, jitter)));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The writes that a plan starts.
+    fn plan(annotations: &mut Annotations, desired: &Desired) -> Vec<(String, Uid, Option<Ipv4Addr>)> {
+        let mut out = Out::default();
+        annotations.plan(desired, false, Moment::default(), &mut out);
+        let write = |action| {
+            let Action::Annotate { node, uid, value } = action else { panic!("{action:?}") };
+            (node, uid, value)
+        };
+        out.actions.into_iter().map(write).collect()
+    }
+
+    #[test]
+    fn of_many_nodes_a_few_are_written_at_a_time_and_in_the_end_all() {
+        let mut annotations = Annotations::default();
+        let mut desired = Desired::default();
+        for number in 0..100 {
+            let ip = Ipv4Addr::new(192, 0, 2, number);
+            desired.confirmed.insert(Uid(format!("u{number}")), (format!("n{number}"), ip));
+        }
+        let mut under_way = plan(&mut annotations, &desired);
+        let mut written = 0;
+        while let Some((node, uid, value)) = under_way.pop() {
+            assert!(under_way.len() < MAX_IN_FLIGHT);
+            // A write that fails gives its place to others too.
+            let result = if written == 0 { Err(WriteFailure::Conflict) } else { Ok(()) };
+            annotations.written(node, uid, value, result, (Moment::default(), Jitter::NONE));
+            written += 1;
+            under_way.extend(plan(&mut annotations, &desired));
+        }
+        assert_eq!((written, annotations.standing.len()), (100, 99));
     }
 }

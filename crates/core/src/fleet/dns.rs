@@ -167,7 +167,7 @@ impl Dns {
         };
         let scene = Scene { located, lost_to, site, account };
         out.later(set.tell(view, scene, now));
-        if let Some((reason, message)) = permit.then(|| set.announce()).flatten() {
+        if let Some((reason, message)) = permit.then(|| set.announce(view)).flatten() {
             let notice = notice(&view.owner, true, reason, &set.name, message);
             out.actions.push(notice);
         }

@@ -199,7 +199,8 @@ impl Fleet {
     /// True while an address was bought that the server's copy of the status does not remember yet.
     #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
-        self.pools.values().any(Pool::has_unrecorded_creation)
+        // The status of a pool that is being deleted is not written any more.
+        self.pools.values().any(|pool| !pool.deleting && pool.has_unrecorded_creation())
     }
 
     /// Leadership begins: what a predecessor may have changed is read again before anything is decided.
@@ -264,7 +265,7 @@ impl Fleet {
             return;
         };
         if recall {
-            pool.recall(&seen.status);
+            pool.recall(&seen);
         }
         if pool.update(seen, &self.settings.providers) || recall {
             self.rematch(&uid, now);
@@ -442,7 +443,14 @@ impl Fleet {
         self.dirty = true;
         let Some(pool) = self.pools.get_mut(uid) else { return };
         let sent = pool.writes.status_done(result.as_ref().err(), now, jitter);
-        let Ok(kept) = result else { return };
+        let kept = match result {
+            Ok(kept) => kept,
+            Err(WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) | WriteFailure::Gone) => {
+                pool.status_refused(now, jitter);
+                return;
+            }
+            Err(WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Transient(_)) => return,
+        };
         if sent.is_some_and(|sent| sent.memory.is_some()) && kept.status.memory.is_none() {
             pool.crds_are_outdated(now, jitter);
         } else if kept.status.memory.is_some() {

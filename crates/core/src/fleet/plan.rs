@@ -40,9 +40,10 @@ impl Fleet {
             self.plan_dns(now, &mut out);
             self.plan_reads(&owners, now, &mut out);
             if self.permit {
-                self.plan_annotations(&owners, now, &mut out);
+                // What users look at first goes first: annotations can be hundreds of writes.
                 self.plan_writes(now, &mut out);
                 self.plan_record_set_writes(now, &mut out);
+                self.plan_annotations(&owners, now, &mut out);
             }
         }
         self.wake = out.wake;
@@ -103,6 +104,9 @@ impl Fleet {
                     pool.plan_creation(&mut account, &world, &named, busy, out);
                     self.pools.insert(uid.clone(), pool);
                 }
+            } else {
+                let unread = self.pools.values_mut().filter(|pool| pool.spec.provider == provider);
+                unread.for_each(Pool::forget_mismatched);
             }
             self.accounts.insert(provider, account);
         }
@@ -182,15 +186,19 @@ impl Fleet {
         let mut read = true;
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
             let known = self.accounts.get(&pool.spec.provider).is_some_and(Account::is_known);
-            read &= known || pool.spec.is_frozen();
+            read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             for (ip, node) in &pool.report.active {
-                let owned = owners.get(ip).is_some_and(|owner| owner.uid == pool.object.uid);
+                let frozen = pool.spec.is_frozen();
+                let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
                 if let Some(candidate) = pool.candidates.get(node).filter(|_| owned) {
                     desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
                 }
             }
-            if !known || !pool.matched || pool.spec.is_frozen() {
-                desired.protected.extend(pool.effective());
+            if !pool.matched || pool.spec.is_frozen() {
+                desired.protected.extend(pool.effective().iter().chain(pool.held()));
+            } else if !known {
+                let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
+                desired.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
         }
         self.annotations.plan(&desired, read, now, out);
@@ -222,6 +230,7 @@ impl Fleet {
             if !status.same_as(&pool.on_server, go_fields_only) {
                 match pool.writes.status_ready(now) {
                     Ok(()) => {
+                        out.actions.extend(pool.news(&status));
                         pool.writes.status_sent(status.clone());
                         out.actions.push(Action::WriteStatus {
                             pool: pool.object.clone(),
@@ -265,6 +274,9 @@ fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
 
 /// Whether enough is known for a status that will not be taken back a moment later: a restart must write nothing.
 fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
+    if pool.is_unread() {
+        return false;
+    }
     let Some(account) = account else { return true };
     let read = account.is_known() && pool.matched;
     read || trouble

@@ -92,7 +92,7 @@ impl Fleet {
         if !self.leading {
             return Snapshot::default();
         }
-        let pools = self.pools.values().map(|pool| {
+        let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
             let account = self.accounts.get(&pool.spec.provider);
             let status = pool.render(account, None, crate::moment::Moment::default());
             let used = pool.used();

@@ -6,7 +6,7 @@
 use super::report::{Report, Wait};
 use super::{Candidate, Pool};
 use crate::account::Account;
-use crate::account::belief::Place;
+use crate::account::belief::{Belief, Place};
 use crate::account::op::{Op, OpKind};
 use crate::action::{Action, ObjectRef};
 use crate::budget::Purpose;
@@ -116,9 +116,11 @@ impl Pool {
                 report.lost.insert(ip, owner.name.clone());
             }
         }
-        let holds: BTreeMap<&String, Ipv4Addr> = report.active.iter().map(|(ip, node)| (node, *ip)).collect();
-        for (name, candidate) in &mut self.candidates {
-            let holds = holds.get(name).copied();
+        let stands: BTreeMap<DropletId, Ipv4Addr> =
+            report.active.keys().filter_map(|ip| Some((account.place(*ip).droplet()?, *ip))).collect();
+        for candidate in self.candidates.values_mut() {
+            // By droplet: two nodes of one droplet (one of them about to go) have its address both.
+            let holds = candidate.droplet().and_then(|droplet| stands.get(&droplet).copied());
             if candidate.holds.is_some() && holds.is_none() {
                 self.counter += 1;
                 candidate.lost = Some(self.counter);
@@ -150,7 +152,7 @@ impl Pool {
             let record = self.ips.get(ip);
             let idle =
                 account.op(*ip).is_none() && !promised.contains(ip) && record.is_none_or(|r| !r.was_active);
-            let doubted = account.belief(*ip).is_none_or(crate::account::belief::Belief::is_doubted);
+            let doubted = account.belief(*ip).is_none_or(Belief::is_doubted);
             let Place::Present { droplet, region, locked: false } = account.place(*ip) else { continue };
             if !idle || doubted || !self.is_recorded(*ip) {
                 continue;
@@ -223,6 +225,10 @@ impl Pool {
             let other = (**pool != self.object.uid).then(|| world.others.get(*pool)).flatten();
             return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, droplet)));
         }
+        let evict = match world.holders.get(&droplet) {
+            None => None,
+            Some(holder) => Some(self.evictable(*holder, account, world)?),
+        };
         if let Some(failure) = self.node_failures.get(&candidate.uid)
             && let Some(due) = failure.waits(&candidate.provider_id, self.spec_version, world.now)
         {
@@ -230,10 +236,6 @@ impl Pool {
             let busy = failure.kind == FaultKind::InProgress;
             return Err(if busy { Wait::Pending(due, message) } else { Wait::RetryAt(due, message) });
         }
-        let evict = match world.holders.get(&droplet) {
-            None => None,
-            Some(holder) => Some(self.evictable(*holder, account, world)?),
-        };
         Ok(Taker { name: name.to_owned(), candidate: candidate.clone(), droplet, evict })
     }
 
@@ -248,7 +250,7 @@ impl Pool {
             Some(owner) => return Err(Wait::ClaimedBy(owner.name.clone(), holder)),
             None => return Err(Wait::Foreign(holder)),
         }
-        if account.op(holder).is_some() {
+        if account.op(holder).is_some() || account.belief(holder).is_none_or(Belief::is_doubted) {
             return Err(Wait::InFlight(holder));
         }
         if let Some(failure) = self.ips.get(&holder).and_then(|record| record.failure.as_ref())
@@ -272,6 +274,11 @@ impl Pool {
         out: &mut Out,
     ) {
         for taker in takers {
+            // Another node of the same droplet may have been first.
+            if let Some((ip, _)) = account.ops().find(|(_, op)| op.droplet == taker.droplet) {
+                report.waiting.insert(taker.name, Wait::InFlight(ip));
+                continue;
+            }
             let region = taker.candidate.region.as_deref();
             let fits =
                 |free: &Free| region.is_none_or(|region| region == free.region || free.region.is_empty());

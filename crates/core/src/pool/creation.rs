@@ -9,11 +9,10 @@ use super::Pool;
 use super::assign::{Out, World};
 use super::memory::{Intent, Memory};
 use crate::account::Account;
-use crate::account::belief::schedule;
 use crate::action::{Action, CallFailure};
 use crate::budget::Purpose;
 use crate::fault::{Fault, FaultKind};
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -179,9 +178,12 @@ impl Pool {
     ) -> BTreeSet<Ipv4Addr> {
         let remembered = self.memory.as_ref().and_then(|memory| memory.orphans.as_ref());
         let droplets: BTreeSet<_> = self.candidates.values().filter_map(super::Candidate::droplet).collect();
+        // What was let go is known to have been this pool's.
+        let former = self.former();
         listed
             .values()
-            .filter(|read| !named.contains(&read.ip) && Some(&read.region) == self.spec.region.as_ref())
+            .filter(|read| !named.contains(&read.ip) && !former.contains(&read.ip))
+            .filter(|read| Some(&read.region) == self.spec.region.as_ref())
             .filter(|read| match (remembered, read.droplet) {
                 (_, None) => false,
                 (Some(remembered), Some(_)) => remembered.contains(&read.ip),
@@ -287,6 +289,22 @@ impl Pool {
         waits
     }
 
+    /// Another region or another number makes it another request, due at once.
+    pub(super) fn request_changed(&mut self) {
+        if !self.creation.crds_outdated {
+            self.creation.failures = 0;
+            self.creation.due = Moment::default();
+        }
+    }
+
+    /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
+    pub fn status_refused(&mut self, now: Moment, jitter: Jitter) {
+        if self.creation.stage == Stage::Announcing {
+            self.forget_intent();
+            self.put_off(FaultKind::Permanent, now, jitter);
+        }
+    }
+
     /// The server has kept our fields.
     pub fn crds_are_current(&mut self) {
         if std::mem::take(&mut self.creation.crds_outdated) {
@@ -328,6 +346,7 @@ impl Pool {
                 self.creation.stage = Stage::Announcing;
             }
             Err(CallFailure::Fault(fault)) => {
+                account.refused(&fault, now);
                 let Fault { kind, message, outcome_unknown, .. } = fault;
                 actions.push(self.notice(
                     true,
@@ -349,6 +368,6 @@ impl Pool {
 
     fn put_off(&mut self, kind: FaultKind, now: Moment, jitter: Jitter) {
         self.creation.failures = self.creation.failures.saturating_add(1);
-        self.creation.due = now.plus_millis(schedule(kind).delay_ms(self.creation.failures, jitter));
+        self.creation.due = now.plus_millis(Schedule::of(kind).delay_ms(self.creation.failures, jitter));
     }
 }

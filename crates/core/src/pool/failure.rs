@@ -1,6 +1,5 @@
 //! A failed request and when it may be repeated.
 
-use crate::account::belief::schedule;
 use crate::fault::FaultKind;
 use crate::moment::{Jitter, Moment, Schedule};
 
@@ -30,7 +29,7 @@ impl<I: PartialEq> Failure<I> {
     ) {
         let before = slot.take().filter(|failure| failure.concerns(&input, spec_version));
         let count = before.map_or(0, |failure| failure.count).saturating_add(1);
-        let wait = pace.unwrap_or(schedule(kind)).delay_ms(count, jitter);
+        let wait = pace.unwrap_or(Schedule::of(kind)).delay_ms(count, jitter);
         let due = now.plus_millis(wait);
         *slot = Some(Self { kind, message: message.to_owned(), count, due, input, spec_version });
     }

@@ -115,6 +115,7 @@ pub struct Pool {
     pub writes: status::Writes,
     /// Addresses that were effective when last planned: one that leaves is let go.
     held: BTreeSet<Ipv4Addr>,
+    unread: bool,
     counter: u64,
 }
 
@@ -144,18 +145,31 @@ impl Pool {
             report: Report::default(),
             writes: status::Writes::default(),
             held: BTreeSet::new(),
+            unread: false,
             counter: 0,
         };
-        pool.recall(&seen.status);
+        pool.recall(&seen);
         pool.update(seen, providers);
         pool
     }
 
-    /// Takes the memory from a status: at the first sight of the pool and whenever leadership begins.
-    pub fn recall(&mut self, status: &PoolStatus) {
+    /// Takes the memory from the status: at the first sight of the pool and whenever leadership begins. Of an object
+    /// that cannot be read it is not known, until it can.
+    pub fn recall(&mut self, seen: &PoolObject) {
+        self.unread = seen.spec.is_err();
+        if self.unread {
+            return;
+        }
+        let status = &seen.status;
         self.memory.clone_from(&status.memory);
         self.held = status.held_addresses();
         self.creation = creation::Creation::recalled(self.memory.as_ref());
+    }
+
+    /// True while what the pool remembers is not known, so that writing its status would wipe that out.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.unread
     }
 
     /// Whether a version of the object is older than the one that is known: watch events and answers to our own
@@ -171,6 +185,9 @@ impl Pool {
 
     /// Takes in another version of the object. Returns true when the spec changed.
     pub fn update(&mut self, seen: PoolObject, providers: &Providers) -> bool {
+        if self.unread {
+            self.recall(&seen);
+        }
         self.generation = seen.generation;
         self.resource_version = seen.resource_version;
         self.deleting = seen.deleting;
@@ -180,6 +197,7 @@ impl Pool {
             return false;
         }
         let criteria = self.spec.criteria.take();
+        let request = (self.spec.region.clone(), self.spec.desired);
         self.spec = match &seen.spec {
             Ok(raw) => PoolSpec::parse(raw, providers),
             Err(message) => self.spec.unreadable(message),
@@ -187,6 +205,9 @@ impl Pool {
         if self.spec.criteria.is_none() {
             // What stands stays: the last criteria that could be read go on saying which nodes match.
             self.spec.criteria = criteria;
+        }
+        if request != (self.spec.region.clone(), self.spec.desired) {
+            self.request_changed();
         }
         self.raw = seen.spec;
         self.spec_version += 1;
@@ -216,6 +237,12 @@ impl Pool {
             list.truncate(desired);
         }
         list
+    }
+
+    /// The addresses that were effective when the spec could last be followed.
+    #[must_use]
+    pub fn held(&self) -> &BTreeSet<Ipv4Addr> {
+        &self.held
     }
 
     /// The pool's addresses that may still stand on a droplet although they are not effective.
@@ -270,15 +297,28 @@ impl Pool {
             for name in &names {
                 changed |= self.rematch_one(name, nodes.get(name), pods);
             }
-            let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
-            self.node_failures.retain(|uid, _| live.contains(uid));
-            self.behind.retain(|uid, _| live.contains(uid));
+            self.forget_failures_of_others(nodes);
         } else {
+            let mut gone = false;
             for name in touched.into_iter().flatten() {
+                gone |= nodes.get(name).is_none();
                 changed |= self.rematch_one(name, nodes.get(name), pods);
+            }
+            if gone {
+                self.forget_failures_of_others(nodes);
             }
         }
         changed
+    }
+
+    /// What failed on nodes that are gone must not be remembered for ever.
+    fn forget_failures_of_others(&mut self, nodes: &NodeStore) {
+        if self.node_failures.is_empty() && self.behind.is_empty() {
+            return;
+        }
+        let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
+        self.node_failures.retain(|uid, _| live.contains(uid));
+        self.behind.retain(|uid, _| live.contains(uid));
     }
 
     fn rematch_one(&mut self, name: &str, node: Option<&NodeFacts>, pods: Option<&PodStore>) -> bool {
@@ -307,6 +347,15 @@ impl Pool {
         }
     }
 
+    /// While the account is unknown what was confirmed stays so, but only on nodes that still match.
+    pub fn forget_mismatched(&mut self) {
+        if self.matched && self.is_live() {
+            let candidates = &self.candidates;
+            self.report.active.retain(|_, node| candidates.contains_key(node));
+            self.report.waiting.retain(|node, _| candidates.contains_key(node));
+        }
+    }
+
     /// Why a node is no candidate, for explanations.
     #[must_use]
     pub fn mismatch(&self, node: &NodeFacts, pods: Option<&PodStore>) -> Option<Mismatch> {
@@ -320,8 +369,8 @@ impl Pool {
         named_elsewhere: &BTreeSet<Ipv4Addr>,
         others_visible: bool,
     ) {
-        if self.raw.is_err() {
-            // What cannot be read says nothing about what was let go.
+        if self.raw.is_err() || self.spec.is_frozen() {
+            // What cannot be read or followed says nothing about what was let go.
             return;
         }
         let mut memory = self.memory.clone().unwrap_or_else(|| {

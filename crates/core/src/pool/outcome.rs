@@ -24,7 +24,7 @@ impl Pool {
     ) {
         let Finished { ip, op, end } = finished;
         let assigns = op.kind == OpKind::Assign;
-        if assigns && !matches!(end, End::Refused(..) | End::NotSent) {
+        if assigns && !matches!(end, End::Refused(..) | End::NotSent) && !op.was_refused() {
             // An accepted or unknown outcome starts the cool-off; a refusal does not.
             self.last_assigned = self.last_assigned.max(Some(op.started));
         }

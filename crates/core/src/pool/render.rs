@@ -6,6 +6,7 @@ use super::spec::Scope;
 use super::status::{Condition, IpEntry, IpState, PoolStatus};
 use crate::account::belief::Place;
 use crate::account::{Account, DropletRead};
+use crate::action::Action;
 use crate::fault::FaultKind;
 use crate::moment::Moment;
 use std::collections::BTreeSet;
@@ -37,6 +38,14 @@ impl Pool {
             let entry = account.and_then(|account| self.entry(ip, used.contains(&ip), account));
             let entry = entry.or_else(|| self.on_server.ips.get(&ip.to_string()).cloned());
             status.ips.extend(entry.map(|entry| (ip.to_string(), entry)));
+        }
+        if self.spec.is_frozen() {
+            // What it held before stays where it is, and is let go only once the spec can be followed again.
+            for ip in self.held().iter().map(ToString::to_string) {
+                if let Some(last) = self.on_server.ips.get(&ip) {
+                    status.ips.entry(ip).or_insert_with(|| last.clone());
+                }
+            }
         }
         let known = account.is_some_and(Account::is_known) && self.matched && self.is_live();
         if known {
@@ -105,6 +114,11 @@ impl Pool {
         if locked {
             return Some(entry(IpState::InProgress, droplet));
         }
+        let last = self.on_server.ips.get(&ip.to_string());
+        if !self.matched && last.is_some_and(|last| last.provider_id == provider_id(droplet)) {
+            // Whether that node matches is not known: what was said of it stays.
+            return last.cloned();
+        }
         let failure = self.ips.get(&ip).and_then(|record| record.failure.as_ref());
         if let Some(failure) = failure.filter(|failure| failure.kind != FaultKind::InProgress) {
             let error = format!("{}: {}", failure.kind, failure.message);
@@ -141,6 +155,22 @@ impl Pool {
         conditions
     }
 
+    /// What a status says is wrong that the last one did not: an Event for each, so that it is seen when it began.
+    #[must_use]
+    pub fn news(&self, status: &PoolStatus) -> Vec<Action> {
+        let told = |new: &Condition| {
+            let before = self.on_server.conditions.iter().find(|old| old.kind == new.kind);
+            before.is_some_and(|old| old.status == new.status && old.reason == new.reason)
+        };
+        let fresh = status.conditions.iter().filter(|condition| !told(condition));
+        fresh
+            .filter_map(|condition| {
+                let reason = trouble_of(condition)?;
+                Some(self.notice(true, reason, &condition.reason, condition.message.clone()))
+            })
+            .collect()
+    }
+
     fn ready(&self, account: Option<&Account>, status: &PoolStatus) -> Condition {
         if self.spec.is_frozen() {
             return condition(
@@ -168,8 +198,12 @@ impl Pool {
         }
         let (active, used, candidates) = (self.report.active.len(), self.used().len(), self.candidates.len());
         let waiting = status.assignable_nodes.len() + status.node_errors.len();
-        let message =
-            format!("{active} of {used} addresses are on matching nodes; {waiting} matching nodes have none");
+        let without = match waiting {
+            0 => "no matching node is without one".to_owned(),
+            1 => "1 matching node has none".to_owned(),
+            many => format!("{many} matching nodes have none"),
+        };
+        let message = format!("{active} of {used} addresses are on matching nodes; {without}");
         let wanted = self.spec.desired.unwrap_or(used).min(candidates);
         if candidates == 0 {
             condition("Ready", "False", "NoMatchingNode", format!("no node matches; {message}"))
@@ -274,6 +308,24 @@ fn provider_condition(account: &Account) -> Option<Condition> {
     }
     let trouble = account.trouble()?;
     Some(condition("ProviderReady", "False", trouble.kind.reason(), trouble.message.clone()))
+}
+
+/// The reason of the Event that tells of a condition, if it is trouble that no other Event tells of.
+fn trouble_of(condition: &Condition) -> Option<&'static str> {
+    match (condition.kind.as_str(), condition.status.as_str()) {
+        ("SpecValid", "False") => Some("InvalidSpec"),
+        ("ProviderReady", "False") => Some("ProviderNotReady"),
+        ("Conflict", "True") => Some("Conflict"),
+        ("NodesBlocked", "True") if condition.reason != "AssignmentFailed" => Some("NodesBlocked"),
+        ("CreationUncertain", "True") if condition.reason != "SeveralNewAddresses" => {
+            Some("CreationUncertain")
+        }
+        ("Stalled", "True") => Some("Stalled"),
+        ("CRDsOutdated", "True") => Some("CRDsOutdated"),
+        ("AnnotationsDenied", "True") => Some("AnnotationsDenied"),
+        ("WatchFailing", "True") => Some("WatchFailing"),
+        _ => None,
+    }
 }
 
 fn error_entry(message: &str) -> IpEntry {

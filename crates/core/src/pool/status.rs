@@ -1,7 +1,7 @@
 //! The status of a pool as data, and when it is written.
 
 use super::memory::Memory;
-use crate::action::WriteFailure;
+use crate::fault::WriteFailure;
 use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -123,7 +123,7 @@ impl PoolStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Writes<S = PoolStatus> {
     status_in_flight: Option<Box<S>>,
-    /// A conflict was answered: the watch will show the newer version.
+    /// A conflict was answered: the watch will show the newer version, and until it does the write is tried in vain.
     awaiting_version: bool,
     status_failures: u32,
     status_due: Moment,
@@ -133,9 +133,6 @@ pub struct Writes<S = PoolStatus> {
     /// Why a write is refused for good, for a condition.
     pub denied: Option<String>,
 }
-
-/// After a conflict the watch brings the newer version within moments; if it does not, the write is tried anyway.
-const CONFLICT_WAIT_MS: u64 = 1_000;
 
 impl<S> Writes<S> {
     /// The watch showed the object.
@@ -170,12 +167,9 @@ impl<S> Writes<S> {
                 self.status_failures = 0;
                 self.denied = None;
             }
-            Some(WriteFailure::NotSent | WriteFailure::Gone) => {}
-            Some(WriteFailure::Conflict) => {
-                self.awaiting_version = true;
-                self.status_due = now.plus_millis(CONFLICT_WAIT_MS);
-            }
+            Some(WriteFailure::NotSent) => {}
             Some(failure) => {
+                self.awaiting_version = matches!(failure, WriteFailure::Conflict);
                 self.status_failures = self.status_failures.saturating_add(1);
                 self.status_due = now.plus_millis(pace(failure).delay_ms(self.status_failures, jitter));
                 self.note_denial(failure);
@@ -206,7 +200,7 @@ impl<S> Writes<S> {
         self.ips_in_flight = false;
         match failure {
             None => self.ips_failures = 0,
-            Some(WriteFailure::NotSent | WriteFailure::Gone) => {}
+            Some(WriteFailure::NotSent) => {}
             Some(failure) => {
                 self.ips_failures = self.ips_failures.saturating_add(1);
                 self.ips_due = now.plus_millis(pace(failure).delay_ms(self.ips_failures, jitter));

@@ -234,8 +234,11 @@ impl Set {
         later
     }
 
-    /// An error that nobody was told of yet, as it is being told.
-    pub fn announce(&mut self) -> Option<(&'static str, String)> {
+    /// An error that nobody was told of yet, as it is being told. What is wrong with a pool's spec, the pool tells.
+    pub fn announce(&mut self, view: &View) -> Option<(&'static str, String)> {
+        if view.owner.kind == ObjectKind::Pool && !view.problems.is_empty() {
+            return None;
+        }
         match &self.report.as_ref()?.phase {
             Phase::Active { .. } => self.announced.clear(),
             Phase::InProgress { .. } => {}

@@ -1,6 +1,7 @@
 //! Buying addresses: exactly as many as desired, whatever is lost on the way.
 
-use crate::world::{Trick, World, ip, spec};
+use crate::faults::spec;
+use crate::world::{Trick, World, ip};
 use flipop_core::fault::FaultKind;
 use flipop_core::pool::spec::RawPoolSpec;
 

@@ -1,6 +1,6 @@
 //! Record sets in good weather: what is published, when, and in how many calls.
 
-use crate::given::{nodes_key, spec};
+use crate::faults::{nodes_key, spec};
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
 use flipop_core::facts::{Observed, PodFacts, RESERVED_IP_ANNOTATION};
@@ -54,12 +54,12 @@ fn a_restart_writes_nothing_and_reads_once() {
     for mut world in [World::with_set(3), pool(2, 3)] {
         world.run(20);
         let (applies, writes, reads) = (world.dns.applies.len(), world.status_writes, world.dns.reads);
-        world.notices.clear();
+        world.events.clear();
         world.start();
         world.run(120);
         assert_eq!((world.dns.applies.len(), world.status_writes), (applies, writes));
         assert_eq!(world.dns.reads, reads + 1);
-        assert_eq!(world.notices, []);
+        assert_eq!(world.events, []);
     }
 }
 
@@ -213,7 +213,7 @@ fn a_failover_is_a_drop_round_and_a_publishing_round_of_one_call_each_at_once() 
     let rounds: Vec<u64> = world.dns.applies.iter().skip(before).map(|at| at.millis_since(start)).collect();
     assert_eq!(rounds.len(), 2, "{rounds:?}");
     assert_eq!(rounds[0], 0, "the address that is lost goes at once");
-    let confirmed = world.notices.iter().filter(|notice| notice.reason == "Assigned").count();
+    let confirmed = world.events.iter().filter(|notice| notice.reason == "Assigned").count();
     assert_eq!(confirmed, 3);
     assert!(rounds[1] < 1_200, "{rounds:?}");
 }
@@ -223,7 +223,7 @@ fn what_is_not_complete_is_not_published() {
     let mut world = World::with_set(3);
     world.run(10);
     let before = world.dns.applies.len();
-    world.fleet = crate::given::fleet();
+    world.fleet = crate::faults::fleet();
     world.observe(Input::Leading);
     world.observe(Input::Permit(true));
     let sets: Vec<_> = world.record_sets.values().cloned().collect();
@@ -253,7 +253,7 @@ fn neither_a_leaving_pod_nor_an_annotated_node_that_does_not_match_makes_a_set_f
     world.pods = vec![pod(1, true), pod(2, true), pod(3, false)];
     let matching = RawMatch { pod_namespace: "ns".into(), ..RawMatch::default() };
     world.add_record_set("set", RawRecordSetSpec { matching, ..set_spec("www") });
-    world.by_hand.extend(["node-1".to_owned(), "node-4".to_owned()]);
+    world.foreign.extend(["node-1".to_owned(), "node-4".to_owned()]);
     world.annotations.insert("node-4".into(), external(4).to_string());
     world.set_node(4, false);
     let by_annotation = RawRecordSetSpec { address_type: RESERVED_IP_ANNOTATION.into(), ..set_spec("ann") };
@@ -366,7 +366,7 @@ fn a_zone_may_be_an_id_and_its_name_shows_up_once_it_is_known() {
 #[test]
 fn an_address_that_is_on_no_list_is_not_dropped_from_dns_at_a_restart() {
     let mut world = pool(3, 3);
-    world.unlisted.insert(ip(2));
+    world.faults.unlisted.insert(ip(2));
     world.run(30);
     assert_eq!(world.published(WWW), [1, 2, 3]);
     let changes = world.dns.changes;
@@ -383,7 +383,7 @@ fn a_pool_of_which_too_little_is_known_is_not_emptied_even_where_its_spec_says_s
     world.add_ip(90);
     world.move_by_hand(90, Some(90));
     world.moved.clear();
-    world.unlisted.extend([ip(1), ip(2)]);
+    world.faults.unlisted.extend([ip(1), ip(2)]);
     world.run(30);
     assert_eq!(world.published(WWW), [1, 2]);
     world.start();

@@ -106,7 +106,7 @@ fn an_alias_blocks_with_a_condition_and_no_write_until_it_is_gone() {
     assert!(status.error.contains("elsewhere.org"));
     assert_eq!((world.dns.applies.len(), world.published(WWW)), (1, vec![1]));
     assert!(world.dns.reads <= 4, "{} reads", world.dns.reads);
-    let warned = world.notices.iter().filter(|notice| notice.warning).count();
+    let warned = world.events.iter().filter(|notice| notice.warning).count();
     assert_eq!(warned, 1);
     let key = (PROVIDER.to_owned(), "example.com".to_owned());
     world.dns.records.get_mut(&key).unwrap().retain(|(_, record)| record.id != id);
@@ -281,7 +281,7 @@ fn a_set_whose_nodes_cannot_be_watched_says_so() {
     let mut world = World::with_set(1);
     world.run(5);
     let trouble =
-        |message: Option<&str>| Input::WatchTrouble(crate::given::nodes_key(), message.map(str::to_owned));
+        |message: Option<&str>| Input::WatchTrouble(crate::faults::nodes_key(), message.map(str::to_owned));
     world.observe(trouble(Some("nodes is forbidden")));
     world.run(5);
     assert_eq!(condition(&world, "set", "WatchFailing"), Some("nodes is forbidden"));

@@ -1,7 +1,7 @@
 //! Random histories of record sets: whatever happens, no name is emptied that should not be and nothing foreign is
 //! touched, and once the faults stop, everything comes right and to rest.
 
-use crate::given::spec;
+use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::fault::FaultKind;

@@ -7,19 +7,26 @@
     reason = "tests say what is wrong by failing"
 )]
 
+mod cluster;
+mod contention;
 mod creation;
 mod dns;
 mod dns_claims;
 mod dns_faults;
 mod dns_random;
-mod given;
+mod faults;
+mod frozen;
+mod nodes;
 mod random;
+mod reads;
 mod world;
+mod writes;
 mod zones;
 
+use faults::spec;
 use flipop_core::fault::FaultKind;
 use flipop_core::pool::spec::RawPoolSpec;
-use world::{Trick, World, ip, spec};
+use world::{Trick, World, ip};
 
 #[test]
 fn addresses_go_to_the_first_nodes_by_name_and_the_nodes_are_annotated() {

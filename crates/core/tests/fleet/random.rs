@@ -1,7 +1,8 @@
 //! Random histories: whatever happens, no assignment is wrong (the world checks each), and once the faults stop,
 //! everything comes right and to rest.
 
-use crate::world::{Trick, World, ip, spec};
+use crate::faults::spec;
+use crate::world::{Trick, World, ip};
 use flipop_core::fault::FaultKind;
 use flipop_core::pool::spec::RawPoolSpec;
 use proptest::prelude::*;

@@ -1,15 +1,16 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
-pub(crate) use crate::given::spec;
-use crate::given::{fault, fleet, nodes_key};
-use crate::zones::{self, Dns, external, internal};
+pub(crate) use crate::faults::Trick;
+use crate::faults::{Faults, fault, fleet, nodes_key, spec};
+use crate::zones::{self, Dns};
 use flipop_core::action::{
-    Action, AnnotatedNode, CallFailure, Notice, ObjectRef, Outcome, PoolObject, RecordSetObject, WriteFailure,
+    Action, AnnotatedNode, CallFailure, Notice, ObjectRef, Outcome, PoolObject, RecordSetObject,
+    WriteFailure, WrittenStatus,
 };
-use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp, ReservedIpList};
+use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::{Fleet, Input};
-use flipop_core::ids::{ActionId, DropletId, ObjectName, Uid};
+use flipop_core::ids::{ActionId, DropletId, Uid};
 use flipop_core::matching::WatchKey;
 use flipop_core::moment::{Jitter, Moment};
 use flipop_core::pool::spec::RawPoolSpec;
@@ -18,21 +19,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 pub(crate) const PROVIDER: &str = "digitalocean";
-
-/// How the next mutating provider call goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trick {
-    /// As it should.
-    Fine,
-    /// Refused with this kind, without effect.
-    Refused(FaultKind),
-    /// The answer is lost; `true`: after the effect.
-    Lost(bool),
-    /// The action ends as errored.
-    Errored,
-    /// The action takes this many seconds.
-    Slow(u64),
-}
 
 #[derive(Debug, Clone)]
 struct Pending {
@@ -52,25 +38,29 @@ pub(crate) struct World {
     pub(crate) record_sets: BTreeMap<String, RecordSetObject>,
     pub(crate) dns: Dns,
     pub(crate) pods: Vec<PodFacts>,
-    pub(crate) notices: Vec<Notice>,
-    /// Nodes whose annotation somebody set by hand.
-    pub(crate) by_hand: BTreeSet<String>,
     pub(crate) cloud: BTreeMap<Ipv4Addr, ReservedIp>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
+    /// Reasons of Events.
+    pub(crate) notices: Vec<&'static str>,
+    pub(crate) events: Vec<Notice>,
     pub(crate) created: usize,
     pub(crate) assigns: usize,
     pub(crate) status_writes: usize,
-    /// Addresses that exist and are on no list.
-    pub(crate) unlisted: BTreeSet<Ipv4Addr>,
     /// The installed CRDs drop our fields.
     pub(crate) go_crds: bool,
     /// Addresses that somebody moved by hand lately, which may be put right.
     pub(crate) moved: BTreeSet<Ipv4Addr>,
+    /// Nodes whose annotation another field manager wrote.
+    pub(crate) foreign: BTreeSet<String>,
+    /// Pools whose status may not be written.
+    pub(crate) denied: BTreeSet<String>,
+    /// What goes wrong beside mutating provider calls.
+    pub(crate) faults: Faults,
     pending: BTreeMap<ActionId, Pending>,
     inputs: Vec<(Moment, Input)>,
-    version: u64,
+    pub(crate) version: u64,
     serial: u64,
 }
 
@@ -78,7 +68,7 @@ pub(crate) fn ip(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 0, 2, last)
 }
 
-fn droplet(number: u8) -> DropletId {
+pub(crate) fn droplet(number: u8) -> DropletId {
     DropletId(100 + u64::from(number))
 }
 
@@ -92,18 +82,20 @@ impl World {
             record_sets: BTreeMap::new(),
             dns: zones::dns(),
             pods: Vec::new(),
-            notices: Vec::new(),
-            by_hand: BTreeSet::new(),
             cloud: BTreeMap::new(),
             annotations: BTreeMap::new(),
             tricks: VecDeque::new(),
             calls: Vec::new(),
+            notices: Vec::new(),
+            events: Vec::new(),
             created: 0,
             assigns: 0,
             status_writes: 0,
-            unlisted: BTreeSet::new(),
             go_crds: false,
             moved: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+            denied: BTreeSet::new(),
+            faults: Faults::default(),
             pending: BTreeMap::new(),
             inputs: Vec::new(),
             version: 1,
@@ -127,79 +119,8 @@ impl World {
         self.cloud.insert(ip(n), read);
     }
 
-    pub(crate) fn add_pool(&mut self, name: &str, spec: RawPoolSpec) {
-        self.version += 1;
-        let pool = PoolObject {
-            object: ObjectRef {
-                uid: Uid(format!("uid-{name}-{}", self.version)),
-                name: ObjectName::new("ns", name),
-            },
-            created_at_s: i64::try_from(self.version).unwrap(),
-            generation: 1,
-            resource_version: self.version.to_string(),
-            deleting: false,
-            spec: Ok(spec),
-            status: PoolStatus::default(),
-        };
-        self.pools.insert(name.to_owned(), pool.clone());
-        self.observe(Input::Pools(Observed::Apply(pool)));
-        self.sync_watches();
-    }
-
-    pub(crate) fn edit(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) {
-        let seen = self.change_spec(name, edit);
-        self.observe(seen);
-        self.sync_watches();
-    }
-
-    fn change_spec(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) -> Input {
-        self.version += 1;
-        let pool = self.pools.get_mut(name).unwrap();
-        edit(pool.spec.as_mut().unwrap());
-        pool.generation += 1;
-        pool.resource_version = self.version.to_string();
-        Input::Pools(Observed::Apply(pool.clone()))
-    }
-
-    pub(crate) fn delete_pool(&mut self, name: &str) {
-        if let Some(pool) = self.pools.remove(name) {
-            self.observe(Input::Pools(Observed::Delete(pool)));
-        }
-    }
-
-    pub(crate) fn next_version(&mut self) -> u64 {
-        self.version += 1;
-        self.version
-    }
-
     pub(crate) fn status(&self, name: &str) -> &PoolStatus {
         &self.pools[name].status
-    }
-
-    pub(crate) fn set_node(&mut self, n: u8, ready: bool) {
-        let name = format!("node-{n}");
-        let node = NodeFacts {
-            uid: Uid(format!("uid-{name}")),
-            provider_id: droplet(n).provider_id(),
-            ready,
-            deleting: false,
-            taints: Vec::new(),
-            region: Some("nyc3".into()),
-            external_ips: vec![external(n)],
-            internal_ips: vec![internal(n)],
-            annotation: self.annotations.get(&name).cloned(),
-            annotation_ours: true,
-            name: name.clone(),
-        };
-        self.nodes.insert(name, node.clone());
-        self.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
-    }
-
-    pub(crate) fn delete_node(&mut self, n: u8) {
-        if let Some(node) = self.nodes.remove(&format!("node-{n}")) {
-            self.annotations.remove(&node.name);
-            self.observe(Input::Nodes(nodes_key(), Observed::Delete(node)));
-        }
     }
 
     /// Somebody moves an address by hand.
@@ -217,13 +138,18 @@ impl World {
 
     /// The process starts, or starts again after a crash: everything in flight is lost to it.
     pub(crate) fn start(&mut self) {
+        self.start_without_nodes();
+        self.sync_watches();
+    }
+
+    /// It starts and no list of nodes comes.
+    pub(crate) fn start_without_nodes(&mut self) {
         self.fleet = fleet();
         self.inputs.clear();
         self.observe(Input::Leading);
         self.observe(Input::Permit(true));
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
         self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
-        self.sync_watches();
     }
 
     pub(crate) fn sync_watches(&mut self) {
@@ -235,6 +161,14 @@ impl World {
                 WatchKey::Pods { .. } => Input::Pods(key, Observed::Reset(self.pods.clone())),
             });
         }
+    }
+
+    /// The same process leads on after a gap: everything is listed anew.
+    pub(crate) fn lead_again(&mut self) {
+        self.observe(Input::Leading);
+        self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
+        self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
+        self.sync_watches();
     }
 
     pub(crate) fn observe(&mut self, input: Input) {
@@ -298,8 +232,20 @@ impl World {
         }
     }
 
+    /// The provider loses track of every action.
+    pub(crate) fn forget_actions(&mut self) {
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            if let Some(read) = self.cloud.get_mut(&pending.ip) {
+                read.locked = false;
+            }
+        }
+    }
+
     /// A watch event arrives a little before the answer to the write that made it.
     pub(crate) fn show(&mut self, input: Input) {
+        if self.faults.mute {
+            return;
+        }
         self.inputs.push((self.now.plus_millis(40), input));
     }
 
@@ -312,19 +258,17 @@ impl World {
         match action {
             Action::List { .. } => {
                 self.call("list");
-                let listed = self.cloud.iter().filter(|(ip, _)| !self.unlisted.contains(ip));
-                let ips = listed.map(|(ip, read)| (*ip, read.clone())).collect();
-                let result = Ok(ReservedIpList { ips });
+                let result = self.faults.list(&self.cloud);
                 self.answer(Outcome::Listed { provider, begun: self.now, result });
             }
             Action::Get { ip, .. } => {
                 self.call(format!("get {ip}"));
-                let result = self.cloud.get(&ip).cloned().ok_or_else(|| fault(FaultKind::NotFound, false));
+                let result = self.faults.get(&self.cloud, ip);
                 self.answer(Outcome::Got { provider, ip, begun: self.now, result });
             }
             Action::ProveDropletRead { .. } => {
                 self.call("prove");
-                self.answer(Outcome::Proved { provider, result: Ok(true) });
+                self.answer(Outcome::Proved { provider, result: self.faults.proof() });
             }
             Action::Poll { ip, action, .. } => {
                 self.call(format!("poll {ip}"));
@@ -334,6 +278,7 @@ impl World {
                     Some(pending) if pending.errored => Ok(ActionStatus::Errored),
                     Some(_) => Ok(ActionStatus::Completed),
                 };
+                let result = self.faults.reads.map_or(result, |kind| Err(fault(kind, false)));
                 self.answer(Outcome::Polled { provider, ip, result });
             }
             Action::Assign { ip, droplet, node, pool, .. } => {
@@ -364,13 +309,16 @@ impl World {
             Action::SweepAnnotations => {
                 let nodes = self.annotations.iter().filter_map(|(name, value)| {
                     let uid = self.nodes.get(name)?.uid.clone();
-                    let ours = !self.by_hand.contains(name);
+                    let ours = !self.foreign.contains(name);
                     Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours })
                 });
                 let nodes = nodes.collect();
                 self.answer(Outcome::Swept(Ok(nodes)));
             }
-            Action::Report(notice) => self.notices.push(notice),
+            Action::Report(notice) => {
+                self.notices.push(notice.reason);
+                self.events.push(notice);
+            }
             action @ (Action::FindZone { .. }
             | Action::ReadRecords { .. }
             | Action::ApplyRecords { .. }
@@ -379,8 +327,10 @@ impl World {
     }
 
     fn annotate(&mut self, node: String, uid: Uid, value: Option<Ipv4Addr>) {
-        let result = if self.nodes.contains_key(&node) { Ok(()) } else { Err(WriteFailure::Gone) };
-        if let Some(facts) = self.nodes.get_mut(&node) {
+        let found = self.nodes.get(&node).is_some_and(|facts| facts.uid == uid);
+        let result = if found { Ok(()) } else { Err(WriteFailure::Gone) };
+        let result = self.faults.annotations.pop_front().map_or(result, Err);
+        if let Some(facts) = self.nodes.get_mut(&node).filter(|_| result.is_ok()) {
             facts.annotation = value.map(|ip| ip.to_string());
             let facts = facts.clone();
             match value {
@@ -398,7 +348,8 @@ impl World {
         if let Some(spec) = spec {
             let used =
                 if spec.desired_ips > 0 { usize::try_from(spec.desired_ips).unwrap() } else { usize::MAX };
-            let named = spec.ips.iter().take(used).any(|named| *named == ip.to_string());
+            let kept = spec.ips.iter().filter(|ip| !spec.released_ips.contains(ip));
+            let named = kept.take(used).any(|named| *named == ip.to_string());
             let created = self.pools[&pool.name.name]
                 .status
                 .memory
@@ -476,6 +427,37 @@ impl World {
             }
         }
         self.answer(Outcome::Created { provider: PROVIDER.to_owned(), pool: pool.uid, result });
+    }
+
+    fn write_status(&mut self, pool: &ObjectRef, resource_version: &str, mut status: PoolStatus) {
+        self.status_writes += 1;
+        if self.go_crds {
+            status = PoolStatus {
+                conditions: Vec::new(),
+                observed_generation: 0,
+                memory: None,
+                record_set: None,
+                ..status
+            };
+        }
+        let denied = self.denied.contains(&pool.name.name);
+        let denied = denied.then(|| WriteFailure::Forbidden("status".into()));
+        let refused = self.faults.status_writes.pop_front().or(denied);
+        let result = match self.pools.get_mut(&pool.name.name) {
+            _ if refused.is_some() => Err(refused.unwrap()),
+            None => Err(WriteFailure::Gone),
+            Some(object) if object.resource_version != resource_version => Err(WriteFailure::Conflict),
+            Some(object) => {
+                self.version += 1;
+                object.resource_version = self.version.to_string();
+                object.status = status.clone();
+                let object = object.clone();
+                let kept = WrittenStatus { resource_version: object.resource_version.clone(), status };
+                self.show(Input::Pools(Observed::Apply(object)));
+                Ok(Box::new(kept))
+            }
+        };
+        self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
     }
 
     pub(crate) fn call(&mut self, what: impl Into<String>) {

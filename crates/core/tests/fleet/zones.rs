@@ -1,6 +1,6 @@
 //! The small world's DNS: zones of both providers, with what may go wrong, and record sets as objects.
 
-use crate::given::fault;
+use crate::faults::fault;
 use crate::world::{PROVIDER, World};
 use flipop_core::action::{
     Action, CallFailure, ObjectRef, Outcome, RecordSetObject, Unfinished, WriteFailure,
@@ -351,12 +351,9 @@ impl World {
         assert!(self.nodes.values().all(|node| !node.ready), "{name} was emptied while nodes match");
     }
 
-    /// Leadership goes on after a gap.
-    pub(crate) fn lead_again(&mut self) {
-        self.observe(Input::Leading);
-        self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
-        self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
-        self.sync_watches();
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
     }
 
     fn write_set_status(

@@ -15,20 +15,26 @@ const NAME_LENGTH_MAX: usize = 253;
 /// Longest label value and longest name part of a label key.
 const LABEL_LENGTH_MAX: usize = 63;
 
-/// Fills in what the server fills in.
-pub(crate) fn complete(resource: &Resource, object: &mut Value, now: Timestamp) {
+/// Fills in what the server reads into an object on its way in: this belongs to the writer.
+pub(crate) fn complete(resource: &Resource, object: &mut Value) {
     if resource.is("", "namespaces") {
         let name = text(object, "name").to_owned();
         set_at(object, &["metadata", "labels", "kubernetes.io/metadata.name"], Value::String(name));
-        if at(object, &["spec", "finalizers"]).is_none() {
-            set_at(object, &["spec", "finalizers"], json!(["kubernetes"]));
-        }
     } else if resource.is("", "secrets") {
         secret(object);
     } else if resource.is(crd::GROUP, crd::PLURAL) {
-        crd::complete(object, &seconds(now));
+        crd::complete(object);
     }
     drop_empty_maps(object);
+}
+
+/// Fills in what the server and its controllers add of themselves: this belongs to nobody.
+pub(crate) fn settle(resource: &Resource, object: &mut Value, now: Timestamp) {
+    if resource.is("", "namespaces") && at(object, &["spec", "finalizers"]).is_none() {
+        set_at(object, &["spec", "finalizers"], json!(["kubernetes"]));
+    } else if resource.is(crd::GROUP, crd::PLURAL) {
+        crd::accept(object, &seconds(now));
+    }
 }
 
 /// `stringData` is write-only: it ends up in `data`, base64-encoded.

@@ -131,7 +131,8 @@ fn custom_cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value 
     match (column.kind.as_str(), value) {
         ("date", Value::String(time)) => json!(age(time, now)),
         ("string", Value::String(text)) => json!(text),
-        ("string", Value::Null) => Value::Null,
+        // What Go's templates print for nothing.
+        ("string", Value::Null) => json!("<no value>"),
         ("string", other) => json!(other.to_string()),
         (_, other) => other.clone(),
     }

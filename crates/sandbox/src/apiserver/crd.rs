@@ -43,8 +43,8 @@ pub(crate) fn validate(definition: &Value) -> Result<(), ApiError> {
     Err(ApiError::invalid(GROUP, "CustomResourceDefinition", name, &causes))
 }
 
-/// Fills in what the server fills in: names that follow from others, and the status of an accepted definition.
-pub(crate) fn complete(definition: &mut Value, now: &str) {
+/// Fills in names that follow from others, and the conversion.
+pub(crate) fn complete(definition: &mut Value) {
     let kind = text_at(definition, &["spec", "names", "kind"]).to_owned();
     if text_at(definition, &["spec", "names", "singular"]).is_empty() {
         set_at(definition, &["spec", "names", "singular"], Value::String(kind.to_lowercase()));
@@ -55,6 +55,10 @@ pub(crate) fn complete(definition: &mut Value, now: &str) {
     if at(definition, &["spec", "conversion"]).is_none() {
         set_at(definition, &["spec", "conversion"], json!({ "strategy": "None" }));
     }
+}
+
+/// The status of an accepted definition.
+pub(crate) fn accept(definition: &mut Value, now: &str) {
     let names = at(definition, &["spec", "names"]).cloned().unwrap_or_default();
     let versions = at(definition, &["spec", "versions"]).and_then(Value::as_array);
     let stored: Vec<Value> = versions

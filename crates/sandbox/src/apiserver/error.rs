@@ -36,10 +36,23 @@ impl ApiError {
         Self { code, reason, message: message.into(), details: Value::Null }
     }
 
-    /// Nothing is served at this path.
+    /// Nothing is served at this path. Such an answer has no Status, only text: that is how clients tell a resource
+    /// that does not exist from an object that does not.
     #[must_use]
     pub fn no_route() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
+        Self::new(404, "", "404 page not found")
+    }
+
+    /// Whether the answer is plain text.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.code == 404 && self.reason.is_empty()
+    }
+
+    /// Options that do not fit together.
+    #[must_use]
+    pub fn invalid_options(kind: &str, cause: &Cause) -> Self {
+        Self::invalid("meta.k8s.io", kind, "", std::slice::from_ref(cause))
     }
 
     /// The object does not exist.
@@ -122,8 +135,11 @@ impl ApiError {
     /// The asked resource version lies in the future.
     #[must_use]
     pub fn too_large_version(asked: u64, current: u64) -> Self {
-        let mut error =
-            Self::new(504, "Timeout", format!("Too large resource version: {asked}, current: {current}"));
+        let mut error = Self::new(
+            504,
+            "Timeout",
+            format!("Timeout: Too large resource version: {asked}, current: {current}"),
+        );
         error.details = json!({
             "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
             "retryAfterSeconds": 1,
@@ -204,8 +220,14 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code,
         });
-        if let (Some(map), false) = (status.as_object_mut(), self.details.is_null()) {
-            map.insert("details".to_owned(), self.details.clone());
+        let Some(map) = status.as_object_mut() else { return status };
+        // As with Go's `omitempty`.
+        let told = |value: &Value| value.as_str() != Some("");
+        map.retain(|_, value| told(value));
+        if let Some(details) = self.details.as_object() {
+            let details = details.iter().filter(|(_, value)| told(value));
+            let details = details.map(|(name, value)| (name.clone(), value.clone())).collect();
+            map.insert("details".to_owned(), Value::Object(details));
         }
         status
     }
@@ -225,6 +247,12 @@ impl Cause {
             field: field.into(),
             message: format!("Invalid value: {shown}: {why}"),
         }
+    }
+
+    /// An option that must not be there.
+    #[must_use]
+    pub fn forbidden(field: &str, why: &str) -> Self {
+        Self { reason: "FieldValueForbidden", field: field.to_owned(), message: format!("Forbidden: {why}") }
     }
 
     /// A value that must be there.

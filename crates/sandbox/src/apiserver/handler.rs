@@ -1,6 +1,6 @@
 //! One request from end to end: faults, routing, and the verbs that write.
 
-use super::error::ApiError;
+use super::error::{ApiError, Cause};
 use super::hooks::{After, Before, Call, Verb};
 use super::meta::{Key, at, text, type_of};
 use super::output::{self, Rendering, add_warnings, json_response};
@@ -12,7 +12,7 @@ use super::resource::Resource;
 use super::serve::Disconnected;
 use super::store::Store;
 use super::write::{Edit, FieldValidation, Intent, Outcome};
-use super::{ApiServer, discovery, openapi, protobuf, virtual_resources};
+use super::{ApiServer, crd, discovery, openapi, protobuf, virtual_resources};
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
@@ -192,14 +192,16 @@ impl ApiServer {
         let resource = &rendering.resource;
         let answer = match deleted {
             Deleted::Marked(object) => rendering.object(&object),
-            Deleted::Gone(object) if resource.is("", "pods") || resource.is("", "namespaces") => {
-                rendering.object(&object)
+            Deleted::Gone(object) if returns_deleted(resource) => rendering.object(&object),
+            Deleted::Gone(object) => {
+                let mut details =
+                    json!({ "name": call.name, "kind": resource.plural, "uid": text(&object, "uid") });
+                if !resource.group.is_empty() {
+                    super::meta::set_at(&mut details, &["group"], json!(resource.group));
+                }
+                json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                        "details": details })
             }
-            Deleted::Gone(object) => json!({
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-                "details": { "name": call.name, "group": resource.group, "kind": resource.plural,
-                             "uid": text(&object, "uid") },
-            }),
         };
         Ok(json_response(200, answer.to_string()))
     }
@@ -257,7 +259,9 @@ impl ApiServer {
         let query = |name: &str| call.query.get(name).map_or("", String::as_str);
         let mut manager = query("fieldManager").to_owned();
         if manager.is_empty() && operation == "Apply" {
-            return Err(ApiError::bad_request("fieldManager is required for apply patch"));
+            let mut cause = Cause::required("fieldManager");
+            cause.message.push_str(": is required for apply patch");
+            return Err(ApiError::invalid_options("PatchOptions", &cause));
         }
         if manager.is_empty() {
             let product = call.user_agent.split('/').next().unwrap_or_default();
@@ -283,6 +287,11 @@ impl ApiServer {
             validation,
         })
     }
+}
+
+/// Whether the answer to a deletion is the object itself, as it was.
+fn returns_deleted(resource: &Resource) -> bool {
+    [("", "pods"), ("", "namespaces"), (crd::GROUP, crd::PLURAL)].iter().any(|(g, p)| resource.is(g, p))
 }
 
 fn written(rendering: &Rendering, outcome: &Outcome) -> Response<Body> {
@@ -323,6 +332,11 @@ pub(super) fn decode(bytes: &Bytes) -> Result<Value, ApiError> {
 /// Kind and version in the body, where given, must be those of the URL.
 fn check_type(resource: &Resource, sent: &Value) -> Result<(), ApiError> {
     let (api_version, kind) = type_of(sent);
+    if !kind.is_empty() && kind != resource.kind && resource.custom.is_some() {
+        let why = format!("must be {}", resource.kind);
+        let cause = Cause::invalid("kind", &Value::from(kind), &why);
+        return Err(ApiError::invalid(&resource.group, kind, text(sent, "name"), &[cause]));
+    }
     if !kind.is_empty() && kind != resource.kind {
         return Err(ApiError::bad_request(format!(
             "{kind} in version {api_version:?} cannot be handled as a {}",

@@ -169,6 +169,12 @@ pub(crate) fn json_response(code: u16, body: impl Into<Body>) -> Response<Body> 
 
 /// A refusal.
 pub(crate) fn error_response(error: &ApiError) -> Response<Body> {
+    if error.is_plain() {
+        let mut response = json_response(error.code, format!("{}\n", error.message));
+        let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        return response;
+    }
     let mut response = json_response(error.code, error.status().to_string());
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

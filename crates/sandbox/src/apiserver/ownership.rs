@@ -1,8 +1,8 @@
 //! Who wrote which field: `metadata.managedFields`, and server-side apply on top of it.
 //!
 //! A field is a path of steps; maps are walked, lists with a key are walked element by element, all other lists are
-//! one field. Unlike structured-merge-diff it does not record the existence of maps on their own (`.`), except for
-//! empty ones.
+//! one field. That a map is there at all (`.`) is recorded for labels and annotations only, where it matters to
+//! readers: a writer that lost its last annotation stays listed as long as others use the map that it made.
 
 use super::error::{ApiError, Cause};
 use super::meta::{as_map, at};
@@ -71,6 +71,10 @@ pub(crate) fn record_update(
     new: &mut Value,
     time: &str,
 ) {
+    // As in apiserver: what nobody has owned so far is not tracked by updates either.
+    if old.is_some_and(|object| at(object, &["metadata", "managedFields"]).is_none()) {
+        return;
+    }
     let before = old.map(|object| leaves(resource, object)).unwrap_or_default();
     let after = leaves(resource, new);
     let changed: Paths = after
@@ -108,7 +112,8 @@ pub(crate) fn apply(
     if let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|field, _| !OF_THE_SERVER.contains(&field.as_str()));
     }
-    let says = leaves(resource, &wanted);
+    let mut says = leaves(resource, &wanted);
+    says.retain(|path, _| !is_map_itself(path));
     let is_so = leaves(resource, current);
     let mut shares = read(current);
     if !force {
@@ -146,6 +151,16 @@ pub(crate) fn apply(
     Ok(result)
 }
 
+/// Whether the path leads to labels or annotations as such.
+fn is_map_itself(path: &[Step]) -> bool {
+    match path {
+        [Step::Field(metadata), Step::Field(map)] => {
+            metadata == "metadata" && (map == "labels" || map == "annotations")
+        }
+        _ => false,
+    }
+}
+
 fn refuse_conflicts(
     writer: &Writer,
     shares: &[Share],
@@ -156,24 +171,28 @@ fn refuse_conflicts(
     for share in shares.iter().filter(|share| share.writer != *writer) {
         for path in &share.paths {
             if says.get(path).is_some_and(|value| is_so.get(path) != Some(value)) {
-                causes.push(Cause {
-                    reason: "FieldManagerConflict",
-                    field: show(path),
-                    message: format!("conflict with {:?}", share.writer.manager),
-                });
+                let version = &share.api_version;
+                let how = if share.writer.operation == "Update" {
+                    format!(" using {version}")
+                } else {
+                    String::new()
+                };
+                let message = format!("conflict with {:?}{how}", share.writer.manager);
+                causes.push(Cause { reason: "FieldManagerConflict", field: show(path), message });
             }
         }
     }
     if causes.is_empty() {
         return Ok(());
     }
-    let fields: Vec<String> = causes.iter().map(|c| format!("{} ({})", c.field, c.message)).collect();
-    let noun = if causes.len() == 1 { "conflict" } else { "conflicts" };
-    let mut error = ApiError::new(
-        409,
-        "Conflict",
-        format!("Apply failed with {} {noun}: {}", causes.len(), fields.join(", ")),
-    );
+    let text = match causes.as_slice() {
+        [one] => format!("Apply failed with 1 conflict: {}: {}", one.message, one.field),
+        many => {
+            let fields: Vec<String> = many.iter().map(|c| format!("{}: {}", c.message, c.field)).collect();
+            format!("Apply failed with {} conflicts: {}", many.len(), fields.join(", "))
+        }
+    };
+    let mut error = ApiError::new(409, "Conflict", text);
     let listed: Vec<Value> = causes
         .iter()
         .map(|c| json!({ "reason": c.reason, "field": c.field, "message": c.message }))
@@ -245,11 +264,14 @@ fn leaves(resource: &Resource, object: &Value) -> BTreeMap<Path, Value> {
             for (field, value) in value.as_object().into_iter().flatten() {
                 if !OF_THE_SERVER.contains(&field.as_str()) {
                     path.push(Step::Field(field.clone()));
+                    if field == "labels" || field == "annotations" {
+                        found.insert(path.clone(), Value::Null);
+                    }
                     collect(resource, value, &mut path, &mut found);
                     path.pop();
                 }
             }
-        } else {
+        } else if value.as_object().is_none_or(|fields| !fields.is_empty()) {
             collect(resource, value, &mut path, &mut found);
         }
     }
@@ -412,7 +434,7 @@ fn read(object: &Value) -> Vec<Share> {
 
 fn parse_paths(tree: &Value, path: &mut Path, paths: &mut Paths) {
     let Some(map) = tree.as_object() else { return };
-    if map.is_empty() && !path.is_empty() {
+    if (map.is_empty() || map.contains_key(".")) && !path.is_empty() {
         paths.insert(path.clone());
     }
     for (name, inner) in map {
@@ -443,6 +465,9 @@ fn write(object: &mut Value, shares: Vec<Share>) {
                         Step::Element(value) => format!("v:{value}"),
                     };
                     place = as_map(place).entry(name).or_insert_with(|| Value::Object(Map::new()));
+                }
+                if is_map_itself(path) {
+                    as_map(place).insert(".".to_owned(), Value::Object(Map::new()));
                 }
             }
             let mut entry = json!({

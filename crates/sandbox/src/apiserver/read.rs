@@ -2,7 +2,7 @@
 
 use super::ApiServer;
 use super::codec::to_served;
-use super::error::ApiError;
+use super::error::{ApiError, Cause};
 use super::hooks::Call;
 use super::meta::Key;
 use super::output::{Rendering, json_response};
@@ -40,11 +40,7 @@ pub(super) fn selectors(call: &Call, resource: &Resource) -> Result<Selectors, A
     let parsed = Selectors::parse(labels, fields).map_err(ApiError::bad_request)?;
     match parsed.unsupported_field(resource) {
         None => Ok(parsed),
-        Some(field) => Err(ApiError::bad_request(format!(
-            "Unable to find {:?} that match label selector {labels:?}, field selector {fields:?}: field label not \
-             supported: {field}",
-            format!("{}/{}, Resource={}", resource.group, resource.version, resource.plural)
-        ))),
+        Some(field) => Err(ApiError::bad_request(format!("field label not supported: {field}"))),
     }
 }
 
@@ -65,17 +61,21 @@ pub(super) fn selected(
 
 fn pin(call: &Call) -> Result<Pin, ApiError> {
     let text = parameter(call, "resourceVersion");
-    let exact = parameter(call, "resourceVersionMatch") == "Exact";
+    let matching = parameter(call, "resourceVersionMatch");
+    let exact = matching == "Exact";
+    let forbidden =
+        |why: &str| ApiError::invalid_options("ListOptions", &Cause::forbidden("resourceVersionMatch", why));
     if text.is_empty() {
+        if !matching.is_empty() && !flag(call, "sendInitialEvents") {
+            return Err(forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        }
         return Ok(Pin::Latest);
     }
     let revision = text
         .parse()
         .map_err(|_| ApiError::bad_request(format!("Invalid value: {text:?}: invalid resource version")))?;
     match (exact, revision) {
-        (true, 0) => {
-            Err(ApiError::bad_request("resourceVersionMatch \"Exact\" is forbidden for resourceVersion 0"))
-        }
+        (true, 0) => Err(forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")),
         (true, revision) => Ok(Pin::Exact(revision)),
         (false, revision) => Ok(Pin::AtLeast(revision)),
     }
@@ -160,12 +160,9 @@ impl ApiServer {
         }
         let initial_events = flag(call, "sendInitialEvents");
         if initial_events && parameter(call, "resourceVersionMatch") != "NotOlderThan" {
-            return Err(ApiError::new(
-                422,
-                "Invalid",
-                "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires \
-                 setting resourceVersionMatch to NotOlderThan",
-            ));
+            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            let cause = Cause::forbidden("resourceVersionMatch", why);
+            return Err(ApiError::invalid_options("ListOptions", &cause));
         }
         let wanted = pin(call)?;
         let state = self.read(|store| self.watch_start(store, call, &rendering, wanted, &selectors));

@@ -55,9 +55,10 @@ impl Store {
         ] {
             if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != found) {
                 let why = format!(
-                    "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                    "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The \
+                     object might have been deleted and then recreated"
                 );
-                return Err(ApiError::conflict(&resource.group, &resource.plural, &key.name, &why));
+                return Err(ApiError::conflict(&resource.group, &resource.kind, &key.name, &why));
             }
         }
         if intent.dry_run || options.dry_run {

@@ -62,8 +62,21 @@ fn prune_value(value: &mut Value, schema: &Value, path: &str, unknown: &mut Vec<
                 }
             }
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        // Whole numbers lose their fraction, as Go writes them.
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|_| number.is_f64()).and_then(whole_number);
+            if let Some(whole) = whole {
+                *value = Value::from(whole);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
+}
+
+/// The integer that a float stands for; None when it is none or too large to be sure.
+fn whole_number(float: f64) -> Option<i64> {
+    let exact = float.fract() == 0.0 && float.abs() < 9e15;
+    exact.then(|| format!("{float:.0}").parse().ok()).flatten()
 }
 
 /// Fills in the defaults of absent fields, and of nulls where null is not allowed.
@@ -178,8 +191,8 @@ impl Check {
                 Value::Array(_) => "array",
                 Value::Object(_) => "object",
             };
-            let mut cause =
-                Cause::invalid(path, value, &format!("{path} in body must be of type {wanted}: \"{found}\""));
+            let why = format!("{path} in body must be of type {wanted}: \"{found}\"");
+            let mut cause = Cause::invalid(path, &Value::from(found), &why);
             cause.reason = "FieldValueTypeInvalid";
             self.causes.push(cause);
         }
@@ -199,9 +212,16 @@ impl Check {
         let properties = schema.get("properties").and_then(Value::as_object);
         let additional = schema.get("additionalProperties").filter(|a| a.is_object());
         for (name, value) in map {
-            if let Some(schema) = properties.and_then(|p| p.get(name)).or(additional) {
-                self.value(value, old.and_then(|o| o.get(name)), schema, &join(path, name));
+            let Some(inner) = properties.and_then(|p| p.get(name)).or(additional) else { continue };
+            let required = schema.get("required").and_then(Value::as_array);
+            if value.is_null()
+                && !flag(inner, "nullable")
+                && required.is_some_and(|names| names.iter().any(|n| n == name))
+            {
+                self.causes.push(Cause::required(join(path, name)));
+                continue;
             }
+            self.value(value, old.and_then(|o| o.get(name)), inner, &join(path, name));
         }
     }
 
@@ -230,8 +250,9 @@ impl Check {
             |value: &Value| match (schema.get("x-kubernetes-list-type").and_then(Value::as_str), keys) {
                 (Some("set"), _) => Some(value.clone()),
                 (Some("map"), Some(keys)) => {
-                    let parts = keys.iter().filter_map(Value::as_str).map(|key| value.get(key).cloned());
-                    Some(parts.map(Option::unwrap_or_default).collect())
+                    let parts = keys.iter().filter_map(Value::as_str);
+                    let named = parts.filter_map(|key| Some((key.to_owned(), value.get(key)?.clone())));
+                    Some(Value::Object(named.collect()))
                 }
                 (Some(_) | None, _) => None,
             };
@@ -364,8 +385,10 @@ mod tests {
             let fields: Vec<String> = validate(&object, None, &schema).into_iter().map(|c| c.field).collect();
             assert_eq!(fields, [field], "{object}");
         }
-        let fine = json!({ "spec": { "name": "a", "count": 2.0, "mode": null, "any": 1 } });
+        let mut fine = json!({ "spec": { "name": "a", "count": 2.0, "mode": null, "any": 1 } });
         assert_eq!(validate(&fine, None, &schema()), []);
+        prune(&mut fine, &schema());
+        assert_eq!(fine["spec"]["count"].to_string(), "2");
     }
 
     #[test]

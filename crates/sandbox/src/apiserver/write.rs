@@ -88,10 +88,19 @@ impl Store {
         if resource.generation {
             set(&mut object, "generation", json!(1));
         }
-        initial_status(resource, &mut object);
-        admission::complete(resource, &mut object, intent.now);
+        admission::complete(resource, &mut object);
+        // Who applies owns what it says; who creates owns the defaults too. What the server adds later has no owner.
+        let applied = (intent.writer.operation == "Apply").then(|| object.clone());
         let warnings = check(intent, None, &mut object)?;
-        ownership::record_update(resource, &intent.writer, None, &mut object, &seconds(intent.now));
+        let mut owned = applied.unwrap_or_else(|| object.clone());
+        if resource.status {
+            meta::remove(&mut owned, "status");
+        }
+        ownership::record_update(resource, &intent.writer, None, &mut owned, &seconds(intent.now));
+        let managed = meta::at(&owned, &["metadata", "managedFields"]).cloned().unwrap_or_default();
+        set(&mut object, "managedFields", managed);
+        initial_status(resource, &mut object);
+        admission::settle(resource, &mut object, intent.now);
         let object = self.finish(intent, &key, object);
         Ok(Outcome { object, created: true, warnings })
     }
@@ -107,7 +116,7 @@ impl Store {
         check_identity(key, &candidate)?;
         check_versions(intent, key, &existing, &candidate, edit)?;
         let mut object = combine(intent, &existing, to_stored(resource, candidate));
-        admission::complete(resource, &mut object, intent.now);
+        admission::complete(resource, &mut object);
         let warnings = check(intent, Some(&existing), &mut object)?;
         if resource.generation && !intent.is_status() && spec_differs(resource, &existing, &object) {
             let generation = meta::at(&existing, &["metadata", "generation"]).and_then(Value::as_i64);
@@ -117,6 +126,7 @@ impl Store {
             let time = seconds(intent.now);
             ownership::record_update(resource, &intent.writer, Some(&existing), &mut object, &time);
         }
+        admission::settle(resource, &mut object, intent.now);
         if object == *existing {
             return Ok(Outcome { object: existing, created: false, warnings });
         }
@@ -144,6 +154,7 @@ impl Store {
             return Err(ApiError::conflict(&resource.group, &resource.plural, &key.name, why));
         }
         set(&mut sent, "name", Value::String(key.name.clone()));
+        set(&mut sent, "resourceVersion", Value::Null);
         self.create(intent, &key.namespace, sent)
     }
 
@@ -322,7 +333,7 @@ fn check_versions(
     if sent.is_empty() && is_put && !resource.unconditional_update {
         let why = "must be specified for an update";
         let cause = Cause::invalid("metadata.resourceVersion", &json!(0), why);
-        return Err(intent.invalid(&key.name, &[cause]));
+        return Err(ApiError::invalid(&resource.group, &resource.plural, &key.name, &[cause]));
     }
     // Apply does not carry over what it is applied to: only a version in the configuration itself is meant.
     let sent = match edit {

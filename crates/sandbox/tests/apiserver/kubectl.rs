@@ -283,3 +283,26 @@ fn kubectl_follows_changes_and_events() {
     assert!(table.contains("widget/w"), "{table}");
     assert!(kubectl.run_words("events --for widget/w").contains("it was tried"));
 }
+
+/// The installation as README describes it, with the project's own manifests.
+#[test]
+fn kubectl_installs_the_operator() {
+    let Some((kubectl, server)) = Kubectl::start() else { return };
+    let folder = |name: &str| format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
+    kubectl.run_words("create namespace flipop");
+    kubectl.run_words("create secret generic flipop -n flipop --from-literal=DIGITALOCEAN_ACCESS_TOKEN=x");
+    let first = kubectl.run(&["apply", "-n", "flipop", "-f", &folder("k8s")]);
+    assert!(first.lines().count() > 5 && first.lines().all(|line| line.ends_with(" created")), "{first}");
+    let second = kubectl.run(&["apply", "-n", "flipop", "-f", &folder("k8s")]);
+    assert!(second.lines().all(|line| line.ends_with(" unchanged")), "{second}");
+    kubectl.run_words("wait --for=condition=Established crd --all --timeout=10s");
+    let examples = kubectl.run(&["apply", "-f", &folder("examples")]);
+    assert!(examples.lines().all(|line| line.ends_with(" created")), "{examples}");
+    let again = kubectl.run(&["apply", "--server-side", "--force-conflicts", "-f", &folder("examples")]);
+    assert!(again.lines().all(|line| line.ends_with(" serverside-applied")), "{again}");
+    let pools = server.objects("flipop.digitalocean.com/v1alpha1", "FloatingIPPool").len();
+    assert_eq!(cells(&kubectl.run_words("get fipool -A --no-headers")).len(), pools);
+    assert!(pools > 0 && kubectl.run_words("get flipop -A -o wide").contains("NAME"));
+    kubectl.run_words("delete namespace flipop");
+    assert!(server.object("v1", "Secret", &Key::new("flipop", "flipop")).is_none());
+}

@@ -54,8 +54,10 @@ async fn spec_and_status_are_written_apart_and_only_the_spec_counts_generations(
     let patch = json!({ "spec": { "size": 9 }, "status": { "phase": "Ready" } });
     let status = widgets.patch_status("w", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     assert_eq!((status.spec.size, status.metadata.generation), (1, Some(1)));
+    let patch = json!({ "spec": { "size": 9 }, "status": { "phase": "smuggled" } });
     let spec = widgets.patch("w", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     assert_eq!((spec.spec.size, spec.metadata.generation), (9, Some(2)));
+    assert_eq!(spec.status.unwrap().phase, "Ready", "only the status subresource writes the status");
 
     let revision = server.revision();
     widgets.patch("w", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
@@ -108,7 +110,6 @@ async fn the_writer_of_each_annotation_is_recorded() {
     nodes.patch("n", &PatchParams::apply("flipop"), &Patch::Merge(&removed)).await.unwrap();
     let read = nodes.get("n").await.unwrap();
     assert_eq!(managers_of(&read, "example.com/ip"), Vec::<String>::new());
-    assert!(read.managed_fields().iter().all(|share| share.manager.as_deref() != Some("flipop")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -340,4 +341,19 @@ async fn what_no_schema_lets_in_can_be_there_all_the_same() {
     let status = json!({ "status": { "phase": "Bad" } }).to_string();
     let (code, answer) = request(&server, "PATCH", &format!("{uri}/status"), &headers, &status).await;
     assert_eq!(code, 200, "an old fault in the spec does not stop a status: {answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_resource_is_told_apart_from_an_unknown_object() {
+    let server = server();
+    let uri = "/apis/sandbox.example.com/v1/namespaces/default/widgets";
+    let request = http::Request::builder().uri(uri).body(bytes::Bytes::new()).unwrap();
+    let response = server.answer(request).await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["content-type"]),
+        (404, &"text/plain; charset=utf-8".parse().unwrap())
+    );
+    server.apply_yaml(crate::support::WIDGETS_YAML, "default").unwrap();
+    let (code, status) = crate::support::request(&server, "GET", &format!("{uri}/w"), &[], "").await;
+    assert_eq!((code, &status["reason"]), (404, &json!("NotFound")));
 }

@@ -24,11 +24,9 @@ pub(super) fn apply(object: &mut Value, patch: &Value) -> Result<(), ApiError> {
 }
 
 fn rejected(why: &str) -> ApiError {
-    ApiError::new(
-        422,
-        "Invalid",
-        format!("the server rejected our request due to an error in our request: {why}"),
-    )
+    // As in apiserver the reason stays inside.
+    tracing::debug!(why, "a JSON patch does not fit");
+    ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request")
 }
 
 fn step(object: &mut Value, operation: &Value) -> Result<(), String> {

@@ -1,0 +1,172 @@
+//! From sending the write that makes a node `NotReady` to the arrival of the assign request, beside a bare client.
+
+use crate::bare::{self, Bare};
+use crate::hang::Hangs;
+use crate::load::{Load, RATE};
+use crate::report::Report;
+use crate::stats::{Ms, Samples, above};
+use crate::world::{BARE, OPERATOR, POOL, SOON, Stage, World, is_assign};
+use flipop_envtest::Outcome;
+use flipop_envtest::nodes::NewPod;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// The operator may take this much longer than the bare client, at the median.
+const GOAL: Duration = Duration::from_millis(2);
+
+/// Samples of each of the two clients and conditions.
+const SAMPLES: usize = 32;
+const SAMPLES_QUICK: usize = 6;
+
+/// Taken before and thrown away: first connections, first pages of code.
+const WARM_UP: usize = 3;
+
+/// What the last sample set in motion has ended by then.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
+const BARE_IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 11);
+const NODES: [&str; 2] = ["alpha", "beta"];
+
+/// Who is to answer a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Operator,
+    Bare,
+}
+
+/// The two clients' samples.
+#[derive(Debug, Default)]
+struct Pair {
+    operator: Samples,
+    bare: Samples,
+}
+
+/// Which node has the address.
+#[derive(Debug)]
+struct Places {
+    holder: &'static str,
+    spare: &'static str,
+}
+
+pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Outcome {
+    let world = stage.world().await?;
+    let samples = if quick { SAMPLES_QUICK } else { SAMPLES };
+    world.cluster.namespace("web", None).await?;
+    world.cloud().add_ip(Some(IP), crate::world::REGION);
+    // Some thousand calls in a minute are what is measured, not what is limited.
+    world.cloud().tune(|knobs| knobs.rate_limits = false);
+    for node in NODES {
+        world.node(node, "work").await?;
+        let pod = NewPod::new("web", &format!("web-{node}"), node).label("app", "web");
+        world.nodes.create_pod(&pod).await?;
+    }
+    let [holder, spare] = NODES;
+    let mut places = Places { holder, spare };
+    world.pool(POOL, &[IP], "work", Some("app=web")).await?;
+    let mut operator = world.start()?;
+    operator.healthy().await?;
+    settled(&world, &places).await?;
+    let _bare = Bare::start(&world, "pool=work", BARE_IP).await?;
+
+    let idle = pairs(&world, &mut places, samples, None).await?;
+    row(report, "failover", &idle);
+
+    let load = Load::start(&world).await?;
+    let loaded = pairs(&world, &mut places, samples, None).await?;
+    let rate = load.end().await?;
+    row(report, &format!("failover under {RATE} pod updates/s"), &loaded);
+    report.note(format_args!("pod updates during the failovers: {rate:.0}/s"));
+
+    let hung = pairs(&world, &mut places, samples, Some(Hangs::default())).await?;
+    row(report, "failover while another provider call hangs", &hung);
+    world.end().await;
+    Ok(())
+}
+
+fn row(report: &mut Report, figure: &str, Pair { operator, bare }: &Pair) {
+    let excess = above(operator.median(), bare.median());
+    let (worst, count) = (above(operator.max(), bare.max()), operator.len());
+    report.row(
+        format_args!("{figure}: node NotReady → assign request, above a bare client"),
+        format_args!("median ≤ {}", Ms(GOAL)),
+        format_args!("{excess} (max {worst}); operator {operator}, bare client {bare}, {count} each"),
+        operator.median() <= bare.median() + GOAL,
+    );
+}
+
+/// Takes samples of both in turn.
+async fn pairs(
+    world: &World,
+    places: &mut Places,
+    samples: usize,
+    mut hangs: Option<Hangs>,
+) -> Outcome<Pair> {
+    let mut pair = Pair::default();
+    for round in 0..samples + WARM_UP {
+        for who in [Who::Bare, Who::Operator] {
+            let sample = loop {
+                if let Some(hangs) = &mut hangs {
+                    hangs.ensure(world).await?;
+                }
+                let sample = sample(world, places, who).await?;
+                // One whose hung call may have ended meanwhile says nothing.
+                if hangs.as_ref().is_none_or(|hangs| hangs.holds(world)) {
+                    break sample;
+                }
+            };
+            if round >= WARM_UP {
+                match who {
+                    Who::Operator => pair.operator.push(sample),
+                    Who::Bare => pair.bare.push(sample),
+                }
+            }
+        }
+    }
+    Ok(pair)
+}
+
+/// One failure, answered by one of the two; afterwards all is as it was, or mirrored.
+async fn sample(world: &World, places: &mut Places, who: Who) -> Outcome<Duration> {
+    let (node, token, reason) = match who {
+        Who::Operator => (places.holder, OPERATOR, "Operator"),
+        Who::Bare => (places.spare, BARE, bare::REASON),
+    };
+    let cloud = world.cloud();
+    let (since, mut changes) = (cloud.next_call(), cloud.changes());
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let patch = json!({ "status": { "conditions": [{
+        "type": "Ready", "status": "False", "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }] } });
+    let (patch, params) = (Patch::Merge(&patch), PatchParams::default());
+    let sent_us = cloud.now_us();
+    let ours = |call: &flipop_sandbox::cloud::Call| {
+        is_assign(call, token) && (who == Who::Bare || call.path.contains(&IP.to_string()))
+    };
+    let write =
+        async { nodes.patch_status(node, &params, &patch).await.map_err(flipop_envtest::Failure::from) };
+    let (_node, call) = futures::try_join!(write, world.call(&mut changes, since, ours))?;
+    if who == Who::Operator {
+        std::mem::swap(&mut places.holder, &mut places.spare);
+    }
+    let holder = places.holder;
+    world.pool_shows(&format!("{IP} is on {holder}"), SOON, |status| status.stands(IP, holder, &[])).await?;
+    world.nodes.set_ready(places.spare, true).await?;
+    settled(world, places).await?;
+    tokio::time::sleep(PAUSE).await;
+    Ok(Duration::from_micros(call.at_us.saturating_sub(sent_us)))
+}
+
+/// The address stands, and the other node waits for one.
+async fn settled(world: &World, places: &Places) -> Outcome {
+    let Places { holder, spare } = *places;
+    world
+        .pool_shows(&format!("{IP} is on {holder}, {spare} waits"), SOON, |status| {
+            status.stands(IP, holder, &[spare])
+        })
+        .await
+}

@@ -1,0 +1,83 @@
+//! Pods that change all the time, as in a busy cluster.
+
+use crate::world::{SOON, World};
+use flipop_envtest::nodes::NewPod;
+use flipop_envtest::{Failure, Outcome};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+/// Updates a second, in all.
+pub(crate) const RATE: u64 = 200;
+
+/// Writers, each with its share of the rate.
+const WRITERS: u64 = 4;
+
+/// Pods that change in turn.
+const PODS: u64 = 100;
+
+/// A running load. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Load {
+    writers: JoinSet<Outcome>,
+    written: Arc<AtomicU64>,
+    since: Instant,
+}
+
+impl Load {
+    /// Makes pods with the label `app=web` on a node that is no candidate, and changes them at the full rate.
+    pub(crate) async fn start(world: &World) -> Outcome<Self> {
+        world.node("busy", "busy").await?;
+        for number in 0..PODS {
+            let pod = NewPod::new("web", &format!("busy-{number}"), "busy").label("app", "web");
+            world.nodes.create_pod(&pod).await?;
+        }
+        let written = Arc::new(AtomicU64::new(0));
+        let mut writers = JoinSet::new();
+        for writer in 0..WRITERS {
+            let pods: Api<Pod> = Api::namespaced(world.client.clone(), "web");
+            writers.spawn(write(pods, writer, Arc::clone(&written)));
+        }
+        let load = Self { writers, written, since: Instant::now() };
+        tokio::time::timeout(SOON, load.begun()).await.map_err(|_| Failure::new("no pod was written"))?;
+        Ok(load)
+    }
+
+    async fn begun(&self) {
+        while self.written.load(Ordering::Relaxed) < RATE {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends it; says how many updates a second there really were.
+    pub(crate) async fn end(mut self) -> Outcome<f64> {
+        let written = u32::try_from(self.written.load(Ordering::Relaxed))?;
+        let rate = f64::from(written) / self.since.elapsed().as_secs_f64();
+        while let Some(ended) = self.writers.try_join_next() {
+            // A writer ends only because a write failed.
+            ended??;
+        }
+        self.writers.shutdown().await;
+        Ok(rate)
+    }
+}
+
+async fn write(pods: Api<Pod>, writer: u64, written: Arc<AtomicU64>) -> Outcome {
+    let mut ticks = interval(Duration::from_micros(1_000_000 * WRITERS / RATE));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    for round in 0_u64.. {
+        ticks.tick().await;
+        let pod = (round * WRITERS + writer) % PODS;
+        let patch = json!({ "metadata": { "annotations": { "bench/round": round.to_string() } } });
+        let (name, params, patch) = (format!("busy-{pod}"), PatchParams::default(), Patch::Merge(&patch));
+        pods.patch_metadata(&name, &params, &patch).await?;
+        written.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Measures the operator's release binary from outside: a real kube-apiserver, a simulated `DigitalOcean`, loopback.
+//!
+//! Owns: what is measured, how, and the goals. Does not own: servers and processes (`flipop-envtest`), the simulated
+//! account (`flipop-sandbox`). Invariants: the binary is a black box, seen through the API server, its audit log, the
+//! provider's call log and `/proc`; latencies are compared with a bare client's in the same run, because a loaded
+//! machine slows both; each figure has a cluster and an account of its own.
+
+mod bare;
+mod bulk;
+mod failover;
+mod hang;
+mod hundred;
+mod load;
+mod memory;
+mod repair;
+mod report;
+mod rest;
+mod scale;
+mod start;
+mod stats;
+mod world;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use flipop_envtest::assets::{self, Found};
+use flipop_envtest::{Failure, Outcome, tls};
+use report::Report;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use world::Stage;
+
+/// Measures FLIPOP and compares it with its goals; exits with 1 when one is missed.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    mode: Option<Mode>,
+    #[command(flatten)]
+    run: Run,
+}
+
+#[derive(Debug, Subcommand)]
+enum Mode {
+    /// The client that latencies are compared with (the benchmark starts it).
+    #[command(hide = true)]
+    Bare(bare::Bare),
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// Few samples and short windows: shows that everything works, not how well.
+    #[arg(long)]
+    quick: bool,
+    /// Only these figures (default: all).
+    #[arg(long, value_enum)]
+    only: Vec<Figure>,
+    /// The operator's binary (default: target/release/flipop).
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Nodes of the large cluster.
+    #[arg(long, default_value_t = 5_000)]
+    nodes: usize,
+    /// Pods of the large cluster, of which 15 % match.
+    #[arg(long, default_value_t = 50_000)]
+    pods: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Figure {
+    /// From a node's failure to the assign request.
+    Failover,
+    /// From a failed assignment to a repaired one.
+    Repair,
+    /// Start with a hundred addresses.
+    Start,
+    /// A hundred addresses, and nothing happens.
+    Rest,
+    /// A large cluster.
+    Scale,
+}
+
+impl Run {
+    fn wants(&self, figure: Figure) -> bool {
+        self.only.is_empty() || self.only.contains(&figure)
+    }
+}
+
+fn main() -> ExitCode {
+    let Cli { mode, run } = Cli::parse();
+    tls::install_provider();
+    let workers = 2;
+    let result = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .map_err(Failure::from)
+        .and_then(|runtime| {
+            runtime.block_on(async {
+                match mode {
+                    Some(Mode::Bare(bare)) => bare.run().await.map(|()| true),
+                    None => measure(&run).await,
+                }
+            })
+        });
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            say(&format!("flipop-bench: {failure}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// True when every goal is met.
+async fn measure(run: &Run) -> Outcome<bool> {
+    let assets = match assets::find()? {
+        Found::Assets(assets) => assets,
+        Found::Nothing(reason) => return Err(Failure::new(reason)),
+    };
+    let stage = Stage::new(assets, run.binary.clone())?;
+    let mut report = Report::default();
+    if run.wants(Figure::Failover) {
+        say("failover: a node becomes NotReady …");
+        failover::measure(&stage, run.quick, &mut report).await?;
+    }
+    if run.wants(Figure::Repair) {
+        say("repair: assignments fail …");
+        repair::measure(&stage, run.quick, &mut report).await?;
+    }
+    if run.wants(Figure::Start) || run.wants(Figure::Rest) {
+        hundred::measure(&stage, run.quick, (run.wants(Figure::Start), run.wants(Figure::Rest)), &mut report)
+            .await?;
+    }
+    if run.wants(Figure::Scale) {
+        say(&format!("scale: {} nodes, {} pods …", run.nodes, run.pods));
+        scale::measure(&stage, (run.nodes, run.pods), run.quick, &mut report).await?;
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{report}")?;
+    Ok(report.all_met())
+}
+
+/// For whoever waits in front of a terminal.
+fn say(text: &str) {
+    // A terminal that is gone is no reason to stop.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,70 @@
+//! Memory of a process, as the kernel counts it.
+
+use flipop_envtest::{Failure, Outcome};
+use std::fmt::{self, Display};
+use std::fs;
+
+/// All in KiB.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    /// Resident, the binary's own pages included: what `kubectl top` and limits come close to.
+    pub(crate) resident: u64,
+    /// The most that it ever was.
+    peak: u64,
+    /// Heap and stacks alone.
+    anonymous: u64,
+    /// Resident, pages that are shared with others in proportion.
+    proportional: u64,
+}
+
+impl Memory {
+    /// Of a process that runs.
+    pub(crate) fn of(id: u32) -> Outcome<Self> {
+        let status = fs::read_to_string(format!("/proc/{id}/status"))?;
+        let rollup = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
+        Ok(Self {
+            resident: field(&status, "VmRSS:")?,
+            peak: field(&status, "VmHWM:")?,
+            anonymous: field(&status, "RssAnon:")?,
+            proportional: field(&rollup, "Pss:")?,
+        })
+    }
+}
+
+fn field(text: &str, name: &str) -> Outcome<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|rest| rest.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).ok_or_else(|| Failure::new(format!("no {name}")))
+}
+
+impl Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resident, peak, anonymous, proportional } = *self;
+        write!(
+            f,
+            "{} MiB (anonymous {}, proportional {}, peak {})",
+            mib(resident),
+            mib(anonymous),
+            mib(proportional),
+            mib(peak)
+        )
+    }
+}
+
+/// KiB as MiB with one decimal.
+fn mib(kib: u64) -> String {
+    let tenths = (kib * 10).div_ceil(1_024);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_this_very_process_are_read() {
+        let memory = Memory::of(std::process::id()).unwrap();
+        assert!(memory.resident > 0 && memory.resident <= memory.peak && memory.anonymous < memory.resident);
+        assert_eq!(mib(15 * 1_024 + 1), "15.1");
+    }
+}

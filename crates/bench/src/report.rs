@@ -1,0 +1,63 @@
+//! The table: goal, measured, verdict.
+
+use std::fmt::{self, Display};
+
+/// What was measured, in the order of measuring.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Row {
+    figure: String,
+    goal: String,
+    measured: String,
+    met: bool,
+}
+
+impl Report {
+    /// One figure with its goal.
+    pub(crate) fn row(
+        &mut self,
+        figure: impl Display,
+        goal: impl Display,
+        measured: impl Display,
+        met: bool,
+    ) {
+        let row =
+            Row { figure: figure.to_string(), goal: goal.to_string(), measured: measured.to_string(), met };
+        crate::say(&format!("  {} | goal {} | {} | {}", row.figure, row.goal, row.measured, verdict(met)));
+        self.rows.push(row);
+    }
+
+    /// Something that helps to read the table.
+    pub(crate) fn note(&mut self, note: impl Display) {
+        crate::say(&format!("  {note}"));
+        self.notes.push(note.to_string());
+    }
+
+    /// True when no goal was missed.
+    pub(crate) fn all_met(&self) -> bool {
+        self.rows.iter().all(|row| row.met)
+    }
+}
+
+fn verdict(met: bool) -> &'static str {
+    if met { "met" } else { "**missed**" }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| figure | goal | measured | verdict |")?;
+        writeln!(f, "| --- | --- | --- | --- |")?;
+        for Row { figure, goal, measured, met } in &self.rows {
+            writeln!(f, "| {figure} | {goal} | {measured} | {} |", verdict(*met))?;
+        }
+        for note in &self.notes {
+            write!(f, "\n- {note}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Taking over a hundred standing assignments.
+//!
+//! The operator begins as a standby, its watches in sync, and the lease is given up by its holder. From the answer
+//! to the request with which the operator takes it, to the answer to its last write of the pool's status, both by
+//! the API server's own clock (its audit log). Status and annotations were wiped before, so all have to be written.
+
+use crate::hundred::{COUNT, node, settled};
+use crate::report::Report;
+use crate::stats::{Ms, Samples};
+use crate::world::{OPERATOR, POOL, SOON, TEAM, World};
+use flipop_envtest::audit::Write;
+use flipop_envtest::cluster::{Kind, LEASE, NAMESPACE, USER};
+use flipop_envtest::operator::Operator;
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+use std::time::Duration;
+
+/// Provider calls until everything stands.
+const CALLS: usize = 3;
+
+/// From the lease's answer to the last status.
+const GOAL: Duration = Duration::from_millis(500);
+
+/// Repetitions.
+const ROUNDS: usize = 5;
+
+/// The annotation that the operator writes.
+const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
+
+pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> Outcome {
+    let (mut took, mut annotated, mut calls, mut statuses) = (Samples::default(), Samples::default(), 0, 0);
+    for _ in 0..if quick { 2 } else { ROUNDS } {
+        let mut operator = standby(world).await?;
+        let (since, position) = (world.cloud().next_call(), world.audit().position()?);
+        release(world).await?;
+        settled(world).await?;
+        let writes = world.audit().writes_of(USER, position)?;
+        let led = writes.iter().find(|write| write.resource == "leases" && write.status < 300);
+        let led = led.ok_or_else(|| Failure::new("the lease was not taken"))?;
+        let (count, status) = after(led, &writes, "floatingippools/status")?;
+        took.push(status);
+        statuses = count.max(statuses);
+        annotated.push(after(led, &writes, "nodes")?.1);
+        let operators = world.cloud().calls(since).into_iter().filter(|call| call.token == OPERATOR);
+        calls = operators.count().max(calls);
+        operator.terminate().await?;
+    }
+    report.row(
+        format_args!("start with {COUNT} assigned IPs, provider latency 50 ms: provider calls"),
+        format_args!("≤ {CALLS}"),
+        format_args!("{calls} (max of {})", took.len()),
+        calls <= CALLS,
+    );
+    report.row(
+        format_args!("start with {COUNT} assigned IPs: lease's answer → last status, watches in sync"),
+        format_args!("≤ {}", Ms(GOAL)),
+        format_args!("{took} ({statuses} status writes at most)"),
+        took.max() <= GOAL,
+    );
+    report.note(format_args!("start: lease's answer → last of {COUNT} annotations {annotated}"));
+    Ok(())
+}
+
+/// Wipes what an operator would have written, lets another hold the lease, and starts the operator.
+async fn standby(world: &World) -> Outcome<Operator> {
+    world.cluster.replace_status(Kind::Pool, TEAM, POOL, &json!({})).await?;
+    for number in 1..=COUNT {
+        world.nodes.set_annotation(&node(number), ANNOTATION, None).await?;
+    }
+    world.cluster.delete_lease().await?;
+    let now = json!("2026-01-01T00:00:00.000000Z");
+    let lease = json!({
+        "metadata": { "name": LEASE },
+        "spec": {
+            "holderIdentity": "bench", "leaseDurationSeconds": 60, "leaseTransitions": 1,
+            "acquireTime": now, "renewTime": now,
+        },
+    });
+    leases(world).create(&PostParams::default(), &serde_json::from_value(lease)?).await?;
+    let mut operator = world.start()?;
+    operator.healthy().await?;
+    let running = &operator;
+    eventually("the standby's watches are in sync", SOON, || async move {
+        match running.get("/readyz").await? {
+            (200, _) => Ok(()),
+            (status, text) => Err(Failure::new(format!("{status}: {text}"))),
+        }
+    })
+    .await?;
+    // Watches that follow from what the first ones showed.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    Ok(operator)
+}
+
+/// As client-go gives a lease up.
+async fn release(world: &World) -> Outcome {
+    let patch = json!({ "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 } });
+    Ok(leases(world).patch(LEASE, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
+}
+
+fn leases(world: &World) -> Api<Lease> {
+    Api::namespaced(world.client.clone(), NAMESPACE)
+}
+
+/// How many writes of this resource there were, and how long after `led` the last one was answered.
+fn after(led: &Write, writes: &[Write], resource: &str) -> Outcome<(usize, Duration)> {
+    let of: Vec<&Write> = writes.iter().filter(|write| write.resource == resource).collect();
+    let last = of.last().ok_or_else(|| Failure::new(format!("no write of {resource}: {writes:#?}")))?;
+    let (from, to): (Timestamp, Timestamp) = (led.completed.parse()?, last.completed.parse()?);
+    Ok((of.len(), to.duration_since(from).try_into()?))
+}

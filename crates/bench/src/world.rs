@@ -1,0 +1,230 @@
+//! A cluster, an account, and the operator's binary between the two; and the questions that figures ask of them.
+
+use flipop_envtest::apiserver::ApiServer;
+use flipop_envtest::assets::Assets;
+use flipop_envtest::audit::Audit;
+use flipop_envtest::cluster::{Cluster, Kind, NAMESPACE, SERVICE_ACCOUNT};
+use flipop_envtest::nodes::{NewNode, Nodes};
+use flipop_envtest::operator::{Launch, Operator, TOKEN};
+use flipop_envtest::servers::{Installed, Servers};
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use flipop_sandbox::cloud::{Call, Change, Cloud, CloudServer, Op, Options, Provider};
+use kube::Client;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::broadcast::{self, error::RecvError};
+
+/// The region in which everything stands.
+pub(crate) const REGION: &str = "nyc3";
+
+/// Namespace of the pools.
+pub(crate) const TEAM: &str = "default";
+
+/// The pool that is measured.
+pub(crate) const POOL: &str = "measured";
+
+/// Names of the tokens in the provider's log of calls.
+pub(crate) const OPERATOR: &str = "operator";
+pub(crate) const BARE: &str = "bare";
+
+/// Token of the bare client.
+pub(crate) const BARE_TOKEN: &str = "bench-bare-token";
+
+/// What takes no waiting by design is done within this, or the run is over.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// What all figures share.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    assets: Assets,
+    binary: PathBuf,
+}
+
+impl Stage {
+    /// Without a path: the release binary of this repository.
+    pub(crate) fn new(assets: Assets, binary: Option<PathBuf>) -> Outcome<Self> {
+        let binary = match binary {
+            Some(binary) => binary.canonicalize()?,
+            None => release_binary()?,
+        };
+        if !binary.is_file() {
+            return Err(Failure::new(format!("no {}: cargo build --release --bin flipop", binary.display())));
+        }
+        Ok(Self { assets, binary })
+    }
+
+    /// A cluster with FLIPOP installed, and an account.
+    pub(crate) async fn world(&self) -> Outcome<World> {
+        let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s");
+        let servers = Servers::new(&manifests.display().to_string());
+        let server = servers.take(&self.assets, Installed::Manifests).await?;
+        let client = server.client().await?;
+        let cloud = CloudServer::start(Options::default()).await?;
+        cloud.cloud().add_token(Provider::DigitalOcean, OPERATOR, TOKEN, &["*"]);
+        cloud.cloud().add_token(Provider::DigitalOcean, BARE, BARE_TOKEN, &["*"]);
+        let kubeconfig = server.service_account(NAMESPACE, SERVICE_ACCOUNT).await?;
+        let launch = Launch::bare(&self.binary)
+            .flag("--kubeconfig")
+            .flag(&kubeconfig.display().to_string())
+            .env("DIGITALOCEAN_ACCESS_TOKEN", TOKEN)
+            .env("DIGITALOCEAN_API_URL", &cloud.digitalocean_url())
+            .metrics()?;
+        Ok(World {
+            cluster: Cluster::new(client.clone()),
+            nodes: Nodes::new(client.clone()),
+            client,
+            server,
+            cloud,
+            kubeconfig,
+            launch,
+        })
+    }
+}
+
+/// `target/release/flipop` of the target folder that this program is in.
+fn release_binary() -> Outcome<PathBuf> {
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    let target = target.ok_or_else(|| Failure::new("not in a target folder of cargo: give --binary"))?;
+    Ok(target.join("release/flipop"))
+}
+
+/// See the module.
+pub(crate) struct World {
+    pub(crate) server: ApiServer,
+    pub(crate) cluster: Cluster,
+    pub(crate) nodes: Nodes,
+    pub(crate) client: Client,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) launch: Launch,
+    cloud: CloudServer,
+}
+
+impl World {
+    pub(crate) fn cloud(&self) -> &Cloud {
+        self.cloud.cloud()
+    }
+
+    pub(crate) fn digitalocean_url(&self) -> String {
+        self.cloud.digitalocean_url()
+    }
+
+    pub(crate) fn audit(&self) -> Audit {
+        self.server.audit()
+    }
+
+    /// Starts the operator as in production: no detailed logs.
+    pub(crate) fn start(&self) -> Outcome<Operator> {
+        self.launch.start(self.server.folder())
+    }
+
+    /// A droplet and its Ready node with this value of the label `pool`.
+    pub(crate) async fn node(&self, name: &str, pool: &str) -> Outcome<u64> {
+        let droplet = self.cloud().add_droplet(name, REGION);
+        self.nodes.create(&NewNode::new(name).droplet(droplet).label("pool", pool)).await?;
+        Ok(droplet)
+    }
+
+    /// Makes a pool of these addresses for the nodes with this value of the label `pool`.
+    pub(crate) async fn pool(&self, name: &str, ips: &[Ipv4Addr], pool: &str, pods: Option<&str>) -> Outcome {
+        let ips: Vec<String> = ips.iter().map(ToString::to_string).collect();
+        let mut matching = json!({ "nodeLabel": format!("pool={pool}") });
+        if let (Some(labels), Some(matching)) = (pods, matching.as_object_mut()) {
+            matching.insert("podNamespace".to_owned(), json!("web"));
+            matching.insert("podLabel".to_owned(), json!(labels));
+        }
+        let spec = json!({ "provider": "digitalocean", "region": REGION, "ips": ips, "match": matching });
+        self.cluster.create(Kind::Pool, TEAM, name, &spec).await
+    }
+
+    /// Waits until the status of the measured pool is right; `Err` says what is wrong.
+    pub(crate) async fn pool_shows(
+        &self,
+        what: &str,
+        timeout: Duration,
+        right: impl Fn(&Status) -> Result<(), String>,
+    ) -> Outcome {
+        let right = &right;
+        eventually(what, timeout, move || async move {
+            let pool = self.cluster.get(Kind::Pool, TEAM, POOL).await?;
+            let status = Status(pool.get("status").cloned().unwrap_or_default());
+            right(&status).map_err(|wrong| Failure::new(format!("{wrong}\n{}", status.0)))
+        })
+        .await
+    }
+
+    /// Waits until a call has arrived; follow `changes` from before the cause.
+    pub(crate) async fn call(
+        &self,
+        changes: &mut broadcast::Receiver<Change>,
+        since: u64,
+        wanted: impl Fn(&Call) -> bool,
+    ) -> Outcome<Call> {
+        let arrival = async {
+            loop {
+                if let Some(call) = self.cloud().calls(since).into_iter().find(|call| wanted(call)) {
+                    return Ok(call);
+                }
+                // Every effect of a call is a change; a call without one is found at the next look.
+                match tokio::time::timeout(LOOK, changes.recv()).await {
+                    Ok(Err(RecvError::Closed)) => return Err(Failure::new("the account is closed")),
+                    Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => {}
+                }
+            }
+        };
+        match tokio::time::timeout(SOON, arrival).await {
+            Ok(call) => call,
+            Err(_) => Err(Failure::new(format!(
+                "no such call within {SOON:?}; calls: {:#?}",
+                self.cloud().calls(since)
+            ))),
+        }
+    }
+
+    pub(crate) async fn end(self) {
+        self.cloud.stop().await;
+    }
+}
+
+/// How often it is looked for a call that changed nothing.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// An assign request of this token.
+pub(crate) fn is_assign(call: &Call, token: &str) -> bool {
+    call.op == Op::AssignIp && call.token == token
+}
+
+/// Status of a pool.
+#[derive(Debug)]
+pub(crate) struct Status(Value);
+
+impl Status {
+    /// Active addresses and their nodes.
+    pub(crate) fn active(&self) -> BTreeMap<String, String> {
+        let entries = self.0.get("ips").and_then(Value::as_object);
+        let text = |entry: &Value, field: &str| {
+            entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        entries
+            .into_iter()
+            .flatten()
+            .filter(|(_, entry)| text(entry, "state") == "active")
+            .map(|(ip, entry)| (ip.clone(), text(entry, "nodeName")))
+            .collect()
+    }
+
+    /// Err unless exactly this address is active, on this node, and these candidates wait.
+    pub(crate) fn stands(&self, ip: Ipv4Addr, node: &str, waiting: &[&str]) -> Result<(), String> {
+        let active = self.active();
+        if active != BTreeMap::from([(ip.to_string(), node.to_owned())]) {
+            return Err(format!("active: {active:?}"));
+        }
+        let names = self.0.get("assignableNodes").and_then(Value::as_array);
+        let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
+        if names == waiting { Ok(()) } else { Err(format!("waiting: {names:?}")) }
+    }
+}

@@ -1,0 +1,61 @@
+//! Which addresses an account keeps beliefs about: those that pools name, as long as they do.
+
+use super::Account;
+use super::belief::{Belief, Place};
+use crate::facts::ReservedIp;
+use crate::ids::DropletId;
+use crate::moment::Moment;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+impl Account {
+    /// Which addresses pools name, and which of them were created by the operator.
+    pub fn name(&mut self, named: &BTreeSet<Ipv4Addr>, created: BTreeSet<Ipv4Addr>, now: Moment) {
+        self.created = created;
+        let ops = &self.ops;
+        let over = |ip: &Ipv4Addr, belief: &Belief| {
+            !named.contains(ip) && !ops.contains_key(ip) && !belief.is_settled_against(now)
+        };
+        let dropped: Vec<Ipv4Addr> =
+            self.beliefs.iter().filter(|(ip, belief)| over(ip, belief)).map(|(ip, _)| *ip).collect();
+        for ip in dropped {
+            self.hand_down(ip);
+        }
+        for ip in named {
+            if self.beliefs.contains_key(ip) {
+                continue;
+            }
+            let mut belief = Belief::default();
+            if let Some((begun, list)) = &self.listed {
+                belief.listed(list.ips.get(ip), *begun, now);
+            }
+            self.beliefs.insert(*ip, belief);
+        }
+    }
+
+    /// An address that nobody names any more: what is known of it goes back to where that of all others is.
+    fn hand_down(&mut self, ip: Ipv4Addr) {
+        let Some(belief) = self.beliefs.remove(&ip) else { return };
+        let Some((_, list)) = &mut self.listed else { return };
+        match belief.place() {
+            Place::Unknown => {}
+            Place::Absent => {
+                list.ips.remove(&ip);
+            }
+            Place::Present { droplet, region, locked } => {
+                let read = ReservedIp { ip, region: region.clone(), droplet: *droplet, locked: *locked };
+                list.ips.insert(ip, read);
+            }
+        }
+    }
+
+    /// Which address stands on which droplet, foreign ones included.
+    #[must_use]
+    pub fn holders(&self) -> BTreeMap<DropletId, Ipv4Addr> {
+        let foreign = self.listed.iter().flat_map(|(_, list)| list.ips.values());
+        let foreign = foreign.filter(|read| !self.beliefs.contains_key(&read.ip));
+        let foreign = foreign.filter_map(|read| Some((read.droplet?, read.ip)));
+        let named = self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().droplet()?, *ip)));
+        foreign.chain(named).collect()
+    }
+}

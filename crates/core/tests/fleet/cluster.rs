@@ -1,0 +1,106 @@
+//! What users and kubelets do to the objects of the small world.
+
+use crate::faults::nodes_key;
+use crate::world::{World, droplet};
+use crate::zones::{external, internal};
+use flipop_core::action::{ObjectRef, PoolObject};
+use flipop_core::facts::{NodeFacts, Observed};
+use flipop_core::fleet::Input;
+use flipop_core::ids::{DropletId, ObjectName, Uid};
+use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::pool::status::PoolStatus;
+
+impl World {
+    pub(crate) fn add_pool(&mut self, name: &str, spec: RawPoolSpec) {
+        self.version += 1;
+        let pool = PoolObject {
+            object: ObjectRef {
+                uid: Uid(format!("uid-{name}-{}", self.version)),
+                name: ObjectName::new("ns", name),
+            },
+            created_at_s: i64::try_from(self.version).unwrap(),
+            generation: 1,
+            resource_version: self.version.to_string(),
+            deleting: false,
+            spec: Ok(spec),
+            status: PoolStatus::default(),
+        };
+        self.pools.insert(name.to_owned(), pool.clone());
+        self.observe(Input::Pools(Observed::Apply(pool)));
+        self.sync_watches();
+    }
+
+    pub(crate) fn edit(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) {
+        let seen = self.change_spec(name, edit);
+        self.observe(seen);
+        self.sync_watches();
+    }
+
+    pub(crate) fn change_spec(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) -> Input {
+        self.version += 1;
+        let pool = self.pools.get_mut(name).unwrap();
+        edit(pool.spec.as_mut().unwrap());
+        pool.generation += 1;
+        pool.resource_version = self.version.to_string();
+        Input::Pools(Observed::Apply(pool.clone()))
+    }
+
+    /// The object as somebody else left it.
+    pub(crate) fn put_pool(&mut self, mut pool: PoolObject) {
+        self.version += 1;
+        pool.generation += 1;
+        pool.resource_version = self.version.to_string();
+        self.pools.insert(pool.object.name.name.clone(), pool.clone());
+        self.observe(Input::Pools(Observed::Apply(pool)));
+        self.sync_watches();
+    }
+
+    pub(crate) fn delete_pool(&mut self, name: &str) {
+        if let Some(pool) = self.pools.remove(name) {
+            self.observe(Input::Pools(Observed::Delete(pool)));
+        }
+    }
+
+    pub(crate) fn set_node(&mut self, n: u8, ready: bool) {
+        let uid = Uid(format!("uid-node-{n}"));
+        self.put_node(n, uid, droplet(n), ready);
+    }
+
+    /// A node with a name of its own on the droplet of another number.
+    pub(crate) fn set_node_on(&mut self, n: u8, on: u8) {
+        self.put_node(n, Uid(format!("uid-node-{n}")), droplet(on), true);
+    }
+
+    /// A node that has the name of another one, whose deletion nobody saw.
+    pub(crate) fn replace_node(&mut self, n: u8, on: u8) {
+        self.version += 1;
+        self.annotations.remove(&format!("node-{n}"));
+        self.put_node(n, Uid(format!("uid-{}", self.version)), droplet(on), true);
+    }
+
+    fn put_node(&mut self, n: u8, uid: Uid, on: DropletId, ready: bool) {
+        let name = format!("node-{n}");
+        let node = NodeFacts {
+            uid,
+            provider_id: on.provider_id(),
+            ready,
+            deleting: false,
+            taints: Vec::new(),
+            region: Some("nyc3".into()),
+            external_ips: vec![external(n)],
+            internal_ips: vec![internal(n)],
+            annotation: self.annotations.get(&name).cloned(),
+            annotation_ours: true,
+            name: name.clone(),
+        };
+        self.nodes.insert(name, node.clone());
+        self.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
+    }
+
+    pub(crate) fn delete_node(&mut self, n: u8) {
+        if let Some(node) = self.nodes.remove(&format!("node-{n}")) {
+            self.annotations.remove(&node.name);
+            self.observe(Input::Nodes(nodes_key(), Observed::Delete(node)));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What the small world is made of and what can go wrong in it, beside mutating provider calls.
+
+use crate::world::PROVIDER;
+use crate::zones::CLOUDFLARE;
+use flipop_core::action::WriteFailure;
+use flipop_core::budget::Limits;
+use flipop_core::facts::{ReservedIp, ReservedIpList};
+use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::fleet::{Fleet, Settings};
+use flipop_core::matching::WatchKey;
+use flipop_core::pool::spec::{Providers, RawPoolSpec};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+
+/// How the next mutating provider call goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trick {
+    /// As it should.
+    Fine,
+    /// Refused with this kind, without effect.
+    Refused(FaultKind),
+    /// The answer is lost; `true`: after the effect.
+    Lost(bool),
+    /// The action ends as errored.
+    Errored,
+    /// The action takes this many seconds.
+    Slow(u64),
+}
+
+/// What goes wrong at present.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// Every read of the provider fails like this.
+    pub(crate) reads: Option<FaultKind>,
+    /// Every list fails like this.
+    pub(crate) lists: Option<FaultKind>,
+    /// Every read of one address fails like this.
+    pub(crate) gets: Option<FaultKind>,
+    /// The token may not read droplets.
+    pub(crate) blind: bool,
+    /// The proof of the scope fails like this.
+    pub(crate) proofs: Option<FaultKind>,
+    /// Addresses that exist and are on no list.
+    pub(crate) unlisted: BTreeSet<Ipv4Addr>,
+    /// Lists show this instead of what is.
+    pub(crate) stale: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
+    /// How the next writes of a status fail.
+    pub(crate) status_writes: VecDeque<WriteFailure>,
+    /// How the next annotations fail.
+    pub(crate) annotations: VecDeque<WriteFailure>,
+    /// Watches show nothing.
+    pub(crate) mute: bool,
+}
+
+impl Faults {
+    fn shown(&self, read: &ReservedIp) -> ReservedIp {
+        let droplet = read.droplet.filter(|_| !self.blind);
+        ReservedIp { droplet, ..read.clone() }
+    }
+
+    pub(crate) fn list(&self, cloud: &BTreeMap<Ipv4Addr, ReservedIp>) -> Result<ReservedIpList, Fault> {
+        if let Some(kind) = self.lists.or(self.reads) {
+            return Err(fault(kind, false));
+        }
+        let ips = self.stale.as_ref().unwrap_or(cloud);
+        let ips = ips.iter().filter(|(ip, _)| !self.unlisted.contains(*ip));
+        Ok(ReservedIpList { ips: ips.map(|(ip, read)| (*ip, self.shown(read))).collect() })
+    }
+
+    pub(crate) fn get(
+        &self,
+        cloud: &BTreeMap<Ipv4Addr, ReservedIp>,
+        ip: Ipv4Addr,
+    ) -> Result<ReservedIp, Fault> {
+        match (self.gets.or(self.reads), cloud.get(&ip)) {
+            (Some(kind), _) => Err(fault(kind, false)),
+            (None, None) => Err(fault(FaultKind::NotFound, false)),
+            (None, Some(read)) => Ok(self.shown(read)),
+        }
+    }
+
+    pub(crate) fn proof(&self) -> Result<bool, Fault> {
+        self.proofs.or(self.reads).map_or(Ok(!self.blind), |kind| Err(fault(kind, false)))
+    }
+}
+
+pub(crate) fn spec() -> RawPoolSpec {
+    RawPoolSpec { provider: PROVIDER.into(), region: "nyc3".into(), ..RawPoolSpec::default() }
+}
+
+pub(crate) fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
+    Fault { kind, message: format!("{kind} by a trick"), outcome_unknown, retry_after_ms: None }
+}
+
+pub(crate) fn nodes_key() -> WatchKey {
+    WatchKey::Nodes { selector: String::new() }
+}
+
+pub(crate) fn fleet() -> Fleet {
+    let known = [(PROVIDER, "DIGITALOCEAN_ACCESS_TOKEN"), (CLOUDFLARE, "CLOUDFLARE_TOKEN")];
+    let providers = Providers {
+        ip: BTreeSet::from([PROVIDER.to_owned()]),
+        dns: known.map(|(name, _)| name.to_owned()).into(),
+        known: known.map(|(name, variable)| (name.to_owned(), variable.to_owned())).into(),
+    };
+    let limits = BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]);
+    let dns_limits = BTreeMap::from([(CLOUDFLARE.to_owned(), Limits::CLOUDFLARE)]);
+    Fleet::new(Settings { providers, limits, dns_limits })
+}

@@ -1,0 +1,251 @@
+//! Specs that are wrong, statuses that say too little or too much: what stands stays.
+
+use crate::faults::{nodes_key, spec};
+use crate::world::{World, ip};
+use flipop_core::action::WriteFailure;
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+
+/// Every way to freeze a pool.
+fn freezes() -> Vec<fn(&mut RawPoolSpec)> {
+    vec![
+        |spec| spec.provider = "nowhere".into(),
+        |spec| spec.provider = String::new(),
+        |spec| spec.matching.node_label = "a in".into(),
+        |spec| spec.matching.pod_label = "!".into(),
+        |spec| {
+            spec.ips.clear();
+            spec.desired_ips = 0;
+        },
+    ]
+}
+
+#[test]
+fn a_frozen_pool_changes_nothing_even_across_a_restart_and_thaws_without_a_move() {
+    for (number, freeze) in freezes().into_iter().enumerate() {
+        for restart in [false, true] {
+            let mut world = World::with(2, 3);
+            world.run(10);
+            let before = world.pools["pool"].spec.clone().unwrap();
+            let (ips, annotations) = (world.status("pool").ips.clone(), world.annotations.clone());
+            world.edit("pool", freeze);
+            if restart {
+                world.start();
+            }
+            world.run(120);
+            let what = format!("freeze {number}, restart {restart}");
+            assert_ne!(world.status("pool").error, "", "{what}");
+            assert_eq!(world.annotations, annotations, "{what}");
+            assert_eq!(world.status("pool").ips, ips, "{what}");
+            assert_eq!(world.assigns, 2, "{what}");
+            world.edit("pool", |spec| *spec = before);
+            world.run(60);
+            assert_eq!((world.assigns, world.status("pool").error.as_str()), (2, ""), "{what}");
+            assert_eq!(world.status("pool").ips, ips, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_pool_frozen_while_it_buys_still_finds_out_what_it_bought() {
+    for freeze in freezes() {
+        let mut world = World::new();
+        (1..=3).for_each(|n| world.set_node(n, true));
+        world.add_ip(90);
+        world.move_by_hand(90, Some(90));
+        world.moved.clear();
+        world.add_pool("pool", RawPoolSpec { desired_ips: 1, ..spec() });
+        world.start();
+        world.tricks.push_back(crate::world::Trick::Lost(true));
+        world.run(1);
+        let before = world.pools["pool"].spec.clone().unwrap();
+        world.edit("pool", freeze);
+        world.run(120);
+        world.edit("pool", |spec| {
+            let ips = spec.ips.clone();
+            *spec = before;
+            spec.ips = ips;
+        });
+        world.run(120);
+        assert_eq!(world.created, 1);
+        assert!(world.holder(1).is_some());
+    }
+}
+
+#[test]
+fn a_watch_that_may_not_be_read_at_the_start_takes_nothing_back() {
+    let mut world = World::with(2, 2);
+    world.run(10);
+    let (ips, annotations) = (world.status("pool").ips.clone(), world.annotations.clone());
+    world.start_without_nodes();
+    world.observe(Input::WatchTrouble(nodes_key(), Some("may not list nodes".into())));
+    world.run(60);
+    let failing = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "WatchFailing");
+    assert!(failing(&world));
+    assert_eq!((&world.status("pool").ips, &world.annotations), (&ips, &annotations));
+    world.observe(Input::WatchTrouble(nodes_key(), None));
+    world.start();
+    world.run(10);
+    assert!(!failing(&world));
+    assert_eq!(world.assigns, 2);
+}
+
+#[test]
+fn a_provider_that_fails_from_the_start_is_told_and_takes_nothing_back() {
+    for kind in [FaultKind::Transient, FaultKind::Unauthorised, FaultKind::Throttled] {
+        let mut world = World::with(2, 2);
+        world.run(10);
+        let ips = world.status("pool").ips.clone();
+        world.faults.reads = Some(kind);
+        world.start();
+        world.run(60);
+        let told = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "ProviderReady");
+        assert!(told(&world));
+        assert_eq!((&world.status("pool").ips, world.annotations.len()), (&ips, 2));
+        world.faults.reads = None;
+        world.run(70);
+        assert!(!told(&world));
+        assert_eq!(world.assigns, 2);
+    }
+}
+
+#[test]
+fn edits_that_keep_an_assignment_valid_never_move_it() {
+    let edits: Vec<fn(&mut RawPoolSpec)> = vec![
+        |spec| spec.ips.reverse(),
+        |spec| spec.region = "ams3".into(),
+        |spec| spec.region = String::new(),
+        |spec| spec.desired_ips = 3,
+        |spec| spec.cool_off_seconds = 100.0,
+        |spec| spec.ips.push("nonsense".into()),
+        |spec| spec.ips.insert(0, "2001:db8::1".into()),
+        |spec| spec.ips.push(ip(1).to_string()),
+        |spec| spec.released_ips = vec!["what".into()],
+        |spec| spec.desired_ips = -5,
+        |spec| {
+            spec.matching = RawMatch {
+                tolerations: vec![flipop_core::matching::Toleration::default()],
+                ..RawMatch::default()
+            };
+        },
+    ];
+    for (number, edit) in edits.into_iter().enumerate() {
+        let mut world = World::with(3, 4);
+        world.run(10);
+        let before = world.pools["pool"].spec.clone().unwrap();
+        let annotations = world.annotations.clone();
+        world.edit("pool", edit);
+        world.run(60);
+        assert_eq!((world.assigns, &world.annotations), (3, &annotations), "edit {number}");
+        world.edit("pool", |spec| *spec = before);
+        world.run(60);
+        assert_eq!((world.assigns, &world.annotations), (3, &annotations), "edit {number}");
+        assert_eq!(world.status("pool").error, "");
+    }
+}
+
+#[test]
+fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
+    let mut world = World::new();
+    (1..=2).for_each(|n| world.add_ip(n));
+    (1..=2).for_each(|n| world.set_node(n, true));
+    let ips = (1..=2).map(|n| ip(n).to_string()).collect();
+    world.add_pool("pool", RawPoolSpec { ips, desired_ips: 2, ..spec() });
+    world.start();
+    world.run(60);
+    world.edit("pool", |spec| {
+        spec.ips.remove(0);
+        spec.released_ips = vec![ip(1).to_string()];
+    });
+    world.moved.insert(ip(1));
+    world.run(60);
+    assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "CreationUncertain"));
+    assert_eq!(world.created, 1);
+    assert!((1..=2).all(|n| world.holder(n).is_some_and(|held| held != ip(1))));
+}
+
+#[test]
+fn a_conflicting_claim_moves_nothing_and_ends_with_the_older_pool() {
+    let mut world = World::with(2, 3);
+    world.run(10);
+    world.add_ip(3);
+    world.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string(), ip(3).to_string()], ..spec() });
+    world.run(20);
+    assert_eq!(world.holder(3), Some(ip(3)));
+    assert!(world.status("younger").conditions.iter().any(|c| c.kind == "Conflict"));
+    // The older one lets it go.
+    world.edit("pool", |spec| spec.ips.truncate(1));
+    world.run(20);
+    assert!(!world.status("younger").conditions.iter().any(|c| c.kind == "Conflict"));
+    assert_eq!(
+        (world.assigns, world.status("younger").ips[&ip(2).to_string()].state.as_str()),
+        (3, "active")
+    );
+    // The older one is marked as deleted but kept by somebody's finalizer: its claims end.
+    let mut deleting = world.pools["pool"].clone();
+    deleting.deleting = true;
+    world.put_pool(deleting);
+    world.run(20);
+    assert_eq!(world.annotations.len(), 2);
+    world.edit("younger", |spec| spec.ips.push(ip(1).to_string()));
+    world.run(20);
+    assert_eq!(world.annotations.len(), 3);
+    assert_eq!(world.assigns, 3);
+}
+
+#[test]
+fn a_pool_made_again_under_its_name_is_another_one() {
+    let mut world = World::with(2, 2);
+    world.run(10);
+    let spec = world.pools["pool"].spec.clone().unwrap();
+    // The deletion was not seen, and an answer for the old one is still under way.
+    world.faults.status_writes.push_back(WriteFailure::Conflict);
+    world.add_pool("pool", spec);
+    world.run(20);
+    assert_eq!((world.assigns, world.annotations.len()), (2, 2));
+    assert_eq!(world.status("pool").ips.len(), 2);
+}
+
+/// The reason of an Event and what brings it about.
+type Trouble = (&'static str, fn(&mut World));
+
+#[test]
+fn each_trouble_is_told_once_as_an_event() {
+    let edits: Vec<Trouble> = vec![
+        ("InvalidSpec", |world| world.edit("pool", |spec| spec.ips.push("nonsense".into()))),
+        ("ProviderNotReady", |world| world.faults.reads = Some(FaultKind::Unauthorised)),
+        ("Conflict", |world| {
+            let ips = vec![ip(1).to_string()];
+            world.add_pool("younger", RawPoolSpec { ips, ..spec() });
+        }),
+        ("NodesBlocked", |world| {
+            world.add_ip(99);
+            world.move_by_hand(99, Some(3));
+            world.set_node(2, false);
+            world.run(60);
+            world.set_node(3, true);
+        }),
+        ("AnnotationsDenied", |world| {
+            (0..100)
+                .for_each(|_| world.faults.annotations.push_back(WriteFailure::Forbidden("nodes".into())));
+            world.set_node(1, false);
+        }),
+    ];
+    for (reason, trouble) in edits {
+        let mut world = World::with(2, 2);
+        world.run(10);
+        world.notices.clear();
+        trouble(&mut world);
+        world.run(120);
+        let told = |world: &World| world.notices.iter().filter(|told| **told == reason).count();
+        assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
+        world.run(1_200);
+        if reason != "AnnotationsDenied" {
+            // That rights are missing is found out anew by every process.
+            world.start();
+        }
+        world.run(60);
+        assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
+    }
+}

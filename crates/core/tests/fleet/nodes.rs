@@ -1,0 +1,174 @@
+//! Nodes that change under us: two for one droplet, made again under their names, gone from the filter.
+
+use crate::faults::spec;
+use crate::world::{Trick, World, ip};
+use flipop_core::action::WriteFailure;
+use flipop_core::fault::FaultKind;
+use flipop_core::pool::spec::RawPoolSpec;
+
+#[test]
+fn two_nodes_of_one_droplet_share_its_address_and_nothing_moves() {
+    let mut world = World::with(3, 2);
+    world.run(10);
+    // The kubelet registered anew under another name; the old node is still Ready for some seconds.
+    world.set_node_on(7, 1);
+    world.run(120);
+    assert_eq!((world.assigns, world.count(flipop_core::moment::Moment::default(), "unassign")), (2, 0));
+    world.delete_node(1);
+    world.run(10);
+    assert_eq!(world.annotations["node-7"], ip(1).to_string());
+    assert_eq!(world.assigns, 2);
+}
+
+#[test]
+fn two_nodes_of_one_droplet_get_one_assignment() {
+    let mut world = World::with(3, 0);
+    world.set_node_on(1, 1);
+    world.set_node_on(7, 1);
+    world.run(120);
+    assert_eq!(world.assigns, 1, "{:?}", world.calls);
+}
+
+#[test]
+fn a_node_made_again_under_its_name_is_another_one() {
+    let mut world = World::with(1, 1);
+    world.run(10);
+    // The deletion was not seen.
+    world.replace_node(1, 2);
+    world.run(10);
+    assert_eq!(world.holder(2), Some(ip(1)));
+    assert_eq!(world.annotations["node-1"], ip(1).to_string());
+    // The same droplet, registered anew.
+    world.replace_node(1, 2);
+    world.run(10);
+    assert_eq!(world.annotations["node-1"], ip(1).to_string());
+    assert_eq!(world.assigns, 2);
+}
+
+#[test]
+fn a_node_that_stops_matching_while_the_account_is_unknown_loses_its_annotation() {
+    let mut world = World::with(2, 2);
+    world.run(10);
+    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.run(60);
+    world.set_node(1, false);
+    world.run(5);
+    assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"]);
+    world.set_node(1, true);
+    world.faults.reads = None;
+    world.run(70);
+    assert_eq!((world.annotations.len(), world.assigns), (2, 2));
+}
+
+#[test]
+fn an_annotation_that_cannot_be_written_is_tried_until_it_can() {
+    for failure in [
+        WriteFailure::Transient("try again".into()),
+        WriteFailure::Forbidden("nodes".into()),
+        WriteFailure::Conflict,
+        WriteFailure::Gone,
+        WriteFailure::NotSent,
+    ] {
+        let mut world = World::with(1, 1);
+        world.faults.annotations.push_back(failure.clone());
+        world.run(30);
+        let denied =
+            |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "AnnotationsDenied");
+        assert_eq!(denied(&world), matches!(failure, WriteFailure::Forbidden(_)));
+        world.run(60);
+        assert_eq!(world.annotations.len(), 1, "{failure:?}");
+        assert!(!denied(&world));
+    }
+}
+
+#[test]
+fn a_foreign_address_is_named_even_after_the_provider_refused_its_node() {
+    let mut world = World::with(1, 1);
+    world.run(60);
+    world.set_node(1, false);
+    world.set_node(2, true);
+    world.add_ip(99);
+    world.move_by_hand(99, Some(2));
+    world.run(5);
+    let status = world.status("pool");
+    assert_eq!(status.node_errors, ["node-2"]);
+    assert!(
+        status.conditions.iter().any(|c| c.reason == "ForeignAddress" && c.message.contains("192.0.2.99")),
+        "{:?}",
+        status.conditions
+    );
+}
+
+#[test]
+fn an_old_address_that_may_have_been_moved_is_not_taken_off() {
+    let mut world = World::with(2, 1);
+    world.run(60);
+    // Somebody moved it; the list has shown that and the second witness fails to answer.
+    world.move_by_hand(1, Some(9));
+    world.moved.insert(ip(2));
+    world.faults.gets = Some(FaultKind::Transient);
+    world.run(50);
+    world.edit("pool", |spec| {
+        spec.desired_ips = 1;
+        spec.ips.reverse();
+    });
+    world.run(3);
+    assert_eq!(world.count(flipop_core::moment::Moment::default(), "unassign"), 0, "{:?}", world.calls);
+    world.faults.gets = None;
+    world.run(60);
+    assert_eq!((world.holder(1), world.holder(9)), (Some(ip(2)), Some(ip(1))));
+}
+
+#[test]
+fn a_droplet_with_an_assignment_of_another_pool_is_claimed() {
+    let mut world = World::with(1, 1);
+    world.add_ip(2);
+    world.tricks.push_back(Trick::Slow(30));
+    world.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.run(10);
+    assert_eq!(world.assigns, 1);
+    assert_eq!(world.status("younger").assignable_nodes, ["node-1"]);
+    world.set_node(2, true);
+    world.run(10);
+    assert_eq!(world.holder(2), Some(ip(2)));
+}
+
+#[test]
+fn a_flapping_node_keeps_its_address_while_nobody_needs_it() {
+    let mut world = World::with(2, 2);
+    world.run(10);
+    for step in 0..200 {
+        world.set_node(1, step % 2 == 0);
+        world.run(1 + step % 7);
+    }
+    world.set_node(1, true);
+    world.run(30);
+    assert_eq!((world.assigns, world.annotations.len()), (2, 2));
+}
+
+#[test]
+fn an_annotation_that_somebody_changed_is_put_right_at_once() {
+    let mut world = World::with(1, 1);
+    world.run(60);
+    for by_hand in [None, Some("198.51.100.7".to_owned())] {
+        match by_hand {
+            None => drop(world.annotations.remove("node-1")),
+            Some(value) => drop(world.annotations.insert("node-1".into(), value)),
+        }
+        world.set_node(1, true);
+        world.run(1);
+        assert_eq!(world.annotations["node-1"], ip(1).to_string());
+    }
+    assert_eq!(world.status_writes, 2, "one when it was sent, one when it was done");
+}
+
+#[test]
+fn values_of_others_stay_on_nodes_that_no_pool_confirms() {
+    let mut world = World::with(1, 2);
+    world.annotations.insert("node-2".into(), "198.51.100.7".into());
+    world.foreign.insert("node-2".into());
+    world.start();
+    world.run(700);
+    assert_eq!(world.annotations["node-2"], "198.51.100.7");
+    assert_eq!(world.annotations["node-1"], ip(1).to_string());
+}

@@ -1,0 +1,244 @@
+//! Reads of the account: what keeps them from starving, from spinning and from being believed too soon.
+
+use crate::world::{Trick, World, ip};
+use flipop_core::action::Outcome;
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+
+/// Calls within the last `seconds`.
+fn calls(world: &World, seconds: u64) -> usize {
+    let from = world.now.as_millis() - seconds * 1_000;
+    world.calls.iter().filter(|(at, _)| at.as_millis() >= from).count()
+}
+
+#[test]
+fn a_refused_token_is_tried_once_a_minute_and_no_more() {
+    let mut world = World::with(3, 3);
+    world.run(30);
+    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.run(600);
+    assert!((9..=11).contains(&calls(&world, 600)), "{:?}", world.calls);
+    world.faults.reads = None;
+    world.set_node(1, false);
+    world.set_node(4, true);
+    world.run(70);
+    assert_eq!(world.holder(4), Some(ip(1)));
+}
+
+#[test]
+fn a_token_refused_before_it_was_ever_good_is_tried_once_a_minute() {
+    let mut world = World::with(3, 3);
+    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.run(600);
+    assert!((9..=12).contains(&calls(&world, 600)), "{:?}", world.calls);
+    world.faults.reads = None;
+    world.run(70);
+    assert_eq!(world.assigns, 3);
+}
+
+#[test]
+fn a_proof_that_is_refused_keeps_nothing_from_recovering() {
+    let mut world = World::with(1, 1);
+    world.faults.proofs = Some(FaultKind::Unauthorised);
+    world.run(300);
+    assert_eq!(world.assigns, 0);
+    assert!(world.count(flipop_core::moment::Moment::default(), "") <= 12, "{:?}", world.calls);
+    world.faults.proofs = None;
+    world.run(65);
+    assert_eq!(world.holder(1), Some(ip(1)));
+}
+
+#[test]
+fn a_scope_that_goes_missing_stops_assignments_and_not_the_reads() {
+    let mut world = World::with(2, 2);
+    world.run(30);
+    world.faults.blind = true;
+    world.run(120);
+    let condition = |world: &World| {
+        world.status("pool").conditions.iter().any(|condition| condition.reason == "ScopeMissing")
+    };
+    assert!(condition(&world), "{:?}", world.status("pool").conditions);
+    assert_eq!(world.assigns, 2);
+    assert_eq!(world.annotations.len(), 2, "unknown keeps what was confirmed");
+    world.faults.blind = false;
+    world.set_node(1, false);
+    world.set_node(3, true);
+    world.run(120);
+    assert!(!condition(&world));
+    assert_eq!((world.holder(2), world.holder(3)), (Some(ip(2)), Some(ip(1))));
+}
+
+#[test]
+fn while_the_scope_is_missing_an_unknown_outcome_is_not_read_in_a_loop() {
+    let mut world = World::with(2, 2);
+    world.run(30);
+    world.tricks.push_back(Trick::Slow(3_600));
+    world.set_node(1, false);
+    world.set_node(3, true);
+    world.faults.blind = true;
+    world.run(60);
+    // The action is never found again: the address has to be read.
+    world.forget_actions();
+    let from = world.now;
+    world.run(60);
+    assert!((5..20).contains(&world.count(from, "get")), "{}", world.count(from, "get"));
+    world.faults.blind = false;
+    world.run(120);
+    assert_eq!(world.holder(3), Some(ip(1)));
+}
+
+#[test]
+fn many_pending_actions_do_not_make_a_failing_list_spin() {
+    let mut world = World::with(10, 10);
+    (0..10).for_each(|_| world.tricks.push_back(Trick::Slow(40)));
+    world.run(2);
+    let from = world.now;
+    world.faults.lists = Some(FaultKind::Transient);
+    world.run(30);
+    assert!(world.count(from, "list") <= 8, "{}", world.count(from, "list"));
+    world.faults.lists = None;
+    world.run(60);
+    assert_eq!((world.assigns, world.status("pool").assignable_nodes.len()), (10, 0));
+    assert!((1..=10).all(|n| world.holder(n).is_some()));
+}
+
+#[test]
+fn many_pending_actions_go_on_while_no_list_is_believed() {
+    let mut world = World::with(12, 2);
+    world.run(30);
+    (0..10).for_each(|_| world.tricks.push_back(Trick::Slow(90)));
+    (3..=12).for_each(|n| world.set_node(n, true));
+    world.run(1);
+    world.faults.blind = true;
+    world.run(120);
+    world.faults.blind = false;
+    world.run(120);
+    assert_eq!(world.assigns, 12);
+    assert_eq!(world.status("pool").ips.values().filter(|entry| entry.state == "active").count(), 12);
+}
+
+#[test]
+fn lists_go_on_when_another_read_proves_the_scope() {
+    let mut world = World::with(2, 2);
+    world.run(3);
+    // Every address is taken off by hand within a minute of the first proof: the next list is held back.
+    world.move_by_hand(1, None);
+    world.move_by_hand(2, None);
+    world.run(50);
+    world.observe(Input::Outcome(Outcome::Got {
+        provider: crate::world::PROVIDER.into(),
+        ip: ip(1),
+        begun: world.now,
+        result: Ok(flipop_core::facts::ReservedIp {
+            droplet: Some(flipop_core::ids::DropletId(101)),
+            ..world.cloud[&ip(1)].clone()
+        }),
+    }));
+    let from = world.now;
+    world.run(300);
+    assert!(world.count(from, "list") >= 5, "{:?}", world.calls);
+    assert!(world.holder(1).is_some() && world.holder(2).is_some());
+}
+
+#[test]
+fn another_token_is_proved_at_once_and_nothing_of_the_old_one_is_believed() {
+    let mut world = World::with(1, 1);
+    world.run(5);
+    let from = world.now;
+    world.observe(Input::TokenChanged(crate::world::PROVIDER.into()));
+    world.run(1);
+    assert_eq!((world.count(from, "prove"), world.count(from, "list")), (1, 1), "{:?}", world.calls);
+}
+
+#[test]
+fn an_address_locked_by_someone_else_is_looked_at_until_it_is_free() {
+    let mut world = World::with(1, 1);
+    world.cloud.get_mut(&ip(1)).unwrap().locked = true;
+    world.run(10);
+    assert_eq!(world.assigns, 0);
+    world.cloud.get_mut(&ip(1)).unwrap().locked = false;
+    world.run(7);
+    assert_eq!(world.holder(1), Some(ip(1)));
+}
+
+#[test]
+fn a_list_that_lags_behind_an_unassignment_by_others_moves_nothing() {
+    let mut world = World::with(2, 2);
+    world.run(60);
+    let old = world.cloud.clone();
+    world.set_node(2, false);
+    world.set_node(3, true);
+    world.run(40);
+    assert_eq!(world.holder(3), Some(ip(2)));
+    world.faults.stale = Some(old);
+    world.run(300);
+    assert_eq!(world.assigns, 3);
+    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active");
+}
+
+#[test]
+fn a_refused_assignment_starts_no_cool_off_even_when_the_refusal_had_to_be_looked_into() {
+    let mut world = World::with(2, 2);
+    world.edit("pool", |spec| spec.cool_off_seconds = 100.0);
+    world.tricks.push_back(Trick::Refused(FaultKind::NotFound));
+    world.run(10);
+    assert!(world.holder(2).is_some(), "{:?}", world.calls);
+}
+
+#[test]
+fn an_assignment_that_is_refused_for_want_of_rights_does_not_storm() {
+    let mut world = World::with(30, 30);
+    for _ in 0..1_000 {
+        world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
+    }
+    world.run(600);
+    let posts = world.count(flipop_core::moment::Moment::default(), "assign");
+    assert!(posts <= 330, "{posts}");
+}
+
+#[test]
+fn whatever_call_is_refused_for_want_of_rights_the_scope_is_proved_anew() {
+    use crate::faults::spec;
+    use flipop_core::pool::spec::RawPoolSpec;
+    let mut world = World::with(1, 1);
+    world.run(100);
+    world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
+    world.edit("pool", |old| *old = RawPoolSpec { desired_ips: 2, ips: old.ips.clone(), ..spec() });
+    let from = world.now;
+    world.run(2);
+    assert_eq!((world.count(from, "create"), world.count(from, "prove")), (1, 1), "{:?}", world.calls);
+}
+
+#[test]
+fn more_than_five_pending_actions_are_looked_up_with_one_list() {
+    let mut world = World::with(10, 10);
+    (0..10).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
+    world.run(1);
+    let from = world.now;
+    world.run(18);
+    assert_eq!(world.count(from, "poll"), 0);
+    assert!((3..=8).contains(&world.count(from, "list")), "{}", world.count(from, "list"));
+    world.run(10);
+    assert!((1..=10).all(|n| world.holder(n).is_some()));
+    let mut world = World::with(5, 5);
+    (0..5).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
+    world.run(19);
+    assert!((25..=30).contains(&world.count(flipop_core::moment::Moment::default(), "poll")));
+}
+
+#[test]
+fn nothing_is_sent_while_the_provider_asks_for_a_pause() {
+    let mut world = World::with(3, 3);
+    world.run(30);
+    let until = world.now.plus_millis(300_000);
+    let report = flipop_core::budget::RateReport { blocked_until: Some(until), ..Default::default() };
+    world.observe(Input::Rate(crate::world::PROVIDER.into(), report));
+    world.set_node(1, false);
+    world.set_node(4, true);
+    let from = world.now;
+    world.run(299);
+    assert_eq!(world.count(from, ""), 0, "{:?}", world.calls);
+    assert_eq!(world.status("pool").assignable_nodes, ["node-4"]);
+    world.run(3);
+    assert_eq!(world.holder(4), Some(ip(1)));
+}

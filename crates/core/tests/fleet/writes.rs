@@ -1,0 +1,150 @@
+//! Writes of the status and of the spec: refused, lost, overtaken.
+
+use crate::faults::spec;
+use crate::world::{Trick, World, ip};
+use flipop_core::action::WriteFailure;
+use flipop_core::fault::FaultKind;
+use flipop_core::moment::Moment;
+use flipop_core::pool::spec::RawPoolSpec;
+
+fn buying(desired: i64) -> World {
+    let mut world = World::new();
+    (1..=3).for_each(|n| world.set_node(n, true));
+    world.add_ip(90);
+    world.move_by_hand(90, Some(90));
+    world.moved.clear();
+    world.add_pool("pool", RawPoolSpec { desired_ips: desired, ..spec() });
+    world.start();
+    world
+}
+
+#[test]
+fn a_pool_that_is_gone_without_news_is_not_written_in_a_loop() {
+    let mut world = World::with(1, 1);
+    world.pools.remove("pool");
+    let writes = world.status_writes;
+    world.run(60);
+    assert!(world.status_writes - writes < 15, "{}", world.status_writes);
+}
+
+#[test]
+fn a_conflict_that_stays_is_tried_ever_less_often_and_one_that_goes_at_once() {
+    let mut world = World::with(1, 1);
+    (0..1_000).for_each(|_| world.faults.status_writes.push_back(WriteFailure::Conflict));
+    world.run(120);
+    assert!(world.status_writes < 20, "{}", world.status_writes);
+    world.faults.status_writes.clear();
+    world.edit("pool", |spec| spec.cool_off_seconds = 1.0);
+    world.run(1);
+    assert_eq!(world.status("pool").ips.len(), 1);
+}
+
+#[test]
+fn a_failed_status_write_is_repaired() {
+    for failure in [
+        WriteFailure::Transient("lost".into()),
+        WriteFailure::Conflict,
+        WriteFailure::NotSent,
+        WriteFailure::Gone,
+        WriteFailure::Forbidden("status".into()),
+        WriteFailure::Invalid("too long".into()),
+    ] {
+        let mut world = World::with(1, 1);
+        world.faults.status_writes.push_back(failure.clone());
+        world.run(70);
+        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active", "{failure:?}");
+        assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied"), "{failure:?}");
+    }
+}
+
+#[test]
+fn an_intent_that_cannot_be_written_holds_no_other_pool_up() {
+    let mut world = buying(1);
+    world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
+    world.denied.insert("pool".into());
+    world.run(60);
+    assert_eq!(world.created, 1);
+    assert_eq!(world.pools["other"].spec.as_ref().unwrap().ips.len(), 1);
+    world.denied.clear();
+    world.run(700);
+    assert_eq!(world.created, 2);
+}
+
+#[test]
+fn a_refused_creation_is_sent_anew_as_soon_as_the_spec_is_mended() {
+    let mut world = buying(1);
+    world.edit("pool", |spec| spec.region = "nowhere".into());
+    world.tricks.push_back(Trick::Refused(FaultKind::Invalid));
+    world.run(10);
+    assert_eq!(world.count(Moment::default(), "create"), 1);
+    world.edit("pool", |spec| spec.region = "nyc3".into());
+    world.run(2);
+    assert_eq!((world.created, world.status("pool").error.as_str()), (1, ""));
+}
+
+#[test]
+fn a_pool_that_cannot_be_read_at_the_start_keeps_its_memory() {
+    let mut world = buying(2);
+    world.run(20);
+    world.edit("pool", |spec| spec.ips.clear());
+    world.run(5);
+    let good = world.pools["pool"].clone();
+    let mut bad = good.clone();
+    bad.spec = Err("desiredIPs: a string".into());
+    bad.status = flipop_core::pool::status::PoolStatus::default();
+    world.pools.insert("pool".into(), bad);
+    world.start();
+    world.run(60);
+    assert_eq!(world.annotations.len(), 2, "what stands stays");
+    // The spec is mended; the server kept what was there, but for what was written meanwhile.
+    let mut mended = world.pools["pool"].clone();
+    if mended.status == flipop_core::pool::status::PoolStatus::default() {
+        mended.status = good.status;
+    }
+    mended.spec = good.spec;
+    world.put_pool(mended);
+    world.run(120);
+    assert_eq!((world.created, world.assigns), (2, 2));
+}
+
+#[test]
+fn a_spec_that_became_unreadable_changes_nothing_until_it_is_mended() {
+    let mut world = buying(2);
+    world.run(20);
+    let good = world.pools["pool"].spec.clone();
+    let mut bad = world.pools["pool"].clone();
+    bad.spec = Err("desiredIPs: a string".into());
+    world.put_pool(bad);
+    world.set_node(1, false);
+    world.run(60);
+    assert!(world.status("pool").error.contains("cannot be read"));
+    assert!(world.status("pool").memory.as_ref().is_some_and(|memory| memory.created.len() == 2));
+    let mut mended = world.pools["pool"].clone();
+    mended.spec = good;
+    world.put_pool(mended);
+    world.run(60);
+    assert_eq!((world.created, world.status("pool").error.as_str()), (2, ""));
+    assert!(world.holder(2).is_some() && world.holder(3).is_some());
+}
+
+#[test]
+fn a_process_that_drains_records_what_it_bought() {
+    let mut world = buying(2);
+    world.run_until(world.now.plus_millis(10));
+    for _ in 0..400 {
+        world.run_until(world.now.plus_millis(5));
+        if world.created == 1 {
+            break;
+        }
+    }
+    assert_eq!(world.created, 1);
+    world.observe(flipop_core::fleet::Input::Draining);
+    world.faults.status_writes.push_back(WriteFailure::Conflict);
+    world.run(5);
+    assert!(!world.fleet.has_unrecorded_creation());
+    assert!(world.status("pool").memory.as_ref().is_some_and(|memory| memory.has_created(ip(201))));
+    assert_eq!((world.created, world.assigns), (1, 0));
+    world.start();
+    world.run(100);
+    assert_eq!(world.created, 2);
+}

@@ -1,0 +1,74 @@
+//! Proves that the decisions are pure: what the crate depends on, and what its source names.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Everything that the crate may be built of. An addition here is a decision about the architecture.
+const ALLOWED: [&str; 6] = ["proc-macro2", "quote", "syn", "thiserror", "thiserror-impl", "unicode-ident"];
+
+/// What a pure crate has no use for.
+const IMPURE: [&str; 14] = [
+    "HashMap",
+    "HashSet",
+    "std::time::Instant",
+    "SystemTime",
+    "std::env",
+    "std::fs",
+    "std::net::Tcp",
+    "std::net::Udp",
+    "std::process",
+    "std::thread",
+    "std::io",
+    "async fn",
+    ").await",
+    "println!",
+];
+
+#[test]
+fn the_crate_depends_on_nothing_that_waits_or_talks() {
+    let tree = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--package",
+            "flipop-core",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let text = String::from_utf8(tree.stdout).unwrap();
+    let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"flipop-core"), "{text}");
+    let foreign: Vec<&&str> =
+        names.iter().filter(|name| **name != "flipop-core" && !ALLOWED.contains(name)).collect();
+    assert!(foreign.is_empty(), "flipop-core depends on {foreign:?}");
+}
+
+#[test]
+fn the_source_names_no_clock_no_hash_map_and_no_io() {
+    fn visit(folder: &Path, check: &mut impl FnMut(&Path, &str)) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                visit(&path, check);
+            } else {
+                check(&path, &std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    let mut files = 0;
+    visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut |path, text| {
+        files += 1;
+        for word in IMPURE {
+            let found = text.lines().find(|line| line.contains(word) && !line.trim_start().starts_with("//"));
+            assert!(found.is_none(), "{}: {word}: {found:?}", path.display());
+        }
+    });
+    assert!(files > 10, "only {files} files were looked at");
+}

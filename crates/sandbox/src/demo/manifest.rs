@@ -1,0 +1,210 @@
+//! The YAML that is applied: the repository's examples, or the user's own files.
+//!
+//! Owns reading and sorting of documents. What a document means is for the API server and the operator to say.
+
+use super::pools::API_VERSION;
+use flipop_sandbox::apiserver::Key;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Where an object goes that names no namespace, as with `kubectl apply`.
+pub(super) const DEFAULT_NAMESPACE: &str = "default";
+
+/// The repository's examples.
+const EXAMPLES: [(&str, &str); 3] = [
+    ("examples/floatingippool.yaml", include_str!("../../../../examples/floatingippool.yaml")),
+    (
+        "examples/floatingippool-created.yaml",
+        include_str!("../../../../examples/floatingippool-created.yaml"),
+    ),
+    ("examples/nodednsrecordset.yaml", include_str!("../../../../examples/nodednsrecordset.yaml")),
+];
+
+/// What is wrong with the files.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ManifestError {
+    /// It cannot be opened.
+    #[error("failed to read {}: {source}", path.display())]
+    Unreadable {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no YAML.
+    #[error("failed to read {source_name} as YAML: {problem}")]
+    Malformed {
+        /// The file.
+        source_name: String,
+        /// Where and why.
+        problem: String,
+    },
+    /// A document is no object of Kubernetes.
+    #[error(
+        "failed to use document {position} of {source_name}: it needs apiVersion, kind and metadata.name, \
+         as for kubectl apply"
+    )]
+    NoObject {
+        /// The file.
+        source_name: String,
+        /// Which document, from 1.
+        position: usize,
+    },
+    /// Nothing to show.
+    #[error("failed to find a FloatingIPPool in {0}: there is nothing to show without one")]
+    NoPool(String),
+}
+
+/// One object to apply.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Document {
+    /// The file that it is from.
+    pub(super) source: String,
+    /// `apiVersion`.
+    pub(super) api_version: String,
+    /// `kind`.
+    pub(super) kind: String,
+    /// Namespace as written, and name.
+    pub(super) key: Key,
+    /// The object.
+    pub(super) value: Value,
+}
+
+impl Document {
+    fn new(source: &str, value: Value) -> Option<Self> {
+        let text =
+            |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (api_version, kind) = (text("/apiVersion"), text("/kind"));
+        let key = Key { namespace: text("/metadata/namespace"), name: text("/metadata/name") };
+        let complete = ![&api_version, &kind, &key.name].iter().any(|text| text.is_empty());
+        complete.then(|| Self { source: source.to_owned(), api_version, kind, key, value })
+    }
+
+    /// Whether it is one of FLIPOP's kinds.
+    pub(super) fn is(&self, kind: &str) -> bool {
+        self.api_version == API_VERSION && self.kind == kind
+    }
+}
+
+/// The objects of these files and directories, in order; of the repository's examples when there are none.
+pub(super) fn load(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
+    let mut documents = Vec::new();
+    if paths.is_empty() {
+        for (source, text) in EXAMPLES {
+            documents.extend(parse(source, text)?);
+        }
+        return Ok(documents);
+    }
+    for path in paths {
+        for file in files(path)? {
+            let text = std::fs::read_to_string(&file)
+                .map_err(|source| ManifestError::Unreadable { path: file.clone(), source })?;
+            documents.extend(parse(&file.display().to_string(), &text)?);
+        }
+    }
+    if documents.iter().any(|document| document.is("FloatingIPPool")) {
+        Ok(documents)
+    } else {
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        Err(ManifestError::NoPool(names.join(", ")))
+    }
+}
+
+/// The file itself, or the YAML files of a directory in the order of their names, as `kubectl apply -f` takes them.
+fn files(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
+    let unreadable = |source| ManifestError::Unreadable { path: path.to_owned(), source };
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        if file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
+    let values: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| ManifestError::Malformed {
+        source_name: source.to_owned(),
+        problem: error.to_string(),
+    })?;
+    let mut documents = Vec::new();
+    for (index, value) in values.into_iter().enumerate().filter(|(_, value)| !value.is_null()) {
+        for object in items(value) {
+            let no_object = || ManifestError::NoObject {
+                source_name: source.to_owned(),
+                position: index.saturating_add(1),
+            };
+            documents.push(Document::new(source, cleaned(object)).ok_or_else(no_object)?);
+        }
+    }
+    Ok(documents)
+}
+
+/// What `kubectl get -o yaml` prints for several objects is a list of them.
+fn items(mut value: Value) -> Vec<Value> {
+    match value.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if value.pointer("/kind").and_then(Value::as_str) == Some("List") => items,
+        Some(items) => {
+            if let Some(object) = value.as_object_mut() {
+                object.insert("items".to_owned(), items);
+            }
+            vec![value]
+        }
+        None => vec![value],
+    }
+}
+
+/// Without what another cluster wrote into it.
+fn cleaned(mut value: Value) -> Value {
+    if let Some(object) = value.as_object_mut() {
+        object.remove("status");
+    }
+    if let Some(metadata) = value.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+        for field in
+            ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"]
+        {
+            metadata.remove(field);
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        parse("x", text).unwrap().into_iter().map(|document| document.key.name).collect()
+    }
+
+    #[test]
+    fn the_examples_of_the_repository_hold_pools() {
+        let documents = load(&[]).unwrap();
+        assert_eq!(documents.iter().filter(|document| document.is("FloatingIPPool")).count(), 2);
+    }
+
+    #[test]
+    fn documents_lists_and_empty_documents_are_taken_apart() {
+        let one = |name: &str| format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {name}\n");
+        assert_eq!(names(&format!("{}---\n---\n{}", one("a"), one("b"))), ["a", "b"]);
+        let list = r#"{"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c", "uid": "1"}, "status": {}}]}"#;
+        let documents = parse("x", list).unwrap();
+        assert_eq!(documents.len(), 1);
+        assert_eq!(documents[0].value.pointer("/metadata/uid"), None);
+        assert_eq!(documents[0].value.get("status"), None);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused_by_file_and_position() {
+        let error = parse("my.yaml", "a: 1\n").unwrap_err().to_string();
+        assert!(error.contains("document 1 of my.yaml"), "{error}");
+        let error = parse("my.yaml", "a: [1\n").unwrap_err().to_string();
+        assert!(error.contains("my.yaml as YAML"), "{error}");
+    }
+}

@@ -1,0 +1,65 @@
+//! The demonstration: a small cluster that fits the given YAML, the real operator, and a story told line by line.
+//!
+//! Owns: what is simulated for which YAML ([`cast`]), the servers and the operator ([`stage`]), what is told
+//! ([`story`]), what is done to the nodes and what must follow from it ([`script`]), and what remains to be said at the
+//! end ([`summary`]). Does not own: how the operator decides (it is linked in as it is), nor how the simulated API
+//! server and the simulated accounts behave.
+//!
+//! Invariants: nothing leaves this machine; every wait has an end; what the operator is said to have done is read from
+//! the simulated account and from the API server, never assumed.
+
+mod cast;
+mod manifest;
+mod pools;
+mod script;
+mod serve;
+mod stage;
+mod story;
+mod summary;
+mod teller;
+
+pub(crate) use manifest::ManifestError;
+pub(crate) use script::run;
+pub(crate) use serve::{Serving, serve};
+
+use flipop::operator::OperatorError;
+use flipop_sandbox::apiserver::ScenarioError;
+
+/// Why a demonstration ended badly.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DemoError {
+    /// The YAML cannot be read.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// The API server refused something of the YAML.
+    #[error("failed to apply {source_name}: {problem}")]
+    Apply {
+        /// The file.
+        source_name: String,
+        /// What the API server said.
+        problem: String,
+    },
+    /// The simulated cluster refused a step of the script.
+    #[error("failed to change the simulated cluster: {}", explain(.0))]
+    Cluster(#[from] ScenarioError),
+    /// A port, a file or a directory could not be had.
+    #[error("failed to {0}: {1}")]
+    Machine(&'static str, std::io::Error),
+    /// The operator ended, or could not start.
+    #[error("the operator failed: {0}")]
+    Operator(#[from] OperatorError),
+    /// The operator ended without being asked to.
+    #[error("the operator ended by itself")]
+    OperatorEnded,
+    /// Something that had to happen did not.
+    #[error("{0}")]
+    Unmet(String),
+}
+
+/// An error of the simulated cluster with its cause.
+fn explain(error: &ScenarioError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}

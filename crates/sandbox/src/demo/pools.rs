@@ -1,0 +1,192 @@
+//! Pools as the API server shows them, and which nodes match them and why: read with the operator's own types and
+//! judged by its own rule.
+
+use flipop::api::{FloatingIPPool, FloatingIPPoolStatus, translate};
+use flipop::kube::objects::{NodeSlim, PodSlim};
+use flipop_core::facts::{NodeFacts, Observed, PodFacts};
+use flipop_core::ids::ObjectName;
+use flipop_core::matching::{Criteria, PodStore, verdict};
+use flipop_core::pool::spec::{PoolSpec, Providers, RawPoolSpec};
+use flipop_sandbox::apiserver::ApiServer;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Version of FLIPOP's kinds.
+pub(super) const API_VERSION: &str = "flipop.digitalocean.com/v1alpha1";
+
+/// Kind of the pools.
+pub(super) const POOL_KIND: &str = "FloatingIPPool";
+
+/// Kind of the record sets.
+pub(super) const RECORD_SET_KIND: &str = "NodeDNSRecordSet";
+
+/// A pool as it is on the API server.
+#[derive(Debug, Clone)]
+pub(super) struct Pool {
+    pub(super) name: ObjectName,
+    pub(super) spec: PoolSpec,
+    pub(super) generation: i64,
+    pub(super) status: FloatingIPPoolStatus,
+}
+
+impl Pool {
+    /// From an object; `None` when it cannot be read as a pool.
+    pub(super) fn read(object: &Value) -> Option<Self> {
+        let pool: FloatingIPPool = serde_json::from_value(object.clone()).ok()?;
+        let status = pool.status.clone().unwrap_or_default();
+        let object = translate::pool_object(&Ok(pool));
+        let spec = parsed(&object.spec.ok()?);
+        Some(Self { name: object.object.name, spec, generation: object.generation, status })
+    }
+
+    /// A condition: its status, reason and message.
+    pub(super) fn condition(&self, kind: &str) -> Option<(&str, &str, &str)> {
+        let found = self.status.conditions.iter().find(|condition| condition.type_ == kind)?;
+        Some((&found.status, &found.reason, &found.message))
+    }
+
+    fn condition_is(&self, kind: &str, status: &str) -> bool {
+        self.condition(kind).is_some_and(|(found, _, _)| found == status)
+    }
+
+    /// The operator has seen the spec as it is.
+    pub(super) fn is_observed(&self) -> bool {
+        self.status.observed_generation == Some(self.generation)
+    }
+
+    /// Everything is as wanted.
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_observed() && self.condition_is("Ready", "True")
+    }
+
+    /// Something is wrong with the spec.
+    pub(super) fn is_invalid(&self) -> bool {
+        self.is_observed() && self.condition_is("SpecValid", "False")
+    }
+
+    /// The addresses that stand on matching nodes, with the nodes.
+    pub(super) fn active(&self) -> BTreeMap<Ipv4Addr, String> {
+        let active = self.status.ips.iter().filter(|(_, ip)| ip.state == "active");
+        active.filter_map(|(ip, status)| Some((ip.parse().ok()?, status.node_name.clone()))).collect()
+    }
+
+    /// Whether it holds an address, by its spec or by its status.
+    pub(super) fn names(&self, ip: Ipv4Addr) -> bool {
+        self.spec.ips.contains(&ip) || self.status.ips.contains_key(&ip.to_string())
+    }
+
+    /// What is wrong with a pool that is not as expected, one line each: what the status says is wrong, or, where it says
+    /// that all is well, just that.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.status.error.is_empty() {
+            lines.push(format!("status.error: {}", self.status.error));
+        }
+        for condition in &self.status.conditions {
+            if is_abnormal(&condition.type_, &condition.status) {
+                let (kind, status, reason) = (&condition.type_, &condition.status, &condition.reason);
+                lines.push(format!("{kind}={status} {reason}: {}", condition.message));
+            }
+        }
+        for (ip, status) in self.status.ips.iter().filter(|(_, status)| !status.error.is_empty()) {
+            lines.push(format!("status.ips[{ip}]: {}: {}", status.state, status.error));
+        }
+        if !self.is_observed() {
+            lines.push("the operator has written no status for this spec".to_owned());
+        }
+        if lines.is_empty() {
+            let (status, reason, message) = self.condition("Ready").unwrap_or_default();
+            lines.push(format!("Ready={status} {reason}: {message}, which is not what was expected"));
+        }
+        lines
+    }
+}
+
+/// Conditions that should be `True`; any other one is about trouble.
+pub(super) fn is_abnormal(kind: &str, status: &str) -> bool {
+    matches!(kind, "Ready" | "SpecValid" | "ProviderReady") != (status == "True")
+}
+
+/// A spec as the operator reads it, when its one provider of addresses is `DigitalOcean`.
+pub(super) fn parsed(raw: &RawPoolSpec) -> PoolSpec {
+    let name = "digitalocean".to_owned();
+    let providers =
+        Providers { ip: BTreeSet::from([name.clone()]), dns: BTreeSet::from([name]), known: BTreeMap::new() };
+    PoolSpec::parse(raw, &providers)
+}
+
+/// All pools, by namespace and name.
+pub(super) fn pools(api: &ApiServer) -> Vec<Pool> {
+    api.objects(API_VERSION, POOL_KIND).iter().filter_map(Pool::read).collect()
+}
+
+/// One pool.
+pub(super) fn pool(api: &ApiServer, name: &ObjectName) -> Option<Pool> {
+    pools(api).into_iter().find(|pool| pool.name == *name)
+}
+
+/// How a node stands to a pool.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Standing {
+    /// It matches.
+    Matches,
+    /// It does not, and why.
+    Fails(String),
+    /// Its labels are not those of the pool's nodes.
+    NotSelected,
+}
+
+/// How each node stands to each pool.
+pub(super) type Standings = BTreeMap<(ObjectName, String), Standing>;
+
+/// Judges all nodes for all pools as they are now.
+pub(super) fn standings(api: &ApiServer) -> Standings {
+    let nodes: Vec<(BTreeMap<String, String>, NodeFacts)> =
+        api.objects("v1", "Node").iter().filter_map(node).collect();
+    let pods: Vec<(BTreeMap<String, String>, PodFacts)> =
+        api.objects("v1", "Pod").iter().filter_map(pod).collect();
+    let mut standings = Standings::new();
+    for pool in pools(api) {
+        let Some(criteria) = &pool.spec.criteria else { continue };
+        let serving = serving(criteria, &pods);
+        for (labels, node) in &nodes {
+            let standing = if !criteria.node_selector.matches(labels) {
+                Standing::NotSelected
+            } else if let Err(mismatch) = verdict(criteria, node, Some(&serving)) {
+                Standing::Fails(mismatch.to_string())
+            } else {
+                Standing::Matches
+            };
+            standings.insert((pool.name.clone(), node.name.clone()), standing);
+        }
+    }
+    standings
+}
+
+fn serving(criteria: &Criteria, pods: &[(BTreeMap<String, String>, PodFacts)]) -> PodStore {
+    let mut store = PodStore::default();
+    let Some((namespace, selector)) = &criteria.pods else { return store };
+    let selected = pods.iter().filter(|(labels, pod)| {
+        (namespace.is_empty() || *namespace == pod.namespace) && selector.matches(labels)
+    });
+    store.observe(Observed::Reset(selected.map(|(_, pod)| pod.clone()).collect()));
+    store
+}
+
+/// Labels of an object.
+pub(super) fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let pair = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    labels.into_iter().flatten().filter_map(pair).collect()
+}
+
+fn node(object: &Value) -> Option<(BTreeMap<String, String>, NodeFacts)> {
+    let slim: NodeSlim = serde_json::from_value(object.clone()).ok()?;
+    Some((labels(object), slim.into_facts()))
+}
+
+fn pod(object: &Value) -> Option<(BTreeMap<String, String>, PodFacts)> {
+    let slim: PodSlim = serde_json::from_value(object.clone()).ok()?;
+    Some((labels(object), slim.into_facts()))
+}

@@ -1,0 +1,349 @@
+//! What is done to the cluster, and what must follow from it within a bounded time.
+
+use super::cast::{self, Cast};
+use super::manifest::{self, DEFAULT_NAMESPACE, Document};
+use super::pools::{self, POOL_KIND, Pool, RECORD_SET_KIND};
+use super::stage::Stage;
+use super::story::{Move, Story};
+use super::teller::Teller;
+use super::{DemoError, explain, summary};
+use flipop_core::facts::RESERVED_IP_ANNOTATION;
+use flipop_core::ids::ObjectName;
+use flipop_sandbox::apiserver::{Key, Readiness, ScenarioError};
+use serde_json::Value;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What needs no waiting on a cool-off takes a second or two; the rest of this is for slow machines.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long nothing may move after the nodes are healed: the operator reacts within milliseconds.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// An address whose node is taken away from under it.
+#[derive(Debug, Clone, PartialEq)]
+struct Victim {
+    pool: ObjectName,
+    ip: Ipv4Addr,
+    node: String,
+}
+
+/// Plays the whole story for these files (none: the repository's examples).
+///
+/// # Errors
+/// When something of the YAML is wrong, or when something expected did not happen in time.
+pub(crate) async fn run(files: &[PathBuf], out: Box<dyn Write + Send>) -> Result<(), DemoError> {
+    let mut documents = manifest::load(files)?;
+    let lowered = cast::shorten(&mut documents);
+    let cast = cast::cast(&documents);
+    let mut stage = Stage::open(0).await?;
+    stage.populate(&cast, &documents)?;
+    let mut story = Story::new(stage, Teller::new(out));
+    let played = play(&mut story, &documents, &cast, &lowered).await;
+    let closed = story.stage.close().await;
+    played.and(closed)
+}
+
+async fn play(
+    story: &mut Story,
+    documents: &[Document],
+    cast: &Cast,
+    lowered: &[String],
+) -> Result<(), DemoError> {
+    introduce(story, cast, lowered);
+    story.stage.start_operator().await?;
+    story.tell("sandbox", "the operator runs, as in a cluster: it knows a kubeconfig, a token and a URL");
+    apply(story, documents)?;
+    let order = names(documents);
+    converge(story, &order).await?;
+    let mut victims = Vec::new();
+    if let Some(victim) = pick(story, &order, &victims, false) {
+        kill(story, &victim)?;
+        expect_failover(story, &victim).await?;
+        victims.push(victim);
+    }
+    if let Some(victim) = pick(story, &order, &victims, true) {
+        drain(story, &victim)?;
+        story.follow(Duration::ZERO, |_| true).await?;
+        if story.matches(&victim.pool, &victim.node) {
+            let text = format!("{} still matches {} while it is cordoned", victim.node, victim.pool);
+            story.tell(
+                "sandbox",
+                &format!("{text}: the taint is tolerated and no pod is asked for, so {} stays", victim.ip),
+            );
+        } else {
+            expect_failover(story, &victim).await?;
+        }
+        victims.push(victim);
+    }
+    heal(story, cast, &victims).await?;
+    summary::tell(story);
+    Ok(())
+}
+
+/// What there is before anything is applied.
+pub(super) fn introduce(story: &mut Story, cast: &Cast, lowered: &[String]) {
+    let nodes: Vec<&str> = cast.nodes.iter().map(|node| node.name.as_str()).collect();
+    let pods = cast.nodes.iter().filter(|node| node.pod.is_some()).count();
+    let text = format!(
+        "a simulated cluster with {} nodes ({}) and {pods} pods on them",
+        nodes.len(),
+        nodes.join(", ")
+    );
+    story.tell("sandbox", &text);
+    for address in &cast.addresses {
+        let place = match &address.node {
+            Some(node) => format!("on {node} already: it was assigned before the operator started"),
+            None => "assigned to no droplet".to_owned(),
+        };
+        story.tell(
+            "sandbox",
+            &format!("the simulated account has {} in {}, {place}", address.ip, address.region),
+        );
+    }
+    for note in lowered.iter().chain(&cast.notes) {
+        story.tell("sandbox", note);
+    }
+}
+
+/// Applies the YAML as `kubectl apply` does.
+pub(super) fn apply(story: &mut Story, documents: &[Document]) -> Result<(), DemoError> {
+    let mut dns = false;
+    for document in documents {
+        let Document { source, kind, key, value, .. } = document;
+        let ours = document.is(POOL_KIND) || document.is(RECORD_SET_KIND);
+        story.tell("apply", &format!("{kind} {} from {source}", key.name));
+        match story.stage.api.apply_yaml(&value.to_string(), DEFAULT_NAMESPACE) {
+            Ok(_) => {}
+            Err(ScenarioError::UnknownKind { .. }) if !ours => {
+                story.tell("apply", &format!("it is left out: the sandbox has no kind {kind}"));
+            }
+            Err(error) => {
+                let problem = format!("{kind} {}: {}", key.name, explain(&error));
+                return Err(DemoError::Apply { source_name: source.clone(), problem });
+            }
+        }
+        dns |= ours && value.pointer("/spec/dnsRecordSet").is_some_and(|set| !set.is_null());
+    }
+    if dns {
+        story.tell(
+            "sandbox",
+            "DNS is not shown: this version of the operator reads and writes no DNS records",
+        );
+    }
+    Ok(())
+}
+
+/// The pools in the order of the files.
+fn names(documents: &[Document]) -> Vec<ObjectName> {
+    let name = |Document { key: Key { namespace, name }, .. }: &Document| {
+        let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
+        ObjectName::new(namespace, name)
+    };
+    documents.iter().filter(|document| document.is(POOL_KIND)).map(name).collect()
+}
+
+/// Waits until every pool is as wanted, or known not to become so.
+async fn converge(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
+    let pools = pools::pools(&story.stage.api);
+    let cool_offs = pools.iter().map(|pool| {
+        let free = pool.spec.desired.unwrap_or(pool.spec.ips.len());
+        pool.spec.cool_off_ms.saturating_mul(u64::try_from(free).unwrap_or(u64::MAX))
+    });
+    let patience = PATIENCE.saturating_add(Duration::from_millis(cool_offs.max().unwrap_or_default()));
+    let wanted = order.to_vec();
+    let settled = |story: &Story| {
+        let pools = pools::pools(&story.stage.api);
+        wanted.iter().all(|name| pools.iter().any(|pool| pool.name == *name && is_settled(story, pool)))
+    };
+    story.follow(patience, settled).await?;
+    examine(story, order)
+}
+
+/// Whether every pool is healthy; what is wrong with the others.
+fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
+    let pools = pools::pools(&story.stage.api);
+    let mut unhealthy = Vec::new();
+    for name in order {
+        let pool = pools.iter().find(|pool| pool.name == *name);
+        match pool {
+            Some(pool) if pool.is_ready() && !pool.is_invalid() && is_settled(story, pool) => {
+                let mut kept = pool.active();
+                kept.retain(|ip, _| !story.moves.iter().any(|done| done.ip == *ip));
+                for (ip, node) in kept {
+                    story.tell(
+                        "sandbox",
+                        &format!("{ip} stays on {node}, which matches {name}: nothing had to move"),
+                    );
+                }
+            }
+            Some(pool) => {
+                let complaints = pool.complaints();
+                for line in &complaints {
+                    story.tell("sandbox", &format!("{name} {line}"));
+                }
+                unhealthy.push(format!("{name} is not healthy: {}", complaints.join("; ")));
+            }
+            None => unhealthy.push(format!("{name} is not on the API server")),
+        }
+    }
+    if unhealthy.is_empty() { Ok(()) } else { Err(DemoError::Unmet(unhealthy.join("\n"))) }
+}
+
+/// A frozen pool changes no more; any other one is settled when its addresses stand and its nodes say so.
+fn is_settled(story: &Story, pool: &Pool) -> bool {
+    let frozen = pool.condition("Ready").is_some_and(|(_, reason, _)| reason == "InvalidSpec");
+    let annotated = || pool.active().iter().all(|(ip, node)| annotation(story, node) == Some(ip.to_string()));
+    pool.is_observed() && (frozen || (pool.is_ready() && annotated()))
+}
+
+fn annotation(story: &Story, node: &str) -> Option<String> {
+    let node = story.stage.api.object("v1", "Node", &Key::new("", node))?;
+    let value = node.get("metadata")?.get("annotations")?.get(RESERVED_IP_ANNOTATION)?;
+    value.as_str().map(str::to_owned)
+}
+
+/// An address that stands on a node: of a pool that has not been a victim yet, if there is one, and rather of one that
+/// asks for pods (or does not).
+fn pick(story: &Story, order: &[ObjectName], before: &[Victim], with_pods: bool) -> Option<Victim> {
+    let pools = pools::pools(&story.stage.api);
+    let mut victims: Vec<((bool, bool), Victim)> = Vec::new();
+    for name in order {
+        let Some(pool) = pools.iter().find(|pool| pool.name == *name) else { continue };
+        let asks = pool.spec.criteria.as_ref().is_some_and(|criteria| criteria.pods.is_some());
+        let again = before.iter().any(|victim| victim.pool == *name);
+        // The first node by name, since that is the order in which a reader looks for them.
+        if let Some((ip, node)) = pool.active().into_iter().min_by(|one, other| one.1.cmp(&other.1)) {
+            victims.push(((again, asks != with_pods), Victim { pool: name.clone(), ip, node }));
+        }
+    }
+    victims.into_iter().min_by_key(|(rank, _)| *rank).map(|(_, victim)| victim)
+}
+
+fn kill(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
+    let Victim { ip, node, .. } = victim;
+    story.plain("");
+    let text =
+        format!("KILL {node}, which holds {ip}: its kubelet is silent, and Kubernetes calls it NotReady");
+    story.tell("sandbox", &format!("{text} (which takes a real cluster about 40 s to notice)"));
+    Ok(story.stage.api.set_node_ready(node, Readiness::Unknown)?)
+}
+
+fn drain(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
+    let node = &victim.node;
+    let api = story.stage.api.clone();
+    let pods: Vec<Key> = api.objects("v1", "Pod").iter().filter_map(|pod| on(pod, node)).collect();
+    story.plain("");
+    let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+    let evicted = if names.is_empty() { String::new() } else { format!(" and loses {}", names.join(", ")) };
+    story.tell("sandbox", &format!("DRAIN {node}, which holds {}: it is cordoned{evicted}", victim.ip));
+    api.set_node_unschedulable(node, true)?;
+    for pod in pods {
+        api.delete_object("v1", "Pod", &pod, true)?;
+    }
+    Ok(())
+}
+
+/// The key of a pod that runs on this node.
+fn on(pod: &Value, node: &str) -> Option<Key> {
+    let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str);
+    let here = text("/spec/nodeName") == Some(node);
+    here.then(|| {
+        Key::new(text("/metadata/namespace").unwrap_or_default(), text("/metadata/name").unwrap_or_default())
+    })
+}
+
+/// Exactly this address moves to another matching node; status and annotations follow.
+async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
+    let Victim { pool: name, ip, node } = victim;
+    let before = story.moves.len();
+    let wait = cool_off_left(story, name);
+    if !wait.is_zero() {
+        let text = format!(
+            "{name} waits for its cool-off: assignmentCoolOffSeconds lets it assign in {} s",
+            wait.as_secs()
+        );
+        story.tell("sandbox", &text);
+    }
+    let patience = PATIENCE.saturating_add(wait);
+    let moved = |story: &Story| {
+        let done = story.moves.iter().skip(before).find(|done| leaves(done, victim));
+        let pool = pools::pool(&story.stage.api, name);
+        done.zip(pool).is_some_and(|(done, pool)| {
+            pool.active().get(ip) == Some(&done.to)
+                && annotation(story, &done.to) == Some(ip.to_string())
+                && annotation(story, node).is_none()
+        })
+    };
+    if !story.follow(patience, moved).await? {
+        let complaints = pools::pool(&story.stage.api, name).map(|pool| pool.complaints().join("; "));
+        return Err(DemoError::Unmet(format!(
+            "{ip} has not moved from {node} to another matching node, with status and annotations, within {} s; {name}: {}",
+            patience.as_secs(),
+            complaints.unwrap_or_default()
+        )));
+    }
+    match story.moves.iter().skip(before).find(|done| !leaves(done, victim)) {
+        Some(other) => Err(DemoError::Unmet(format!("{} moved to {} needlessly", other.ip, other.to))),
+        None => Ok(()),
+    }
+}
+
+fn leaves(done: &Move, victim: &Victim) -> bool {
+    done.ip == victim.ip && done.from.as_ref() == Some(&victim.node)
+}
+
+/// How long the cool-off of a pool still keeps it from assigning.
+fn cool_off_left(story: &Story, name: &ObjectName) -> Duration {
+    let Some(pool) = pools::pool(&story.stage.api, name) else { return Duration::ZERO };
+    let last = story.moves.iter().filter(|done| pool.names(done.ip)).map(|done| done.began_ms).max();
+    let until = last.map_or(0, |last| last.saturating_add(pool.spec.cool_off_ms));
+    Duration::from_millis(until.saturating_sub(story.now_ms()))
+}
+
+/// The victims come back; nothing may move because of it.
+async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), DemoError> {
+    let nodes: Vec<&str> = victims.iter().map(|victim| victim.node.as_str()).collect();
+    if nodes.is_empty() {
+        return Err(DemoError::Unmet(
+            "no address stands on any node, so there is nothing to show".to_owned(),
+        ));
+    }
+    story.plain("");
+    story.tell("sandbox", &format!("HEAL {}: ready, schedulable, with their pods", nodes.join(" and ")));
+    let begun = story.begun();
+    let api = story.stage.api.clone();
+    for node in &nodes {
+        api.set_node_ready(node, Readiness::Ready)?;
+        api.set_node_unschedulable(node, false)?;
+        let planned = cast.nodes.iter().find(|planned| planned.name == **node);
+        if let Some(pod) = planned.and_then(|planned| planned.pod.as_ref()) {
+            let there = api.object("v1", "Pod", &Key::new(&pod.namespace, &pod.name)).is_some();
+            if !there {
+                story.stage.add_pod(pod, node)?;
+            }
+        }
+    }
+    let back = |story: &Story| victims.iter().all(|victim| is_back(story, victim));
+    if !story.follow(PATIENCE, back).await? {
+        let text =
+            format!("{} match again, but the pools do not list them as assignable", nodes.join(" and "));
+        return Err(DemoError::Unmet(text));
+    }
+    if story.follow(QUIET, |story| story.begun() != begun).await? {
+        return Err(DemoError::Unmet("an address moved back although its node is well".to_owned()));
+    }
+    let text =
+        format!("nothing moved back: {} wait in assignableNodes for the next failover", nodes.join(" and "));
+    story.tell("sandbox", &text);
+    Ok(())
+}
+
+/// The node waits for an address again, or has kept the one that it had.
+fn is_back(story: &Story, Victim { pool, ip, node }: &Victim) -> bool {
+    let Some(pool) = pools::pool(&story.stage.api, pool) else { return false };
+    let kept = pool.active().get(ip) == Some(node);
+    story.matches(&pool.name, node) && (kept || pool.status.assignable_nodes.contains(node))
+}

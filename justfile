@@ -1,0 +1,41 @@
+# What CI runs, in the order of how soon it fails.
+check: fmt-check lint deny doc test image
+
+# Formats the code.
+fmt:
+    cargo fmt --all
+
+fmt-check:
+    cargo fmt --all -- --check
+
+# Clippy with every warning an error.
+lint:
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# Licences, banned crates and sources. `just advisories` needs the network.
+deny:
+    cargo deny --locked check licenses bans sources
+
+# Known vulnerabilities, from the RustSec database.
+advisories:
+    cargo deny --locked check advisories
+
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# Every test; those of the API server need Go or KUBEBUILDER_ASSETS.
+test:
+    cargo test --workspace
+
+# Writes crds/ and their copies in k8s/ from the Rust types.
+crds:
+    UPDATE_CRDS=1 cargo test --test crds
+
+# Builds the image's final stage with buildah and runs it.
+image:
+    ci/image.sh
+
+# The benchmark: the release binary against a real API server and the simulated cloud, all on loopback.
+bench *ARGS:
+    cargo build --release --locked --package flipop --bin flipop
+    cargo run --profile harness --locked --package flipop-bench -- {{ARGS}}

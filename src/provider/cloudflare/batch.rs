@@ -1,0 +1,261 @@
+//! Change sets, carried out in as few requests as is safe.
+//!
+//! A batch is all or nothing in the API, deletes come first in it whatever the order of the request, and what name
+//! servers answer follows record by record. So deletes share a batch with other changes only where a record that
+//! nothing touches keeps the name alive meanwhile.
+
+use super::{Cloudflare, records, refusal, result, wire};
+use crate::leader::permit::Permit;
+use crate::provider::CallError;
+use crate::provider::dns::{self, Applied, Unfinished};
+use crate::provider::http::{Request, bounded};
+use flipop_core::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Zone};
+use flipop_core::fault::{Fault, FaultKind};
+use serde_json::{Value, json};
+use std::ops::Range;
+
+/// Most changes in a batch on the free plan (API reference, "Batch DNS records"); other plans take more.
+const MAX_CHANGES: usize = 200;
+
+/// Where and as who.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    client: &'a Cloudflare,
+    permit: &'a Permit,
+    zone: &'a Zone,
+    fqdn: &'a str,
+}
+
+/// Why a batch had no result.
+enum Failed {
+    /// A record exists already, and nothing was changed.
+    Exists(Fault),
+    /// Anything else.
+    Call(CallError),
+}
+
+impl<E: Into<CallError>> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Self::Call(error.into())
+    }
+}
+
+/// Carries out a change set.
+pub(super) async fn carry_out(
+    client: &Cloudflare,
+    permit: &Permit,
+    zone: &Zone,
+    fqdn: &str,
+    set: &ChangeSet,
+) -> Result<Applied, Unfinished> {
+    if let Some(name) = &zone.name {
+        dns::relative(fqdn, name).map_err(|fault| Unfinished { done: 0, cause: fault.into() })?;
+    }
+    let target = Target { client, permit, zone, fqdn };
+    let mut applied = Applied::default();
+    for range in batches(set) {
+        let done = range.start;
+        let changes: Vec<&Change> = set.changes.get(range).unwrap_or_default().iter().collect();
+        let left = target.settle(&changes).await.map_err(|cause| Unfinished { done, cause })?;
+        applied.records.extend(left.into_iter().flatten());
+    }
+    Ok(applied)
+}
+
+/// The change set in pieces, each of which is one batch.
+fn batches(set: &ChangeSet) -> Vec<Range<usize>> {
+    let is_delete = |change: &Change| matches!(change, Change::Delete { .. });
+    let mut batches: Vec<Range<usize>> = Vec::new();
+    let mut previous = None;
+    for (index, change) in set.changes.iter().enumerate() {
+        let turns = previous.is_some_and(|previous| previous != is_delete(change));
+        previous = Some(is_delete(change));
+        match batches.last_mut() {
+            Some(last) if last.len() < MAX_CHANGES && (set.survivor || !turns) => {
+                last.end = index.saturating_add(1)
+            }
+            _ => batches.push(index..index.saturating_add(1)),
+        }
+    }
+    batches
+}
+
+impl Target<'_> {
+    /// Makes these changes true. Returns the record that each leaves, if it leaves one.
+    async fn settle(self, changes: &[&Change]) -> Result<Vec<Option<Record>>, CallError> {
+        let fault = match self.send(changes).await {
+            Ok(records) => return Ok(records),
+            Err(Failed::Call(error)) => return Err(error),
+            Err(Failed::Exists(fault)) => fault,
+        };
+        // Someone was faster, or an earlier batch of ours did arrive. What is true already is done; the rest was held
+        // up by it, and is sent once.
+        let seen = records::read(&self.client.api, self.zone, self.fqdn).await?;
+        let standing: Vec<Option<Option<Record>>> =
+            changes.iter().map(|change| true_in(change, &seen)).collect();
+        let rest: Vec<&Change> = changes
+            .iter()
+            .zip(&standing)
+            .filter(|(_, true_now)| true_now.is_none())
+            .map(|(change, _)| *change)
+            .collect();
+        let sent = if rest.is_empty() {
+            Vec::new()
+        } else if rest.len() == changes.len() {
+            return Err(not_shown(&fault).into());
+        } else {
+            match self.send(&rest).await {
+                Ok(records) => records,
+                Err(Failed::Exists(fault)) => return Err(not_shown(&fault).into()),
+                Err(Failed::Call(error)) => return Err(error),
+            }
+        };
+        let mut sent = sent.into_iter();
+        Ok(standing.into_iter().map(|true_now| true_now.unwrap_or_else(|| sent.next().flatten())).collect())
+    }
+
+    /// Sends one batch.
+    async fn send(self, changes: &[&Change]) -> Result<Vec<Option<Record>>, Failed> {
+        let path = ["zones", self.zone.id.as_str(), "dns_records", "batch"];
+        let body = body(changes, self.fqdn);
+        let answer = self.client.api.write(self.permit, Request::post(&path, &body)).await?;
+        if refusal::says_exists(&answer) {
+            return Err(Failed::Exists(refusal::fault(&answer)));
+        }
+        let envelope: wire::Envelope<wire::BatchResult> = result(&answer)?;
+        let written = envelope.result.ok_or_else(|| answer.malformed("it has no result"))?;
+        let posts = written.posts.unwrap_or_default();
+        if posts.iter().any(|post| !post.is_of(self.fqdn)) {
+            return Err(self.take_back(&posts).await.into());
+        }
+        let patches = written.patches.unwrap_or_default();
+        let entries = patches.into_iter().chain(posts).map(wire::RecordEntry::into_record);
+        let entries: Vec<Record> = entries.collect();
+        let left = changes.iter().map(|change| match change {
+            Change::Delete { .. } => Some(None),
+            Change::Update { .. } | Change::Create { .. } => true_in(change, &entries),
+        });
+        let left: Option<Vec<Option<Record>>> = left.collect();
+        Ok(left.ok_or_else(|| answer.malformed("it does not show all the records that were written"))?)
+    }
+
+    /// The zone has another name than was assumed for want of the right to read it, and the API took the record's full
+    /// name for one inside of that zone. Deletes what was made and remembers the zone's name.
+    async fn take_back(self, posts: &[wire::RecordEntry]) -> CallError {
+        let made = posts.iter().map(|post| post.name.as_str()).next().unwrap_or_default();
+        if let Some(zone) = made.strip_prefix(self.fqdn).and_then(|rest| rest.strip_prefix('.')) {
+            self.client.zones.learn(&self.zone.id, zone);
+        }
+        let deletes: Vec<Value> = posts.iter().map(|post| json!({ "id": post.id })).collect();
+        let path = ["zones", self.zone.id.as_str(), "dns_records", "batch"];
+        let request = Request::post(&path, &json!({ "deletes": deletes }));
+        let deleted = match self.client.api.write(self.permit, request).await {
+            Ok(answer) => result::<Value>(&answer).map(drop).map_err(CallError::from),
+            Err(error) => Err(error),
+        };
+        let fqdn = self.fqdn;
+        let text =
+            format!("dnsRecordSet.recordName {fqdn} is outside of the zone: the provider made {made} of it");
+        let rest = match deleted {
+            Ok(()) => "which was deleted again; change either".to_owned(),
+            Err(error) => format!("which has to be deleted by hand ({error})"),
+        };
+        Fault {
+            kind: FaultKind::Invalid,
+            message: bounded(&format!("{text}, {rest}")),
+            outcome_unknown: false,
+            retry_after_ms: None,
+        }
+        .into()
+    }
+}
+
+/// The body of a batch. What is empty is left out.
+fn body(changes: &[&Change], fqdn: &str) -> Value {
+    let (mut deletes, mut patches, mut posts) = (Vec::new(), Vec::new(), Vec::new());
+    for change in changes {
+        match change {
+            Change::Delete { id } => deletes.push(json!({ "id": id })),
+            Change::Update { id, ip, ttl } => {
+                patches.push(json!({ "id": id, "content": ip.to_string(), "ttl": ttl }));
+            }
+            Change::Create { ip, ttl } => posts.push(json!({
+                "type": ADDRESS_KIND, "name": fqdn, "content": ip.to_string(), "ttl": ttl, "proxied": false,
+            })),
+        }
+    }
+    let sections = [("deletes", deletes), ("patches", patches), ("posts", posts)];
+    sections
+        .into_iter()
+        .filter(|(_, changes)| !changes.is_empty())
+        .map(|(name, changes)| (name.to_owned(), Value::Array(changes)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+/// If these records show the change as made: the record that it left, if it leaves one. The TTL does not count, because
+/// the provider has its own ideas of it (1 for proxied records).
+fn true_in(change: &Change, records: &[Record]) -> Option<Option<Record>> {
+    match change {
+        Change::Delete { id } => records.iter().all(|record| record.id != *id).then_some(None),
+        Change::Update { id, ip, .. } => records
+            .iter()
+            .find(|record| record.id == *id && record.address() == Some(*ip))
+            .map(|record| Some(record.clone())),
+        Change::Create { ip, .. } => {
+            records.iter().find(|record| record.address() == Some(*ip)).map(|record| Some(record.clone()))
+        }
+    }
+}
+
+/// A record stands in the way that the records do not show, or not as what was wanted: another reading will tell.
+fn not_shown(fault: &Fault) -> Fault {
+    Fault { kind: FaultKind::InProgress, ..fault.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn set(updates: usize, creates: usize, deletes: usize, survivor: bool) -> ChangeSet {
+        let ip = Ipv4Addr::new(192, 0, 2, 1);
+        let id = || "id".to_owned();
+        let changes = std::iter::repeat_with(|| Change::Update { id: id(), ip, ttl: 60 })
+            .take(updates)
+            .chain(std::iter::repeat_with(|| Change::Create { ip, ttl: 60 }).take(creates))
+            .chain(std::iter::repeat_with(|| Change::Delete { id: id() }).take(deletes))
+            .collect();
+        ChangeSet { changes, survivor }
+    }
+
+    #[test]
+    fn deletes_go_with_the_rest_only_where_a_record_survives() {
+        let table = [
+            (set(0, 0, 0, false), vec![]),
+            (set(2, 1, 0, false), vec![0..3]),
+            (set(0, 0, 3, false), vec![0..3]),
+            (set(1, 1, 2, false), vec![0..2, 2..4]),
+            (set(1, 1, 2, true), vec![0..4]),
+            (set(0, 200, 0, false), vec![0..200]),
+            (set(0, 201, 0, false), vec![0..200, 200..201]),
+            (set(100, 100, 1, false), vec![0..200, 200..201]),
+            (set(150, 0, 150, true), vec![0..200, 200..300]),
+            (set(150, 0, 250, false), vec![0..150, 150..350, 350..400]),
+        ];
+        for (set, expected) in table {
+            assert_eq!(batches(&set), expected, "{} changes", set.changes.len());
+        }
+    }
+
+    #[test]
+    fn of_an_existing_record_only_content_and_ttl_are_written() {
+        let (update, create) = (set(1, 0, 0, false), set(0, 1, 0, false));
+        let changes: Vec<&Change> = update.changes.iter().chain(&create.changes).collect();
+        let expected = json!({
+            "patches": [{"id": "id", "content": "192.0.2.1", "ttl": 60}],
+            "posts": [{"type": "A", "name": "www.example.com", "content": "192.0.2.1", "ttl": 60, "proxied": false}],
+        });
+        assert_eq!(body(&changes, "www.example.com"), expected);
+    }
+}

@@ -1,0 +1,131 @@
+//! Cloudflare: DNS over `/zones` of its v4 API.
+//!
+//! Owns paths, bodies, decoders and the meaning of refusals of this API; everything else is [`crate::provider::http`].
+//!
+//! Invariants: an answer counts as a success only if its envelope says so; of an existing record content and TTL are
+//! written and nothing else, so that its proxying, comment and tags stay; of records, a change set is one request as
+//! long as that cannot show the name without addresses.
+
+mod batch;
+mod records;
+mod refusal;
+mod wire;
+mod zones;
+
+use crate::clock::Clock;
+use crate::leader::permit::Permit;
+use crate::provider::dns::{Applied, DnsProvider, Unfinished};
+use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
+use crate::provider::{Account, CallContext, CallError};
+use flipop_core::budget::RateReport;
+use flipop_core::dns::{ChangeSet, Record, Zone};
+use flipop_core::fault::{Fault, FaultKind};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use zones::Zones;
+
+/// The provider's name in specs and metric labels.
+pub const NAME: &str = "cloudflare";
+
+/// Where the API is unless configured otherwise.
+pub const DEFAULT_URL: &str = "https://api.cloudflare.com/client/v4";
+
+/// Whoever passes the limit is blocked for five minutes (API documentation, "Rate limits").
+const BLOCK_MS: u64 = 300_000;
+
+/// The client of one token.
+#[derive(Debug)]
+pub struct Cloudflare {
+    api: Api,
+    clock: Clock,
+    zones: Zones,
+}
+
+impl Cloudflare {
+    /// Sets up a client.
+    ///
+    /// # Errors
+    /// When the configuration cannot work: see [`BuildError`].
+    pub fn new(config: ApiConfig) -> Result<Self, BuildError> {
+        let clock = config.clock.clone();
+        Ok(Self { api: Api::new(NAME, BLOCK_MS, config)?, clock, zones: Zones::default() })
+    }
+
+    /// Drops what is remembered of a zone that turned out not to be there, or no longer ours.
+    fn doubt_zone(&self, zone: &Zone, fault: Option<&Fault>) {
+        if fault.is_some_and(|fault| matches!(fault.kind, FaultKind::NotFound | FaultKind::Unauthorised)) {
+            self.zones.forget(&zone.id);
+        }
+    }
+}
+
+/// The result of a success, else the fault that the answer stands for.
+fn result<T: DeserializeOwned>(answer: &Answer) -> Result<wire::Envelope<T>, Fault> {
+    if !answer.status().is_success() {
+        return Err(refusal::fault(answer));
+    }
+    let envelope: wire::Envelope<T> = answer.decode()?;
+    if envelope.success { Ok(envelope) } else { Err(refusal::fault(answer)) }
+}
+
+impl Account for Cloudflare {
+    fn provider(&self) -> &'static str {
+        NAME
+    }
+
+    fn token_generation(&self) -> watch::Receiver<u64> {
+        self.api.token_generation()
+    }
+
+    fn recheck_token(&self) {
+        self.api.recheck_token();
+    }
+
+    fn rate(&self) -> watch::Receiver<RateReport> {
+        self.api.rate()
+    }
+}
+
+impl DnsProvider for Cloudflare {
+    fn find_zone<'a>(
+        &'a self,
+        context: &'a CallContext,
+        zone: &'a str,
+    ) -> BoxFuture<'a, Result<Zone, Fault>> {
+        self.zone(context, zone).boxed()
+    }
+
+    fn read_records<'a>(
+        &'a self,
+        context: &'a CallContext,
+        zone: &'a Zone,
+        fqdn: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Record>, Fault>> {
+        let work = async move {
+            let read = records::read(&self.api, zone, fqdn).await;
+            self.doubt_zone(zone, read.as_ref().err());
+            read
+        };
+        self.api.operation("ListRecords", context, work).boxed()
+    }
+
+    fn apply<'a>(
+        &'a self,
+        _context: &'a CallContext,
+        permit: &'a Permit,
+        zone: &'a Zone,
+        fqdn: &'a str,
+        set: &'a ChangeSet,
+    ) -> BoxFuture<'a, Result<Applied, Unfinished>> {
+        let work = async move {
+            let applied = batch::carry_out(self, permit, zone, fqdn, set).await;
+            if let Err(Unfinished { cause: CallError::Fault(fault), .. }) = &applied {
+                self.doubt_zone(zone, Some(fault));
+            }
+            applied
+        };
+        work.boxed()
+    }
+}

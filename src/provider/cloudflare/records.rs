@@ -1,0 +1,60 @@
+//! The records of one name, in one filtered list.
+
+use super::{result, wire};
+use crate::provider::dns::{self, Named};
+use crate::provider::http::{Api, Request};
+use crate::provider::paging::{self, Page, Pages};
+use flipop_core::dns::{Record, Zone};
+use flipop_core::fault::Fault;
+
+/// Records on one page. The API gives up to five million; this many with comments and tags stay below the bound on
+/// bodies, and a name with more has other troubles.
+const PER_PAGE: u64 = 1_000;
+
+/// Every record of the name, of any type.
+pub(super) async fn read(api: &Api, zone: &Zone, fqdn: &str) -> Result<Vec<Record>, Fault> {
+    if let Some(name) = &zone.name {
+        dns::relative(fqdn, name)?;
+    }
+    let entries = paging::whole(&Records { api, zone: &zone.id, fqdn }).await?;
+    dns::of_name(entries.into_values(), fqdn)
+}
+
+struct Records<'a> {
+    api: &'a Api,
+    zone: &'a str,
+    fqdn: &'a str,
+}
+
+impl Pages for Records<'_> {
+    type Entry = Named;
+    type Key = String;
+
+    const WHAT: &'static str = "DNS records";
+
+    // Of the full size, and still 2,000 records should the API give its default of 100 a page.
+    const MAX_PAGES: u64 = 20;
+
+    async fn page(&self, number: u64) -> Result<Page<Named>, Fault> {
+        let (page, per_page) = (number.to_string(), PER_PAGE.to_string());
+        let query = [("name", self.fqdn), ("per_page", per_page.as_str()), ("page", page.as_str())];
+        let answer = self.api.read(Request::get(&["zones", self.zone, "dns_records"], &query)).await?;
+        let envelope: wire::Envelope<Vec<wire::RecordEntry>> = result(&answer)?;
+        let records = envelope.result.ok_or_else(|| answer.malformed("it has no result"))?;
+        let count = u64::try_from(records.len()).unwrap_or(u64::MAX);
+        let info = envelope.result_info.as_ref();
+        let total = info.and_then(|info| info.total_count);
+        let size = info.and_then(|info| info.per_page).filter(|size| *size > 0).unwrap_or(PER_PAGE);
+        // Without a total a full page leaves open whether there is another one.
+        let more = total.map_or(count >= size, |total| number.saturating_mul(size) < total);
+        let entries = records
+            .into_iter()
+            .map(|entry| Named { of_name: entry.is_of(self.fqdn), record: entry.into_record() })
+            .collect();
+        Ok(Page { entries, total, more, answer })
+    }
+
+    fn key(entry: &Named) -> String {
+        entry.record.id.clone()
+    }
+}

@@ -1,0 +1,144 @@
+//! What a refusal of Cloudflare means. Its codes are many and stable; those that matter are known, the rest falls back to
+//! the status.
+//!
+//! Who may not see a zone is told the same as of a zone that does not exist, and not always with 404: the message has to
+//! name both.
+
+use super::wire;
+use crate::provider::http::{Answer, kind_of};
+use flipop_core::fault::{Fault, FaultKind};
+use http::StatusCode;
+
+/// The record exists already, with another TTL or proxying, or exactly so.
+const EXISTS: [u64; 2] = [81_057, 81_058];
+
+/// No such zone, or an id that is none.
+const NO_ZONE: [u64; 3] = [1_001, 7_000, 7_003];
+
+/// No such record.
+const NO_RECORD: u64 = 81_044;
+
+/// The token is wrong, or may not do this.
+const UNAUTHORISED: [u64; 6] = [1_000, 6_003, 6_111, 9_106, 9_109, 10_000];
+
+/// Too many requests.
+const THROTTLED: [u64; 2] = [971, 10_429];
+
+/// The zone may not have more records.
+const QUOTA: u64 = 81_045;
+
+/// A CNAME has the name already, or an A record the name that is wanted for a CNAME.
+const CNAME: [u64; 2] = [81_053, 81_054];
+
+/// The fault of an answer that is no success.
+pub(super) fn fault(answer: &Answer) -> Fault {
+    let errors = wire::errors(answer.body());
+    let codes: Vec<u64> = errors.iter().map(|(code, _)| *code).filter(|code| *code > 0).collect();
+    let messages: Vec<&str> =
+        errors.iter().map(|(_, text)| text.as_str()).filter(|text| !text.is_empty()).collect();
+    let message = messages.join("; ");
+    let kind = kind(answer.status(), &codes);
+    let id = codes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    answer.refused_with(kind, advice(answer.status(), kind, &codes, &message), &id, &message)
+}
+
+/// Whether the answer says that a record exists already.
+pub(super) fn says_exists(answer: &Answer) -> bool {
+    !answer.status().is_success() && wire::errors(answer.body()).iter().any(|(code, _)| EXISTS.contains(code))
+}
+
+/// Whether the token as a whole is refused, and not only what it was used for.
+pub(super) fn refuses_token(answer: &Answer) -> bool {
+    let says = |(_, message): &(u64, String)| message.to_ascii_lowercase().contains("access token");
+    answer.status() == StatusCode::UNAUTHORIZED || wire::errors(answer.body()).iter().any(says)
+}
+
+fn kind(status: StatusCode, codes: &[u64]) -> FaultKind {
+    let any = |known: &[u64]| codes.iter().any(|code| known.contains(code));
+    if status.is_server_error() {
+        return FaultKind::Transient;
+    }
+    if status == StatusCode::TOO_MANY_REQUESTS || any(&THROTTLED) {
+        FaultKind::Throttled
+    } else if any(&UNAUTHORISED) {
+        FaultKind::Unauthorised
+    } else if any(&NO_ZONE) || any(&[NO_RECORD]) {
+        FaultKind::NotFound
+    } else if any(&[QUOTA]) {
+        FaultKind::Quota
+    } else if status == StatusCode::CONFLICT {
+        // What it conflicts with is another change of the same zone, which ends by itself.
+        FaultKind::InProgress
+    } else if status.is_success() {
+        // The envelope contradicts the status.
+        FaultKind::Transient
+    } else {
+        kind_of(status)
+    }
+}
+
+fn advice(status: StatusCode, kind: FaultKind, codes: &[u64], message: &str) -> &'static str {
+    let any = |known: &[u64]| codes.iter().any(|code| known.contains(code));
+    match kind {
+        FaultKind::NotFound if any(&[NO_RECORD]) => "the record is gone",
+        FaultKind::NotFound => "no such zone: check dnsRecordSet.zone (a name, or the zone's id)",
+        FaultKind::Unauthorised => {
+            "the token may not do this, or the account has no such zone: give it Zone DNS Edit (and Zone Read for \
+             zones by name), or check dnsRecordSet.zone"
+        }
+        FaultKind::Quota => "the zone may not have more records",
+        FaultKind::Invalid if any(&CNAME) => {
+            "a CNAME stands at this name: remove it, or change dnsRecordSet.recordName"
+        }
+        FaultKind::Invalid if message.to_ascii_lowercase().contains("ttl") => {
+            "dnsRecordSet.ttl is not accepted: change it"
+        }
+        FaultKind::Invalid => "the record is not accepted: check dnsRecordSet.recordName and ttl",
+        FaultKind::Permanent if status.is_redirection() => {
+            "a redirect, which is not followed: check the API URL"
+        }
+        FaultKind::InProgress
+        | FaultKind::Transient
+        | FaultKind::Throttled
+        | FaultKind::NodeInUse
+        | FaultKind::Permanent => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_statuses_have_their_kinds() {
+        use FaultKind::{
+            InProgress, Invalid, NotFound, Permanent, Quota, Throttled, Transient, Unauthorised,
+        };
+        let table: [(u16, &[u64], FaultKind); 21] = [
+            (400, &[7_003, 7_000], NotFound),
+            (404, &[1_001], NotFound),
+            (404, &[81_044], NotFound),
+            (404, &[], NotFound),
+            (403, &[10_000], Unauthorised),
+            (403, &[9_109], Unauthorised),
+            (400, &[6_003, 6_111], Unauthorised),
+            (400, &[9_106], Unauthorised),
+            (401, &[], Unauthorised),
+            (429, &[971], Throttled),
+            (429, &[], Throttled),
+            (400, &[81_045], Quota),
+            (409, &[1_105], InProgress),
+            (400, &[81_054], Invalid),
+            (400, &[1_004, 9_021], Invalid),
+            (400, &[], Invalid),
+            (302, &[], Permanent),
+            (405, &[10_405], Permanent),
+            (500, &[10_000], Transient),
+            (503, &[], Transient),
+            (200, &[], Transient),
+        ];
+        for (status, codes, expected) in table {
+            assert_eq!(kind(StatusCode::from_u16(status).unwrap(), codes), expected, "{status} {codes:?}");
+        }
+    }
+}

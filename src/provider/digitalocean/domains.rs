@@ -1,0 +1,267 @@
+//! DNS over `/v2/domains`: the records of one name, read in one filtered list and changed one by one.
+//!
+//! A zone is its name. Records carry names relative to it, while the filter of the list wants the full one. There is no
+//! batch, and two equal records are two: after an unknown outcome only a read tells.
+
+use super::refusal::Intent;
+use super::{DigitalOcean, accepted_or, list, wire};
+use crate::leader::permit::Permit;
+use crate::provider::dns::{self, Applied, DnsProvider, Named, Unfinished};
+use crate::provider::http::{Answer, Api, Request};
+use crate::provider::paging::{self, Page, Pages};
+use crate::provider::{CallContext, CallError};
+use flipop_core::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Rules, Zone};
+use flipop_core::fault::{Fault, FaultKind};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+use std::net::Ipv4Addr;
+
+/// `GET /v2/domains/{zone}/records`.
+#[derive(Debug, Deserialize)]
+struct RecordsBody {
+    domain_records: Vec<RecordEntry>,
+    #[serde(flatten)]
+    paging: wire::Paging,
+}
+
+/// The answer to `POST` and `PUT`.
+#[derive(Debug, Deserialize)]
+struct RecordBody {
+    domain_record: RecordEntry,
+}
+
+/// A record. Types other than ours leave fields out.
+#[derive(Debug, Deserialize)]
+struct RecordEntry {
+    id: u64,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    data: Option<String>,
+    #[serde(default)]
+    ttl: Option<u32>,
+}
+
+impl RecordEntry {
+    fn is_of(&self, relative: &str) -> bool {
+        let name = self.name.as_deref().unwrap_or_default();
+        name.eq_ignore_ascii_case(relative) || (name.is_empty() && relative == "@")
+    }
+
+    fn into_record(self) -> Record {
+        Record {
+            id: self.id.to_string(),
+            kind: self.kind.to_ascii_uppercase(),
+            data: self.data.unwrap_or_default(),
+            ttl: self.ttl.unwrap_or_default(),
+            proxied: false,
+        }
+    }
+}
+
+/// One name in one zone.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    zone: &'a str,
+    fqdn: &'a str,
+    relative: &'a str,
+}
+
+impl<'a> Target<'a> {
+    fn new(zone: &'a Zone, fqdn: &'a str) -> Result<Self, Fault> {
+        Ok(Self { zone: &zone.id, fqdn, relative: dns::relative(fqdn, &zone.id)? })
+    }
+
+    fn accepted<'b>(&self, answer: &'b Answer) -> Result<&'b Answer, Fault> {
+        accepted_or(answer, Intent::Read, |kind, message| self.advice(kind, message))
+    }
+
+    /// What to do about a refusal.
+    fn advice(&self, kind: FaultKind, message: &str) -> String {
+        let Self { zone, fqdn, relative: _ } = self;
+        let message = message.to_ascii_lowercase();
+        match kind {
+            FaultKind::NotFound => {
+                format!("no zone {zone} in this account, or the record is gone (check dnsRecordSet.zone)")
+            }
+            FaultKind::Unauthorised => {
+                "the token may not do this: DNS needs the scopes domain:read, domain:create, domain:update and \
+                 domain:delete"
+                    .to_owned()
+            }
+            FaultKind::Invalid if message.contains("cname") => {
+                format!("a CNAME stands at {fqdn}: remove it, or change dnsRecordSet.recordName")
+            }
+            FaultKind::Invalid if message.contains("ttl") => {
+                "dnsRecordSet.ttl is not accepted: change it".to_owned()
+            }
+            FaultKind::Invalid => {
+                format!("the record {fqdn} is not accepted: check dnsRecordSet.recordName and ttl")
+            }
+            FaultKind::InProgress
+            | FaultKind::Transient
+            | FaultKind::Throttled
+            | FaultKind::NodeInUse
+            | FaultKind::Quota
+            | FaultKind::Permanent => String::new(),
+        }
+    }
+}
+
+struct Records<'a> {
+    api: &'a Api,
+    target: Target<'a>,
+}
+
+impl Pages for Records<'_> {
+    type Entry = Named;
+    type Key = String;
+
+    const WHAT: &'static str = "DNS records";
+
+    // Room for 4,000 records of one name; no resolver takes an answer of a tenth of that.
+    const MAX_PAGES: u64 = 20;
+
+    async fn page(&self, number: u64) -> Result<Page<Named>, Fault> {
+        let (page, target) = (number.to_string(), self.target);
+        let query = [("name", target.fqdn), ("per_page", list::PER_PAGE), ("page", page.as_str())];
+        let answer = self.api.read(Request::get(&["v2", "domains", target.zone, "records"], &query)).await?;
+        let RecordsBody { domain_records, paging } = target.accepted(&answer)?.decode()?;
+        let more = list::is_followed(&answer, paging.next(), number)?;
+        let entries = domain_records
+            .into_iter()
+            .map(|entry| Named { of_name: entry.is_of(target.relative), record: entry.into_record() })
+            .collect();
+        Ok(Page { entries, total: paging.total(), more, answer })
+    }
+
+    fn key(entry: &Named) -> String {
+        entry.record.id.clone()
+    }
+}
+
+impl DigitalOcean {
+    async fn records_of(&self, zone: &Zone, fqdn: &str) -> Result<Vec<Record>, Fault> {
+        let target = Target::new(zone, fqdn)?;
+        let entries = paging::whole(&Records { api: &self.api, target }).await?;
+        dns::of_name(entries.into_values(), fqdn)
+    }
+
+    async fn carry_out(
+        &self,
+        permit: &Permit,
+        zone: &Zone,
+        fqdn: &str,
+        set: &ChangeSet,
+    ) -> Result<Applied, Unfinished> {
+        let mut applied = Applied::default();
+        let target = Target::new(zone, fqdn).map_err(|fault| Unfinished { done: 0, cause: fault.into() })?;
+        for (done, change) in set.changes.iter().enumerate() {
+            match self.change(permit, target, change).await {
+                Ok(record) => applied.records.extend(record),
+                Err(cause) => return Err(Unfinished { done, cause }),
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Makes one change. Returns the record that it leaves, if it leaves one.
+    async fn change(
+        &self,
+        permit: &Permit,
+        target: Target<'_>,
+        change: &Change,
+    ) -> Result<Option<Record>, CallError> {
+        let Target { zone, relative, .. } = target;
+        let body = |ip: &Ipv4Addr, ttl: &u32| json!({ "type": ADDRESS_KIND, "name": relative, "data": ip.to_string(), "ttl": ttl });
+        match change {
+            Change::Update { id, ip, ttl } => {
+                let path = ["v2", "domains", zone, "records", id];
+                let answer = self.api.write(permit, Request::put(&path, &body(ip, ttl))).await?;
+                Ok(Some(written(target.accepted(&answer)?, *ip)?))
+            }
+            Change::Create { ip, ttl } => {
+                let path = ["v2", "domains", zone, "records"];
+                let answer = self.api.write(permit, Request::post(&path, &body(ip, ttl))).await?;
+                Ok(Some(written(target.accepted(&answer)?, *ip)?))
+            }
+            Change::Delete { id } => {
+                let path = ["v2", "domains", zone, "records", id];
+                let answer = self.api.write(permit, Request::delete(&path)).await?;
+                // What is gone already need not be deleted.
+                if answer.status() != StatusCode::NOT_FOUND {
+                    target.accepted(&answer)?;
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// The record of an answer to a write.
+fn written(answer: &Answer, ip: Ipv4Addr) -> Result<Record, Fault> {
+    let RecordBody { domain_record } = answer.decode()?;
+    let record = domain_record.into_record();
+    if record.address() == Some(ip) {
+        Ok(record)
+    } else {
+        Err(answer.malformed(&format!("it shows {} {}, not A {ip}", record.kind, record.data)))
+    }
+}
+
+impl DnsProvider for DigitalOcean {
+    fn find_zone<'a>(
+        &'a self,
+        _context: &'a CallContext,
+        zone: &'a str,
+    ) -> BoxFuture<'a, Result<Zone, Fault>> {
+        let found = dns::zone_name(zone).map(|name| Zone {
+            id: name.clone(),
+            name: Some(name),
+            ttl_floor: Rules::DIGITALOCEAN.ttl_floor,
+        });
+        std::future::ready(found).boxed()
+    }
+
+    fn read_records<'a>(
+        &'a self,
+        context: &'a CallContext,
+        zone: &'a Zone,
+        fqdn: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Record>, Fault>> {
+        self.api.operation("ListRecords", context, self.records_of(zone, fqdn)).boxed()
+    }
+
+    fn apply<'a>(
+        &'a self,
+        _context: &'a CallContext,
+        permit: &'a Permit,
+        zone: &'a Zone,
+        fqdn: &'a str,
+        set: &'a ChangeSet,
+    ) -> BoxFuture<'a, Result<Applied, Unfinished>> {
+        self.carry_out(permit, zone, fqdn, set).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_of_the_name_it_has_in_its_zone() {
+        let entry = |name: &str| -> RecordEntry {
+            serde_json::from_value(json!({ "id": 1, "type": "A", "name": name, "data": null })).unwrap()
+        };
+        assert!(entry("WWW").is_of("www"));
+        assert!(entry("@").is_of("@") && entry("").is_of("@"));
+        // What an older operator made of a full name: another name, `www.example.com.example.com`.
+        assert!(!entry("www.example.com").is_of("www"));
+        assert!(!entry("www").is_of("@"));
+    }
+}

@@ -1,0 +1,92 @@
+//! Lists that come on pages, read whole.
+//!
+//! Entries come and go while the pages are read, and then one may stand on two pages or on none. So what was collected
+//! must be as many different entries as every page says there are; else the listing begins anew.
+
+use crate::provider::http::Answer;
+use flipop_core::fault::{Fault, FaultKind};
+use std::collections::BTreeMap;
+
+/// A list that changes during this many readings in a row is given up for now: the next poll tries again.
+const MAX_TRIES: u32 = 3;
+
+/// One page.
+#[derive(Debug)]
+pub(super) struct Page<T> {
+    /// What it says.
+    pub(super) entries: Vec<T>,
+    /// Number of entries on all pages, if it says so.
+    pub(super) total: Option<u64>,
+    /// Whether another page follows.
+    pub(super) more: bool,
+    /// The answer that it came in.
+    pub(super) answer: Answer,
+}
+
+/// A list that can be asked for page by page.
+pub(super) trait Pages {
+    /// What the list is of.
+    type Entry;
+    /// What no two entries have in common.
+    type Key: Ord;
+
+    /// What the list is called in messages.
+    const WHAT: &'static str;
+
+    /// Longer lists are no lists but loops.
+    const MAX_PAGES: u64;
+
+    /// Asks for a page; the first is number 1.
+    fn page(&self, number: u64) -> impl Future<Output = Result<Page<Self::Entry>, Fault>> + Send;
+
+    /// The key of an entry.
+    fn key(entry: &Self::Entry) -> Self::Key;
+}
+
+/// The whole list: never a part of it.
+pub(super) async fn whole<P: Pages>(list: &P) -> Result<BTreeMap<P::Key, P::Entry>, Fault> {
+    for _ in 0..MAX_TRIES {
+        if let Some(entries) = all_pages(list).await? {
+            return Ok(entries);
+        }
+        tracing::debug!(list = P::WHAT, "the list changed while it was read");
+    }
+    Err(Fault {
+        kind: FaultKind::Transient,
+        message: format!("the list of {} changed during each of {MAX_TRIES} readings", P::WHAT),
+        outcome_unknown: false,
+        retry_after_ms: None,
+    })
+}
+
+/// The entries on all pages; `None` if the pages do not fit together.
+async fn all_pages<P: Pages>(list: &P) -> Result<Option<BTreeMap<P::Key, P::Entry>>, Fault> {
+    let mut collected = BTreeMap::new();
+    let mut expected = None;
+    let mut number = 1;
+    loop {
+        let Page { entries, total, more, answer } = list.page(number).await?;
+        if total.is_none() && (more || number > 1) {
+            return Err(answer.malformed("a list of several pages without their total"));
+        }
+        if number > 1 && total != expected {
+            return Ok(None);
+        }
+        expected = total;
+        for entry in entries {
+            if collected.insert(P::key(&entry), entry).is_some() {
+                return Ok(None);
+            }
+        }
+        if !more {
+            break;
+        }
+        if number >= P::MAX_PAGES {
+            let max = P::MAX_PAGES;
+            return Err(answer.malformed(&format!("a list of more than {max} pages")));
+        }
+        number = number.saturating_add(1);
+    }
+    let count = u64::try_from(collected.len()).unwrap_or(u64::MAX);
+    Ok(expected.is_none_or(|total| total == count).then_some(collected))
+}

@@ -1,0 +1,46 @@
+//! What ARCHITECTURE.md promises of the shape of the code, where the compiler and clippy do not see to it (crates/core/tests/purity.rs has more).
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Longest source file, in lines: what fits into a head.
+const MAX_LINES: usize = 500;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn no_source_file_is_longer_than_500_lines() {
+    let folders = ["src", "crates", "tests"].map(|folder| root().join(folder));
+    for source in folders.iter().flat_map(|folder| sources(folder)) {
+        let lines = fs::read_to_string(&source).unwrap().lines().count();
+        assert!(lines <= MAX_LINES, "{} has {lines} lines: split it by what it owns", source.display());
+    }
+}
+
+#[test]
+fn the_image_is_built_with_the_toolchain_that_is_pinned() {
+    let pin = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
+    let pin = pin.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
+    assert!(dockerfile.contains(&format!("FROM rust:{pin}-")), "rust-toolchain.toml pins {pin}");
+}

@@ -1,0 +1,263 @@
+//! What is particular to Cloudflare: batches, proxied records, zones by name and by id, its rate limits.
+
+use crate::dns_support::{WWW, World, ZONE, a_records, address, changes, cloudflare, create, delete, update};
+use crate::server::{Server, answer};
+use crate::{TOKEN, account, config};
+use flipop::provider::CallError;
+use flipop::provider::cloudflare::Cloudflare;
+use flipop::provider::dns::{DnsProvider, Unfinished};
+use flipop_core::budget::{Budget, Limits, Purpose};
+use flipop_core::dns::{Change, ChangeSet, Record};
+use flipop_core::fault::FaultKind;
+use flipop_sandbox::cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
+use std::net::Ipv4Addr;
+
+fn creates(count: u32) -> ChangeSet {
+    let ip = |n| Ipv4Addr::from(u32::from(address("10.0.0.0")) + n);
+    changes((0..count).map(|n| Change::Create { ip: ip(n), ttl: 60 }))
+}
+
+#[tokio::test]
+async fn a_change_set_is_one_batch_as_long_as_a_record_survives() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let (a, b, _c) = (world.add("192.0.2.1"), world.add("192.0.2.2"), world.add("192.0.2.3"));
+    let set =
+        ChangeSet { survivor: true, ..changes([update(&a, "192.0.2.8"), create("192.0.2.9"), delete(&b)]) };
+    world.apply(&set).await.unwrap();
+    assert_eq!(world.addresses(), ["192.0.2.3", "192.0.2.8", "192.0.2.9"]);
+    let batches = world.calls(Op::BatchRecords);
+    let body: serde_json::Value = serde_json::from_str(&batches[0].body).unwrap();
+    let expected = serde_json::json!({
+        "deletes": [{"id": b}],
+        "patches": [{"id": a, "content": "192.0.2.8", "ttl": 60}],
+        "posts": [{"type": "A", "name": WWW, "content": "192.0.2.9", "ttl": 60, "proxied": false}],
+    });
+    assert_eq!((batches.len(), body), (1, expected));
+}
+
+#[tokio::test]
+async fn deletions_wait_for_the_rest_when_no_record_survives() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let (a, b) = (world.add("192.0.2.1"), world.add("192.0.2.2"));
+    let set = changes([update(&a, "192.0.2.8"), delete(&b)]);
+    world.next(Op::BatchRecords, Fault::Refuse(Refusal::Forbidden));
+    let (done, _) = world.apply_fault(&set).await;
+    assert_eq!((done, world.calls(Op::BatchRecords).len()), (0, 1), "no deletion after a failed change");
+    assert_eq!(world.addresses(), ["192.0.2.1", "192.0.2.2"]);
+    world.apply(&set).await.unwrap();
+    let bodies: Vec<String> =
+        world.calls(Op::BatchRecords).into_iter().skip(1).map(|call| call.body).collect();
+    assert!(
+        bodies.len() == 2 && bodies[0].contains("patches") && !bodies[0].contains("deletes"),
+        "{bodies:?}"
+    );
+    assert_eq!(world.addresses(), ["192.0.2.8"]);
+}
+
+#[tokio::test]
+async fn a_large_set_is_several_batches_of_what_the_smallest_plan_takes() {
+    for (count, batches) in [(1, 1), (199, 1), (200, 1), (201, 2), (450, 3)] {
+        let world = cloudflare(&["*"], Plan::Free).await;
+        let applied = world.apply(&creates(count)).await.unwrap();
+        assert_eq!(applied.records.len(), usize::try_from(count).unwrap());
+        assert_eq!(a_records(&applied.records), a_records(&world.read().await.unwrap()));
+        assert_eq!(world.calls(Op::BatchRecords).len(), batches, "{count}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_batch_says_how_many_changes_came_before_it() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let second = flipop_sandbox::cloud::Target::op(Op::BatchRecords).containing("\"10.0.0.200\"");
+    let _id = world.cloud().inject(flipop_sandbox::cloud::Injection::once(second, Fault::Reset(When::After)));
+    let (done, fault) = world.apply_fault(&creates(201)).await;
+    assert_eq!((done, fault.kind, fault.outcome_unknown), (200, FaultKind::Transient, true));
+}
+
+#[tokio::test]
+async fn proxying_comment_and_tags_of_an_updated_record_stay() {
+    let world = cloudflare(&["*"], Plan::Enterprise).await;
+    let mut dressed = RecordView::new(WWW, "A", "192.0.2.1", 1);
+    dressed.proxied = true;
+    dressed.comment = Some("by hand".to_owned());
+    dressed.tags = vec!["team:web".to_owned()];
+    let id = world.add_record(&dressed);
+    let read = world.read().await.unwrap();
+    let expected =
+        Record { id: id.clone(), kind: "A".into(), data: "192.0.2.1".into(), ttl: 1, proxied: true };
+    assert_eq!(read, [expected.clone()]);
+    let left = world.apply(&changes([update(&id, "192.0.2.2")])).await.unwrap().records;
+    assert_eq!(left, [Record { data: "192.0.2.2".into(), ..expected }]);
+    let after = world.cloud().records(Provider::Cloudflare, ZONE).remove(0);
+    assert_eq!(after, RecordView { id, data: "192.0.2.2".into(), ..dressed });
+    world.apply(&changes([create("192.0.2.3")])).await.unwrap();
+    assert!(!world.cloud().records(Provider::Cloudflare, ZONE)[1].proxied, "a new record is not proxied");
+}
+
+#[tokio::test]
+async fn a_record_that_exists_is_as_good_as_made() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    // With the same TTL (81058) and with another one (81057).
+    world.add("192.0.2.1");
+    world.add_record(&RecordView::new(WWW, "A", "192.0.2.2", 300));
+    let applied =
+        world.apply(&changes([create("192.0.2.1"), create("192.0.2.2"), create("192.0.2.3")])).await;
+    let left = a_records(&applied.unwrap().records);
+    assert_eq!(left, [(address("192.0.2.1"), 60), (address("192.0.2.2"), 300), (address("192.0.2.3"), 60)]);
+    assert_eq!(world.addresses(), ["192.0.2.1", "192.0.2.2", "192.0.2.3"]);
+    let before = world.cloud().next_call();
+    world.apply(&changes([create("192.0.2.1"), create("192.0.2.2")])).await.unwrap();
+    let ops: Vec<Op> = world.cloud().calls(before).into_iter().map(|call| call.op).collect();
+    assert_eq!(ops, [Op::BatchRecords, Op::ListRecords], "nothing was left to do");
+}
+
+#[tokio::test]
+async fn a_record_that_is_said_to_exist_and_is_not_shown_is_waited_for() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    world.next(Op::BatchRecords, Fault::Refuse(Refusal::IdenticalRecord));
+    let (done, fault) = world.apply_fault(&changes([create("192.0.2.1")])).await;
+    assert_eq!((done, fault.kind, fault.outcome_unknown), (0, FaultKind::InProgress, false));
+    // An update to an address that another record has: only another look at the whole set can tell what to do.
+    let (a, _b) = (world.add("192.0.2.1"), world.add("192.0.2.2"));
+    let (_, fault) = world.apply_fault(&changes([update(&a, "192.0.2.2")])).await;
+    assert_eq!(fault.kind, FaultKind::InProgress);
+    assert_eq!(world.addresses(), ["192.0.2.1", "192.0.2.2"]);
+}
+
+#[tokio::test]
+async fn a_zone_is_asked_for_once() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    for _ in 0..3 {
+        let zone = world.client.find_zone(&account(), ZONE).await.unwrap();
+        assert_eq!(zone, world.zone);
+        world.client.find_zone(&account(), &world.zone.id).await.unwrap();
+    }
+    assert_eq!((world.calls(Op::ListZones).len(), world.calls(Op::GetZone).len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_zone_that_was_refused_is_asked_for_again() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    world.client.find_zone(&account(), ZONE).await.unwrap();
+    world.next(Op::ListRecords, Fault::Refuse(Refusal::Forbidden));
+    world.read().await.unwrap_err();
+    world.client.find_zone(&account(), ZONE).await.unwrap();
+    assert_eq!(world.calls(Op::ListZones).len(), 2);
+}
+
+#[tokio::test]
+async fn of_several_zones_of_one_name_the_active_one_is_meant() {
+    let zones = |list: &str| format!(r#"{{"success": true, "errors": [], "result": [{list}]}}"#);
+    let zone =
+        |id: u8, status: &str| format!(r#"{{"id": "{id}", "name": "example.com", "status": "{status}"}}"#);
+    for (list, expected) in [
+        (vec![zone(1, "moved"), zone(2, "active")], Ok("2")),
+        (vec![zone(1, "pending")], Ok("1")),
+        (vec![zone(1, "active"), zone(2, "active")], Err("several zones")),
+        (vec![r#"{"id": "1", "name": "other.com"}"#.to_owned()], Err("no zone example.com")),
+    ] {
+        let body = zones(&list.join(","));
+        let server = Server::start(move |_| answer(200, &[], &body)).await;
+        let client = Cloudflare::new(config(&format!("{}client/v4", server.url()))).unwrap();
+        match (client.find_zone(&account(), ZONE).await, expected) {
+            (Ok(zone), Ok(id)) => assert_eq!(zone.id, id),
+            (Err(fault), Err(text)) => assert!(fault.message.contains(text), "{fault}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(server.received()[0].line, "GET /client/v4/zones?name=example.com&per_page=50 HTTP/1.1");
+    }
+}
+
+#[tokio::test]
+async fn a_token_for_records_only_works_by_id_and_is_told_what_it_lacks_by_name() {
+    let world = cloudflare(&["dns:edit"], Plan::Enterprise).await;
+    assert_eq!((world.zone.name.as_deref(), world.zone.ttl_floor), (None, 60));
+    world.apply(&changes([create("192.0.2.1")])).await.unwrap();
+    assert_eq!(a_records(&world.read().await.unwrap()), [(address("192.0.2.1"), 60)]);
+    let fault = world.client.find_zone(&account(), ZONE).await.unwrap_err();
+    assert!(fault.message.contains("Zone Read") && fault.message.contains("dnsRecordSet.zone"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_name_outside_of_a_zone_without_a_known_name_is_taken_back_and_never_tried_again() {
+    let world = cloudflare(&["dns:edit"], Plan::Free).await;
+    let (permit, outside) = (&world.leadership.permit, "www.example.org");
+    let set = changes([create("192.0.2.1"), create("192.0.2.2")]);
+    let result = world.client.apply(&account(), permit, &world.zone, outside, &set).await;
+    let Err(Unfinished { done: 0, cause: CallError::Fault(fault) }) = result else { panic!("{result:?}") };
+    assert_eq!((fault.kind, fault.outcome_unknown), (FaultKind::Invalid, false));
+    assert!(fault.message.contains("dnsRecordSet.recordName www.example.org is outside"), "{fault}");
+    assert_eq!(world.cloud().records(Provider::Cloudflare, ZONE), [], "what was made is gone");
+    let zone = world.client.find_zone(&account(), &world.zone.id).await.unwrap();
+    assert_eq!(zone.name.as_deref(), Some(ZONE), "the zone's name has shown");
+    let before = world.cloud().next_call();
+    world.client.apply(&account(), permit, &zone, outside, &set).await.unwrap_err();
+    assert_eq!(world.cloud().calls(before), []);
+}
+
+#[tokio::test]
+async fn a_refused_token_is_no_zone_without_a_name() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let other = world.cloud().add_zone("example.net", Plan::Free);
+    world.cloud().revoke_token("ours", true);
+    let fault = world.client.find_zone(&account(), &other).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Unauthorised);
+    assert!(!fault.message.contains(TOKEN), "{fault}");
+}
+
+/// Reads once more than the token's window has room for.
+async fn exhausted(world: &World) -> flipop_core::fault::Fault {
+    world.cloud().exhaust(Provider::Cloudflare, "ours", 1);
+    world.read().await.unwrap();
+    world.read().await.unwrap_err()
+}
+
+#[tokio::test]
+async fn the_five_minute_block_silences_the_budget_with_and_without_a_time() {
+    let clock = flipop::clock::Clock::system();
+    for retry_after in [true, false] {
+        let world = cloudflare(&["*"], Plan::Free).await;
+        world.cloud().tune(|knobs| knobs.retry_after = retry_after);
+        let fault = exhausted(&world).await;
+        assert_eq!(
+            (fault.kind, fault.retry_after_ms),
+            (FaultKind::Throttled, Some(300_000)),
+            "{retry_after}"
+        );
+        let mut budget = Budget::new(Limits::CLOUDFLARE);
+        budget.observe(clock.now(), &world.client.rate().borrow());
+        let again = budget.admit(Purpose::Dns, clock.now()).unwrap_err();
+        let wait = again.millis_since(clock.now());
+        assert!((295_000..=300_000).contains(&wait), "{retry_after}: {wait}");
+    }
+}
+
+#[tokio::test]
+async fn the_quota_in_the_structured_header_can_be_read() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    world.cloud().exhaust(Provider::Cloudflare, "ours", 31);
+    world.read().await.unwrap();
+    let quota = world.client.rate().borrow().quota.unwrap();
+    assert_eq!((quota.limit, quota.remaining), (Some(1_200), 30));
+    assert!(quota.reset_at.millis_since(quota.observed_at) <= 300_000);
+}
+
+#[tokio::test]
+async fn pages_are_as_long_as_the_server_makes_them() {
+    let server = Server::start(|request| {
+        let page: u32 = request.query("page").unwrap().parse().unwrap();
+        let record = |n: u32| {
+            format!(r#"{{"id": "{n}", "type": "A", "name": "www.example.com", "content": "10.0.0.{n}", "ttl": 60}}"#)
+        };
+        let records: Vec<String> = (page * 100 - 100..(page * 100).min(201)).map(record).collect();
+        let info = r#"{"per_page": 100, "total_count": 201, "page": 1, "count": 100, "total_pages": 3}"#;
+        let body = records.join(",");
+        answer(200, &[], &format!(r#"{{"success": true, "result_info": {info}, "result": [{body}]}}"#))
+    })
+    .await;
+    let client = Cloudflare::new(config(&server.url())).unwrap();
+    let zone = flipop_core::dns::Zone { id: "1".to_owned(), name: None, ttl_floor: 60 };
+    assert_eq!(client.read_records(&account(), &zone, WWW).await.unwrap().len(), 201);
+    assert_eq!(server.received().len(), 3);
+    assert!(server.received()[0].line.starts_with("GET /zones/1/dns_records?name=www.example.com&per_page="));
+}
