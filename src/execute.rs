@@ -28,6 +28,9 @@ use tracing::{Instrument, info_span};
 /// Kind of the objects that provider calls are made for, as a metric label.
 const POOL_KIND: &str = "FloatingIPPool";
 
+/// Rights that are missing concern every pool alike: the reconcile loop and the writer of Events log them, once.
+const LOGGED_ONCE: [&str; 3] = ["AnnotationsDenied", "EventsDenied", "WriteDenied"];
+
 /// What came of an action.
 #[derive(Debug)]
 pub struct Done {
@@ -100,7 +103,9 @@ impl Executor {
     fn report(&self, notice: Notice) {
         let Notice { object, warning, reason, subject, message } = notice;
         let action = format!("{reason}:{subject}");
-        if warning {
+        if LOGGED_ONCE.contains(&reason) {
+            tracing::debug!(pool = %object.name, reason, "{message}");
+        } else if warning {
             tracing::warn!(pool = %object.name, reason, "{message}");
         } else {
             tracing::info!(pool = %object.name, reason, "{message}");
