@@ -26,13 +26,11 @@ impl World {
         };
         self.pools.insert(name.to_owned(), pool.clone());
         self.observe(Input::Pools(Observed::Apply(pool)));
-        self.sync_watches();
     }
 
     pub(crate) fn edit(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) {
         let seen = self.change_spec(name, edit);
         self.observe(seen);
-        self.sync_watches();
     }
 
     pub(crate) fn change_spec(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) -> Input {
@@ -51,7 +49,6 @@ impl World {
         pool.resource_version = self.version.to_string();
         self.pools.insert(pool.object.name.name.clone(), pool.clone());
         self.observe(Input::Pools(Observed::Apply(pool)));
-        self.sync_watches();
     }
 
     pub(crate) fn delete_pool(&mut self, name: &str) {

@@ -54,6 +54,7 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pending: BTreeMap<ActionId, Pending>,
     inputs: Vec<(Moment, Input)>,
+    running: BTreeSet<WatchKey>,
     pub(crate) version: u64,
     serial: u64,
 }
@@ -88,6 +89,7 @@ impl World {
             faults: Faults::default(),
             pending: BTreeMap::new(),
             inputs: Vec::new(),
+            running: BTreeSet::new(),
             version: 1,
             serial: 0,
         }
@@ -129,25 +131,34 @@ impl World {
     /// The process starts, or starts again after a crash: everything in flight is lost to it.
     pub(crate) fn start(&mut self) {
         self.start_without_nodes();
-        self.sync_watches();
+        self.follow();
     }
 
     /// It starts and no list of nodes comes.
     pub(crate) fn start_without_nodes(&mut self) {
         self.fleet = fleet();
         self.inputs.clear();
+        self.running.clear();
         self.observe(Input::Leading);
         self.observe(Input::Permit(true));
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
         self.observe(Input::RecordSetsListed);
     }
 
-    pub(crate) fn sync_watches(&mut self) {
-        for key in self.fleet.watches() {
-            if let WatchKey::Nodes { .. } = &key {
+    /// As the shell does after each plan: only a watch that did not run begins with a list. True when one did.
+    fn follow(&mut self) -> bool {
+        let mut fresh = false;
+        let wanted = self.fleet.watches();
+        self.running.retain(|key| wanted.contains(key));
+        for key in wanted {
+            if self.running.insert(key.clone())
+                && let WatchKey::Nodes { .. } = &key
+            {
                 self.observe(Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect())));
+                fresh = true;
             }
         }
+        fresh
     }
 
     /// The same process leads on after a gap: everything is listed anew.
@@ -155,7 +166,8 @@ impl World {
         self.observe(Input::Leading);
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
         self.observe(Input::RecordSetsListed);
-        self.sync_watches();
+        self.running.clear();
+        self.follow();
     }
 
     pub(crate) fn observe(&mut self, input: Input) {
@@ -176,6 +188,9 @@ impl World {
             }
             let again = self.fleet.plan(self.now, Jitter::NONE);
             assert!(again.actions.is_empty(), "planning twice does more: {:?}", again.actions);
+            if self.follow() {
+                continue;
+            }
             let outcome = self.inputs.iter().map(|(at, _)| *at).min();
             let Some(next) = [outcome, again.wake].into_iter().flatten().min().filter(|next| *next <= end)
             else {
