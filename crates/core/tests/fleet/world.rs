@@ -5,7 +5,7 @@ use crate::faults::{Faults, fault, fleet, nodes_key, spec};
 use flipop_core::action::{
     Action, AnnotatedNode, CallFailure, ObjectRef, Outcome, PoolObject, WriteFailure, WrittenStatus,
 };
-use flipop_core::facts::{ActionStatus, NodeFacts, Observed, ReservedIp};
+use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::ids::{ActionId, DropletId, Uid};
@@ -32,6 +32,7 @@ pub(crate) struct World {
     pub(crate) fleet: Fleet,
     pub(crate) now: Moment,
     pub(crate) nodes: BTreeMap<String, NodeFacts>,
+    pub(crate) pods: BTreeMap<String, PodFacts>,
     pub(crate) pools: BTreeMap<String, PoolObject>,
     pub(crate) cloud: BTreeMap<Ipv4Addr, ReservedIp>,
     pub(crate) annotations: BTreeMap<String, String>,
@@ -55,6 +56,8 @@ pub(crate) struct World {
     pending: BTreeMap<ActionId, Pending>,
     inputs: Vec<(Moment, Input)>,
     running: BTreeSet<WatchKey>,
+    /// No watch starts.
+    pub(crate) hold_watches: bool,
     pub(crate) version: u64,
     serial: u64,
 }
@@ -73,6 +76,7 @@ impl World {
             fleet: fleet(),
             now: Moment::from_millis(1_000_000),
             nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
             pools: BTreeMap::new(),
             cloud: BTreeMap::new(),
             annotations: BTreeMap::new(),
@@ -90,6 +94,7 @@ impl World {
             pending: BTreeMap::new(),
             inputs: Vec::new(),
             running: BTreeSet::new(),
+            hold_watches: false,
             version: 1,
             serial: 0,
         }
@@ -148,15 +153,25 @@ impl World {
     /// As the shell does after each plan: only a watch that did not run begins with a list. True when one did.
     fn follow(&mut self) -> bool {
         let mut fresh = false;
+        if self.hold_watches {
+            return fresh;
+        }
         let wanted = self.fleet.watches();
         self.running.retain(|key| wanted.contains(key));
         for key in wanted {
-            if self.running.insert(key.clone())
-                && let WatchKey::Nodes { .. } = &key
-            {
-                self.observe(Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect())));
-                fresh = true;
+            if !self.running.insert(key.clone()) {
+                continue;
             }
+            fresh = true;
+            let input = match &key {
+                WatchKey::Nodes { .. } => {
+                    Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect()))
+                }
+                WatchKey::Pods { .. } => {
+                    Input::Pods(key, Observed::Reset(self.pods.values().cloned().collect()))
+                }
+            };
+            self.observe(input);
         }
         fresh
     }
@@ -330,6 +345,12 @@ impl World {
         self.answer(Outcome::Annotated { node, uid, value, result });
     }
 
+    /// Pods count once there are any.
+    fn matches(&self, node: &NodeFacts) -> bool {
+        let served = self.pods.values().any(|pod| pod.serving && pod.node == node.name);
+        node.ready && (served || self.pods.is_empty())
+    }
+
     /// What must hold for every assignment, whatever happened before.
     fn check_assignment(&self, pool: &ObjectRef, ip: Ipv4Addr, to: DropletId, node: &str) {
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
@@ -345,10 +366,10 @@ impl World {
                 .is_some_and(|memory| memory.has_created(ip));
             assert!(named || created, "{ip} is none of {:?}", spec.ips);
         }
-        let ready = self.nodes.get(node).is_some_and(|node| node.ready && node.droplet() == Some(to));
+        let ready = self.nodes.get(node).is_some_and(|node| self.matches(node) && node.droplet() == Some(to));
         assert!(ready, "{node} does not match");
         let stands = self.cloud.get(&ip).and_then(|read| read.droplet);
-        let valid = self.nodes.values().any(|node| node.ready && node.droplet() == stands);
+        let valid = self.nodes.values().any(|node| self.matches(node) && node.droplet() == stands);
         assert!(
             stands.is_none() || !valid || self.moved.contains(&ip),
             "{ip} is taken off a node that matches"
