@@ -127,7 +127,7 @@ impl Fleet {
         }
     }
 
-    /// The watches that some object asks for.
+    /// The watches that some object asks for: after each plan exactly these should run.
     #[must_use]
     pub fn watches(&self) -> BTreeSet<WatchKey> {
         let live = self.pools.values().filter(|pool| !pool.deleting);
@@ -228,6 +228,11 @@ impl Fleet {
                 self.pools.remove(&pool.object.uid);
             }
         }
+    }
+
+    /// Forgets what watches showed that nobody asks for any more. Only together with a plan: that is when watches are
+    /// ended as well. One that is given up and asked for again in between goes on, and no new list comes of it.
+    fn forget_unwatched(&mut self) {
         let wanted = self.watches();
         self.nodes.retain(|key, _| wanted.contains(key));
         self.pods.retain(|key, _| wanted.contains(key));

@@ -1,9 +1,9 @@
 //! What users and kubelets do to the objects of the small world.
 
-use crate::faults::nodes_key;
+use crate::faults::{nodes_key, pods_key};
 use crate::world::{World, droplet};
 use flipop_core::action::{ObjectRef, PoolObject};
-use flipop_core::facts::{NodeFacts, Observed};
+use flipop_core::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::fleet::Input;
 use flipop_core::ids::{DropletId, ObjectName, Uid};
 use flipop_core::pool::spec::RawPoolSpec;
@@ -26,13 +26,11 @@ impl World {
         };
         self.pools.insert(name.to_owned(), pool.clone());
         self.observe(Input::Pools(Observed::Apply(pool)));
-        self.sync_watches();
     }
 
     pub(crate) fn edit(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) {
         let seen = self.change_spec(name, edit);
         self.observe(seen);
-        self.sync_watches();
     }
 
     pub(crate) fn change_spec(&mut self, name: &str, edit: impl FnOnce(&mut RawPoolSpec)) -> Input {
@@ -51,7 +49,6 @@ impl World {
         pool.resource_version = self.version.to_string();
         self.pools.insert(pool.object.name.name.clone(), pool.clone());
         self.observe(Input::Pools(Observed::Apply(pool)));
-        self.sync_watches();
     }
 
     pub(crate) fn delete_pool(&mut self, name: &str) {
@@ -101,5 +98,18 @@ impl World {
             self.annotations.remove(&node.name);
             self.observe(Input::Nodes(nodes_key(), Observed::Delete(node)));
         }
+    }
+
+    /// A pod on a node, with labels that every pool asks for.
+    pub(crate) fn set_pod(&mut self, name: &str, node: u8, serving: bool) {
+        let pod =
+            PodFacts { namespace: "ns".into(), name: name.into(), node: format!("node-{node}"), serving };
+        self.pods.insert(name.into(), pod.clone());
+        self.observe(Input::Pods(pods_key(), Observed::Apply(pod)));
+    }
+
+    pub(crate) fn delete_pod(&mut self, name: &str) {
+        let pod = self.pods.remove(name).unwrap();
+        self.observe(Input::Pods(pods_key(), Observed::Delete(pod)));
     }
 }

@@ -92,6 +92,10 @@ pub(crate) fn nodes_key() -> WatchKey {
     WatchKey::Nodes { selector: String::new() }
 }
 
+pub(crate) fn pods_key() -> WatchKey {
+    WatchKey::Pods { namespace: "ns".into(), selector: String::new() }
+}
+
 pub(crate) fn fleet() -> Fleet {
     let known = BTreeMap::from([(PROVIDER.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned())]);
     let providers = Providers { ip: BTreeSet::from([PROVIDER.to_owned()]), dns: BTreeSet::new(), known };

@@ -146,6 +146,25 @@ fn edits_that_keep_an_assignment_valid_never_move_it() {
 }
 
 #[test]
+fn a_selector_that_is_changed_and_changed_back_in_a_moment_goes_on_matching() {
+    let mut world = World::with(1, 2);
+    world.run(10);
+    world.edit("pool", |spec| spec.matching.node_label = "a=b".into());
+    world.edit("pool", |spec| spec.matching.node_label = String::new());
+    world.set_node(1, false);
+    world.run(10);
+    assert_eq!(world.holder(2), Some(ip(1)));
+    // The same by deletion and creation.
+    let spec = world.pools["pool"].spec.clone().unwrap();
+    world.delete_pool("pool");
+    world.add_pool("pool", spec);
+    world.set_node(1, true);
+    world.set_node(2, false);
+    world.run(10);
+    assert_eq!(world.holder(1), Some(ip(1)));
+}
+
+#[test]
 fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
     let mut world = World::new();
     (1..=2).for_each(|n| world.add_ip(n));

@@ -12,6 +12,7 @@ mod creation;
 mod faults;
 mod frozen;
 mod nodes;
+mod pods;
 mod purchases;
 mod random;
 mod reads;

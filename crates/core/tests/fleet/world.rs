@@ -5,7 +5,7 @@ use crate::faults::{Faults, fault, fleet, nodes_key, spec};
 use flipop_core::action::{
     Action, AnnotatedNode, CallFailure, ObjectRef, Outcome, PoolObject, WriteFailure, WrittenStatus,
 };
-use flipop_core::facts::{ActionStatus, NodeFacts, Observed, ReservedIp};
+use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::ids::{ActionId, DropletId, Uid};
@@ -32,6 +32,7 @@ pub(crate) struct World {
     pub(crate) fleet: Fleet,
     pub(crate) now: Moment,
     pub(crate) nodes: BTreeMap<String, NodeFacts>,
+    pub(crate) pods: BTreeMap<String, PodFacts>,
     pub(crate) pools: BTreeMap<String, PoolObject>,
     pub(crate) cloud: BTreeMap<Ipv4Addr, ReservedIp>,
     pub(crate) annotations: BTreeMap<String, String>,
@@ -54,6 +55,9 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pending: BTreeMap<ActionId, Pending>,
     inputs: Vec<(Moment, Input)>,
+    running: BTreeSet<WatchKey>,
+    /// No watch starts.
+    pub(crate) hold_watches: bool,
     pub(crate) version: u64,
     serial: u64,
 }
@@ -72,6 +76,7 @@ impl World {
             fleet: fleet(),
             now: Moment::from_millis(1_000_000),
             nodes: BTreeMap::new(),
+            pods: BTreeMap::new(),
             pools: BTreeMap::new(),
             cloud: BTreeMap::new(),
             annotations: BTreeMap::new(),
@@ -88,6 +93,8 @@ impl World {
             faults: Faults::default(),
             pending: BTreeMap::new(),
             inputs: Vec::new(),
+            running: BTreeSet::new(),
+            hold_watches: false,
             version: 1,
             serial: 0,
         }
@@ -129,25 +136,44 @@ impl World {
     /// The process starts, or starts again after a crash: everything in flight is lost to it.
     pub(crate) fn start(&mut self) {
         self.start_without_nodes();
-        self.sync_watches();
+        self.follow();
     }
 
     /// It starts and no list of nodes comes.
     pub(crate) fn start_without_nodes(&mut self) {
         self.fleet = fleet();
         self.inputs.clear();
+        self.running.clear();
         self.observe(Input::Leading);
         self.observe(Input::Permit(true));
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
         self.observe(Input::RecordSetsListed);
     }
 
-    pub(crate) fn sync_watches(&mut self) {
-        for key in self.fleet.watches() {
-            if let WatchKey::Nodes { .. } = &key {
-                self.observe(Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect())));
-            }
+    /// As the shell does after each plan: only a watch that did not run begins with a list. True when one did.
+    fn follow(&mut self) -> bool {
+        let mut fresh = false;
+        if self.hold_watches {
+            return fresh;
         }
+        let wanted = self.fleet.watches();
+        self.running.retain(|key| wanted.contains(key));
+        for key in wanted {
+            if !self.running.insert(key.clone()) {
+                continue;
+            }
+            fresh = true;
+            let input = match &key {
+                WatchKey::Nodes { .. } => {
+                    Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect()))
+                }
+                WatchKey::Pods { .. } => {
+                    Input::Pods(key, Observed::Reset(self.pods.values().cloned().collect()))
+                }
+            };
+            self.observe(input);
+        }
+        fresh
     }
 
     /// The same process leads on after a gap: everything is listed anew.
@@ -155,7 +181,8 @@ impl World {
         self.observe(Input::Leading);
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
         self.observe(Input::RecordSetsListed);
-        self.sync_watches();
+        self.running.clear();
+        self.follow();
     }
 
     pub(crate) fn observe(&mut self, input: Input) {
@@ -176,6 +203,9 @@ impl World {
             }
             let again = self.fleet.plan(self.now, Jitter::NONE);
             assert!(again.actions.is_empty(), "planning twice does more: {:?}", again.actions);
+            if self.follow() {
+                continue;
+            }
             let outcome = self.inputs.iter().map(|(at, _)| *at).min();
             let Some(next) = [outcome, again.wake].into_iter().flatten().min().filter(|next| *next <= end)
             else {
@@ -315,6 +345,12 @@ impl World {
         self.answer(Outcome::Annotated { node, uid, value, result });
     }
 
+    /// Pods count once there are any.
+    fn matches(&self, node: &NodeFacts) -> bool {
+        let served = self.pods.values().any(|pod| pod.serving && pod.node == node.name);
+        node.ready && (served || self.pods.is_empty())
+    }
+
     /// What must hold for every assignment, whatever happened before.
     fn check_assignment(&self, pool: &ObjectRef, ip: Ipv4Addr, to: DropletId, node: &str) {
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
@@ -330,10 +366,10 @@ impl World {
                 .is_some_and(|memory| memory.has_created(ip));
             assert!(named || created, "{ip} is none of {:?}", spec.ips);
         }
-        let ready = self.nodes.get(node).is_some_and(|node| node.ready && node.droplet() == Some(to));
+        let ready = self.nodes.get(node).is_some_and(|node| self.matches(node) && node.droplet() == Some(to));
         assert!(ready, "{node} does not match");
         let stands = self.cloud.get(&ip).and_then(|read| read.droplet);
-        let valid = self.nodes.values().any(|node| node.ready && node.droplet() == stands);
+        let valid = self.nodes.values().any(|node| self.matches(node) && node.droplet() == stands);
         assert!(
             stands.is_none() || !valid || self.moved.contains(&ip),
             "{ip} is taken off a node that matches"

@@ -1,0 +1,81 @@
+//! Pods decide which nodes are candidates.
+
+use crate::faults::{nodes_key, pods_key, spec};
+use crate::world::{World, ip};
+use flipop_core::facts::Observed;
+use flipop_core::fleet::Input;
+use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+
+/// Three nodes, of which the first two run a serving pod, and two addresses.
+fn world() -> World {
+    let mut world = World::new();
+    (1..=2).for_each(|n| world.add_ip(n));
+    (1..=3).for_each(|n| world.set_node(n, true));
+    let matching = RawMatch { pod_namespace: "ns".into(), ..RawMatch::default() };
+    let ips = (1..=2).map(|n| ip(n).to_string()).collect();
+    world.add_pool("pool", RawPoolSpec { ips, matching, ..spec() });
+    world.set_pod("a", 1, true);
+    world.set_pod("b", 2, true);
+    world.start();
+    world.run(10);
+    world
+}
+
+#[test]
+fn only_nodes_with_a_serving_pod_are_candidates() {
+    let mut world = world();
+    assert_eq!((world.holder(1), world.holder(2), world.holder(3)), (Some(ip(1)), Some(ip(2)), None));
+    world.set_pod("a", 1, false);
+    world.run(5);
+    assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"]);
+    assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "no-match");
+    world.set_pod("c", 3, true);
+    world.run(5);
+    assert_eq!(world.holder(3), Some(ip(1)));
+    // One of two pods on a node is enough.
+    world.set_pod("d", 3, true);
+    world.delete_pod("c");
+    world.run(5);
+    assert_eq!(world.annotations["node-3"], ip(1).to_string());
+    world.delete_pod("d");
+    world.run(5);
+    assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"]);
+}
+
+#[test]
+fn pods_that_went_while_the_watch_was_cut_count_no_more() {
+    let mut world = world();
+    world.pods.remove("a");
+    world.set_pod("c", 3, true);
+    let all = world.pods.values().cloned().collect();
+    world.observe(Input::Pods(pods_key(), Observed::Reset(all)));
+    world.run(5);
+    assert_eq!((world.holder(2), world.holder(3)), (Some(ip(2)), Some(ip(1))));
+    world.nodes.remove("node-2");
+    world.annotations.remove("node-2");
+    let all = world.nodes.values().cloned().collect();
+    world.observe(Input::Nodes(nodes_key(), Observed::Reset(all)));
+    world.set_pod("e", 1, true);
+    world.run(5);
+    assert_eq!(world.holder(1), Some(ip(2)));
+}
+
+#[test]
+fn nothing_is_done_before_the_pods_are_known() {
+    let mut world = world();
+    let (assigns, writes) = (world.assigns, world.status_writes);
+    let annotations = world.annotations.clone();
+    world.start_without_nodes();
+    let all = world.nodes.values().cloned().collect();
+    world.observe(Input::Nodes(nodes_key(), Observed::Reset(all)));
+    world.hold_watches = true;
+    world.run(60);
+    assert_eq!((world.assigns, world.status_writes, &world.annotations), (assigns, writes, &annotations));
+    world.hold_watches = false;
+    world.run(60);
+    assert_eq!((world.assigns, world.status_writes, &world.annotations), (assigns, writes, &annotations));
+    world.set_pod("a", 1, false);
+    world.set_pod("c", 3, true);
+    world.run(5);
+    assert_eq!(world.holder(3), Some(ip(1)));
+}
