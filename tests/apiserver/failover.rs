@@ -5,7 +5,7 @@
 use crate::suite::{Case, cases};
 use crate::team::{
     TAKEOVER_TIMEOUT, Times, holder, logged_ms, overlaps, replica, replica_with, say, stage, taken_from,
-    times, while_addresses_move, writers, writes,
+    times, while_addresses_move, works, writers, writes,
 };
 use crate::world::{SOON, World};
 use flipop_envtest::apiserver::kubeconfig_through;
@@ -70,7 +70,7 @@ async fn a_leader_that_was_killed_is_replaced_when_its_lease_has_run_out(world: 
         let first = replica(world, &name(0)).await?;
         let (mut leader, mut standby, mut identity) = pair(world, first, &name(1)).await?;
         for run in 0..runs {
-            writes(world, &name(run), 0).await?;
+            works(world, &name(run)).await?;
             leader.kill_9();
             let killed_ms = world.cloud().now_ms();
             // Nobody is left who could renew it.
@@ -109,7 +109,7 @@ async fn a_leader_that_ends_in_order_is_replaced_at_once(world: &mut World) -> O
         let first = replica(world, &name(0)).await?;
         let (mut leader, mut standby, mut identity) = pair(world, first, &name(1)).await?;
         for run in 0..runs {
-            writes(world, &name(run), 0).await?;
+            works(world, &name(run)).await?;
             let asked_ms = world.cloud().now_ms();
             let status = leader.terminate().await?;
             assert!(status.success(), "{status}");
@@ -142,7 +142,7 @@ async fn a_leader_that_was_stopped_writes_nothing_after_another_took_over(world:
     while_addresses_move(world, async {
         let first = replica(world, "stopped").await?;
         let (mut leader, standby, identity) = pair(world, first, "successor").await?;
-        writes(world, "stopped", 0).await?;
+        works(world, "stopped").await?;
         leader.signal(Signal::STOP)?;
         let stopped = tokio::time::Instant::now();
         taken_from(world, &identity, TAKEOVER_TIMEOUT).await?;
@@ -183,7 +183,7 @@ async fn cut_off(world: &World, network: Network) -> Outcome {
         let first = replica_with(world, "cut-off", &through).await?;
         let (mut leader, _standby, identity) = pair(world, first, "successor").await?;
         proxy.is_used()?;
-        writes(world, "cut-off", 0).await?;
+        works(world, "cut-off").await?;
         proxy.set(network);
         taken_from(world, &identity, TAKEOVER_TIMEOUT).await?;
         let since = world.cloud().next_call();

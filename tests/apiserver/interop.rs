@@ -6,7 +6,7 @@
 use crate::suite::{Case, cases};
 use crate::team::{
     TAKEOVER_TIMEOUT, Times, holder, overlaps, replica, say, stage, taken_from, times, token_of,
-    while_addresses_move, writers, writes,
+    while_addresses_move, works, writers, writes,
 };
 use crate::world::{REGION, SOON, World, ip, path};
 use flipop_envtest::assets;
@@ -132,9 +132,7 @@ async fn the_lease_passes_to_client_gos_elector_and_back_and_two_never_write(wor
         let mut identity = eventually("the first one leads", SOON, || holder(world)).await?;
         for handover in 0..handovers {
             let standby = start(world, &program, handover + 1).await?;
-            writes(world, &name(handover), 0).await?;
-            // It writes on while the other one watches and waits.
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            works(world, &name(handover)).await?;
             let how = End::of(handover);
             leader.end(how).await?;
             let ended_ms = world.cloud().now_ms();

@@ -126,8 +126,27 @@ pub(crate) fn writes<'a>(
     name: &'a str,
     since: u64,
 ) -> impl Future<Output = Outcome<Call>> + use<'a> {
+    writes_often(world, name, since, 1)
+}
+
+/// Waits until a replica has been at work for a while: it is ended in the middle of it.
+#[track_caller]
+pub(crate) fn works<'a>(world: &'a World, name: &'a str) -> impl Future<Output = Outcome<Call>> + use<'a> {
+    writes_often(world, name, 0, 3 * ADDRESSES.len())
+}
+
+#[track_caller]
+fn writes_often<'a>(
+    world: &'a World,
+    name: &'a str,
+    since: u64,
+    count: usize,
+) -> impl Future<Output = Outcome<Call>> + use<'a> {
     eventually(&format!("{name} writes"), WRITE_TIMEOUT, move || async move {
-        let first = world.mutating_calls(since).into_iter().find(|call| call.token == name);
+        let mut calls = world.mutating_calls(since);
+        calls.retain(|call| call.token == name);
+        let enough = calls.len() >= count;
+        let first = calls.into_iter().next().filter(|_| enough);
         first.ok_or_else(|| Failure::new(format!("the writers are {:?}", writers(world, since))))
     })
 }

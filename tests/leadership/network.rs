@@ -61,17 +61,17 @@ impl Link {
         *self.fault.borrow()
     }
 
-    fn transit(&self, longest_slow_ms: u64) -> Duration {
+    fn transit(&self, random: &Random, longest_slow_ms: u64) -> Duration {
         let longest = if self.fault() == Fault::Slow { longest_slow_ms } else { TRANSIT_MS };
-        Duration::from_millis(self.random.below(longest))
+        Duration::from_millis(random.below(longest))
     }
 
     /// Waits until the network carries something again; `None`: it never carries this.
-    async fn carries(&self, late: bool) -> Option<()> {
+    async fn carries(&self, random: &Random, late: bool) -> Option<()> {
         if self.fault() != Fault::Silent {
             return Some(());
         }
-        if !late || self.random.below(2) == 0 {
+        if !late || random.below(2) == 0 {
             return None;
         }
         self.fault.subscribe().wait_for(|fault| *fault != Fault::Silent).await.ok()?;
@@ -90,7 +90,7 @@ impl Interceptor for Link {
     fn frame(&self, _call: &Call, _frame: &FrameFacts<'_>) -> OnFrame {
         match self.fault() {
             Fault::Nothing => OnFrame::Deliver,
-            Fault::Slow => OnFrame::Delay(self.transit(SLOW_MS)),
+            Fault::Slow => OnFrame::Delay(self.transit(&self.random, SLOW_MS)),
             Fault::Refused => OnFrame::Tear,
             Fault::Silent | Fault::LosesReplies => OnFrame::Stall,
         }
@@ -122,8 +122,10 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
         }
         let (reply, answer) = oneshot::channel();
         let wire = self.clone();
+        // Each request draws for itself: those that go on at the same moment do so in any order.
+        let random = Random::seeded(self.link.random.next_u64());
         self.tracker.spawn(async move {
-            if let Some(answered) = wire.carry(request).await {
+            if let Some(answered) = wire.carry(request, &random).await {
                 // Nobody waits any more when the sender gave up.
                 let _given_up = reply.send(answered);
             } else {
@@ -138,21 +140,26 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
 
 impl Wire {
     /// `None`: no answer ever comes.
-    async fn carry(&self, request: Request<kube::client::Body>) -> Option<Result<Response<Body>, BoxError>> {
+    async fn carry(
+        &self,
+        request: Request<kube::client::Body>,
+        random: &Random,
+    ) -> Option<Result<Response<Body>, BoxError>> {
         if self.link.fault() == Fault::Refused {
             return Some(Err("connection refused".into()));
         }
         let of_lease = request.uri().path().contains("/leases");
         let (parts, body) = request.into_parts();
         let body: Bytes = body.collect_bytes().await.ok()?;
-        self.link.carries(of_lease).await?;
-        tokio::time::sleep(self.link.transit(if of_lease { SLOW_MS } else { WRITE_TRANSIT_MS })).await;
+        self.link.carries(random, of_lease).await?;
+        tokio::time::sleep(self.link.transit(random, if of_lease { SLOW_MS } else { WRITE_TRANSIT_MS }))
+            .await;
         let answer = self.front.answer(Request::from_parts(parts, body)).await.map_err(BoxError::from);
         if self.link.fault() == Fault::LosesReplies {
             return None;
         }
-        self.link.carries(of_lease).await?;
-        tokio::time::sleep(self.link.transit(SLOW_MS)).await;
+        self.link.carries(random, of_lease).await?;
+        tokio::time::sleep(self.link.transit(random, SLOW_MS)).await;
         Some(answer)
     }
 }

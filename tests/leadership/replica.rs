@@ -91,14 +91,15 @@ impl Replica {
         let Parts { name, server, node, clock, seed, judge, tracker } = parts;
         let random = Random::seeded(seed);
         let (witness, sender) = (judge.clone(), name.clone());
-        let link = Link::new(random.clone(), move || witness.arrived(&sender, "an annotation"));
+        let link =
+            Link::new(Random::seeded(random.next_u64()), move || witness.arrived(&sender, "an annotation"));
         let front = server.front().with_interceptor(link.clone());
         let source = PermitSource::new(clock.clone());
         let (elector, handle) = Elector::new(ElectorSettings {
             identity: name.clone(),
             namespace: "flipop".to_owned(),
             clock: clock.clone(),
-            random: random.clone(),
+            random: Random::seeded(random.next_u64()),
             permits: source.clone(),
             heartbeat: None,
         });
@@ -184,7 +185,8 @@ impl Worker {
             if let Some(permit) = permit.filter(|permit| permit.may_start().is_ok())
                 && writes.len() < MAX_WRITES
             {
-                writes.spawn(self.freezer.wrap(self.clone().write(permit)));
+                let worker = Self { random: Random::seeded(self.random.next_u64()), ..self.clone() };
+                writes.spawn(self.freezer.wrap(worker.write(permit)));
             }
         }
     }
