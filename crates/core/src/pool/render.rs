@@ -332,12 +332,12 @@ fn error_entry(message: &str) -> IpEntry {
     IpEntry { state: IpState::Error.as_str().to_owned(), error: message.to_owned(), ..IpEntry::default() }
 }
 
-fn condition(kind: &str, status: &str, reason: &str, message: String) -> Condition {
+pub(crate) fn condition(kind: &str, status: &str, reason: &str, message: String) -> Condition {
     Condition { kind: kind.to_owned(), status: status.to_owned(), reason: reason.to_owned(), message }
 }
 
 /// The first few items, and how many more there are.
-fn enumerate(items: impl Iterator<Item = String>) -> String {
+pub(crate) fn enumerate(items: impl Iterator<Item = String>) -> String {
     let all: Vec<String> = items.collect();
     let more = all.len().saturating_sub(MAX_NAMED);
     let mut text = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
