@@ -153,8 +153,9 @@ impl Reconciler {
 
     /// Nothing that was begun is under way, and what was bought is recorded.
     fn is_drained(&self) -> bool {
-        let writing = self.executor.writing.load(std::sync::atomic::Ordering::SeqCst);
-        writing == 0 && self.done.is_empty() && !self.fleet.has_unrecorded_creation()
+        self.executor.underway.is_over(self.clock.now())
+            && self.done.is_empty()
+            && !self.fleet.has_unrecorded_creation()
     }
 
     fn observe(&mut self, input: Input) {

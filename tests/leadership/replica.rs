@@ -11,9 +11,11 @@ use flipop::kube::client::Fence;
 use flipop::kube::writes;
 use flipop::leader::elector::{Elector, ElectorSettings};
 use flipop::leader::permit::{Permit, PermitSource};
+use flipop::leader::record::LEASE_DURATION_MS;
 use flipop::leader::{LeaderHandle, LeaderOutcome, LeaderState};
 use flipop::random::Random;
 use flipop_core::ids::Uid;
+use flipop_core::moment::Moment;
 use flipop_sandbox::apiserver::{ApiServer, View};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -84,6 +86,8 @@ struct Worker {
     freezer: Freezer,
     terminate: CancellationToken,
     stop: CancellationToken,
+    /// Since when no call was given up without an answer.
+    given_up: Arc<Mutex<Option<Moment>>>,
 }
 
 impl Replica {
@@ -127,6 +131,7 @@ impl Replica {
             freezer: freezer.clone(),
             terminate: terminate.clone(),
             stop: stop.clone(),
+            given_up: Arc::default(),
         };
         let ended = Arc::new(Mutex::new(None));
         let mut process = JoinSet::new();
@@ -194,7 +199,15 @@ impl Worker {
     /// Starts nothing, waits for what is under way, and gives the lease up only if all of it has ended.
     async fn end(self, mut writes: JoinSet<()>) {
         self.handle.stand_down();
-        let drained = timeout(DRAIN, async { while writes.join_next().await.is_some() {} }).await;
+        let drained = timeout(DRAIN, async {
+            while writes.join_next().await.is_some() {}
+            // What was given up without an answer may be on its way: it counts for as long as the lease lasts.
+            let given_up = *self.given_up.lock().unwrap();
+            if let Some(moment) = given_up {
+                self.clock.sleep_until(moment.plus_millis(LEASE_DURATION_MS)).await;
+            }
+        })
+        .await;
         if drained.is_ok() {
             self.handle.release();
         } else {
@@ -210,14 +223,24 @@ impl Worker {
         if self.random.below(2) == 0 {
             let ip = Ipv4Addr::from_bits(u32::try_from(self.clock.now().as_millis() % 1_000_000).unwrap());
             // Its fate is the API server's to tell.
-            let _any = writes::annotate_node(&self.client, &permit, NODE, &self.node, Some(ip)).await;
+            let written = writes::annotate_node(&self.client, &permit, NODE, &self.node, Some(ip)).await;
+            if written.is_err() {
+                self.gives_up();
+            }
             return;
         }
-        tokio::select! {
+        let answered = tokio::select! {
             biased;
-            () = permit.ended() => {}
-            _ = timeout(CALL_TIMEOUT, self.call_provider(&permit, decided)) => {}
+            () = permit.ended() => false,
+            called = timeout(CALL_TIMEOUT, self.call_provider(&permit, decided)) => called.is_ok(),
+        };
+        if !answered {
+            self.gives_up();
         }
+    }
+
+    fn gives_up(&self) {
+        *self.given_up.lock().unwrap() = Some(self.clock.now());
     }
 
     async fn call_provider(&self, permit: &Permit, decided: u64) {
