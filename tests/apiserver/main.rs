@@ -10,15 +10,20 @@ mod bad_input;
 mod claims;
 mod corpus;
 mod creation;
+mod failover;
 mod installation;
+mod interop;
 mod isolation;
 mod leadership;
+mod lease;
 mod node_policy;
 mod observation;
 mod rbac;
 mod restart;
+mod shutdown;
 mod spec_edits;
 mod suite;
+mod team;
 mod warnings;
 mod world;
 
@@ -33,7 +38,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 14] = [
+    let modules: [fn() -> Vec<Case>; 18] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -44,6 +49,10 @@ fn main() -> ExitCode {
         spec_edits::cases,
         restart::cases,
         leadership::cases,
+        failover::cases,
+        lease::cases,
+        interop::cases,
+        shutdown::cases,
         creation::cases,
         claims::cases,
         isolation::cases,
