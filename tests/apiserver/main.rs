@@ -10,6 +10,10 @@ mod bad_input;
 mod claims;
 mod corpus;
 mod creation;
+mod dns;
+mod dns_burst;
+mod dns_examples;
+mod dns_restart;
 mod installation;
 mod isolation;
 mod leadership;
@@ -33,7 +37,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 14] = [
+    let modules: [fn() -> Vec<Case>; 17] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -48,6 +52,9 @@ fn main() -> ExitCode {
         claims::cases,
         isolation::cases,
         bad_input::cases,
+        dns_burst::cases,
+        dns_examples::cases,
+        dns_restart::cases,
     ];
     let cases = modules.into_iter().flat_map(|cases| cases());
     let suite = Suite::new();

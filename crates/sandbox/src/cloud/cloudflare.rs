@@ -281,9 +281,14 @@ impl World {
     /// Adds a zone and gives its id.
     pub(super) fn add_zone(&mut self, name: &str, plan: Plan) -> String {
         let id = self.seed.hex32();
-        let zone = Zone { id: id.clone(), name: name.to_owned(), plan, records: BTreeMap::new() };
-        self.zones.change(self.now_ms, self.knobs.list_lag_ms).insert(id.clone(), zone);
+        self.add_zone_as(&id, name, plan);
         id
+    }
+
+    /// The same under a given id.
+    pub(super) fn add_zone_as(&mut self, id: &str, name: &str, plan: Plan) {
+        let zone = Zone { id: id.to_owned(), name: name.to_owned(), plan, records: BTreeMap::new() };
+        self.zones.change(self.now_ms, self.knobs.list_lag_ms).insert(id.to_owned(), zone);
     }
 }
 

@@ -55,6 +55,11 @@ impl Cloud {
         self.with(|world| world.add_zone(name, plan))
     }
 
+    /// Adds a zone to Cloudflare under a given id.
+    pub fn add_zone_as(&self, id: &str, name: &str, plan: Plan) {
+        self.with(|world| world.add_zone_as(id, name, plan));
+    }
+
     /// Adds a record out of band, unchecked; `zone` is a name at either provider. Gives its id, or nothing
     /// when there is no such zone or the name is not in it.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
