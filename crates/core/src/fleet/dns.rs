@@ -240,9 +240,9 @@ impl Dns {
             (Applied::Done, Some(owner)) => {
                 let addresses: Vec<String> =
                     site.addresses().iter().flatten().map(ToString::to_string).collect();
-                let count = addresses.len();
+                let count = crate::pool::render::count_addresses(addresses.len());
                 let named = crate::pool::render::enumerate(addresses.into_iter());
-                let message = format!("{} has {count} addresses now: {named}", key.fqdn);
+                let message = format!("{} has {count} now: {named}", key.fqdn);
                 actions.push(notice(&owner, false, "RecordsChanged", &key.fqdn, message));
             }
             (Applied::Done | Applied::Partly | Applied::NotSent | Applied::Failed(_), _) => {}

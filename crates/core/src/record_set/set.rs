@@ -10,7 +10,7 @@ use crate::action::{ObjectKind, Owner};
 use crate::dns::{Rules, Zone};
 use crate::fault::FaultKind;
 use crate::moment::Moment;
-use crate::pool::render::enumerate;
+use crate::pool::render::{count_addresses, enumerate};
 use crate::pool::status::PublishedSet;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -337,7 +337,7 @@ fn active(wanted: &Wanted, choice: Option<&Choice>, site: &Site) -> Phase {
     let addresses: Vec<String> = site.addresses().iter().flatten().map(ToString::to_string).collect();
     let (count, named) = (addresses.len(), enumerate(addresses.into_iter()));
     let (reason, message) = match &wanted.target {
-        Target::Exact(_) => ("Published", format!("{count} addresses: {named}")),
+        Target::Exact(_) => ("Published", format!("{}: {named}", count_addresses(count))),
         Target::Keep | Target::Empty if count == 0 => ("Empty", "no address is to be published".to_owned()),
         Target::Keep | Target::Empty if any_node => {
             ("Kept", format!("no matching node has an address to publish; the records stay: {named}"))
@@ -368,17 +368,8 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(&'static str, String)> {
     let text = match kind {
         FaultKind::InProgress | FaultKind::Throttled => return None,
         FaultKind::Transient if count < TOLD_FAILURES => return None,
-        FaultKind::NotFound => format!(
-            "spec.dnsRecordSet.zone: the account has no zone {zone} that the token can see: {message}; create it there, \
-             correct the zone, or let the token read it"
-        ),
-        FaultKind::Unauthorised => format!(
-            "the token may not change the zone {zone}: {message}; give it {}",
-            match place.provider.as_str() {
-                "digitalocean" => "the scopes domain:create, domain:read, domain:update and domain:delete",
-                _ => "the permissions Zone:Read and DNS:Edit for this zone",
-            }
-        ),
+        // What one can do differs between providers, and is in the message.
+        FaultKind::NotFound | FaultKind::Unauthorised => format!("spec.dnsRecordSet.zone {zone}: {message}"),
         FaultKind::Transient
         | FaultKind::NodeInUse
         | FaultKind::Invalid

@@ -184,7 +184,7 @@ fn a_refused_token_is_tried_once_a_minute_for_all_its_sets_together() {
     world.run(600);
     assert!(world.dns.reads - first <= 11, "{} reads in ten minutes", world.dns.reads - first);
     let error = &world.set_status("set-3").error;
-    assert!(error.contains("domain:read"), "{error}");
+    assert!(error.contains("spec.dnsRecordSet.zone example.com"), "{error}");
     world.dns.read_fault = None;
     world.run(70);
     assert!((0..10).all(|n| world.set_status(&format!("set-{n}")).state == "active"));
