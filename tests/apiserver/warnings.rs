@@ -156,9 +156,21 @@ async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) 
             json!({ "dnsRecordSet": { "ttl": 59, "provider": "cloudflare" } }),
             "spec.dnsRecordSet.ttl 59 is below what the provider takes",
         ),
-        (json!({ "dnsRecordSet": { "ttl": 86_401 } }), "spec.dnsRecordSet.ttl 86401 is more than a day"),
+        (
+            json!({ "dnsRecordSet": { "ttl": 86_401, "provider": "cloudflare" } }),
+            "spec.dnsRecordSet.ttl 86401 is more than the provider takes",
+        ),
+        (
+            json!({ "dnsRecordSet": { "ttl": 2_147_483_648_i64 } }),
+            "spec.dnsRecordSet.ttl 2147483648 is more than the provider takes",
+        ),
     ];
-    each_warns(world, "FloatingIPPool", right, &table).await
+    each_warns(world, "FloatingIPPool", right.clone(), &table).await?;
+    for quiet in [json!({ "ttl": 1, "provider": "cloudflare" }), json!({ "ttl": 604_800 })] {
+        let object = changed(right.clone(), &json!({ "dnsRecordSet": quiet }));
+        assert_eq!(warnings(world, "FloatingIPPool", &object).await?, Vec::<String>::new(), "{quiet}");
+    }
+    Ok(())
 }
 
 async fn each_doubtful_record_set_is_admitted_with_its_own_warning(world: &mut World) -> Outcome {

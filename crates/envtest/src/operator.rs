@@ -23,6 +23,9 @@ const END_TIMEOUT: Duration = Duration::from_secs(15);
 /// The token that the simulated DigitalOcean knows.
 pub const TOKEN: &str = "envtest-digitalocean-token";
 
+/// The token that the simulated Cloudflare knows.
+pub const CLOUDFLARE_TOKEN: &str = "envtest-cloudflare-token";
+
 static COUNT: AtomicUsize = AtomicUsize::new(1);
 
 /// How to start an operator. The environment starts empty.
@@ -53,6 +56,12 @@ impl Launch {
             .env("DIGITALOCEAN_ACCESS_TOKEN", TOKEN)
             .env("DIGITALOCEAN_API_URL", digitalocean);
         launch.metrics()
+    }
+
+    /// With a Cloudflare and its token.
+    #[must_use]
+    pub fn cloudflare(self, url: &str) -> Self {
+        self.env("CLOUDFLARE_TOKEN", CLOUDFLARE_TOKEN).env("CLOUDFLARE_API_URL", url)
     }
 
     /// Metrics on a free port of loopback.
