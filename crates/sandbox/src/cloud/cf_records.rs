@@ -140,6 +140,7 @@ impl World {
             self.note(ChangeKind::Record {
                 provider: Provider::Cloudflare,
                 verb: *verb,
+                id: record.id.clone(),
                 fqdn: record.name.clone(),
                 rtype: record.rtype.clone(),
                 data: record.content.clone(),

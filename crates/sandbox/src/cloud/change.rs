@@ -55,6 +55,8 @@ pub enum ChangeKind {
         provider: Provider,
         /// What happened to it.
         verb: RecordVerb,
+        /// Its id, as text.
+        id: String,
         /// Its fully qualified name.
         fqdn: String,
         /// Its type.

@@ -336,7 +336,7 @@ impl Story {
                 self.teller.line(at_ms, "account", &format!("the move of {ip} failed"));
             }
             ChangeKind::IpReleased(ip) => self.teller.line(at_ms, "account", &format!("{ip} is released")),
-            ChangeKind::Record { provider, verb, fqdn, rtype, data, replaced } => {
+            ChangeKind::Record { provider, verb, fqdn, rtype, data, replaced, id: _ } => {
                 let verb = match (verb, replaced) {
                     (RecordVerb::Created, _) => "created".to_owned(),
                     (RecordVerb::Deleted, _) => "deleted".to_owned(),
