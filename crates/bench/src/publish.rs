@@ -8,10 +8,10 @@
 use crate::dns::{LATENCY_MS, ZONE, calls, holds};
 use crate::report::Report;
 use crate::stats::{Ms, Samples};
-use crate::world::{OPERATOR, POOL, REGION, SOON, TEAM, World};
+use crate::world::{POOL, REGION, SOON, TEAM, World};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Fault, Injection, Op, Provider, Target};
+use flipop_sandbox::cloud::{Fault, Injection, Op, Provider, Target};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -59,7 +59,7 @@ pub(crate) async fn measure(
     world.cluster.delete_lease().await?;
     let mut operator = world.start()?;
     operator.healthy().await?;
-    settled(world, provider).await?;
+    settled(world, provider, None).await?;
     for slow in [false, true] {
         let (mut took, mut most) = (Samples::default(), 0);
         for _ in 0..if quick { 2 } else { SAMPLES } {
@@ -99,10 +99,7 @@ async fn failover(world: &World, provider: Provider, slow: bool) -> Outcome<(Dur
     }
     let since = cloud.next_call();
     world.nodes.set_ready(&node, false).await?;
-    let assigned = |call: &Call| call.op == Op::AssignIp && call.token == OPERATOR;
-    let mut changes = cloud.changes();
-    world.call(&mut changes, since, assigned).await?;
-    settled(world, provider).await?;
+    settled(world, provider, Some(&node)).await?;
     tokio::time::sleep(AFTER).await;
     let calls = calls(world, provider, since);
     let polls = cloud.calls(since).into_iter().filter(|call| call.op == Op::GetAction);
@@ -121,11 +118,17 @@ async fn failover(world: &World, provider: Provider, slow: bool) -> Outcome<(Dur
 /// What all paths of calls about records have in them, at either provider.
 const ZONE_CALLS: &str = "records";
 
-/// Both addresses are active and published.
-async fn settled(world: &World, provider: Provider) -> Outcome {
-    let both = |status: &crate::world::Status| match status.active().len() {
-        2 => Ok(()),
-        count => Err(format!("{count} are active")),
+/// Both addresses are active and published, the first one on another node than this.
+async fn settled(world: &World, provider: Provider, except: Option<&str>) -> Outcome {
+    let [ip, _] = IPS;
+    let both = |status: &crate::world::Status| {
+        let active = status.active();
+        let place = active.get(&ip.to_string());
+        if active.len() == IPS.len() && place.map(String::as_str) != except {
+            Ok(())
+        } else {
+            Err(format!("active: {active:?}"))
+        }
     };
     world.pool_shows("both addresses are active", SOON, both).await?;
     let wanted: BTreeSet<String> = IPS.iter().map(ToString::to_string).collect();
