@@ -73,8 +73,8 @@ pub struct DnsRecordSet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_name: Option<String>,
 
-    /// How long resolvers may cache a record, in seconds. Range: 30 to 86400, depending on the provider; what is
-    /// below the provider's least value is raised to it. Default (also 0): 60; in a NodeDNSRecordSet an existing
+    /// How long resolvers may cache a record, in seconds. `digitalocean`: 30 or more; `cloudflare`: 60 to 86400, or 1
+    /// for automatic; what is less is raised to the least. Default (also 0): 60; in a NodeDNSRecordSet an existing
     /// record keeps its own.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<i64>,

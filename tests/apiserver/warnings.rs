@@ -156,7 +156,11 @@ async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) 
             json!({ "dnsRecordSet": { "ttl": 59, "provider": "cloudflare" } }),
             "spec.dnsRecordSet.ttl 59 is below what the provider takes",
         ),
-        (json!({ "dnsRecordSet": { "ttl": 86_401 } }), "spec.dnsRecordSet.ttl 86401 is more than a day"),
+        (
+            json!({ "dnsRecordSet": { "ttl": 2_147_483_648_u32 } }),
+            "spec.dnsRecordSet.ttl 2147483648 is more than the provider allows, so no record is written: set at most \
+             2147483647 s",
+        ),
     ];
     each_warns(world, "FloatingIPPool", right, &table).await
 }
@@ -192,7 +196,10 @@ async fn each_doubtful_record_set_is_admitted_with_its_own_warning(world: &mut W
         ),
         (json!({ "dnsRecordSet": { "ttl": -1 } }), "spec.dnsRecordSet.ttl is negative"),
         (json!({ "dnsRecordSet": { "ttl": 1 } }), "spec.dnsRecordSet.ttl 1 is below what the provider takes"),
-        (json!({ "dnsRecordSet": { "ttl": 90_000 } }), "spec.dnsRecordSet.ttl 90000 is more than a day"),
+        (
+            json!({ "dnsRecordSet": { "ttl": 86_401, "provider": "cloudflare" } }),
+            "spec.dnsRecordSet.ttl 86401 is more than the provider allows, so no record is written: set at most 86400 s",
+        ),
     ];
     each_warns(world, "NodeDNSRecordSet", right, &table).await
 }
