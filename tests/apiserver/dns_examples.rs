@@ -231,7 +231,7 @@ async fn the_objects_of_the_first_published_readme_converge(world: &mut World) -
 
 async fn the_objects_of_the_older_readme_converge(world: &mut World) -> Outcome {
     world.cloud().add_domain(crate::dns::ZONE);
-    world.cloud().add_zone_as("abcdefghijklmnopqrstuvwxyz012345", crate::dns::ZONE, Plan::Free);
+    world.cloud().add_zone_with_id("abcdefghijklmnopqrstuvwxyz012345", crate::dns::ZONE, Plan::Free);
     let droplets = nodes(world, "work", Some("nginx-ingress"), 3).await?;
     placed(world, "192.168.1.1", Some(droplets[0]))?;
     placed(world, "192.168.2.1", Some(droplets[1]))?;

@@ -20,15 +20,20 @@ mod dns_examples;
 mod dns_pools;
 mod dns_records;
 mod dns_restart;
+mod failover;
 mod installation;
+mod interop;
 mod isolation;
 mod leadership;
+mod lease;
 mod node_policy;
 mod observation;
 mod rbac;
 mod restart;
+mod shutdown;
 mod spec_edits;
 mod suite;
+mod team;
 mod warnings;
 mod world;
 
@@ -43,7 +48,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 23] = [
+    let modules: [fn() -> Vec<Case>; 27] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -54,6 +59,10 @@ fn main() -> ExitCode {
         spec_edits::cases,
         restart::cases,
         leadership::cases,
+        failover::cases,
+        lease::cases,
+        interop::cases,
+        shutdown::cases,
         creation::cases,
         claims::cases,
         isolation::cases,

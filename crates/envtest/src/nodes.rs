@@ -174,6 +174,15 @@ impl Nodes {
         self.patch_status(&node.name, &status).await
     }
 
+    /// Writes the one address of a node, of type `ExternalIP`.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn set_external_ip(&self, name: &str, address: &str) -> Outcome {
+        let patch = json!({ "status": { "addresses": [{ "type": "ExternalIP", "address": address }] } });
+        Ok(self.nodes().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
+    }
+
     /// Makes a pod and writes its status.
     ///
     /// # Errors

@@ -63,6 +63,8 @@ pub enum ChangeKind {
         rtype: String,
         /// Its content, as it is now, or as it was.
         data: String,
+        /// The content that an update replaced; the same as `data` when something else about it was altered.
+        replaced: Option<String>,
     },
 }
 

@@ -282,17 +282,12 @@ impl World {
         Ok(listing(page, zones.into_iter().map(Zone::render).collect()))
     }
 
-    /// Adds a zone and gives its id.
-    pub(super) fn add_zone(&mut self, name: &str, plan: Plan) -> String {
-        let id = self.seed.hex32();
-        self.add_zone_as(&id, name, plan);
+    /// Adds a zone, under an invented id unless one is given, and gives its id.
+    pub(super) fn add_zone(&mut self, id: Option<&str>, name: &str, plan: Plan) -> String {
+        let id = id.map_or_else(|| self.seed.hex32(), str::to_owned);
+        let zone = Zone { id: id.clone(), name: name.to_owned(), plan, records: BTreeMap::new() };
+        self.zones.change(self.now_ms, self.knobs.list_lag_ms).insert(id.clone(), zone);
         id
-    }
-
-    /// The same under a given id.
-    pub(super) fn add_zone_as(&mut self, id: &str, name: &str, plan: Plan) {
-        let zone = Zone { id: id.to_owned(), name: name.to_owned(), plan, records: BTreeMap::new() };
-        self.zones.change(self.now_ms, self.knobs.list_lag_ms).insert(id.to_owned(), zone);
     }
 }
 
