@@ -293,8 +293,18 @@ async fn a_token_that_may_not_read_zones_serves_names_in_full_by_id(world: &mut 
         spec["dnsRecordSet"]["zone"] = json!(zone);
         spec
     };
-    world.record_set("full", &spec(&id, "full.example.com")).await?;
+    // To what it is relative nobody knows yet.
     world.record_set("relative", &spec(&id, "relative")).await?;
+    world
+        .set_shows("relative", "the permission is named", SOON, |set| {
+            same(set.text("state"), "error")?;
+            same(set.text("error").contains("Zone:Read"), true)?;
+            set.has("Ready", "False", "InvalidSpec", &["spec.dnsRecordSet.recordName", "Zone:Read"])
+        })
+        .await?;
+    world.event_says("relative", "InvalidSpec", &["Zone:Read"]).await?;
+    assert_eq!(world.dns_writes(0), []);
+    world.record_set("full", &spec(&id, "full.example.com")).await?;
     world.record_set("by-name", &spec(ZONE, "by-name")).await?;
     world.set_settles("full", &Name::new(Provider::Cloudflare, "full"), &externals(&[1])).await?;
     world
@@ -376,24 +386,26 @@ async fn a_token_that_is_refused_is_told_once_and_what_stands_stays(world: &mut 
     }
     world
         .pool_shows("p", "the token is named", SOON, |pool| {
-            has(pool.status(), "ProviderReady", "False", "Unauthorised", &["token"])?;
+            has(pool.status(), "ProviderReady", "False", "Unauthorised", &["DIGITALOCEAN_ACCESS_TOKEN"])?;
             same(pool.active().len(), 0)
         })
         .await?;
-    world.event_says("p", "ProviderNotReady", &["token"]).await?;
-    for provider in [Provider::DigitalOcean, Provider::Cloudflare] {
-        let set = named(provider);
+    world.event_says("p", "ProviderNotReady", &["DIGITALOCEAN_ACCESS_TOKEN"]).await?;
+    let variables = [("digitalocean", "DIGITALOCEAN_ACCESS_TOKEN"), ("cloudflare", "CLOUDFLARE_TOKEN")];
+    for (set, variable) in variables {
         world
             .set_shows(set, "the token is named", SOON, |set| {
                 same(set.text("state"), "error")?;
-                set.has("Ready", "False", "Unauthorised", &["token"])
+                set.has("Ready", "False", "Unauthorised", &[variable])
             })
             .await?;
-        world.event_says(set, "Unauthorised", &["token"]).await?;
+        world.event_says(set, "Unauthorised", &[variable]).await?;
     }
     tokio::time::sleep(QUIET).await;
-    for object in ["p", "digitalocean", "cloudflare"] {
-        warned_once(&operator, object, &["token"]);
+    for (object, variable) in variables.into_iter().chain([("p", "DIGITALOCEAN_ACCESS_TOKEN")]) {
+        warned_once(&operator, object, &[variable]);
+        let remedy = &warnings(&operator, object)[0];
+        assert!(!remedy.contains("scope"), "no scope is what this token lacks: {remedy}");
     }
     assert_eq!(world.mutating_calls(0), []);
     // A read a minute, of the addresses and of DNS.

@@ -1,6 +1,6 @@
 //! Records that others wrote: what is in the way is named, what is ours is made exact, what is theirs stays.
 
-use crate::dns::{BOTH, Name, external, externals, has, named, set_spec};
+use crate::dns::{BOTH, Name, RecordSet, external, externals, has, named, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, plain_spec, same};
 use flipop_envtest::Outcome;
@@ -67,16 +67,14 @@ async fn a_cname_in_the_way_is_named_and_nothing_is_written_until_it_is_gone(wor
     for (provider, id) in ids {
         assert!(world.cloud().delete_record(provider, "example.com", &id.unwrap_or_default()));
     }
-    // An edit is looked at anew at once; left alone, it takes the slow schedule.
+    // That is seen by the next look, on the slow schedule.
     for provider in BOTH {
         let name = Name::new(provider, "nodes");
-        world
-            .set_shows(named(provider), "it is published", SLOW_RETRY, |set| {
-                same(set.text("state"), "active")?;
-                same(name.addresses(world), externals(&[1]))
-            })
-            .await?;
-        world.set_settles(named(provider), &name, &externals(&[1])).await?;
+        let published = |set: &RecordSet| {
+            same(set.text("state"), "active")?;
+            same(name.addresses(world), externals(&[1]))
+        };
+        world.set_shows(named(provider), "it is published", SLOW_RETRY, published).await?;
     }
     Ok(())
 }

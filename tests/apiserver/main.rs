@@ -1,8 +1,8 @@
 //! FLIPOP on a real Kubernetes API server.
 //!
 //! The manifests are applied as users apply them, and the real binary runs as the service account that they make,
-//! against the simulated `DigitalOcean`. Servers come from `flipop-envtest`; without Go and `KUBEBUILDER_ASSETS` the
-//! tests are reported as ignored, and fail where `CI` is set.
+//! against the simulated `DigitalOcean` and Cloudflare. Servers come from `flipop-envtest`; without Go and
+//! `KUBEBUILDER_ASSETS` the tests are reported as ignored, and fail where `CI` is set.
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 mod assignment;
