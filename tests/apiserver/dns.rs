@@ -139,7 +139,9 @@ impl Followed {
     }
 
     fn take(&mut self, change: Change) -> bool {
-        let ChangeKind::Record { provider, verb, id, fqdn, rtype, data } = change.kind else { return false };
+        let ChangeKind::Record { provider, verb, id, fqdn, rtype, data, replaced: _ } = change.kind else {
+            return false;
+        };
         if provider != self.name.provider || fqdn != self.name.fqdn || rtype != "A" {
             return false;
         }
