@@ -4,6 +4,7 @@ use crate::dns::{Name, external, externals, has, internal, named, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, ip, plain_spec, same};
 use flipop_envtest::Outcome;
+use flipop_envtest::process::Signal;
 use flipop_envtest::wait::throughout;
 use flipop_envtest::{Failure, nodes::NewNode};
 use flipop_sandbox::cloud::{Op, Provider};
@@ -110,14 +111,17 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
         let address = external(number).to_string();
         world.node_with(node, |new| new.address("ExternalIP", &address).label("of", pool)).await?;
     }
-    let _operator = world.dns_operator().await?;
+    let mut operator = world.dns_operator().await?;
     let objects = Objects::make(world).await?;
     world.set_settles("deleted", &objects.deleted, &externals(&[1, 2, 3, 4])).await?;
     objects.published(world).await?;
 
     let calls = world.cloud().next_call();
     let mut kept = [&objects.kept, &objects.kept_of_pool].map(|name| name.follow(world));
+    // A stopped process sees all of it at once, however long it takes to write.
+    operator.signal(Signal::STOP)?;
     try_join_all(NODES.map(|node| world.nodes.set_ready(node, false))).await?;
+    operator.signal(Signal::CONT)?;
     objects.told_empty(world).await?;
     // Deleted once: what another writes there from now on is not ours.
     let writes = world.dns_writes(calls).len();
@@ -134,7 +138,9 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
     assert!(ops.iter().filter(|op| **op == Op::BatchRecords).count() <= 3, "{ops:?}");
 
     let back = world.cloud().next_call();
+    operator.signal(Signal::STOP)?;
     try_join_all(NODES.map(|node| world.nodes.set_ready(node, true))).await?;
+    operator.signal(Signal::CONT)?;
     objects.published(world).await?;
     world
         .set_shows("deleted", "it is published again", SOON, |set| {

@@ -175,6 +175,8 @@ async fn the_example_of_a_pool_publishes_its_addresses_and_that_of_a_record_set_
     world: &mut World,
 ) -> Outcome {
     world.zones();
+    let other = "example.net";
+    let _id = world.cloud().add_zone(other, Plan::Free);
     let droplets = nodes(world, "work", Some("nginx-ingress"), 2).await?;
     world.reserve(&[10]);
     // One stands already, so that nothing waits for the cool-off.
@@ -183,15 +185,16 @@ async fn the_example_of_a_pool_publishes_its_addresses_and_that_of_a_record_set_
     apply(world, "examples/floatingippool.yaml").await?;
     apply(world, "examples/nodednsrecordset.yaml").await?;
     let addresses = ["203.0.113.10", "203.0.113.11"];
-    let (ingress, nodes) =
-        (Name::new(Provider::DigitalOcean, "ingress"), Name::new(Provider::DigitalOcean, "nodes"));
+    let ingress = Name::new(Provider::DigitalOcean, "ingress");
+    let (zone, fqdn) = (other.to_owned(), format!("nodes.{other}"));
+    let nodes = Name { provider: Provider::Cloudflare, zone, fqdn };
     pool_converges(world, "ingress-pool", &ingress, &addresses, 30).await?;
     set_converges(world, "ingress-nodes", &nodes, &addresses, 120).await?;
     pool_is_measured(&operator, "ingress-pool", "ingress.example.com", 2.0).await?;
     set_is_measured(&operator, "ingress-nodes", &nodes, 2.0).await?;
     // A DigitalOcean domain has its own SOA and NS records, and nothing else was made.
-    assert_eq!(world.cloud().records(Provider::DigitalOcean, crate::dns::ZONE).len(), 4 + 4);
-    assert_eq!(world.dns_calls(Provider::Cloudflare, 0), []);
+    assert_eq!(world.cloud().records(Provider::DigitalOcean, crate::dns::ZONE).len(), 4 + 2);
+    assert_eq!(world.cloud().records(Provider::Cloudflare, other).len(), 2);
     Ok(())
 }
 
