@@ -115,8 +115,8 @@ async fn a_leader_that_ends_in_order_is_replaced_at_once(world: &mut World) -> O
             assert!(status.success(), "{status}");
             ended.push(world.cloud().now_ms() - asked_ms);
             identity = taken_from(world, &identity, RELEASE_TIMEOUT).await?;
-            let released_ms = logged_ms(&leader, "released the lease")?;
-            let took_ms = logged_ms(&standby, "took the lease")?;
+            let released_ms = logged_ms(&leader, "released the lease").await?;
+            let took_ms = logged_ms(&standby, "took the lease").await?;
             taken.push(u64::try_from(took_ms - released_ms).unwrap_or_default());
             wrote.push(writes(world, &name(run + 1), 0).await?.at_ms.saturating_sub(asked_ms));
             leader = standby;

@@ -49,7 +49,7 @@ enum End {
 impl End {
     /// Both kinds of replica meet both.
     fn of(handover: usize) -> Self {
-        if handover / 2 % 2 == 0 { Self::Release } else { Self::Crash }
+        if (handover / 2).is_multiple_of(2) { Self::Release } else { Self::Crash }
     }
 
     fn timeout(self) -> Duration {

@@ -113,7 +113,7 @@ impl Replica {
             link: Arc::clone(&link),
             tracker: tracker.clone(),
             on_fenced: Arc::new(move |permit| {
-                witness.sent(&sender, permit.epoch(), current.permit().epoch())
+                witness.sent(&sender, permit.epoch(), current.permit().epoch());
             }),
         };
         let (terminate, stop) = (CancellationToken::new(), CancellationToken::new());
