@@ -50,7 +50,9 @@ pub(crate) async fn measure(
     for node in NODES {
         world.node(node, "edge").await?;
     }
-    IPS.iter().for_each(|ip| drop(cloud.add_ip(Some(*ip), REGION)));
+    for ip in IPS {
+        cloud.add_ip(Some(ip), REGION);
+    }
     cloud.tune(|knobs| knobs.action_ms = ACTION_MS);
     let spec = json!({ "provider": "digitalocean", "region": REGION, "ips": IPS,
                        "match": { "nodeLabel": "pool=edge" },
