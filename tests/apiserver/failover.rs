@@ -4,8 +4,8 @@
 
 use crate::suite::{Case, cases};
 use crate::team::{
-    TAKEOVER_TIMEOUT, Times, holder, logged_ms, overlaps, replica, replica_with, say, stage, taken_from,
-    times, while_addresses_move, works, writers, writes,
+    TAKEOVER_TIMEOUT, Times, holder, logged_ms, overlaps, replica, replica_with, say, stage, stands_by,
+    taken_from, times, while_addresses_move, works, writers, writes,
 };
 use crate::world::{SOON, World};
 use flipop_envtest::apiserver::kubeconfig_through;
@@ -45,16 +45,6 @@ async fn pair(world: &World, leader: Operator, standby: &str) -> Outcome<(Operat
     let standby = replica(world, standby).await?;
     stands_by(&standby).await?;
     Ok((leader, standby, identity))
-}
-
-async fn stands_by(operator: &Operator) -> Outcome {
-    eventually("the standby is ready", SOON, || async {
-        match operator.get("/readyz").await? {
-            (200, _) => Ok(()),
-            (_, why) => Err(Failure::new(why)),
-        }
-    })
-    .await
 }
 
 fn name(number: usize) -> String {

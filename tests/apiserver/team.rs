@@ -99,6 +99,17 @@ async fn keep_moving(world: &World) -> Infallible {
     }
 }
 
+/// Waits until a replica has read the lease and completed its watches.
+pub(crate) async fn stands_by(operator: &Operator) -> Outcome {
+    eventually("the standby is ready", SOON, || async {
+        match operator.get("/readyz").await? {
+            (200, _) => Ok(()),
+            (_, why) => Err(Failure::new(why)),
+        }
+    })
+    .await
+}
+
 /// The holder that the Lease names, if it names one.
 pub(crate) async fn holder(world: &World) -> Outcome<String> {
     let lease = world.cluster.lease().await?.ok_or_else(|| Failure::new("no lease"))?;
