@@ -215,7 +215,10 @@ async fn each_doubtful_record_set_is_admitted_with_its_own_warning(world: &mut W
         ),
         (json!({ "dnsRecordSet": { "ttl": -1 } }), "spec.dnsRecordSet.ttl is negative"),
         (json!({ "dnsRecordSet": { "ttl": 1 } }), "spec.dnsRecordSet.ttl 1 is below what the provider takes"),
-        (json!({ "dnsRecordSet": { "ttl": 90_000 } }), "spec.dnsRecordSet.ttl 90000 is more than a day"),
+        (
+            json!({ "dnsRecordSet": { "provider": "cloudflare", "ttl": 90_000 } }),
+            "spec.dnsRecordSet.ttl 90000 is more than the provider takes",
+        ),
     ];
     each_warns(world, "NodeDNSRecordSet", right, &table).await
 }

@@ -33,7 +33,8 @@ const GOAL: Duration = Duration::from_millis(1_500);
 /// Calls that would come late come within this.
 const AFTER: Duration = Duration::from_secs(3);
 
-const ROUNDS: usize = 5;
+/// More would use up what the operator grants DNS of a minute's requests, which is not what is measured.
+const ROUNDS: usize = 3;
 
 pub(crate) async fn measure(
     world: &World,
