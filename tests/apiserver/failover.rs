@@ -4,8 +4,8 @@
 
 use crate::suite::{Case, cases};
 use crate::team::{
-    TAKEOVER_TIMEOUT, Times, holder, logged_ms, overlaps, replica, replica_with, say, stage, taken_from,
-    times, while_addresses_move, works, writers, writes,
+    TAKEOVER_TIMEOUT, Times, holder, logged_ms, overlaps, replica, replica_with, say, stage, stands_by,
+    taken_from, times, while_addresses_move, works, writers, writes,
 };
 use crate::world::{SOON, World};
 use flipop_envtest::apiserver::kubeconfig_through;
@@ -45,16 +45,6 @@ async fn pair(world: &World, leader: Operator, standby: &str) -> Outcome<(Operat
     let standby = replica(world, standby).await?;
     stands_by(&standby).await?;
     Ok((leader, standby, identity))
-}
-
-async fn stands_by(operator: &Operator) -> Outcome {
-    eventually("the standby is ready", SOON, || async {
-        match operator.get("/readyz").await? {
-            (200, _) => Ok(()),
-            (_, why) => Err(Failure::new(why)),
-        }
-    })
-    .await
 }
 
 fn name(number: usize) -> String {
@@ -115,8 +105,8 @@ async fn a_leader_that_ends_in_order_is_replaced_at_once(world: &mut World) -> O
             assert!(status.success(), "{status}");
             ended.push(world.cloud().now_ms() - asked_ms);
             identity = taken_from(world, &identity, RELEASE_TIMEOUT).await?;
-            let released_ms = logged_ms(&leader, "released the lease")?;
-            let took_ms = logged_ms(&standby, "took the lease")?;
+            let released_ms = logged_ms(&leader, "released the lease").await?;
+            let took_ms = logged_ms(&standby, "took the lease").await?;
             taken.push(u64::try_from(took_ms - released_ms).unwrap_or_default());
             wrote.push(writes(world, &name(run + 1), 0).await?.at_ms.saturating_sub(asked_ms));
             leader = standby;

@@ -2,8 +2,8 @@
 
 use crate::suite::{Case, cases};
 use crate::team::{
-    TAKEOVER_TIMEOUT, holder, overlaps, replica, stage, taken_from, while_addresses_move, works, writers,
-    writes,
+    TAKEOVER_TIMEOUT, holder, overlaps, replica, stage, stands_by, taken_from, while_addresses_move, works,
+    writers, writes,
 };
 use crate::world::{SOON, World, ip};
 use flipop_envtest::Outcome;
@@ -56,6 +56,8 @@ async fn a_lease_that_is_deleted_stays_with_its_holder(world: &mut World) -> Out
         let mut leader = replica(world, "leader").await?;
         let identity = leads(world).await?;
         let mut standby = replica(world, "standby").await?;
+        // One that has not seen the lease yet would take its absence for a first start.
+        stands_by(&standby).await?;
         writes(world, "leader", 0).await?;
         for _ in 0..3 {
             world.cluster.delete_lease().await?;

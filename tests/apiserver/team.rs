@@ -3,7 +3,7 @@
 //! Each replica has a token of its own, so that the log names who sent what. A write counts when it arrives at the
 //! provider, whatever the sender believed.
 
-use crate::world::{World, binary, plain_spec};
+use crate::world::{SOON, World, binary, plain_spec};
 use flipop_envtest::operator::{Launch, Operator};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
@@ -99,6 +99,17 @@ async fn keep_moving(world: &World) -> Infallible {
     }
 }
 
+/// Waits until a replica has read the lease and completed its watches.
+pub(crate) async fn stands_by(operator: &Operator) -> Outcome {
+    eventually("the standby is ready", SOON, || async {
+        match operator.get("/readyz").await? {
+            (200, _) => Ok(()),
+            (_, why) => Err(Failure::new(why)),
+        }
+    })
+    .await
+}
+
 /// The holder that the Lease names, if it names one.
 pub(crate) async fn holder(world: &World) -> Outcome<String> {
     let lease = world.cluster.lease().await?.ok_or_else(|| Failure::new("no lease"))?;
@@ -172,14 +183,21 @@ pub(crate) fn overlaps(world: &World, since: u64) -> usize {
     overlaps
 }
 
-/// When a line with this message was logged (milliseconds since the epoch), the first time.
-pub(crate) fn logged_ms(operator: &Operator, message: &str) -> Outcome<i64> {
-    let log = operator.log();
-    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let line = lines.find(|line| line["message"] == message);
-    let line = line.ok_or_else(|| Failure::new(format!("never logged: {message}")))?;
-    let time: jiff::Timestamp = line["timestamp"].as_str().unwrap_or_default().parse()?;
-    Ok(time.as_millisecond())
+/// When a line with this message was logged (milliseconds since the epoch), the first time. What a process did may be
+/// seen before its log says so.
+#[track_caller]
+pub(crate) fn logged_ms<'a>(
+    operator: &'a Operator,
+    message: &'a str,
+) -> impl Future<Output = Outcome<i64>> + use<'a> {
+    eventually(&format!("{message:?} is logged"), SOON, move || async move {
+        let log = operator.log();
+        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let line = lines.find(|line| line["message"] == message);
+        let line = line.ok_or_else(|| Failure::new("never logged"))?;
+        let time: jiff::Timestamp = line["timestamp"].as_str().unwrap_or_default().parse()?;
+        Ok(time.as_millisecond())
+    })
 }
 
 /// Durations in milliseconds, for people.
