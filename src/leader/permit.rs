@@ -127,6 +127,7 @@ impl Permit {
                 return;
             }
             tokio::select! {
+                biased;
                 () = self.clock.sleep_until(end) => {}
                 changed = grant.changed() => if changed.is_err() { return },
             }
