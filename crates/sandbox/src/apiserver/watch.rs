@@ -234,7 +234,10 @@ impl Watcher {
                 self.stalled = true;
                 None
             }
-            OnFrame::Expire => {
+            OnFrame::Expire | OnFrame::ExpireAfter(_) => {
+                if let OnFrame::ExpireAfter(time) = decision {
+                    tokio::time::sleep(time).await;
+                }
                 self.queue.clear();
                 self.ended = true;
                 Some(Ok(encode(&error_frame(&ApiError::expired(self.cursor, next.revision)))))
