@@ -9,7 +9,9 @@ use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
 use crate::provider::observe::{CallObserver, CallRecord};
 use arc_swap::ArcSwap;
-use flipop_core::fleet::{PoolSnapshot, Snapshot};
+use flipop_core::action::ObjectKind;
+use flipop_core::fleet::{PoolSnapshot, RecordSetSnapshot, Snapshot};
+
 use flipop_core::ids::ObjectName;
 use prometheus::{
     CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge,
@@ -18,8 +20,8 @@ use prometheus::{
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Labels of every pool metric.
-const POOL_LABELS: [&str; 4] = ["namespace", "name", "provider", "dns"];
+/// Labels of every metric of a pool or record set.
+const OBJECT_LABELS: [&str; 4] = ["namespace", "name", "provider", "dns"];
 
 /// Buckets for the time from a change of nodes or pods to the confirmed assignment, in seconds: from what one call
 /// takes to what a backed-off retry takes.
@@ -96,16 +98,19 @@ impl Metrics {
             let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
             self.assignment_seconds.observe(seconds);
         }
-        let alive: BTreeSet<&ObjectName> = snapshot.pools.iter().map(|pool| &pool.name).collect();
-        self.drop_calls_of_others(&alive);
+        let pools = snapshot.pools.iter().map(|pool| (ObjectKind::Pool, &pool.name));
+        let record_sets = snapshot.record_sets.iter().map(|set| (ObjectKind::RecordSet, &set.name));
+        self.drop_calls_of_others(&pools.chain(record_sets).collect());
         self.snapshot.store(Arc::new(snapshot));
     }
 
-    fn drop_calls_of_others(&self, alive: &BTreeSet<&ObjectName>) {
+    fn drop_calls_of_others(&self, alive: &BTreeSet<(ObjectKind, &ObjectName)>) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         objects.retain(|(provider, call, context)| {
             let name = ObjectName::new(context.namespace.clone(), context.name.clone());
-            if context.kind.is_empty() || alive.contains(&name) {
+            let kinds = [ObjectKind::Pool, ObjectKind::RecordSet];
+            let kind = kinds.into_iter().find(|kind| kind.as_str() == context.kind);
+            if kind.is_none_or(|kind| alive.contains(&(kind, &name))) {
                 return true;
             }
             let CallContext { kind, namespace, name } = context;
@@ -156,12 +161,20 @@ impl Metrics {
                 "ips": ips.collect::<Vec<_>>(), "nodesWithoutIP": waiting.collect::<Vec<_>>(),
             })
         });
+        let record_sets = snapshot.record_sets.iter().map(|set| {
+            let RecordSetSnapshot { name, provider, dns, records, state, error } = set;
+            serde_json::json!({
+                "namespace": name.namespace, "name": name.name, "provider": provider, "dns": dns,
+                "records": records, "state": state, "error": error,
+            })
+        });
         let accounts = snapshot.accounts.iter().map(|account| {
             serde_json::json!({"provider": account.provider, "requestsLeft": account.rate_remaining})
         });
         serde_json::json!({
             "leading": snapshot.leading,
             "pools": pools.collect::<Vec<_>>(),
+            "recordSets": record_sets.collect::<Vec<_>>(),
             "accounts": accounts.collect::<Vec<_>>(),
         })
     }
@@ -199,6 +212,17 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     }
     let families = PoolFamilies::new(&registry)?;
     snapshot.pools.iter().for_each(|pool| families.add(pool));
+    let records = IntGaugeVec::new(
+        Opts::new("flipop_nodednsrecordset_records", "Addresses that the records of a record set hold."),
+        &OBJECT_LABELS,
+    )?;
+    for set in &snapshot.record_sets {
+        let RecordSetSnapshot { name: ObjectName { namespace, name }, provider, dns, records: count, .. } =
+            set;
+        let count = i64::try_from(*count).unwrap_or(i64::MAX);
+        records.with_label_values(&[namespace, name, provider, dns]).set(count);
+    }
+    registry.register(Box::new(records))?;
     let remaining = IntGaugeVec::new(
         Opts::new("flipop_providers_rate_remaining", "Requests left in the quota of the provider's token."),
         &["provider"],
@@ -222,7 +246,7 @@ struct PoolFamilies {
 }
 
 fn with(labels: &[&'static str]) -> Vec<&'static str> {
-    POOL_LABELS.iter().chain(labels).copied().collect()
+    OBJECT_LABELS.iter().chain(labels).copied().collect()
 }
 
 fn named(name: &str, help: &str) -> Opts {

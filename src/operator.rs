@@ -14,15 +14,16 @@ use crate::leader::thread::{self, LeaseHome, LeaseThread, ThreadError};
 use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState};
 use crate::liveness::Liveness;
 use crate::metrics::{Metrics, MetricsError};
+use crate::provider::cloudflare::{self, Cloudflare};
 use crate::provider::digitalocean::{self, DigitalOcean};
 use crate::provider::http::{ApiConfig, BuildError, Transport};
-use crate::provider::{IpProvider, install_tls};
+use crate::provider::{Providers, install_tls};
 use crate::random::Random;
 use crate::reconcile::{Parts, Reconciler};
 use crate::watches::Watches;
 use flipop_core::budget::Limits;
 use flipop_core::fleet::Settings;
-use flipop_core::pool::spec::Providers;
+use flipop_core::pool::spec::Providers as KnownProviders;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,9 +45,6 @@ const DRAIN: Duration = Duration::from_secs(8);
 /// How long giving up the lease may take after that, and how long ending the rest: with the draining, under 10 s.
 const RELEASE: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_millis(400);
-
-/// Name of the DNS provider that this build knows beside `digitalocean`.
-const CLOUDFLARE: &str = "cloudflare";
 
 /// Why the operator could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +124,7 @@ struct Base {
     clock: Clock,
     random: Random,
     clients: Clients,
+    transport: Option<Arc<dyn Transport>>,
     health: WatchHealth,
     metrics: Arc<Metrics>,
     liveness: Liveness,
@@ -170,8 +169,8 @@ pub async fn run_on(
     started: impl FnOnce(Started),
 ) -> Result<(), OperatorError> {
     let Platform { clock, random, identity, namespace, clients, lease, transport } = platform;
-    let base = Base::new(clock, random, clients)?;
-    let providers = Arc::new(ip_providers(&config, &base, transport.as_ref())?);
+    let base = Base::new(clock, random, clients, transport)?;
+    let providers = providers(&config, &base)?;
     let address = config.metrics.as_ref();
     let listener = match address {
         Some(address) => Some(admin::bind(address).await?),
@@ -183,7 +182,7 @@ pub async fn run_on(
         serve_admin(listener, &base, &election.leader);
     }
     let drain = CancellationToken::new();
-    let reconciler = reconciler(&config, providers, &base, &election);
+    let reconciler = reconciler(providers, &base, &election);
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
     let outcome = tokio::select! {
@@ -200,11 +199,17 @@ pub async fn run_on(
 }
 
 impl Base {
-    fn new(clock: Clock, random: Random, clients: Clients) -> Result<Self, OperatorError> {
+    fn new(
+        clock: Clock,
+        random: Random,
+        clients: Clients,
+        transport: Option<Arc<dyn Transport>>,
+    ) -> Result<Self, OperatorError> {
         let (health, stop) = (WatchHealth::default(), CancellationToken::new());
         Ok(Self {
             random,
             clients,
+            transport,
             metrics: Metrics::new(health.clone(), env!("CARGO_PKG_VERSION"))?,
             health,
             liveness: Liveness::new(clock.clone()),
@@ -237,12 +242,7 @@ fn elect(
     Ok(Election { identity, leader, permits, lease, stop, _stop_on_drop })
 }
 
-fn reconciler(
-    config: &Config,
-    providers: Arc<BTreeMap<String, Arc<dyn IpProvider>>>,
-    base: &Base,
-    election: &Election,
-) -> Reconciler {
+fn reconciler(providers: Providers, base: &Base, election: &Election) -> Reconciler {
     let (events, event_writer) = events::events(base.clients.requests.clone(), &election.identity);
     base.tracker.spawn(event_writer.run(base.stop.clone()));
     let context = WatchContext {
@@ -253,9 +253,10 @@ fn reconciler(
         health: base.health.clone(),
     };
     let (sender, done) = mpsc::channel(OUTCOMES);
-    let settings = settings(config, &providers);
+    let settings = settings(&providers);
     let executor = Executor {
         providers,
+        observer: Arc::<Metrics>::clone(&base.metrics),
         client: base.clients.requests.clone(),
         permit: election.permits.permit(),
         clock: base.clock.clone(),
@@ -310,43 +311,43 @@ async fn end(
     Ok(())
 }
 
-/// The providers of addresses that have a token.
-fn ip_providers(
-    config: &Config,
-    base: &Base,
-    transport: Option<&Arc<dyn Transport>>,
-) -> Result<BTreeMap<String, Arc<dyn IpProvider>>, OperatorError> {
-    let mut providers: BTreeMap<String, Arc<dyn IpProvider>> = BTreeMap::new();
-    if let Some(ProviderConfig { token, base_url, user_agent }) = config.digitalocean.clone() {
-        let client = DigitalOcean::new(ApiConfig {
-            base_url,
-            user_agent,
-            token,
-            clock: base.clock.clone(),
-            observer: Arc::<Metrics>::clone(&base.metrics),
-            transport: transport.cloned(),
-        })?;
-        providers.insert(digitalocean::NAME.to_owned(), Arc::new(client));
+/// The clients of the providers that have a token.
+fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
+    let mut providers = Providers::default();
+    if let Some(config) = config.digitalocean.clone() {
+        let client = Arc::new(DigitalOcean::new(api_config(config, base))?);
+        providers.ips.insert(digitalocean::NAME.to_owned(), Arc::<DigitalOcean>::clone(&client));
+        providers.dns.insert(digitalocean::NAME.to_owned(), client);
+    }
+    if let Some(config) = config.cloudflare.clone() {
+        let client = Arc::new(Cloudflare::new(api_config(config, base))?);
+        providers.dns.insert(cloudflare::NAME.to_owned(), client);
     }
     Ok(providers)
 }
 
-fn settings(config: &Config, ips: &BTreeMap<String, Arc<dyn IpProvider>>) -> Settings {
+fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
+    let ProviderConfig { token, base_url, user_agent } = config;
+    let observer = Arc::<Metrics>::clone(&base.metrics);
+    let (clock, transport) = (base.clock.clone(), base.transport.clone());
+    ApiConfig { base_url, user_agent, token, clock, observer, transport }
+}
+
+fn settings(providers: &Providers) -> Settings {
     let known = [
         (digitalocean::NAME.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned()),
-        (CLOUDFLARE.to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
+        (cloudflare::NAME.to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
     ];
-    let dns = [
-        config.digitalocean.as_ref().map(|_| digitalocean::NAME.to_owned()),
-        // Cloudflare has no floating IPs, with a token or without.
-        Some(CLOUDFLARE.to_owned()),
-    ];
-    let providers = Providers {
-        ip: ips.keys().cloned().collect(),
-        dns: dns.into_iter().flatten().collect::<BTreeSet<String>>(),
-        known: known.into(),
-    };
-    Settings { providers, limits: ips.keys().map(|name| (name.clone(), Limits::DIGITALOCEAN)).collect() }
+    Settings {
+        providers: KnownProviders {
+            ip: providers.ips.keys().cloned().collect(),
+            dns: providers.dns.keys().cloned().collect(),
+            known: known.into(),
+            dns_only: BTreeSet::from([cloudflare::NAME.to_owned()]),
+        },
+        limits: providers.ips.keys().map(|name| (name.clone(), Limits::DIGITALOCEAN)).collect(),
+        dns_limits: BTreeMap::from([(cloudflare::NAME.to_owned(), Limits::CLOUDFLARE)]),
+    }
 }
 
 fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle) {

@@ -4,17 +4,19 @@
 //! fact: every call runs on a task of its own. Inputs are drained before a plan, so that a burst of events is one
 //! plan.
 
-use crate::api::{Condition, translate};
+use crate::api::translate::pool::pool_object;
+use crate::api::translate::record_set::record_set_object;
+use crate::api::{Condition, FloatingIPPool, NodeDNSRecordSet};
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
 use crate::kube::watch::Seen;
 use crate::leader::LeaderState;
 use crate::liveness::Heartbeat;
 use crate::metrics::Metrics;
-use crate::provider::IpProvider;
+use crate::provider::Providers;
 use crate::random::Random;
 use crate::watches::{Step, Watches};
-use flipop_core::action::{Action, Outcome, WriteFailure};
+use flipop_core::action::{Action, ObjectKind, Outcome, WriteFailure};
 use flipop_core::budget::RateReport;
 use flipop_core::facts::Observed;
 use flipop_core::fleet::{Fleet, Input, Settings};
@@ -47,8 +49,8 @@ pub struct Reconciler {
     epoch: Option<u64>,
     done: mpsc::Receiver<Done>,
     tokens: BTreeMap<String, (watch::Receiver<u64>, watch::Receiver<RateReport>)>,
-    providers: Arc<BTreeMap<String, Arc<dyn IpProvider>>>,
-    conditions: BTreeMap<Uid, Vec<Condition>>,
+    providers: Providers,
+    conditions: BTreeMap<(ObjectKind, Uid), Vec<Condition>>,
     troubles: BTreeMap<WatchKey, String>,
     /// Objects came, changed or went since the watches were last looked at.
     specs_changed: bool,
@@ -86,16 +88,15 @@ impl Reconciler {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { settings, executor, done, watches, leader, metrics, random, heartbeat } = parts;
-        let providers = Arc::clone(&executor.providers);
+        let providers = executor.providers.clone();
         let tokens = providers
-            .iter()
+            .accounts()
             .map(|(name, provider)| (name.clone(), (provider.token_generation(), provider.rate())))
             .collect();
         Self {
             fleet: Fleet::new(settings),
             clock: executor.clock.clone(),
             executor,
-
             watches,
             leader,
             epoch: None,
@@ -186,8 +187,8 @@ impl Reconciler {
     }
 
     fn observe_done(&mut self, done: Done) {
-        if let Some((uid, conditions)) = done.conditions {
-            self.conditions.insert(uid, conditions);
+        if let Some((object, conditions)) = done.conditions {
+            self.conditions.insert(object, conditions);
         }
         self.warn_of_denial(&done.outcome);
         self.observe(Input::Outcome(done.outcome));
@@ -198,13 +199,17 @@ impl Reconciler {
         let failure = match outcome {
             Outcome::Annotated { result, .. } | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
             Outcome::StatusWritten { result, .. } => result.as_ref().err(),
+            Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
             Outcome::Swept(result) => result.as_ref().err(),
             Outcome::Listed { .. }
             | Outcome::Got { .. }
             | Outcome::Proved { .. }
             | Outcome::Polled { .. }
             | Outcome::Changed { .. }
-            | Outcome::Created { .. } => None,
+            | Outcome::Created { .. }
+            | Outcome::ZoneFound { .. }
+            | Outcome::RecordsRead { .. }
+            | Outcome::RecordsApplied { .. } => None,
         };
         if let Some(WriteFailure::Forbidden(message)) = failure
             && self.denials.insert(message.clone())
@@ -216,39 +221,55 @@ impl Reconciler {
     fn observe_step(&mut self, step: Step) {
         match step {
             Step::Pools(step) => {
-                self.specs_changed = true;
-                match &step {
-                    Observed::Reset(pools) => {
-                        self.conditions.clear();
-                        for pool in pools {
-                            self.note_conditions(pool);
-                        }
-                    }
-                    Observed::Apply(pool) => self.note_conditions(pool),
-                    Observed::Delete(pool) => {
-                        self.conditions.remove(&translate::pool_object(pool).object.uid);
-                    }
-                }
-                self.observe(Input::Pools(map(&step, translate::pool_object)));
+                self.observe_objects(&step);
+                self.observe(Input::Pools(map(&step, pool_object)));
             }
-            Step::RecordSets(Observed::Reset(_)) => self.observe(Input::RecordSetsListed),
-            Step::RecordSets(Observed::Apply(_) | Observed::Delete(_)) => {}
+            Step::RecordSets(step) => {
+                self.observe_objects(&step);
+                self.observe(Input::RecordSets(map(&step, record_set_object)));
+            }
             Step::Nodes(key, step) => self.observe(Input::Nodes(key, step)),
             Step::Pods(key, step) => self.observe(Input::Pods(key, step)),
         }
     }
 
-    fn note_conditions(&mut self, pool: &Seen<crate::api::FloatingIPPool>) {
-        if let Err(unreadable) = pool
-            && self.denials.insert(format!("{}: {}", unreadable.name, unreadable.error))
-        {
-            tracing::warn!(pool = %unreadable.name, "failed to read the object: {}", unreadable.error);
+    /// What is kept of our own objects beside the decisions.
+    fn observe_objects<K: Conditioned>(&mut self, step: &Observed<Seen<K>>) {
+        self.specs_changed = true;
+        match step {
+            Observed::Reset(objects) => {
+                self.conditions.retain(|(kind, _), _| *kind != K::KIND);
+                for object in objects {
+                    self.note_conditions(object);
+                }
+            }
+            Observed::Apply(object) => self.note_conditions(object),
+            Observed::Delete(object) => {
+                let uid = object.as_ref().map_or_else(|unreadable| unreadable.uid.clone(), uid);
+                self.conditions.remove(&(K::KIND, uid));
+            }
         }
-        if let Ok(pool) = pool
-            && let Some(uid) = &pool.metadata.uid
-        {
-            let conditions = pool.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-            self.conditions.insert(Uid(uid.clone()), conditions);
+    }
+
+    fn note_conditions<K: Conditioned>(&mut self, object: &Seen<K>) {
+        match object {
+            Ok(object) => {
+                self.conditions.insert((K::KIND, uid(object)), object.conditions().to_vec());
+            }
+            Err(unreadable) => {
+                if self.denials.insert(format!(
+                    "{} {}: {}",
+                    K::KIND.as_str(),
+                    unreadable.name,
+                    unreadable.error
+                )) {
+                    tracing::warn!(
+                        kind = K::KIND.as_str(),
+                        object = %unreadable.name,
+                        "failed to read the object: {}", unreadable.error
+                    );
+                }
+            }
         }
     }
 
@@ -268,9 +289,7 @@ impl Reconciler {
     fn keep_house(&mut self) {
         self.heartbeat.beat();
         self.observe(Input::EventsDenied(self.executor.events.forbidden()));
-        for provider in self.providers.values() {
-            provider.recheck_token();
-        }
+        self.providers.accounts().for_each(|(_, account)| account.recheck_token());
         let troubles = self.watches.troubles();
         for key in
             self.troubles.keys().filter(|key| !troubles.contains_key(*key)).cloned().collect::<Vec<_>>()
@@ -307,8 +326,11 @@ impl Reconciler {
         let plan = self.fleet.plan(self.clock.now(), self.random.jitter());
         self.wake = plan.wake;
         for action in plan.actions {
-            let before = match &action {
-                Action::WriteStatus { pool, .. } => self.conditions.get(&pool.uid).map(Vec::as_slice),
+            let object = match &action {
+                Action::WriteStatus { pool, .. } => Some((ObjectKind::Pool, pool.uid.clone())),
+                Action::WriteRecordSetStatus { record_set, .. } => {
+                    Some((ObjectKind::RecordSet, record_set.uid.clone()))
+                }
                 Action::List { .. }
                 | Action::Get { .. }
                 | Action::ProveDropletRead { .. }
@@ -319,8 +341,12 @@ impl Reconciler {
                 | Action::WriteIps { .. }
                 | Action::Annotate { .. }
                 | Action::SweepAnnotations
+                | Action::FindZone { .. }
+                | Action::ReadRecords { .. }
+                | Action::ApplyRecords { .. }
                 | Action::Report(_) => None,
             };
+            let before = object.and_then(|object| self.conditions.get(&object)).map(Vec::as_slice);
             self.executor.start(action, before.unwrap_or_default());
         }
         if std::mem::take(&mut self.specs_changed) {
@@ -330,6 +356,35 @@ impl Reconciler {
             self.metrics.publish(self.fleet.snapshot(), &self.fleet.take_latencies_ms());
         }
     }
+}
+
+/// An object of ours, with conditions in its status.
+trait Conditioned: kube::Resource {
+    /// Its kind.
+    const KIND: ObjectKind;
+
+    /// Those that stand there.
+    fn conditions(&self) -> &[Condition];
+}
+
+impl Conditioned for FloatingIPPool {
+    const KIND: ObjectKind = ObjectKind::Pool;
+
+    fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().map_or(&[], |status| &status.conditions)
+    }
+}
+
+impl Conditioned for NodeDNSRecordSet {
+    const KIND: ObjectKind = ObjectKind::RecordSet;
+
+    fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().map_or(&[], |status| &status.conditions)
+    }
+}
+
+fn uid(object: &impl kube::Resource) -> Uid {
+    Uid(object.meta().uid.clone().unwrap_or_default())
 }
 
 fn map<T, U>(step: &Observed<T>, cut: impl Fn(&T) -> U) -> Observed<U> {

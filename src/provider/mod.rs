@@ -23,13 +23,16 @@ pub mod token;
 pub use tls::install_tls;
 
 use crate::leader::permit::{Permit, PermitEnded};
+use dns::DnsProvider;
 use flipop_core::budget::RateReport;
 pub use flipop_core::facts::ActionStatus;
 use flipop_core::facts::{ReservedIp, ReservedIpList};
 use flipop_core::fault::Fault;
 use flipop_core::ids::{ActionId, DropletId};
 use futures::future::BoxFuture;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// For which object a call is made: labels of its metrics, fields of its log lines.
@@ -101,6 +104,31 @@ pub trait Account: Send + Sync {
 
     /// The latest known rate limits of the token.
     fn rate(&self) -> watch::Receiver<RateReport>;
+}
+
+/// The clients of this process, by the names of their providers. A provider of both has one client in both maps: one
+/// token, one budget.
+#[derive(Clone, Default)]
+pub struct Providers {
+    /// Of addresses.
+    pub ips: BTreeMap<String, Arc<dyn IpProvider>>,
+    /// Of DNS.
+    pub dns: BTreeMap<String, Arc<dyn DnsProvider>>,
+}
+
+impl Providers {
+    /// Each provider once.
+    pub fn accounts(&self) -> impl Iterator<Item = (&String, &dyn Account)> {
+        let ips = self.ips.iter().map(|(name, client)| {
+            let account: &dyn Account = client.as_ref();
+            (name, account)
+        });
+        let dns = self.dns.iter().filter(|(name, _)| !self.ips.contains_key(*name)).map(|(name, client)| {
+            let account: &dyn Account = client.as_ref();
+            (name, account)
+        });
+        ips.chain(dns)
+    }
 }
 
 /// A provider of reserved IPs. Every method is one call to the outside, at most ten seconds long for each request

@@ -3,12 +3,16 @@
 //! An action names every detail, so that whoever executes it decides nothing. Each action is answered by exactly
 //! one [`Outcome`], except [`Action::Report`], which nobody waits for.
 
+use crate::dns::{ChangeSet, Record, Zone};
 use crate::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::fault::Fault;
 pub use crate::fault::WriteFailure;
 use crate::ids::{ActionId, DropletId, ObjectName, Uid};
 use crate::moment::Moment;
 use crate::pool::status::PoolStatus;
+use crate::record_set::name::ZoneRef;
+use crate::record_set::spec::RawRecordSetSpec;
+use crate::record_set::status::RecordSetStatus;
 use std::net::Ipv4Addr;
 
 /// One of our objects.
@@ -18,6 +22,35 @@ pub struct ObjectRef {
     pub uid: Uid,
     /// Namespace and name.
     pub name: ObjectName,
+}
+
+/// The kinds of our objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// `FloatingIPPool`.
+    Pool,
+    /// `NodeDNSRecordSet`.
+    RecordSet,
+}
+
+impl ObjectKind {
+    /// The kind as in manifests and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pool => "FloatingIPPool",
+            Self::RecordSet => "NodeDNSRecordSet",
+        }
+    }
+}
+
+/// An object of either kind, as the owner of records.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Which one.
+    pub object: ObjectRef,
 }
 
 /// Something to do.
@@ -115,6 +148,50 @@ pub enum Action {
     },
     /// Read the annotation of every node.
     SweepAnnotations,
+    /// Find out which zone is meant.
+    FindZone {
+        /// The provider of DNS.
+        provider: String,
+        /// The object on whose behalf.
+        owner: Owner,
+        /// The zone as the spec refers to it.
+        zone: ZoneRef,
+    },
+    /// Read every record of a name.
+    ReadRecords {
+        /// The provider of DNS.
+        provider: String,
+        /// The object on whose behalf.
+        owner: Owner,
+        /// The zone.
+        zone: Zone,
+        /// The name.
+        fqdn: String,
+    },
+    /// Change the address records of a name.
+    ApplyRecords {
+        /// The provider of DNS.
+        provider: String,
+        /// The object on whose behalf.
+        owner: Owner,
+        /// The zone.
+        zone: Zone,
+        /// The name.
+        fqdn: String,
+        /// What to do, in this order.
+        set: ChangeSet,
+    },
+    /// Replace the status of a record set.
+    WriteRecordSetStatus {
+        /// The record set.
+        record_set: ObjectRef,
+        /// The version that the write replaces.
+        resource_version: String,
+        /// `metadata.generation` that the status describes.
+        generation: i64,
+        /// The whole status.
+        status: Box<RecordSetStatus>,
+    },
     /// Tell the user of a change, as an Event on the object.
     Report(Notice),
 }
@@ -122,6 +199,8 @@ pub enum Action {
 /// An Event on one of our objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
+    /// Kind of the object.
+    pub kind: ObjectKind,
     /// The object.
     pub object: ObjectRef,
     /// True for `Warning`, false for `Normal`.
@@ -145,11 +224,20 @@ pub enum CallFailure {
 
 /// What a write of a status left on the server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WrittenStatus {
+pub struct WrittenStatus<S = PoolStatus> {
     /// The object's new version.
     pub resource_version: String,
     /// The status as the server kept it.
-    pub status: PoolStatus,
+    pub status: S,
+}
+
+/// A change set that was carried out in part, or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// So many changes, from the front of the list, certainly had their effect.
+    pub done: usize,
+    /// Why the next one failed.
+    pub cause: CallFailure,
 }
 
 /// An annotated node, as the sweep finds it.
@@ -251,6 +339,44 @@ pub enum Outcome {
     },
     /// To [`Action::SweepAnnotations`].
     Swept(Result<Vec<AnnotatedNode>, WriteFailure>),
+    /// To [`Action::FindZone`].
+    ZoneFound {
+        /// The provider of DNS.
+        provider: String,
+        /// The zone as the spec refers to it.
+        zone: ZoneRef,
+        /// The zone.
+        result: Result<Zone, Fault>,
+    },
+    /// To [`Action::ReadRecords`].
+    RecordsRead {
+        /// The provider of DNS.
+        provider: String,
+        /// Id of the zone.
+        zone: String,
+        /// The name.
+        fqdn: String,
+        /// Every record of the name.
+        result: Result<Vec<Record>, Fault>,
+    },
+    /// To [`Action::ApplyRecords`].
+    RecordsApplied {
+        /// The provider of DNS.
+        provider: String,
+        /// Id of the zone.
+        zone: String,
+        /// The name.
+        fqdn: String,
+        /// The records that updates and creates left, in the order of the changes.
+        result: Result<Vec<Record>, Unfinished>,
+    },
+    /// To [`Action::WriteRecordSetStatus`].
+    RecordSetStatusWritten {
+        /// The record set.
+        record_set: Uid,
+        /// What the server kept.
+        result: Result<Box<WrittenStatus<RecordSetStatus>>, WriteFailure>,
+    },
 }
 
 /// A pool as the watch shows it.
@@ -270,4 +396,23 @@ pub struct PoolObject {
     pub spec: Result<crate::pool::spec::RawPoolSpec, String>,
     /// The status, with what the operator remembers in it.
     pub status: PoolStatus,
+}
+
+/// A record set as the watch shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordSetObject {
+    /// Which record set.
+    pub object: ObjectRef,
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides who is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The spec, or why it cannot be read.
+    pub spec: Result<RawRecordSetSpec, String>,
+    /// The status.
+    pub status: RecordSetStatus,
 }

@@ -3,6 +3,7 @@
 pub mod account;
 pub mod action;
 pub mod budget;
+pub mod claims;
 pub mod dns;
 pub mod facts;
 pub mod fault;
@@ -11,4 +12,5 @@ pub mod ids;
 pub mod matching;
 pub mod moment;
 pub mod pool;
+pub mod record_set;
 pub mod selector;

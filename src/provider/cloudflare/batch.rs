@@ -9,13 +9,10 @@ use crate::leader::permit::Permit;
 use crate::provider::CallError;
 use crate::provider::dns::{self, Applied, Unfinished};
 use crate::provider::http::{Request, bounded};
-use flipop_core::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Zone};
+use flipop_core::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Rules, Zone};
 use flipop_core::fault::{Fault, FaultKind};
 use serde_json::{Value, json};
 use std::ops::Range;
-
-/// Most changes in a batch on the free plan (API reference, "Batch DNS records"); other plans take more.
-const MAX_CHANGES: usize = 200;
 
 /// Where and as who.
 #[derive(Clone, Copy)]
@@ -71,7 +68,7 @@ fn batches(set: &ChangeSet) -> Vec<Range<usize>> {
         let turns = previous.is_some_and(|previous| previous != is_delete(change));
         previous = Some(is_delete(change));
         match batches.last_mut() {
-            Some(last) if last.len() < MAX_CHANGES && (set.survivor || !turns) => {
+            Some(last) if last.len() < Rules::CLOUDFLARE.changes_per_request && (set.survivor || !turns) => {
                 last.end = index.saturating_add(1);
             }
             _ => batches.push(index..index.saturating_add(1)),

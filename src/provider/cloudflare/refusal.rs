@@ -81,7 +81,9 @@ fn advice(status: StatusCode, kind: FaultKind, codes: &[u64], message: &str) -> 
     let any = |known: &[u64]| codes.iter().any(|code| known.contains(code));
     match kind {
         FaultKind::NotFound if any(&[NO_RECORD]) => "the record is gone",
-        FaultKind::NotFound => "no such zone: check dnsRecordSet.zone (a name, or the zone's id)",
+        FaultKind::NotFound => {
+            "no such zone that the token can see: check dnsRecordSet.zone (a name, or the zone's id)"
+        }
         FaultKind::Unauthorised => {
             "the token may not do this, or the account has no such zone: give it Zone DNS Edit (and Zone Read for \
              zones by name), or check dnsRecordSet.zone"

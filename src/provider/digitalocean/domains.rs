@@ -77,18 +77,28 @@ impl<'a> Target<'a> {
         Ok(Self { zone: &zone.id, fqdn, relative: dns::relative(fqdn, &zone.id)? })
     }
 
-    fn accepted<'b>(&self, answer: &'b Answer) -> Result<&'b Answer, Fault> {
+    /// An answer to the read of the list.
+    fn listed<'b>(&self, answer: &'b Answer) -> Result<&'b Answer, Fault> {
+        accepted_or(answer, Intent::Read, |kind, message| {
+            if kind != FaultKind::NotFound {
+                return self.advice(kind, message);
+            }
+            let remedy = format!("create {} at the provider, correct dnsRecordSet.zone", self.zone);
+            format!("no such zone that the token can see: {remedy}, or give the token the scope domain:read")
+        })
+    }
+
+    /// An answer to a change.
+    fn changed<'b>(&self, answer: &'b Answer) -> Result<&'b Answer, Fault> {
         accepted_or(answer, Intent::Read, |kind, message| self.advice(kind, message))
     }
 
     /// What to do about a refusal.
     fn advice(&self, kind: FaultKind, message: &str) -> String {
-        let Self { zone, fqdn, relative: _ } = self;
+        let fqdn = self.fqdn;
         let message = message.to_ascii_lowercase();
         match kind {
-            FaultKind::NotFound => {
-                format!("no zone {zone} in this account, or the record is gone (check dnsRecordSet.zone)")
-            }
+            FaultKind::NotFound => "the record, or its zone, is gone".to_owned(),
             FaultKind::Unauthorised => {
                 "the token may not do this: DNS needs the scopes domain:read, domain:create, domain:update and \
                  domain:delete"
@@ -131,7 +141,7 @@ impl Pages for Records<'_> {
         let (page, target) = (number.to_string(), self.target);
         let query = [("name", target.fqdn), ("per_page", list::PER_PAGE), ("page", page.as_str())];
         let answer = self.api.read(Request::get(&["v2", "domains", target.zone, "records"], &query)).await?;
-        let RecordsBody { domain_records, paging } = target.accepted(&answer)?.decode()?;
+        let RecordsBody { domain_records, paging } = target.listed(&answer)?.decode()?;
         let more = list::is_followed(&answer, paging.next(), number)?;
         let entries = domain_records
             .into_iter()
@@ -183,19 +193,19 @@ impl DigitalOcean {
             Change::Update { id, ip, ttl } => {
                 let path = ["v2", "domains", zone, "records", id];
                 let answer = self.api.write(permit, Request::put(&path, &body(ip, ttl))).await?;
-                Ok(Some(written(target.accepted(&answer)?, *ip)?))
+                Ok(Some(written(target.changed(&answer)?, *ip)?))
             }
             Change::Create { ip, ttl } => {
                 let path = ["v2", "domains", zone, "records"];
                 let answer = self.api.write(permit, Request::post(&path, &body(ip, ttl))).await?;
-                Ok(Some(written(target.accepted(&answer)?, *ip)?))
+                Ok(Some(written(target.changed(&answer)?, *ip)?))
             }
             Change::Delete { id } => {
                 let path = ["v2", "domains", zone, "records", id];
                 let answer = self.api.write(permit, Request::delete(&path)).await?;
                 // What is gone already need not be deleted.
                 if answer.status() != StatusCode::NOT_FOUND {
-                    target.accepted(&answer)?;
+                    target.changed(&answer)?;
                 }
                 Ok(None)
             }

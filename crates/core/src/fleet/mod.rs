@@ -5,13 +5,15 @@
 //! droplet simple: they are read off, never negotiated.
 
 mod annotations;
+mod dns;
 mod plan;
+mod record_sets;
 mod snapshot;
 
-pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, Snapshot};
+pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
 
 use crate::account::{Account, Changes};
-use crate::action::{Action, CallFailure, Outcome, PoolObject, WriteFailure, WrittenStatus};
+use crate::action::{Action, CallFailure, Outcome, PoolObject, RecordSetObject, WriteFailure, WrittenStatus};
 use crate::budget::{Limits, RateReport};
 use crate::facts::{NodeFacts, Observed, PodFacts};
 use crate::ids::Uid;
@@ -19,7 +21,10 @@ use crate::matching::{NodeStore, PodStore, WatchKey};
 use crate::moment::{Jitter, Moment};
 use crate::pool::Pool;
 use crate::pool::spec::Providers;
+use crate::record_set::node_set::NodeSet;
+use crate::record_set::site::SiteKey;
 use annotations::Annotations;
+use dns::Dns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -30,6 +35,8 @@ pub struct Settings {
     pub providers: Providers,
     /// Providers of addresses with the limits of their accounts.
     pub limits: BTreeMap<String, Limits>,
+    /// Providers of DNS that are not in `limits`, with the limits of their accounts.
+    pub dns_limits: BTreeMap<String, Limits>,
 }
 
 /// A fact.
@@ -38,8 +45,8 @@ pub struct Settings {
 pub enum Input {
     /// A step of the watch of pools. A kind whose CRD is absent is an empty list.
     Pools(Observed<PoolObject>),
-    /// The record sets are completely listed too.
-    RecordSetsListed,
+    /// A step of the watch of record sets. A kind whose CRD is absent is an empty list.
+    RecordSets(Observed<RecordSetObject>),
     /// A step of a watch of nodes.
     Nodes(WatchKey, Observed<NodeFacts>),
     /// A step of a watch of pods.
@@ -85,11 +92,13 @@ pub struct Fleet {
     pools_listed: bool,
     record_sets_listed: bool,
     pools: BTreeMap<Uid, Pool>,
+    record_sets: BTreeMap<Uid, NodeSet>,
     nodes: BTreeMap<WatchKey, NodeStore>,
     pods: BTreeMap<WatchKey, PodStore>,
     watch_trouble: BTreeMap<WatchKey, String>,
     accounts: BTreeMap<String, Account>,
     annotations: Annotations,
+    dns: Dns,
     outbox: Vec<Action>,
     dirty: bool,
     wake: Option<Moment>,
@@ -106,6 +115,7 @@ impl Fleet {
             .iter()
             .map(|(name, limits)| (name.clone(), Account::new(name, *limits)))
             .collect();
+        let dns = Dns::new(&settings.providers, &settings.limits, &settings.dns_limits);
         Self {
             settings,
             leading: false,
@@ -115,11 +125,13 @@ impl Fleet {
             pools_listed: false,
             record_sets_listed: false,
             pools: BTreeMap::new(),
+            record_sets: BTreeMap::new(),
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
             watch_trouble: BTreeMap::new(),
             accounts,
             annotations: Annotations::default(),
+            dns,
             outbox: Vec::new(),
             dirty: false,
             wake: None,
@@ -130,9 +142,12 @@ impl Fleet {
     /// The watches that some object asks for: after each plan exactly these should run.
     #[must_use]
     pub fn watches(&self) -> BTreeSet<WatchKey> {
-        let live = self.pools.values().filter(|pool| !pool.deleting);
-        let criteria = live.filter_map(|pool| pool.spec.criteria.as_ref());
-        criteria
+        let pools = self.pools.values().filter(|pool| !pool.deleting);
+        let pools = pools.filter_map(|pool| pool.spec.criteria.as_ref());
+        let sets = self.record_sets.values().filter(|set| !set.deleting);
+        let sets = sets.filter_map(|set| set.spec.criteria.as_ref());
+        pools
+            .chain(sets)
             .flat_map(|criteria| criteria.pod_watch().into_iter().chain([criteria.node_watch()]))
             .collect()
     }
@@ -141,10 +156,7 @@ impl Fleet {
     pub fn observe(&mut self, input: Input, now: Moment, jitter: Jitter) {
         match input {
             Input::Pools(observed) => self.observe_pools(observed, now),
-            Input::RecordSetsListed => {
-                self.dirty |= !self.record_sets_listed;
-                self.record_sets_listed = true;
-            }
+            Input::RecordSets(observed) => self.observe_record_sets(observed),
             Input::Nodes(key, observed) => self.observe_nodes(&key, observed, now),
             Input::Pods(key, observed) => self.observe_pods(&key, observed, now),
             Input::WatchTrouble(key, trouble) => {
@@ -169,11 +181,13 @@ impl Fleet {
                 self.draining = true;
             }
             Input::Rate(provider, report) => {
+                self.dns.observe_rate(&provider, now, &report);
                 if let Some(account) = self.accounts.get_mut(&provider) {
                     account.observe_rate(now, &report);
                 }
             }
             Input::TokenChanged(provider) => {
+                self.dns.token_changed(&provider);
                 if let Some(account) = self.accounts.get_mut(&provider) {
                     account.token_changed(now);
                 }
@@ -198,6 +212,8 @@ impl Fleet {
         self.nodes.values_mut().for_each(NodeStore::distrust);
         self.pods.values_mut().for_each(PodStore::distrust);
         self.pools.values_mut().for_each(|pool| pool.matched = false);
+        self.record_sets.values_mut().for_each(|set| set.matched = false);
+        self.dns.restart();
         self.accounts.values_mut().for_each(|account| account.restart(now));
         self.annotations.restart();
     }
@@ -271,7 +287,10 @@ impl Fleet {
     }
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
-        self.annotations.observe(&observed);
+        let of_pool = |pool: &Pool| pool.spec.criteria.as_ref().is_some_and(|c| c.node_watch() == *key);
+        if self.pools.values().any(of_pool) {
+            self.annotations.observe(&observed);
+        }
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);
@@ -288,6 +307,7 @@ impl Fleet {
             }
         }
         self.dirty |= self.annotations.take_changed();
+        self.rematch_record_sets(key, Some(&touched).filter(|_| !first));
     }
 
     fn observe_pods(&mut self, key: &WatchKey, observed: Observed<PodFacts>, now: Moment) {
@@ -309,6 +329,7 @@ impl Fleet {
                 self.dirty = true;
             }
         }
+        self.rematch_record_sets(key, Some(&touched).filter(|_| !first));
     }
 
     fn observe_outcome(&mut self, outcome: Outcome, now: Moment, jitter: Jitter) {
@@ -358,6 +379,22 @@ impl Fleet {
             Outcome::Swept(result) => {
                 self.annotations.swept(result, (now, jitter));
                 self.dirty = true;
+            }
+            Outcome::ZoneFound { provider, zone, result } => {
+                self.dns.zone_found(&provider, &zone, result, (now, jitter));
+                self.dirty = true;
+            }
+            Outcome::RecordsRead { provider, zone, fqdn, result } => {
+                self.dns.records_read(&SiteKey { provider, zone, fqdn }, result, (now, jitter));
+                self.dirty = true;
+            }
+            Outcome::RecordsApplied { provider, zone, fqdn, result } => {
+                let (key, accounts) = (SiteKey { provider, zone, fqdn }, &mut self.accounts);
+                self.dns.records_applied(&key, result, accounts, (now, jitter), &mut self.outbox);
+                self.dirty = true;
+            }
+            Outcome::RecordSetStatusWritten { record_set, result } => {
+                self.record_set_status_written(&record_set, result, (now, jitter));
             }
         }
     }

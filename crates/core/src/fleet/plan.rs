@@ -1,14 +1,19 @@
 //! One pass of decisions over the whole state.
 
 use super::annotations::Desired;
+use super::record_sets::watch_failing;
 use super::{Fleet, Plan};
 use crate::account::{Account, DropletRead};
 use crate::action::{Action, ObjectRef};
 use crate::ids::{DropletId, Uid};
+use crate::matching::{Criteria, WatchKey};
 use crate::moment::{Jitter, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::{Out, World};
 use crate::pool::memory::Intent;
+use crate::pool::render::condition;
+use crate::pool::status::Condition;
+use crate::record_set::status::complete;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -33,10 +38,12 @@ impl Fleet {
         } else if self.pools_listed && self.record_sets_listed {
             let owners = self.owners();
             self.plan_pools(&owners, (now, jitter), &mut out);
+            self.plan_dns(now, &mut out);
             self.plan_reads(&owners, now, &mut out);
             if self.permit {
                 // What users look at first goes first: annotations can be hundreds of writes.
                 self.plan_writes(now, &mut out);
+                self.plan_record_set_writes(now, &mut out);
                 self.plan_annotations(&owners, now, &mut out);
             }
         }
@@ -207,25 +214,18 @@ impl Fleet {
                 continue;
             }
             let account = self.accounts.get(&pool.spec.provider);
-            let trouble = watch_trouble(&self.watch_trouble, pool);
+            let trouble = watch_trouble(&self.watch_trouble, pool.spec.criteria.as_ref());
             if !is_told(pool, account, trouble.is_some()) {
                 continue;
             }
             let mut status = pool.render(account, denied.as_deref(), now);
-            if self.events_denied {
-                status.conditions.push(crate::pool::status::Condition {
-                    kind: "EventsDenied".to_owned(),
-                    status: "True".to_owned(),
-                    reason: "Forbidden".to_owned(),
-                    message: "the service account may not create events.k8s.io events; apply k8s/".to_owned(),
-                });
+            if let Some(set) = self.dns.set(&pool.object.uid) {
+                complete(&mut status, set.report.as_ref(), &pool.on_server);
             }
-            status.conditions.extend(trouble.map(|message| crate::pool::status::Condition {
-                kind: "WatchFailing".to_owned(),
-                status: "True".to_owned(),
-                reason: "Unreadable".to_owned(),
-                message,
-            }));
+            if self.events_denied {
+                status.conditions.push(events_denied());
+            }
+            status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
             let go_fields_only = pool.writes_go_fields_only(now, out);
             if !status.same_as(&pool.on_server, go_fields_only) {
@@ -286,8 +286,18 @@ fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
         || account.droplet_read() == DropletRead::Missing
 }
 
-fn watch_trouble(troubles: &BTreeMap<crate::matching::WatchKey, String>, pool: &Pool) -> Option<String> {
-    let criteria = pool.spec.criteria.as_ref()?;
+/// Why a watch that an object asks for does not get through.
+pub(super) fn watch_trouble(
+    troubles: &BTreeMap<WatchKey, String>,
+    criteria: Option<&Criteria>,
+) -> Option<String> {
+    let criteria = criteria?;
     let keys = [Some(criteria.node_watch()), criteria.pod_watch()];
     keys.into_iter().flatten().find_map(|key| troubles.get(&key).cloned())
+}
+
+/// Users do not see what happens to their objects.
+pub(super) fn events_denied() -> Condition {
+    let message = "the service account may not create events.k8s.io events; apply k8s/";
+    condition("EventsDenied", "True", "Forbidden", message.to_owned())
 }

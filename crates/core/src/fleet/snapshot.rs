@@ -3,6 +3,7 @@
 use super::Fleet;
 use crate::ids::ObjectName;
 use crate::pool::status::IpState;
+use crate::record_set::node_set::NodeSet;
 use std::net::Ipv4Addr;
 
 /// One address of a pool.
@@ -43,6 +44,23 @@ pub struct PoolSnapshot {
     pub waiting: Vec<(String, String)>,
 }
 
+/// One `NodeDNSRecordSet`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordSetSnapshot {
+    /// Namespace and name.
+    pub name: ObjectName,
+    /// The provider of its records.
+    pub provider: String,
+    /// FQDN of its records, where it is known.
+    pub dns: String,
+    /// Addresses that are published.
+    pub records: usize,
+    /// `active`, `in-progress` or `error`, as the status says.
+    pub state: String,
+    /// What is wrong.
+    pub error: String,
+}
+
 /// One account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountSnapshot {
@@ -61,6 +79,8 @@ pub struct Snapshot {
     pub permit: bool,
     /// The pools.
     pub pools: Vec<PoolSnapshot>,
+    /// The record sets that are objects of their own.
+    pub record_sets: Vec<RecordSetSnapshot>,
     /// The accounts.
     pub accounts: Vec<AccountSnapshot>,
 }
@@ -96,7 +116,7 @@ impl Fleet {
             PoolSnapshot {
                 name: pool.object.name.clone(),
                 provider: pool.spec.provider.clone(),
-                dns: String::new(),
+                dns: self.dns.set(&pool.object.uid).map(|set| set.name.clone()).unwrap_or_default(),
                 available: pool.report.waiting.len(),
                 assigned: used.iter().filter(|ip| place(**ip).is_some()).count(),
                 unfulfilled: pool.missing(),
@@ -109,11 +129,32 @@ impl Fleet {
                     .collect(),
             }
         });
-        let accounts = self.accounts.iter().map(|(provider, account)| AccountSnapshot {
-            provider: provider.clone(),
-            rate_remaining: account.rate_remaining(),
-        });
-        Snapshot { leading: true, permit: self.permit, pools: pools.collect(), accounts: accounts.collect() }
+        let rates = self.accounts.iter().map(|(provider, account)| (provider, account.rate_remaining()));
+        let accounts = rates
+            .chain(self.dns.rates_remaining())
+            .map(|(provider, rate_remaining)| AccountSnapshot { provider: provider.clone(), rate_remaining });
+        Snapshot {
+            leading: true,
+            permit: self.permit,
+            pools: pools.collect(),
+            record_sets: self.record_sets.values().map(|set| self.record_set_snapshot(set)).collect(),
+            accounts: accounts.collect(),
+        }
+    }
+
+    fn record_set_snapshot(&self, set: &NodeSet) -> RecordSetSnapshot {
+        let known = self.dns.set(&set.object.uid);
+        let status = known.and_then(|known| known.report.as_ref()).map(|report| set.render(report));
+        let status = status.as_ref().unwrap_or(&set.on_server);
+        let provider = set.spec.set.place.as_ref().map(|place| place.provider.clone());
+        RecordSetSnapshot {
+            name: set.object.name.clone(),
+            provider: provider.unwrap_or_default(),
+            dns: known.map(|known| known.name.clone()).unwrap_or_default(),
+            records: status.addresses.len(),
+            state: status.state.clone(),
+            error: status.error.clone(),
+        }
     }
 
     /// Milliseconds from changes of nodes or pods to the confirmed assignments that answer them, since the last call.

@@ -48,9 +48,11 @@ pub struct Out {
 }
 
 impl Out {
-    /// Plan again at `at` or before.
-    pub fn later(&mut self, at: Moment) {
-        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    /// Plan again at `at`, if that is a time at all, or before.
+    pub fn later(&mut self, at: impl Into<Option<Moment>>) {
+        if let Some(at) = at.into() {
+            self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+        }
     }
 }
 

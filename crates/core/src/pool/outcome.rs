@@ -4,7 +4,7 @@ use super::Pool;
 use super::failure::Failure;
 use crate::account::op::{End, OpKind};
 use crate::account::{Account, Finished};
-use crate::action::{Action, Notice};
+use crate::action::{Action, Notice, ObjectKind};
 use crate::fault::FaultKind;
 use crate::moment::{Jitter, Moment, Schedule};
 use std::fmt;
@@ -140,6 +140,7 @@ impl Pool {
         message: String,
     ) -> Action {
         let subject = subject.to_string();
-        Action::Report(Notice { object: self.object.clone(), warning, reason, subject, message })
+        let (kind, object) = (ObjectKind::Pool, self.object.clone());
+        Action::Report(Notice { kind, object, warning, reason, subject, message })
     }
 }

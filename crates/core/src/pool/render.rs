@@ -196,18 +196,23 @@ impl Pool {
                 "the nodes have not been read yet".to_owned(),
             );
         }
-        let (active, used, candidates) = (self.report.active.len(), self.used().len(), self.candidates.len());
+        let (active, candidates) = (self.report.active.len(), self.candidates.len());
+        let used = self.used().len();
+        let goal = self.spec.desired.unwrap_or(used);
         let waiting = status.assignable_nodes.len() + status.node_errors.len();
         let without = match waiting {
             0 => "no matching node is without one".to_owned(),
             1 => "1 matching node has none".to_owned(),
             many => format!("{many} matching nodes have none"),
         };
-        let message = format!("{active} of {used} addresses are on matching nodes; {without}");
-        let wanted = self.spec.desired.unwrap_or(used).min(candidates);
-        if candidates == 0 {
+        let message = format!("{active} of {goal} addresses are on matching nodes; {without}");
+        if goal == 0 {
+            let message = "the pool has no address: name some in spec.ips, or set spec.desiredIPs and spec.region to have \
+                           some created";
+            condition("Ready", "False", "NoAddresses", message.to_owned())
+        } else if candidates == 0 {
             condition("Ready", "False", "NoMatchingNode", format!("no node matches; {message}"))
-        } else if active >= wanted {
+        } else if active >= goal.min(candidates) {
             condition("Ready", "True", "Assigned", message)
         } else if self.missing() > 0 && active == used {
             condition("Ready", "False", "MissingAddresses", message)
@@ -332,12 +337,17 @@ fn error_entry(message: &str) -> IpEntry {
     IpEntry { state: IpState::Error.as_str().to_owned(), error: message.to_owned(), ..IpEntry::default() }
 }
 
-fn condition(kind: &str, status: &str, reason: &str, message: String) -> Condition {
+pub(crate) fn condition(kind: &str, status: &str, reason: &str, message: String) -> Condition {
     Condition { kind: kind.to_owned(), status: status.to_owned(), reason: reason.to_owned(), message }
 }
 
+/// A number of addresses in words.
+pub(crate) fn count_addresses(count: usize) -> String {
+    if count == 1 { "1 address".to_owned() } else { format!("{count} addresses") }
+}
+
 /// The first few items, and how many more there are.
-fn enumerate(items: impl Iterator<Item = String>) -> String {
+pub(crate) fn enumerate(items: impl Iterator<Item = String>) -> String {
     let all: Vec<String> = items.collect();
     let more = all.len().saturating_sub(MAX_NAMED);
     let mut text = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");

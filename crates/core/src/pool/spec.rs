@@ -2,9 +2,11 @@
 //!
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
+use crate::action::ObjectKind;
 use crate::ids::DropletId;
 use crate::matching::{Criteria, Toleration};
-use crate::selector::Selector;
+use crate::record_set::spec::SetSpec;
+use crate::selector::{Selector, SelectorError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,6 +22,26 @@ pub struct RawMatch {
     pub pod_label: String,
     /// Tolerations of node taints.
     pub tolerations: Vec<Toleration>,
+}
+
+impl RawMatch {
+    /// What a node has to meet; `None` when a selector does not parse, which is noted with this scope.
+    #[must_use]
+    pub fn criteria(&self, scope: Scope, problems: &mut Vec<SpecProblem>) -> Option<Criteria> {
+        let mut parse = |field: &str, text: &str| {
+            let note = |error: SelectorError| {
+                let (field, message) = (field.to_owned(), format!("not a label selector: {error}"));
+                problems.push(SpecProblem { scope, field, message });
+            };
+            Selector::parse(text).map_err(note).ok()
+        };
+        let node_selector = parse("spec.match.nodeLabel", &self.node_label);
+        let pod_selector = parse("spec.match.podLabel", &self.pod_label);
+        let (node_selector, pod_selector) = (node_selector?, pod_selector?);
+        let pods = (!self.pod_namespace.is_empty() || !self.pod_label.is_empty())
+            .then(|| (self.pod_namespace.clone(), pod_selector));
+        Some(Criteria { node_selector, pods, tolerations: self.tolerations.clone() })
+    }
 }
 
 /// `spec.dnsRecordSet` as it was written; empty strings and 0 mean absent.
@@ -67,6 +89,8 @@ pub struct Providers {
     pub dns: BTreeSet<String>,
     /// Every name that the software knows, with the variable that configures it.
     pub known: BTreeMap<String, String>,
+    /// Those among them that have no addresses to give, with a token or without.
+    pub dns_only: BTreeSet<String>,
 }
 
 /// How far a mistake reaches.
@@ -118,6 +142,8 @@ pub struct PoolSpec {
     pub cool_off_ms: u64,
     /// Which nodes; `None` when the selectors do not parse.
     pub criteria: Option<Criteria>,
+    /// The pool's record set, if it wants one.
+    pub record_set: Option<SetSpec>,
     /// Everything that is wrong, in the order of the fields.
     pub problems: Vec<SpecProblem>,
 }
@@ -135,8 +161,14 @@ impl PoolSpec {
         let mut spec = Self { provider: raw.provider.clone(), ..Self::default() };
         spec.read_provider(providers);
         spec.read_addresses(raw);
-        spec.read_criteria(&raw.matching);
+        spec.criteria = raw.matching.criteria(Scope::Pool, &mut spec.problems);
         spec.cool_off_ms = cool_off_ms(raw.cool_off_seconds);
+        // The Go operator's client writes an absent record set as one of empty fields.
+        let wanted = raw.record_set.as_ref().filter(|raw| **raw != RawRecordSet::default());
+        spec.record_set = wanted.map(|record_set| {
+            let problems = &mut spec.problems;
+            SetSpec::parse(record_set, &raw.provider, ObjectKind::Pool, providers, problems)
+        });
         spec
     }
 
@@ -171,7 +203,7 @@ impl PoolSpec {
         let usable: Vec<&str> = providers.ip.iter().map(String::as_str).collect();
         let usable = if usable.is_empty() { "none is configured".to_owned() } else { usable.join(", ") };
         let message = match (providers.known.get(&self.provider), self.provider.as_str()) {
-            (Some(_), name) if providers.dns.contains(name) => {
+            (Some(_), name) if providers.dns_only.contains(name) => {
                 format!("provider {name:?} has no floating IPs; use one that has: {usable}")
             }
             (Some(variable), name) => {
@@ -232,22 +264,6 @@ impl PoolSpec {
             Some(_) | None => {}
         }
     }
-
-    fn read_criteria(&mut self, raw: &RawMatch) {
-        let node_selector = Selector::parse(&raw.node_label);
-        let pod_selector = Selector::parse(&raw.pod_label);
-        for (field, selector) in
-            [("spec.match.nodeLabel", &node_selector), ("spec.match.podLabel", &pod_selector)]
-        {
-            if let Err(error) = selector {
-                self.problem(Scope::Pool, field, format!("not a label selector: {error}"));
-            }
-        }
-        let (Ok(node_selector), Ok(pod_selector)) = (node_selector, pod_selector) else { return };
-        let pods = (!raw.pod_namespace.is_empty() || !raw.pod_label.is_empty())
-            .then(|| (raw.pod_namespace.clone(), pod_selector));
-        self.criteria = Some(Criteria { node_selector, pods, tolerations: raw.tolerations.clone() });
-    }
 }
 
 /// A finite, non-negative number of seconds as milliseconds; anything else is no cool-off.
@@ -291,6 +307,7 @@ mod tests {
                 ("digitalocean".to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned()),
                 ("cloudflare".to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
             ]),
+            dns_only: BTreeSet::from(["cloudflare".to_owned()]),
         }
     }
 

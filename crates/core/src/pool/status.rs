@@ -81,6 +81,17 @@ pub struct PoolStatus {
     pub observed_generation: i64,
     /// What has to survive a restart.
     pub memory: Option<Memory>,
+    /// The record set as last published.
+    pub record_set: Option<PublishedSet>,
+}
+
+/// What of a record set is published.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PublishedSet {
+    /// Fully qualified name of the records.
+    pub fqdn: String,
+    /// The addresses that the records hold, sorted.
+    pub addresses: Vec<Ipv4Addr>,
 }
 
 impl PoolStatus {
@@ -110,8 +121,8 @@ impl PoolStatus {
 
 /// Writes of one object under way, and their retries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Writes {
-    status_in_flight: Option<Box<PoolStatus>>,
+pub struct Writes<S = PoolStatus> {
+    status_in_flight: Option<Box<S>>,
     /// A conflict was answered: the watch will show the newer version, and until it does the write is tried in vain.
     awaiting_version: bool,
     /// The watch showed the object while the last write was under way.
@@ -125,7 +136,7 @@ pub struct Writes {
     pub denied: Option<String>,
 }
 
-impl Writes {
+impl<S> Writes<S> {
     /// The watch showed the object.
     pub fn observed_again(&mut self) {
         self.observed_in_flight = true;
@@ -147,18 +158,13 @@ impl Writes {
     }
 
     /// A status write goes out.
-    pub fn status_sent(&mut self, status: PoolStatus) {
+    pub fn status_sent(&mut self, status: S) {
         self.observed_in_flight = false;
         self.status_in_flight = Some(Box::new(status));
     }
 
     /// A status write was answered; returns what was written.
-    pub fn status_done(
-        &mut self,
-        failure: Option<&WriteFailure>,
-        now: Moment,
-        jitter: Jitter,
-    ) -> Option<PoolStatus> {
+    pub fn status_done(&mut self, failure: Option<&WriteFailure>, now: Moment, jitter: Jitter) -> Option<S> {
         let written = self.status_in_flight.take();
         match failure {
             None => {

@@ -2,7 +2,8 @@
 
 use crate::faults::{nodes_key, pods_key};
 use crate::world::{World, droplet};
-use flipop_core::action::{ObjectRef, PoolObject};
+use crate::zones::{external, internal};
+use flipop_core::action::{ObjectRef, Outcome, PoolObject, WriteFailure, WrittenStatus};
 use flipop_core::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::fleet::Input;
 use flipop_core::ids::{DropletId, ObjectName, Uid};
@@ -83,8 +84,8 @@ impl World {
             deleting: false,
             taints: Vec::new(),
             region: Some("nyc3".into()),
-            external_ips: Vec::new(),
-            internal_ips: Vec::new(),
+            external_ips: vec![external(n)],
+            internal_ips: vec![internal(n)],
             annotation: self.annotations.get(&name).cloned(),
             annotation_ours: true,
             name: name.clone(),
@@ -101,6 +102,37 @@ impl World {
     }
 
     /// A pod on a node, with labels that every pool asks for.
+    pub(crate) fn write_status(&mut self, pool: &ObjectRef, resource_version: &str, mut status: PoolStatus) {
+        self.status_writes += 1;
+        if self.go_crds {
+            status = PoolStatus {
+                conditions: Vec::new(),
+                observed_generation: 0,
+                memory: None,
+                record_set: None,
+                ..status
+            };
+        }
+        let denied = self.denied.contains(&pool.name.name);
+        let denied = denied.then(|| WriteFailure::Forbidden("status".into()));
+        let refused = self.faults.status_writes.pop_front().or(denied);
+        let result = match self.pools.get_mut(&pool.name.name) {
+            _ if refused.is_some() => Err(refused.unwrap()),
+            None => Err(WriteFailure::Gone),
+            Some(object) if object.resource_version != resource_version => Err(WriteFailure::Conflict),
+            Some(object) => {
+                self.version += 1;
+                object.resource_version = self.version.to_string();
+                object.status = status.clone();
+                let object = object.clone();
+                let kept = WrittenStatus { resource_version: object.resource_version.clone(), status };
+                self.show(Input::Pools(Observed::Apply(object)));
+                Ok(Box::new(kept))
+            }
+        };
+        self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
+    }
+
     pub(crate) fn set_pod(&mut self, name: &str, node: u8, serving: bool) {
         let pod =
             PodFacts { namespace: "ns".into(), name: name.into(), node: format!("node-{node}"), serving };

@@ -1,6 +1,7 @@
 //! What the small world is made of and what can go wrong in it, beside mutating provider calls.
 
 use crate::world::PROVIDER;
+use crate::zones::CLOUDFLARE;
 use flipop_core::action::WriteFailure;
 use flipop_core::budget::Limits;
 use flipop_core::facts::{ReservedIp, ReservedIpList};
@@ -39,6 +40,8 @@ pub(crate) struct Faults {
     pub(crate) blind: bool,
     /// The proof of the scope fails like this.
     pub(crate) proofs: Option<FaultKind>,
+    /// Addresses that exist and are on no list.
+    pub(crate) unlisted: BTreeSet<Ipv4Addr>,
     /// Lists show this instead of what is.
     pub(crate) stale: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
     /// How the next writes of a status fail.
@@ -60,7 +63,8 @@ impl Faults {
             return Err(fault(kind, false));
         }
         let ips = self.stale.as_ref().unwrap_or(cloud);
-        Ok(ReservedIpList { ips: ips.iter().map(|(ip, read)| (*ip, self.shown(read))).collect() })
+        let ips = ips.iter().filter(|(ip, _)| !self.unlisted.contains(*ip));
+        Ok(ReservedIpList { ips: ips.map(|(ip, read)| (*ip, self.shown(read))).collect() })
     }
 
     pub(crate) fn get(
@@ -97,7 +101,14 @@ pub(crate) fn pods_key() -> WatchKey {
 }
 
 pub(crate) fn fleet() -> Fleet {
-    let known = BTreeMap::from([(PROVIDER.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned())]);
-    let providers = Providers { ip: BTreeSet::from([PROVIDER.to_owned()]), dns: BTreeSet::new(), known };
-    Fleet::new(Settings { providers, limits: BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]) })
+    let known = [(PROVIDER, "DIGITALOCEAN_ACCESS_TOKEN"), (CLOUDFLARE, "CLOUDFLARE_TOKEN")];
+    let providers = Providers {
+        ip: BTreeSet::from([PROVIDER.to_owned()]),
+        dns: known.map(|(name, _)| name.to_owned()).into(),
+        known: known.map(|(name, variable)| (name.to_owned(), variable.to_owned())).into(),
+        dns_only: BTreeSet::from([CLOUDFLARE.to_owned()]),
+    };
+    let limits = BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]);
+    let dns_limits = BTreeMap::from([(CLOUDFLARE.to_owned(), Limits::CLOUDFLARE)]);
+    Fleet::new(Settings { providers, limits, dns_limits })
 }

@@ -48,6 +48,24 @@ fn a_frozen_pool_changes_nothing_even_across_a_restart_and_thaws_without_a_move(
 }
 
 #[test]
+fn a_pool_without_one_good_address_is_not_ready_and_a_purchase_counts_towards_what_is_desired() {
+    let mut world = World::with(1, 2);
+    world.edit("pool", |spec| spec.ips = vec!["192.0.2.300".into()]);
+    world.start();
+    world.run(10);
+    let ready = |world: &World| {
+        let conditions = world.status("pool").conditions.clone();
+        conditions.into_iter().find(|condition| condition.kind == "Ready").unwrap()
+    };
+    let told = ready(&world);
+    assert_eq!((told.status.as_str(), told.reason.as_str()), ("False", "NoAddresses"), "{told:?}");
+    world.edit("pool", |spec| *spec = RawPoolSpec { desired_ips: 2, region: "nyc3".into(), ..spec.clone() });
+    world.run(60);
+    let told = ready(&world);
+    assert!(told.status == "True" && told.message.starts_with("2 of 2 addresses"), "{told:?}");
+}
+
+#[test]
 fn a_pool_frozen_while_it_buys_still_finds_out_what_it_bought() {
     for freeze in freezes() {
         let mut world = World::new();

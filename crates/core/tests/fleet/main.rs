@@ -3,12 +3,17 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
     reason = "tests say what is wrong by failing"
 )]
 
 mod cluster;
 mod contention;
 mod creation;
+mod dns;
+mod dns_claims;
+mod dns_faults;
+mod dns_random;
 mod faults;
 mod frozen;
 mod nodes;
@@ -18,6 +23,7 @@ mod random;
 mod reads;
 mod world;
 mod writes;
+mod zones;
 
 use faults::spec;
 use flipop_core::fault::FaultKind;

@@ -2,8 +2,9 @@
 
 pub(crate) use crate::faults::Trick;
 use crate::faults::{Faults, fault, fleet, nodes_key, spec};
+use crate::zones::{self, Dns};
 use flipop_core::action::{
-    Action, AnnotatedNode, CallFailure, ObjectRef, Outcome, PoolObject, WriteFailure, WrittenStatus,
+    Action, AnnotatedNode, CallFailure, Notice, ObjectRef, Outcome, PoolObject, RecordSetObject, WriteFailure,
 };
 use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::fault::FaultKind;
@@ -34,12 +35,15 @@ pub(crate) struct World {
     pub(crate) nodes: BTreeMap<String, NodeFacts>,
     pub(crate) pods: BTreeMap<String, PodFacts>,
     pub(crate) pools: BTreeMap<String, PoolObject>,
+    pub(crate) record_sets: BTreeMap<String, RecordSetObject>,
+    pub(crate) dns: Dns,
     pub(crate) cloud: BTreeMap<Ipv4Addr, ReservedIp>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
     /// Reasons of Events.
     pub(crate) notices: Vec<&'static str>,
+    pub(crate) events: Vec<Notice>,
     pub(crate) created: usize,
     pub(crate) assigns: usize,
     pub(crate) status_writes: usize,
@@ -78,11 +82,14 @@ impl World {
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
             pools: BTreeMap::new(),
+            record_sets: BTreeMap::new(),
+            dns: zones::dns(),
             cloud: BTreeMap::new(),
             annotations: BTreeMap::new(),
             tricks: VecDeque::new(),
             calls: Vec::new(),
             notices: Vec::new(),
+            events: Vec::new(),
             created: 0,
             assigns: 0,
             status_writes: 0,
@@ -147,11 +154,11 @@ impl World {
         self.observe(Input::Leading);
         self.observe(Input::Permit(true));
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
-        self.observe(Input::RecordSetsListed);
+        self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
     }
 
     /// As the shell does after each plan: only a watch that did not run begins with a list. True when one did.
-    fn follow(&mut self) -> bool {
+    pub(crate) fn follow(&mut self) -> bool {
         let mut fresh = false;
         if self.hold_watches {
             return fresh;
@@ -180,7 +187,7 @@ impl World {
     pub(crate) fn lead_again(&mut self) {
         self.observe(Input::Leading);
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
-        self.observe(Input::RecordSetsListed);
+        self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
         self.running.clear();
         self.follow();
     }
@@ -221,7 +228,14 @@ impl World {
             self.inputs = later;
             let due: Vec<(Moment, Input)> = due;
             for (_, input) in due {
-                self.observe(input);
+                // A watch tells its events in order: what it shows of a node now is the node as it is now.
+                if let Input::Nodes(key, Observed::Apply(old)) = &input {
+                    if let Some(node) = self.nodes.get(&old.name).cloned() {
+                        self.observe(Input::Nodes(key.clone(), Observed::Apply(node)));
+                    }
+                } else {
+                    self.observe(input);
+                }
             }
         }
         panic!("the decisions do not come to rest");
@@ -252,14 +266,14 @@ impl World {
     }
 
     /// A watch event arrives a little before the answer to the write that made it.
-    fn show(&mut self, input: Input) {
+    pub(crate) fn show(&mut self, input: Input) {
         if self.faults.mute {
             return;
         }
         self.inputs.push((self.now.plus_millis(40), input));
     }
 
-    fn answer(&mut self, outcome: Outcome) {
+    pub(crate) fn answer(&mut self, outcome: Outcome) {
         self.inputs.push((self.now.plus_millis(50), Input::Outcome(outcome)));
     }
 
@@ -325,7 +339,14 @@ impl World {
                 let nodes = nodes.collect();
                 self.answer(Outcome::Swept(Ok(nodes)));
             }
-            Action::Report(notice) => self.notices.push(notice.reason),
+            Action::Report(notice) => {
+                self.notices.push(notice.reason);
+                self.events.push(notice);
+            }
+            action @ (Action::FindZone { .. }
+            | Action::ReadRecords { .. }
+            | Action::ApplyRecords { .. }
+            | Action::WriteRecordSetStatus { .. }) => self.execute_dns(action),
         }
     }
 
@@ -438,32 +459,7 @@ impl World {
         self.answer(Outcome::Created { provider: PROVIDER.to_owned(), pool: pool.uid, result });
     }
 
-    fn write_status(&mut self, pool: &ObjectRef, resource_version: &str, mut status: PoolStatus) {
-        self.status_writes += 1;
-        if self.go_crds {
-            status = PoolStatus { conditions: Vec::new(), observed_generation: 0, memory: None, ..status };
-        }
-        let denied = self.denied.contains(&pool.name.name);
-        let denied = denied.then(|| WriteFailure::Forbidden("status".into()));
-        let refused = self.faults.status_writes.pop_front().or(denied);
-        let result = match self.pools.get_mut(&pool.name.name) {
-            _ if refused.is_some() => Err(refused.unwrap()),
-            None => Err(WriteFailure::Gone),
-            Some(object) if object.resource_version != resource_version => Err(WriteFailure::Conflict),
-            Some(object) => {
-                self.version += 1;
-                object.resource_version = self.version.to_string();
-                object.status = status.clone();
-                let object = object.clone();
-                let kept = WrittenStatus { resource_version: object.resource_version.clone(), status };
-                self.show(Input::Pools(Observed::Apply(object)));
-                Ok(Box::new(kept))
-            }
-        };
-        self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
-    }
-
-    fn call(&mut self, what: impl Into<String>) {
+    pub(crate) fn call(&mut self, what: impl Into<String>) {
         self.calls.push((self.now, what.into()));
     }
 

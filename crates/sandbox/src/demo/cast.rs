@@ -6,7 +6,8 @@
 
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::pools::{POOL_KIND, RECORD_SET_KIND, parsed};
-use flipop::api::{FloatingIPPool, translate};
+use flipop::api::FloatingIPPool;
+use flipop::api::translate::pool::pool_object;
 use flipop_core::matching::Criteria;
 use flipop_core::pool::spec::{PoolSpec, RawPoolSpec};
 use serde_json::{Value, json};
@@ -91,7 +92,7 @@ fn pool_spec(document: &Document) -> Option<PoolSpec> {
 
 fn raw_spec(document: &Document) -> Option<RawPoolSpec> {
     let pool: FloatingIPPool = serde_json::from_value(document.value.clone()).ok()?;
-    translate::pool_object(&Ok(pool)).spec.ok()
+    pool_object(&Ok(pool)).spec.ok()
 }
 
 #[derive(Default)]

@@ -1,7 +1,8 @@
 //! Pools as the API server shows them, and which nodes match them and why: read with the operator's own types and
 //! judged by its own rule.
 
-use flipop::api::{FloatingIPPool, FloatingIPPoolStatus, translate};
+use flipop::api::translate::pool::pool_object;
+use flipop::api::{FloatingIPPool, FloatingIPPoolStatus};
 use flipop::kube::objects::{NodeSlim, PodSlim};
 use flipop_core::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::ids::ObjectName;
@@ -35,7 +36,7 @@ impl Pool {
     pub(super) fn read(object: &Value) -> Option<Self> {
         let pool: FloatingIPPool = serde_json::from_value(object.clone()).ok()?;
         let status = pool.status.clone().unwrap_or_default();
-        let object = translate::pool_object(&Ok(pool));
+        let object = pool_object(&Ok(pool));
         let spec = parsed(&object.spec.ok()?);
         Some(Self { name: object.object.name, spec, generation: object.generation, status })
     }
@@ -105,14 +106,14 @@ impl Pool {
 
 /// Conditions that should be `True`; any other one is about trouble.
 pub(super) fn is_abnormal(kind: &str, status: &str) -> bool {
-    matches!(kind, "Ready" | "SpecValid" | "ProviderReady") != (status == "True")
+    matches!(kind, "Ready" | "SpecValid" | "ProviderReady" | "RecordSetReady") != (status == "True")
 }
 
 /// A spec as the operator reads it, when its one provider of addresses is `DigitalOcean`.
 pub(super) fn parsed(raw: &RawPoolSpec) -> PoolSpec {
     let name = "digitalocean".to_owned();
-    let providers =
-        Providers { ip: BTreeSet::from([name.clone()]), dns: BTreeSet::from([name]), known: BTreeMap::new() };
+    let (ip, dns) = (BTreeSet::from([name.clone()]), BTreeSet::from([name, "cloudflare".to_owned()]));
+    let providers = Providers { ip, dns, ..Providers::default() };
     PoolSpec::parse(raw, &providers)
 }
 

@@ -354,7 +354,7 @@ impl Bed {
     fn act_on_replicas(&mut self, act: &Act) {
         match *act {
             Act::Crash { replica, restart_ms } => {
-                let incarnation = self.network.link(replica).map(|link| link.borrow().incarnation);
+                let incarnation = self.network.link(replica).map(|link| link.latest().incarnation);
                 if let Some(incarnation) = incarnation.filter(|incarnation| *incarnation > 0) {
                     self.network.kill(super::judge::Process { replica, incarnation }, restart_ms);
                 }

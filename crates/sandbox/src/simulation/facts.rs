@@ -53,9 +53,11 @@ impl Facts {
     /// Whether the call changes something and so needs leadership.
     pub(super) fn mutates(&self) -> bool {
         match self.kind {
-            Kind::Write { .. } | Kind::Assign { .. } | Kind::Unassign { .. } | Kind::CreateIp | Kind::Record => {
-                true
-            }
+            Kind::Write { .. }
+            | Kind::Assign { .. }
+            | Kind::Unassign { .. }
+            | Kind::CreateIp
+            | Kind::Record => true,
             Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }
@@ -67,8 +69,7 @@ impl Facts {
 
     /// Whether triggers count it: not what comes by the clock alone.
     pub(super) fn counts(&self) -> bool {
-        !matches!(self.kind, Kind::Lease { .. } | Kind::Event)
-            && !self.what.starts_with("WATCH leases")
+        !matches!(self.kind, Kind::Lease { .. } | Kind::Event) && !self.what.starts_with("WATCH leases")
     }
 }
 

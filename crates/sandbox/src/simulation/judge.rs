@@ -195,7 +195,11 @@ impl Judge {
         let account = known.listed_ips || !cloud || facts.kind == Kind::Record;
         let nodes = listed("nodes") || !matches!(facts.kind, Kind::Assign { .. } | Kind::Unassign { .. });
         if !(pools && account && nodes) {
-            self.blame(now_ms, "I7", format!("{process} starts {:?} before it has read everything", facts.what));
+            self.blame(
+                now_ms,
+                "I7",
+                format!("{process} starts {:?} before it has read everything", facts.what),
+            );
         }
     }
 
@@ -214,7 +218,11 @@ impl Judge {
             self.blame(now_ms, "I8", format!("{process} sends {:?} while told to wait", facts.what));
         }
         if requests > REQUESTS_PER_MINUTE || creations > CREATIONS_PER_MINUTE {
-            self.blame(now_ms, "I8", format!("{process}: {requests} requests, {creations} creations a minute"));
+            self.blame(
+                now_ms,
+                "I8",
+                format!("{process}: {requests} requests, {creations} creations a minute"),
+            );
         }
     }
 
@@ -321,7 +329,11 @@ impl Judge {
         let added = new_ips.iter().skip(old_ips.len()).filter_map(Value::as_str);
         let made = added.filter_map(|ip| ip.parse().ok()).all(|ip: Ipv4Addr| self.created.contains(&ip));
         if old != new || !appended || !made {
-            self.blame(now_ms, "I12", format!("the operator turned spec {old} {old_ips:?} into {new} {new_ips:?}"));
+            self.blame(
+                now_ms,
+                "I12",
+                format!("the operator turned spec {old} {old_ips:?} into {new} {new_ips:?}"),
+            );
         }
     }
 

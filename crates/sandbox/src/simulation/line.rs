@@ -77,7 +77,7 @@ impl Line {
 
     fn cut(&self, side: Side) -> bool {
         let link = self.network.link(self.process.replica);
-        link.is_none_or(|link| link.borrow().cut(side))
+        link.is_none_or(|link| link.latest().cut(side))
     }
 
     /// Sends a call whose effect is `effect`, and waits for the answer as long as the process does.
@@ -87,8 +87,7 @@ impl Line {
         verdict: Verdict,
         effect: impl Future<Output = Result<R, Lost>> + Send + 'static,
     ) -> Result<R, Lost> {
-        let mut waiting =
-            Waiting { line: self, seq: verdict.seq, death: None, ending: None };
+        let mut waiting = Waiting { line: self, seq: verdict.seq, death: None, ending: None };
         let (sender, answer) = oneshot::channel();
         let (line, traveller) = (self.clone(), verdict.clone());
         self.network.tracker().spawn(async move {
@@ -164,12 +163,13 @@ impl Line {
 
     /// The frames of a watch, as far as the way is open.
     fn frames(self, body: Body) -> Body {
-        let frames = futures::stream::unfold((self, body.into_data_stream()), |(line, mut frames)| async move {
-            let frame = frames.next().await?;
-            let mut link = line.network.link(line.process.replica)?;
-            let open = link.wait_for(|link| !link.kube_cut && !link.paused).await.is_ok();
-            open.then_some((frame, (line, frames)))
-        });
+        let frames =
+            futures::stream::unfold((self, body.into_data_stream()), |(line, mut frames)| async move {
+                let frame = frames.next().await?;
+                let mut link = line.network.link(line.process.replica)?;
+                let open = link.wait_for(|link| !link.kube_cut && !link.paused).await.is_ok();
+                open.then_some((frame, (line, frames)))
+            });
         Body::from_stream(frames)
     }
 
@@ -186,9 +186,10 @@ impl Line {
         let Some(verdict) = self.network.admit(self.process, &facts, &body) else { return pending().await };
         let (cloud, fault) = (self.cloud.clone(), verdict.fault.clone());
         let effect = async move {
-            let injection = fault.as_ref().and_then(injected).map(|fault| {
-                cloud.inject(Injection::once(Target::any(), fault))
-            });
+            let injection = fault
+                .as_ref()
+                .and_then(injected)
+                .map(|fault| cloud.inject(Injection::once(Target::any(), fault)));
             let answer = cloud.call(request).await.map_err(|cloud::ConnectionLost| Lost);
             if let Some(id) = injection {
                 cloud.withdraw(id);
@@ -201,9 +202,7 @@ impl Line {
         };
         match self.carry(facts, verdict, effect).await {
             Ok(reply) => Ok(response(reply)),
-            Err(Lost) => {
-                Err(Broken { connecting: false, cause: "the connection was reset".to_owned() })
-            }
+            Err(Lost) => Err(Broken { connecting: false, cause: "the connection was reset".to_owned() }),
         }
     }
 }
@@ -272,8 +271,7 @@ fn incoming(request: &reqwest::Request, body: Bytes) -> cloud::Request {
 
 fn response(reply: cloud::Reply) -> reqwest::Response {
     let mut response = Response::new(reply.body);
-    *response.status_mut() =
-        StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in &reply.headers {
         let pair = (http::HeaderName::try_from(name), http::HeaderValue::try_from(value));
         if let (Ok(name), Ok(value)) = pair {

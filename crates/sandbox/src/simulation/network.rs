@@ -10,9 +10,10 @@ use super::plan::{Fault, On, Plan, Side, Then};
 use super::story::Story;
 use crate::apiserver::{ApiServer, Changes};
 use crate::cloud::{self, Cloud};
+use flipop::signal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -72,7 +73,7 @@ struct Inner {
     plan: Plan,
     started: Instant,
     story: Story,
-    links: Vec<watch::Sender<Link>>,
+    links: Vec<signal::Sender<Link>>,
     state: Mutex<State>,
     tracker: TaskTracker,
 }
@@ -83,7 +84,7 @@ pub(super) struct Network(Arc<Inner>);
 
 impl Network {
     pub(super) fn new(plan: Plan, judge: Judge, story: Story, api: &ApiServer, cloud: &Cloud) -> Self {
-        let links = (0..plan.replicas).map(|_| watch::Sender::new(Link::default())).collect();
+        let links = (0..plan.replicas).map(|_| signal::Sender::new(Link::default())).collect();
         let state = State {
             judge,
             calls: 0,
@@ -124,8 +125,8 @@ impl Network {
     }
 
     /// The link of a replica, now and later.
-    pub(super) fn link(&self, replica: usize) -> Option<watch::Receiver<Link>> {
-        self.0.links.get(replica).map(watch::Sender::subscribe)
+    pub(super) fn link(&self, replica: usize) -> Option<signal::Receiver<Link>> {
+        self.0.links.get(replica).map(signal::Sender::subscribe)
     }
 
     /// Changes the link of a replica.
@@ -136,7 +137,7 @@ impl Network {
     }
 
     pub(super) fn lives(&self, process: Process) -> bool {
-        self.0.links.get(process.replica).is_some_and(|link| link.borrow().incarnation == process.incarnation)
+        self.0.links.get(process.replica).is_some_and(|link| link.latest().incarnation == process.incarnation)
     }
 
     /// A process dies here and now, and the next one starts after a while.
@@ -174,7 +175,8 @@ impl Network {
             }
             (seq, then)
         };
-        let mark = if facts.mutates() { format!(" {:08x}", Fingerprint::of(body) >> 32) } else { String::new() };
+        let mark =
+            if facts.mutates() { format!(" {:08x}", Fingerprint::of(body) >> 32) } else { String::new() };
         self.tell(&process.to_string(), &format!("> {}{mark} [{seq}]", facts.what));
         let verdict = self.verdict(seq, process, facts, now_ms);
         match then {
@@ -234,7 +236,13 @@ impl Network {
     }
 
     /// A call has taken effect, or has been refused, with this status.
-    pub(super) fn took_effect(&self, process: Process, verdict: &Verdict, facts: &Facts, status: Option<u16>) {
+    pub(super) fn took_effect(
+        &self,
+        process: Process,
+        verdict: &Verdict,
+        facts: &Facts,
+        status: Option<u16>,
+    ) {
         let now_ms = self.now_ms();
         {
             let mut state = self.state();
@@ -285,7 +293,8 @@ impl State {
                 (Some(_), Some(_)) => "changed",
             };
             if !matches!(change.storage.plural.as_str(), "leases" | "events") {
-                let text = format!("{} {} {what} by {}", change.storage.plural, change.key.name, change.manager);
+                let text =
+                    format!("{} {} {what} by {}", change.storage.plural, change.key.name, change.manager);
                 story.tell(now_ms, "kube", &text);
             }
             self.judge.changed(now_ms, &change);

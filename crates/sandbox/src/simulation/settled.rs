@@ -118,7 +118,9 @@ fn check_annotations(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut 
     for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
         let used = usable(judge, pool, ips);
         for node in judge.truth.candidates(pool) {
-            if let Some(view) = used.iter().find(|view| view.droplet.is_some() && view.droplet == node.droplet) {
+            if let Some(view) =
+                used.iter().find(|view| view.droplet.is_some() && view.droplet == node.droplet)
+            {
                 wanted.insert(node.name.clone(), view.ip.to_string());
             }
         }

@@ -34,8 +34,7 @@ impl Story {
         let mut told = self.lock();
         let mut line = String::with_capacity(text.len() + 24);
         // Writing to a string cannot fail.
-        let _infallible =
-            writeln!(line, "{:>6}.{:03} {who:<6} {text}", now_ms / 1_000, now_ms % 1_000);
+        let _infallible = writeln!(line, "{:>6}.{:03} {who:<6} {text}", now_ms / 1_000, now_ms % 1_000);
         told.fingerprint.add(line.as_bytes());
         told.lines += 1;
         if told.wanted {

@@ -90,7 +90,9 @@ fn condition(object: &Value, kind: &str) -> bool {
 fn node(object: &Value) -> Node {
     Node {
         name: text(object, "/metadata/name").to_owned(),
-        droplet: text(object, "/spec/providerID").strip_prefix("digitalocean://").and_then(|id| id.parse().ok()),
+        droplet: text(object, "/spec/providerID")
+            .strip_prefix("digitalocean://")
+            .and_then(|id| id.parse().ok()),
         annotation: object
             .pointer("/metadata/annotations/flipop.digitalocean.com~1ipv4-reserved-ip")
             .and_then(Value::as_str)

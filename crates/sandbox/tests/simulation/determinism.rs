@@ -32,8 +32,7 @@ fn the_same_plan_gives_the_same_transcript() {
 fn differ(one: &str, other: &str) {
     let line = one.lines().zip(other.lines()).position(|(one, other)| one != other);
     let line = line.unwrap_or(one.lines().count().min(other.lines().count()));
-    let around = |text: &str| {
-        text.lines().skip(line.saturating_sub(5)).take(8).collect::<Vec<_>>().join("\n")
-    };
+    let around =
+        |text: &str| text.lines().skip(line.saturating_sub(5)).take(8).collect::<Vec<_>>().join("\n");
     assert!(one == other, "line {line}:\n{}\n\n{}", around(one), around(other));
 }

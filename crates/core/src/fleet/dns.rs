@@ -1,0 +1,361 @@
+//! Which records are read and changed now, for all objects of both kinds together.
+//!
+//! Invariants: of the objects that name one set of records, only the owner acts; the budget of a token is asked before
+//! each request; what is not allowed to start is asked again in time, and holds up nothing else.
+
+use crate::account::Account;
+use crate::action::{Action, CallFailure, Notice, ObjectKind, Owner, Unfinished};
+use crate::budget::{Budget, Limits, Purpose, RateReport};
+use crate::claims::{self, Claim};
+use crate::dns::{ChangeSet, Record, Rules, Zone};
+use crate::fault::{Fault, FaultKind};
+use crate::ids::Uid;
+use crate::moment::{Jitter, Moment};
+use crate::pool::assign::Out;
+use crate::pool::spec::Providers;
+use crate::record_set::account::{Access, DnsAccount};
+use crate::record_set::diff::Wanted;
+use crate::record_set::name::ZoneRef;
+use crate::record_set::set::{Located, Scene, Set, View};
+use crate::record_set::site::{Applied, Site, SiteKey, Step};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Requests of one change set. Where each change is a request of its own a call stays short enough to end in time at
+/// shutdown, and the newest wish is looked at in between.
+const MAX_REQUESTS: usize = 25;
+
+type Accounts = BTreeMap<String, Account>;
+
+/// What is known and done about DNS.
+#[derive(Debug, Default)]
+pub(super) struct Dns {
+    accounts: BTreeMap<String, DnsAccount>,
+    sites: BTreeMap<SiteKey, Site>,
+    /// By the uid of the pool or record set.
+    sets: BTreeMap<Uid, Set>,
+}
+
+impl Dns {
+    /// `shared` are the providers whose tokens have a budget already.
+    pub(super) fn new(
+        providers: &Providers,
+        shared: &BTreeMap<String, Limits>,
+        limits: &BTreeMap<String, Limits>,
+    ) -> Self {
+        let account = |provider: &String| {
+            let own = (!shared.contains_key(provider))
+                .then(|| Budget::new(limits.get(provider).copied().unwrap_or(Limits::CLOUDFLARE)));
+            Some((provider.clone(), DnsAccount::new(Rules::of(provider)?, own)))
+        };
+        Self { accounts: providers.dns.iter().filter_map(account).collect(), ..Self::default() }
+    }
+
+    /// Leadership begins: nothing is believed that a predecessor may have changed.
+    pub(super) fn restart(&mut self) {
+        self.sets.clear();
+        self.sites.values_mut().for_each(Site::restart);
+    }
+
+    pub(super) fn observe_rate(&mut self, provider: &str, now: Moment, report: &RateReport) {
+        if let Some(budget) = self.accounts.get_mut(provider).and_then(DnsAccount::budget) {
+            budget.observe(now, report);
+        }
+    }
+
+    pub(super) fn token_changed(&mut self, provider: &str) {
+        if let Some(account) = self.accounts.get_mut(provider) {
+            account.token_changed();
+        }
+        let sites = self.sites.iter_mut().filter(|(key, _)| key.provider == provider);
+        sites.for_each(|(_, site)| site.forgive());
+    }
+
+    /// What was found out about an object's set.
+    pub(super) fn set(&self, uid: &Uid) -> Option<&Set> {
+        self.sets.get(uid)
+    }
+
+    /// Requests left per token, for tokens that nobody else keeps count of.
+    pub(super) fn rates_remaining(&self) -> impl Iterator<Item = (&String, Option<u64>)> {
+        self.accounts.iter().filter_map(|(provider, account)| Some((provider, account.rate_remaining()?)))
+    }
+
+    /// Decides what is read and changed.
+    pub(super) fn plan(
+        &mut self,
+        views: &[View],
+        accounts: &mut Accounts,
+        permit: bool,
+        now: Moment,
+        out: &mut Out,
+    ) {
+        let live: BTreeSet<&Uid> = views.iter().map(|view| &view.owner.object.uid).collect();
+        self.sets.retain(|uid, _| live.contains(uid));
+        self.look_up_zones(views, accounts, now, out);
+        let located: Vec<Located> = views
+            .iter()
+            .map(|view| {
+                let place = view.spec.place.as_ref();
+                let account = place.and_then(|place| self.accounts.get(&place.provider));
+                Located::of(place, account)
+            })
+            .collect();
+        let claims = views.iter().zip(&located).filter_map(|(view, located)| match located {
+            Located::At(site, _) => {
+                let (owner, created_at_s) = (view.owner.clone(), view.created_at_s);
+                Some(Claim { site: site.clone(), created_at_s, owner })
+            }
+            Located::Nowhere | Located::Pending(_) | Located::Bad(_) => None,
+        });
+        let owners = claims::owners(claims);
+        self.sites.retain(|key, site| site.is_busy() || owners.contains_key(key));
+        for (view, located) in views.iter().zip(&located) {
+            self.advance(view, located, &owners, (accounts, permit, now), out);
+        }
+    }
+
+    fn look_up_zones(&mut self, views: &[View], accounts: &mut Accounts, now: Moment, out: &mut Out) {
+        let mut named: BTreeSet<(&str, &ZoneRef)> = BTreeSet::new();
+        for view in views {
+            let Some(place) = &view.spec.place else { continue };
+            let Some(account) = self.accounts.get_mut(&place.provider) else { continue };
+            named.insert((&place.provider, &place.zone));
+            match account.lookup_due(&place.zone, now) {
+                Ok(()) => {}
+                Err(at) => {
+                    out.later(at);
+                    continue;
+                }
+            }
+            if admit(account, accounts, &place.provider, (place.zone.text(), Access::Read), now, out) {
+                account.looking_up(&place.zone);
+                let (provider, owner) = (place.provider.clone(), view.owner.clone());
+                out.actions.push(Action::FindZone { provider, owner, zone: place.zone.clone() });
+            }
+        }
+        for (provider, account) in &mut self.accounts {
+            account.retain(|zone| named.contains(&(provider.as_str(), zone)));
+        }
+    }
+
+    /// One object: what it wants, what is done about it, and what is said.
+    fn advance(
+        &mut self,
+        view: &View,
+        located: &Located,
+        owners: &BTreeMap<SiteKey, Owner>,
+        (accounts, permit, now): (&mut Accounts, bool, Moment),
+        out: &mut Out,
+    ) {
+        let uid = &view.owner.object.uid;
+        let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.told));
+        let mut lost_to = None;
+        if let Located::At(key, zone) = located {
+            lost_to = owners.get(key).filter(|owner| owner.object.uid != *uid);
+            let choice = view.choice.as_ref().filter(|_| lost_to.is_none() && view.problems.is_empty());
+            if let (Some(choice), Some(account)) = (choice, self.accounts.get_mut(&key.provider)) {
+                let site = self.sites.entry(key.clone()).or_default();
+                let wanted = set.want(view, choice, (key, zone, account.rules()), site, now);
+                let mut scene = Drive { site, set: &mut set, account, accounts, permit, now, out };
+                scene.drive(&view.owner, key, zone, &wanted);
+            }
+        }
+        let (site, account) = match (located, &view.spec.place) {
+            (Located::At(key, _), _) => (self.sites.get(key), self.accounts.get(&key.provider)),
+            (_, Some(place)) => (None, self.accounts.get(&place.provider)),
+            (_, None) => (None, None),
+        };
+        let scene = Scene { located, lost_to, site, account };
+        out.later(set.tell(view, scene, now));
+        if let Some((reason, message)) = permit.then(|| set.announce(view)).flatten() {
+            let notice = notice(&view.owner, true, reason, &set.name, message);
+            out.actions.push(notice);
+        }
+        self.sets.insert(uid.clone(), set);
+    }
+
+    /// The answer to a lookup.
+    pub(super) fn zone_found(
+        &mut self,
+        provider: &str,
+        zone: &ZoneRef,
+        result: Result<Zone, Fault>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        let Some(account) = self.accounts.get_mut(provider) else { return };
+        account.answered(zone.text(), Access::Read, failure_of(&result), now, jitter);
+        account.looked_up(zone, result, now, jitter);
+    }
+
+    /// The answer to a read.
+    pub(super) fn records_read(
+        &mut self,
+        key: &SiteKey,
+        result: Result<Vec<Record>, Fault>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        if let Some(account) = self.accounts.get_mut(&key.provider) {
+            let failure = failure_of(&result);
+            account.answered(&key.zone, Access::Read, failure, now, jitter);
+            if let Some((FaultKind::NotFound, message)) = failure {
+                account.lost(&key.zone, message, now, jitter);
+            }
+        }
+        if let Some(site) = self.sites.get_mut(key) {
+            site.read(result, now, jitter);
+        }
+    }
+
+    /// The answer to a change set.
+    pub(super) fn records_applied(
+        &mut self,
+        key: &SiteKey,
+        result: Result<Vec<Record>, Unfinished>,
+        accounts: &mut Accounts,
+        (now, jitter): (Moment, Jitter),
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let (asked, writer) = site.under_way();
+        if let Some(account) = self.accounts.get_mut(&key.provider) {
+            let per = account.rules().changes_per_request;
+            let announced = asked.div_ceil(per);
+            let (sent, failure) = match &result {
+                Ok(_) => (announced, Some(None)),
+                Err(Unfinished { done, cause: CallFailure::NotSent }) => (done.div_ceil(per), None),
+                Err(Unfinished { done, cause: CallFailure::Fault(fault) }) => {
+                    (done / per + 1, Some(Some((fault.kind, fault.message.as_str()))))
+                }
+            };
+            match failure {
+                Some(failure) => account.answered(&key.zone, Access::Write, failure, now, jitter),
+                None => account.not_sent(),
+            }
+            if let Some(budget) = budget(account, accounts, &key.provider) {
+                (sent..announced).for_each(|_| budget.not_sent());
+            }
+        }
+        let result = result.map_err(|Unfinished { done, cause }| (done, cause));
+        match (site.applied(result, now, jitter), writer) {
+            (Applied::Done, Some(owner)) => {
+                let addresses: Vec<String> =
+                    site.addresses().iter().flatten().map(ToString::to_string).collect();
+                let count = crate::pool::render::count_addresses(addresses.len());
+                let named = crate::pool::render::enumerate(addresses.into_iter());
+                let message = format!("{} has {count} now: {named}", key.fqdn);
+                actions.push(notice(&owner, false, "RecordsChanged", &key.fqdn, message));
+            }
+            (Applied::Done | Applied::Partly | Applied::NotSent | Applied::Failed(_), _) => {}
+        }
+    }
+}
+
+/// What it takes to act at one name.
+struct Drive<'a> {
+    site: &'a mut Site,
+    set: &'a mut Set,
+    account: &'a mut DnsAccount,
+    accounts: &'a mut Accounts,
+    permit: bool,
+    now: Moment,
+    out: &'a mut Out,
+}
+
+impl Drive<'_> {
+    fn drive(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted) {
+        let kind = owner.kind;
+        let settled_at = self.set.settled_at(kind);
+        match self.site.next(wanted, settled_at, kind == ObjectKind::Pool, self.now) {
+            Step::Busy => {}
+            Step::Rest(at) => {
+                self.site.rested();
+                self.set.settled();
+                self.out.later(at);
+            }
+            Step::Wait(at) => self.out.later(at),
+            Step::Read => {
+                let access = (key.zone.as_str(), Access::Read);
+                if admit(self.account, self.accounts, &key.provider, access, self.now, self.out) {
+                    self.site.reading();
+                    self.out.actions.push(Action::ReadRecords {
+                        provider: key.provider.clone(),
+                        owner: owner.clone(),
+                        zone: zone.clone(),
+                        fqdn: key.fqdn.clone(),
+                    });
+                }
+            }
+            Step::Apply(set) => self.apply(owner, key, zone, wanted, set),
+        }
+    }
+
+    fn apply(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted, mut set: ChangeSet) {
+        // Without a permit the records wait: its return is an input of its own.
+        let access = (key.zone.as_str(), Access::Write);
+        if !self.permit || !admit(self.account, self.accounts, &key.provider, access, self.now, self.out) {
+            return;
+        }
+        let all = set.changes.len();
+        let per = self.account.rules().changes_per_request;
+        let requests = all.min(MAX_REQUESTS.saturating_mul(per)).div_ceil(per);
+        let mut admitted = 1;
+        if let Some(budget) = budget(self.account, self.accounts, &key.provider) {
+            while admitted < requests && budget.admit(Purpose::Dns, self.now).is_ok() {
+                budget.sent(Purpose::Dns, self.now);
+                admitted += 1;
+            }
+        }
+        set.changes.truncate(admitted * per);
+        let left = all - set.changes.len();
+        self.site.applying(wanted.clone(), set.changes.clone(), left, owner.clone(), self.now);
+        self.set.settled();
+        let (provider, fqdn) = (key.provider.clone(), key.fqdn.clone());
+        let (owner, zone) = (owner.clone(), zone.clone());
+        self.out.actions.push(Action::ApplyRecords { provider, owner, zone, fqdn, set });
+    }
+}
+
+/// The budget of a token, whoever keeps it.
+fn budget<'a>(
+    account: &'a mut DnsAccount,
+    accounts: &'a mut Accounts,
+    provider: &str,
+) -> Option<&'a mut Budget> {
+    match accounts.get_mut(provider) {
+        Some(shared) => Some(shared.budget()),
+        None => account.budget(),
+    }
+}
+
+/// Takes one request from the token's budget, or notes when to ask again.
+fn admit(
+    account: &mut DnsAccount,
+    accounts: &mut Accounts,
+    provider: &str,
+    (zone, access): (&str, Access),
+    now: Moment,
+    out: &mut Out,
+) -> bool {
+    if let Err(at) = account.admit(zone, access, now) {
+        out.later(at);
+        return false;
+    }
+    if let Some(budget) = budget(account, accounts, provider) {
+        if let Err(at) = budget.admit(Purpose::Dns, now) {
+            out.later(at);
+            return false;
+        }
+        budget.sent(Purpose::Dns, now);
+    }
+    account.sent(zone, access, now);
+    true
+}
+
+fn failure_of<T>(result: &Result<T, Fault>) -> Option<(FaultKind, &str)> {
+    result.as_ref().err().map(|fault| (fault.kind, fault.message.as_str()))
+}
+
+fn notice(owner: &Owner, warning: bool, reason: &'static str, subject: &str, message: String) -> Action {
+    let Owner { kind, object } = owner.clone();
+    Action::Report(Notice { kind, object, warning, reason, subject: subject.to_owned(), message })
+}

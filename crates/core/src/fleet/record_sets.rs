@@ -1,0 +1,208 @@
+//! The objects of kind `NodeDNSRecordSet` in the whole state, and the views that DNS has of both kinds.
+
+use super::Fleet;
+use crate::account::Account;
+use crate::account::belief::Place;
+use crate::action::{Action, ObjectKind, Owner, RecordSetObject, WriteFailure, WrittenStatus};
+use crate::facts::Observed;
+use crate::ids::Uid;
+use crate::matching::{NodeStore, PodStore, WatchKey};
+use crate::moment::{Jitter, Moment};
+use crate::pool::Pool;
+use crate::pool::assign::Out;
+use crate::pool::render::condition;
+use crate::pool::spec::Scope;
+use crate::pool::status::Condition;
+use crate::record_set::node_set::NodeSet;
+use crate::record_set::set::{Choice, View};
+use crate::record_set::status::{RecordSetStatus, Told};
+use std::collections::BTreeSet;
+
+impl Fleet {
+    pub(super) fn observe_record_sets(&mut self, observed: Observed<RecordSetObject>) {
+        self.dirty = true;
+        match observed {
+            Observed::Reset(seen) => {
+                let live: BTreeSet<Uid> = seen.iter().map(|set| set.object.uid.clone()).collect();
+                self.record_sets.retain(|uid, _| live.contains(uid));
+                for set in seen {
+                    self.apply_record_set(set);
+                }
+                self.record_sets_listed = true;
+            }
+            Observed::Apply(set) => {
+                let known = self.record_sets.get(&set.object.uid);
+                if !known.is_some_and(|known| known.is_newer_than(&set.resource_version)) {
+                    self.apply_record_set(set);
+                }
+            }
+            Observed::Delete(set) => {
+                self.record_sets.remove(&set.object.uid);
+            }
+        }
+    }
+
+    fn apply_record_set(&mut self, seen: RecordSetObject) {
+        let (uid, name) = (seen.object.uid.clone(), seen.object.name.clone());
+        // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
+        self.record_sets.retain(|known, set| *known == uid || set.object.name != name);
+        let providers = &self.settings.providers;
+        if let Some(set) = self.record_sets.get_mut(&uid) {
+            if !set.update(seen, providers) {
+                return;
+            }
+        } else {
+            self.record_sets.insert(uid.clone(), NodeSet::new(seen, providers));
+        }
+        self.rematch_record_set(&uid);
+    }
+
+    fn rematch_record_set(&mut self, uid: &Uid) {
+        let Some(set) = self.record_sets.get_mut(uid) else { return };
+        // What matched by the old spec says nothing about the new one.
+        set.matched = false;
+        let Some(criteria) = &set.spec.criteria else { return };
+        let (no_nodes, no_pods) = (NodeStore::default(), PodStore::default());
+        let nodes = self.nodes.get(&criteria.node_watch()).unwrap_or(&no_nodes);
+        let pods = criteria.pod_watch().map(|key| self.pods.get(&key).unwrap_or(&no_pods));
+        set.rematch(None, nodes, pods);
+    }
+
+    /// A watch has told something: record sets that ask for it look at the touched nodes, or at all, again.
+    pub(super) fn rematch_record_sets(&mut self, key: &WatchKey, touched: Option<&BTreeSet<String>>) {
+        let (no_nodes, no_pods) = (NodeStore::default(), PodStore::default());
+        for set in self.record_sets.values_mut() {
+            let Some(criteria) = &set.spec.criteria else { continue };
+            let (node_watch, pod_watch) = (criteria.node_watch(), criteria.pod_watch());
+            if node_watch != *key && pod_watch.as_ref() != Some(key) {
+                continue;
+            }
+            let nodes = self.nodes.get(&node_watch).unwrap_or(&no_nodes);
+            let pods = pod_watch.map(|key| self.pods.get(&key).unwrap_or(&no_pods));
+            self.dirty |= set.rematch(touched, nodes, pods);
+        }
+    }
+
+    /// The record sets of both kinds, the oldest first.
+    pub(super) fn views(&self) -> Vec<View> {
+        let pools = self.pools.values().filter(|pool| !pool.deleting);
+        let pools = pools.filter_map(|pool| pool_view(pool, self.accounts.get(&pool.spec.provider)));
+        let sets = self.record_sets.values().filter(|set| !set.deleting).map(node_view);
+        let mut views: Vec<View> = pools.chain(sets).collect();
+        views.sort_by(|a, b| {
+            let age = |view: &View| (view.created_at_s, view.owner.object.name.clone(), view.owner.kind);
+            age(a).cmp(&age(b))
+        });
+        views
+    }
+
+    /// Decides about DNS.
+    pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Out) {
+        let views = self.views();
+        self.dns.plan(&views, &mut self.accounts, self.permit, now, out);
+    }
+
+    /// Writes of the statuses of record sets.
+    pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Out) {
+        for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
+            let trouble = super::plan::watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
+            let report = self.dns.set(uid).and_then(|set| set.report.as_ref());
+            let mut status = match report {
+                Some(report) => set.render(report),
+                None if trouble.is_some() => {
+                    let mut status = set.on_server.clone();
+                    status.conditions.retain(|condition| condition.kind != "WatchFailing");
+                    status
+                }
+                None => continue,
+            };
+            if self.events_denied && report.is_some() {
+                status.conditions.push(super::plan::events_denied());
+            }
+            if let Some(message) = set.writes.denied.as_ref().filter(|_| report.is_some()) {
+                status.conditions.push(condition("WriteDenied", "True", "Refused", message.clone()));
+            }
+            status.conditions.extend(trouble.map(watch_failing));
+            status.conditions.sort();
+            let go_fields_until = set.writes_go_fields_until(now);
+            out.later(go_fields_until);
+            if status.same_as(&set.on_server, go_fields_until.is_some()) {
+                continue;
+            }
+            match set.writes.status_ready(now) {
+                Ok(()) => {
+                    set.writes.status_sent(status.clone());
+                    out.actions.push(Action::WriteRecordSetStatus {
+                        record_set: set.object.clone(),
+                        resource_version: set.resource_version.clone(),
+                        generation: set.generation,
+                        status: Box::new(status),
+                    });
+                }
+                Err(Some(at)) => out.later(at),
+                Err(None) => {}
+            }
+        }
+    }
+
+    pub(super) fn record_set_status_written(
+        &mut self,
+        uid: &Uid,
+        result: Result<Box<WrittenStatus<RecordSetStatus>>, WriteFailure>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        self.dirty = true;
+        let Some(set) = self.record_sets.get_mut(uid) else { return };
+        let written = set.writes.status_done(result.as_ref().err(), now, jitter);
+        let Ok(kept) = result else { return };
+        set.kept(written.as_ref(), &kept.status, now, jitter);
+        if !set.is_newer_than(&kept.resource_version) {
+            set.resource_version = kept.resource_version;
+            set.on_server = kept.status;
+        }
+    }
+}
+
+/// A watch of this object does not get through.
+pub(super) fn watch_failing(message: String) -> Condition {
+    condition("WatchFailing", "True", "Unreadable", message)
+}
+
+fn node_view(set: &NodeSet) -> View {
+    View {
+        owner: Owner { kind: ObjectKind::RecordSet, object: set.object.clone() },
+        created_at_s: set.created_at_s,
+        spec: set.spec.set.clone(),
+        problems: set.spec.problems.iter().map(ToString::to_string).collect(),
+        choice: set.choice(),
+        told: Told::of_record_set(&set.on_server, set.generation),
+        remarks: set.lacking().into_iter().collect(),
+    }
+}
+
+fn pool_view(pool: &Pool, account: Option<&Account>) -> Option<View> {
+    let problems = pool.spec.problems.iter().filter(|problem| problem.scope == Scope::RecordSet);
+    Some(View {
+        owner: Owner { kind: ObjectKind::Pool, object: pool.object.clone() },
+        created_at_s: pool.created_at_s,
+        spec: pool.spec.record_set.clone()?,
+        problems: problems.map(ToString::to_string).collect(),
+        choice: account.and_then(|account| pool_choice(pool, account)),
+        told: Told::of_pool(&pool.on_server, pool.generation),
+        remarks: Vec::new(),
+    })
+}
+
+/// Exactly the addresses that are confirmed on candidates; those of which nothing is known stay as they are.
+fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
+    if !pool.is_live() || !pool.matched || !account.is_known() {
+        return None;
+    }
+    let ours = pool.used().into_iter().filter(|ip| !pool.report.lost.contains_key(ip));
+    let confirmed = pool.report.active.keys().filter(|ip| account.op(**ip).is_none());
+    Some(Choice {
+        addresses: confirmed.copied().collect(),
+        undecided: ours.filter(|ip| *account.place(*ip) == Place::Unknown).collect(),
+        any_node: false,
+    })
+}

@@ -1,0 +1,328 @@
+//! What one provider's token means for every record set: its budget, the zones that it can see, and where it is
+//! refused.
+//!
+//! Invariant: where a token was refused, one call a minute finds out whether it still is, and no more than one a minute
+//! over all zones of the token; other zones go on.
+
+use super::name::ZoneRef;
+use crate::budget::Budget;
+use crate::dns::{Rules, Zone, ZoneForm};
+use crate::fault::{Fault, FaultKind};
+use crate::moment::{Jitter, Moment, Schedule};
+use crate::pool::failure::Failure;
+use std::collections::BTreeMap;
+
+/// Refused, a token is tried once a minute.
+const REFUSED_INTERVAL_MS: u64 = 60_000;
+
+/// A zone whose name the token could not read is looked up again after this long: scopes are given without notice.
+const UNNAMED_INTERVAL_MS: u64 = 600_000;
+
+/// Calls for DNS under way per account: it bounds memory and sockets when many sets are read at once.
+const MAX_CALLS: usize = 32;
+
+/// A zone that some set names.
+#[derive(Debug, Default)]
+struct Lookup {
+    found: Option<Zone>,
+    in_flight: bool,
+    due: Moment,
+    failure: Option<Failure<()>>,
+}
+
+/// What a call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
+/// A zone in which the token was refused.
+#[derive(Debug)]
+struct Gate {
+    until: Moment,
+    message: String,
+}
+
+/// One provider of DNS.
+#[derive(Debug)]
+pub struct DnsAccount {
+    rules: Rules,
+    /// `None` when another account of the same token keeps it.
+    budget: Option<Budget>,
+    lookups: BTreeMap<ZoneRef, Lookup>,
+    gates: BTreeMap<(String, Access), Gate>,
+    probe_due: Moment,
+    calls: usize,
+}
+
+impl DnsAccount {
+    /// An account of which nothing is known.
+    #[must_use]
+    pub fn new(rules: Rules, budget: Option<Budget>) -> Self {
+        let (lookups, gates) = (BTreeMap::new(), BTreeMap::new());
+        Self { rules, budget, lookups, gates, probe_due: Moment::default(), calls: 0 }
+    }
+
+    /// What the provider allows.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// The budget, unless another account keeps it.
+    pub fn budget(&mut self) -> Option<&mut Budget> {
+        self.budget.as_mut()
+    }
+
+    /// Requests left in the quota, as far as known and kept here.
+    #[must_use]
+    pub fn rate_remaining(&self) -> Option<Option<u64>> {
+        self.budget.as_ref().map(Budget::remaining)
+    }
+
+    /// The zone that is meant, as far as known.
+    #[must_use]
+    pub fn zone(&self, zone: &ZoneRef) -> Option<Zone> {
+        if self.rules.zone_form == ZoneForm::Name {
+            let name = zone.text().to_owned();
+            return Some(Zone { id: name.clone(), name: Some(name), ttl_floor: self.rules.ttl_floor });
+        }
+        let found = |lookup: &Lookup| lookup.found.clone();
+        let same = |found: &&Zone| match zone {
+            ZoneRef::Name(name) => found.name.as_ref() == Some(name),
+            ZoneRef::Id(id) => found.id == *id,
+        };
+        let own = self.lookups.get(zone).and_then(found);
+        own.or_else(|| self.lookups.values().filter_map(|lookup| lookup.found.as_ref()).find(same).cloned())
+    }
+
+    /// Why a zone is not known.
+    #[must_use]
+    pub fn zone_failure(&self, zone: &ZoneRef) -> Option<(FaultKind, u32, &str)> {
+        let failure = self.lookups.get(zone)?.failure.as_ref()?;
+        Some((failure.kind, failure.count, failure.message.as_str()))
+    }
+
+    /// Whether a zone has to be looked up now, and else when.
+    ///
+    /// # Errors
+    /// The moment, if there is one.
+    pub fn lookup_due(&self, zone: &ZoneRef, now: Moment) -> Result<(), Option<Moment>> {
+        if self.rules.zone_form == ZoneForm::Name {
+            return Err(None);
+        }
+        let known = self.zone(zone);
+        let named = known.as_ref().is_some_and(|zone| zone.name.is_some());
+        match self.lookups.get(zone) {
+            _ if named => Err(None),
+            Some(lookup) if lookup.in_flight => Err(None),
+            Some(lookup) if lookup.due > now => Err(Some(lookup.due)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// A zone is being looked up.
+    pub fn looking_up(&mut self, zone: &ZoneRef) {
+        self.lookups.entry(zone.clone()).or_default().in_flight = true;
+    }
+
+    /// A zone was looked up.
+    pub fn looked_up(&mut self, zone: &ZoneRef, result: Result<Zone, Fault>, now: Moment, jitter: Jitter) {
+        let lookup = self.lookups.entry(zone.clone()).or_default();
+        lookup.in_flight = false;
+        match result {
+            Ok(found) => {
+                lookup.failure = None;
+                lookup.due = now.plus_millis(UNNAMED_INTERVAL_MS);
+                lookup.found = Some(found);
+            }
+            Err(fault) => {
+                let wait = now.plus_millis(fault.retry_after_ms.unwrap_or(0));
+                Failure::note(
+                    &mut lookup.failure,
+                    (fault.kind, &fault.message),
+                    ((), 0),
+                    None,
+                    (now, jitter),
+                );
+                lookup.due = lookup.failure.as_ref().map_or(wait, |failure| failure.due.max(wait));
+            }
+        }
+    }
+
+    /// A zone answers that it is not there: it is looked up anew in due time, since its name may have got another id.
+    pub fn lost(&mut self, id: &str, message: &str, now: Moment, jitter: Jitter) {
+        for lookup in self.lookups.values_mut() {
+            if lookup.found.as_ref().is_some_and(|zone| zone.id == id) {
+                lookup.found = None;
+                let kind = FaultKind::NotFound;
+                Failure::note(&mut lookup.failure, (kind, message), ((), 0), None, (now, jitter));
+                lookup.due = lookup.failure.as_ref().map_or(now, |failure| failure.due);
+            }
+        }
+    }
+
+    /// Keeps only zones that are still named.
+    pub fn retain(&mut self, named: impl Fn(&ZoneRef) -> bool) {
+        self.lookups.retain(|zone, lookup| lookup.in_flight || named(zone));
+    }
+
+    /// Another token: what the old one was refused may work now.
+    pub fn token_changed(&mut self) {
+        self.gates.clear();
+        self.probe_due = Moment::default();
+        for lookup in self.lookups.values_mut() {
+            lookup.failure = None;
+            lookup.due = Moment::default();
+        }
+    }
+
+    /// Whether a call may be sent to a zone now; else when to ask again, if time is what is missing.
+    ///
+    /// # Errors
+    /// The moment, if there is one.
+    pub fn admit(&self, zone: &str, access: Access, now: Moment) -> Result<(), Option<Moment>> {
+        if self.calls >= MAX_CALLS {
+            return Err(None);
+        }
+        let waits = self.gate(zone, access).map(|gate| gate.until.max(self.probe_due));
+        match waits.filter(|until| *until > now) {
+            Some(until) => Err(Some(until)),
+            None => Ok(()),
+        }
+    }
+
+    /// Why the token is refused in a zone.
+    #[must_use]
+    pub fn refusal(&self, zone: &str) -> Option<&str> {
+        self.gate(zone, Access::Write).map(|gate| gate.message.as_str())
+    }
+
+    /// Whoever may not read need not try to write.
+    fn gate(&self, zone: &str, access: Access) -> Option<&Gate> {
+        let read = self.gates.get(&(zone.to_owned(), Access::Read));
+        read.or_else(|| self.gates.get(&(zone.to_owned(), access)))
+    }
+
+    /// A call goes out. Where the token was refused it is the one that finds out whether it still is.
+    pub fn sent(&mut self, zone: &str, access: Access, now: Moment) {
+        self.calls += 1;
+        if self.gate(zone, access).is_some() {
+            self.probe_due = now.plus_millis(REFUSED_INTERVAL_MS);
+        }
+    }
+
+    /// A call was answered.
+    pub fn answered(
+        &mut self,
+        zone: &str,
+        access: Access,
+        failure: Option<(FaultKind, &str)>,
+        now: Moment,
+        jitter: Jitter,
+    ) {
+        self.calls = self.calls.saturating_sub(1);
+        let key = (zone.to_owned(), access);
+        match failure {
+            None => {
+                if self.gates.remove(&key).is_some() {
+                    // The token is right again, at least here: the others are tried at once.
+                    self.probe_due = now;
+                    self.gates.values_mut().for_each(|gate| gate.until = now);
+                }
+            }
+            Some((FaultKind::Unauthorised, message)) => {
+                let until = now.plus_millis(Schedule::Unauthorised.delay_ms(1, jitter));
+                self.gates.insert(key, Gate { until, message: message.to_owned() });
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A call ended of which nothing was sent.
+    pub fn not_sent(&mut self) {
+        self.calls = self.calls.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+    const REFUSED: Option<(FaultKind, &str)> = Some((FaultKind::Unauthorised, "403"));
+
+    fn account() -> DnsAccount {
+        DnsAccount::new(Rules::CLOUDFLARE, None)
+    }
+
+    #[test]
+    fn a_token_is_tried_once_a_minute_where_it_was_refused_and_freely_elsewhere() {
+        let mut account = account();
+        for zone in ["a", "b"] {
+            account.sent(zone, Access::Read, T(0));
+            account.answered(zone, Access::Read, REFUSED, T(0), Jitter::NONE);
+        }
+        assert_eq!(account.admit("a", Access::Read, T(1)), Err(Some(T(60))));
+        assert_eq!(account.admit("a", Access::Write, T(1)), Err(Some(T(60))));
+        assert_eq!(account.admit("c", Access::Read, T(1)), Ok(()));
+        assert_eq!(account.admit("a", Access::Read, T(60)), Ok(()));
+        account.sent("a", Access::Read, T(60));
+        assert_eq!(account.admit("b", Access::Read, T(61)), Err(Some(T(120))), "one a minute and token");
+        account.answered("a", Access::Read, None, T(61), Jitter::NONE);
+        assert_eq!(account.admit("b", Access::Read, T(61)), Ok(()), "it works again");
+    }
+
+    #[test]
+    fn a_token_that_may_only_read_goes_on_reading() {
+        let mut account = account();
+        account.sent("a", Access::Write, T(0));
+        account.answered("a", Access::Write, REFUSED, T(0), Jitter::NONE);
+        assert_eq!(account.admit("a", Access::Read, T(1)), Ok(()));
+        account.sent("a", Access::Read, T(1));
+        account.answered("a", Access::Read, None, T(1), Jitter::NONE);
+        assert_eq!(account.admit("a", Access::Write, T(2)), Err(Some(T(60))));
+        assert_eq!(account.refusal("a"), Some("403"));
+        account.token_changed();
+        assert_eq!(account.admit("a", Access::Write, T(2)), Ok(()));
+    }
+
+    #[test]
+    fn a_zone_found_by_name_is_known_by_id_too() {
+        let mut account = account();
+        let (name, id) = (ZoneRef::Name("example.com".into()), ZoneRef::Id("abc".into()));
+        assert_eq!(account.lookup_due(&name, T(0)), Ok(()));
+        account.looking_up(&name);
+        assert_eq!(account.lookup_due(&name, T(0)), Err(None));
+        let zone = Zone { id: "abc".into(), name: Some("example.com".into()), ttl_floor: 60 };
+        account.looked_up(&name, Ok(zone.clone()), T(1), Jitter::NONE);
+        assert_eq!((account.zone(&name), account.zone(&id)), (Some(zone.clone()), Some(zone)));
+        assert_eq!(account.lookup_due(&id, T(1)), Err(None));
+        account.lost("abc", "404", T(1), Jitter::NONE);
+        assert_eq!(account.zone(&name), None);
+        assert_eq!(account.lookup_due(&name, T(2)), Err(Some(T(61))));
+    }
+
+    #[test]
+    fn a_zone_that_is_not_found_is_looked_for_ever_more_slowly() {
+        let mut account = account();
+        let name = ZoneRef::Name("example.com".into());
+        let fault = Fault {
+            kind: FaultKind::NotFound,
+            message: "no such zone".into(),
+            outcome_unknown: false,
+            retry_after_ms: None,
+        };
+        for (now, due) in [(0, 60), (60, 360), (360, 960)] {
+            account.looking_up(&name);
+            account.looked_up(&name, Err(fault.clone()), T(now), Jitter::NONE);
+            assert_eq!(account.lookup_due(&name, T(now)), Err(Some(T(due))));
+        }
+        assert_eq!(account.zone_failure(&name).map(|(_, count, _)| count), Some(3));
+        account.token_changed();
+        assert_eq!(account.lookup_due(&name, T(400)), Ok(()));
+    }
+}

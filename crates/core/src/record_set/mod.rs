@@ -1,0 +1,17 @@
+//! Record sets: the A records of one name, kept on what an object wants there.
+//!
+//! A set has two sides. What an object wants ([`spec`], [`node_set`], [`set`]) belongs to the object; what stands in DNS
+//! ([`site`], [`diff`], [`account`]) belongs to the name and the token, and outlives any one object. Pools and
+//! `NodeDNSRecordSet`s are the same thing here, but for their defaults and their rhythm.
+//!
+//! Invariants: nothing is written before everything is known that decides what is right; a set is never emptied but
+//! where the spec says so and no node matches; one call at a time for a name.
+
+pub mod account;
+pub mod diff;
+pub mod name;
+pub mod node_set;
+pub mod set;
+pub mod site;
+pub mod spec;
+pub mod status;

@@ -1,0 +1,205 @@
+//! One `NodeDNSRecordSet`: its spec, the nodes that match, and which of their addresses it publishes.
+
+use super::set::Choice;
+use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec};
+use super::status::{RecordSetStatus, Remark, Report};
+use crate::action::{ObjectRef, RecordSetObject};
+use crate::facts::NodeFacts;
+use crate::matching::{NodeStore, PodStore, verdict};
+use crate::moment::{Jitter, Moment, Schedule};
+use crate::pool::render::enumerate;
+use crate::pool::spec::Providers;
+use crate::pool::status::Writes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// A record set with an object of its own.
+#[derive(Debug)]
+pub struct NodeSet {
+    /// Which object.
+    pub object: ObjectRef,
+    /// Decides who is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Version of the object that the next status write replaces.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The spec.
+    pub spec: NodeSetSpec,
+    /// The spec as it was written, or why it cannot be read.
+    raw: Result<RawRecordSetSpec, String>,
+    /// The status as the server has it.
+    pub on_server: RecordSetStatus,
+    /// The nodes and pods of this set are completely known.
+    pub matched: bool,
+    /// Nodes that match, with the addresses that are published of them.
+    nodes: BTreeMap<String, Vec<Ipv4Addr>>,
+    /// Writes of the status under way and their retries.
+    pub writes: Writes<RecordSetStatus>,
+    /// The installed CRDs drop our fields: how often that was seen, and when to look again.
+    outdated_crds: Option<(u32, Moment)>,
+}
+
+impl NodeSet {
+    /// A set as it was first seen.
+    #[must_use]
+    pub fn new(seen: RecordSetObject, providers: &Providers) -> Self {
+        let mut set = Self {
+            object: seen.object.clone(),
+            created_at_s: seen.created_at_s,
+            generation: seen.generation,
+            resource_version: String::new(),
+            deleting: seen.deleting,
+            spec: NodeSetSpec::unreadable(None, ""),
+            raw: Err(String::new()),
+            on_server: RecordSetStatus::default(),
+            matched: false,
+            nodes: BTreeMap::new(),
+            writes: Writes::default(),
+            outdated_crds: None,
+        };
+        set.update(seen, providers);
+        set
+    }
+
+    /// Whether a version of the object is older than the one that is known.
+    #[must_use]
+    pub fn is_newer_than(&self, resource_version: &str) -> bool {
+        let version = |text: &str| text.parse::<u64>().ok();
+        version(&self.resource_version)
+            .zip(version(resource_version))
+            .is_some_and(|(ours, theirs)| theirs < ours)
+    }
+
+    /// Takes in another version of the object. Returns true when the spec changed.
+    pub fn update(&mut self, seen: RecordSetObject, providers: &Providers) -> bool {
+        self.generation = seen.generation;
+        self.resource_version = seen.resource_version;
+        self.deleting = seen.deleting;
+        self.on_server = seen.status;
+        self.writes.observed_again();
+        if self.raw == seen.spec {
+            return false;
+        }
+        self.spec = match &seen.spec {
+            Ok(raw) => NodeSetSpec::parse(raw, providers),
+            Err(message) => {
+                let before = self.raw.is_ok().then(|| self.spec.clone());
+                NodeSetSpec::unreadable(before, message)
+            }
+        };
+        self.raw = seen.spec;
+        true
+    }
+
+    /// Looks at some nodes again (`None`: at all of them). Returns true when what is published may have changed.
+    pub fn rematch(
+        &mut self,
+        touched: Option<&BTreeSet<String>>,
+        nodes: &NodeStore,
+        pods: Option<&PodStore>,
+    ) -> bool {
+        let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
+        let Some(source) = self.spec.source.filter(|_| complete && self.spec.criteria.is_some()) else {
+            return std::mem::take(&mut self.matched);
+        };
+        let mut changed = !self.matched;
+        let all = touched.is_none() || !self.matched;
+        self.matched = true;
+        if all {
+            let known = self.nodes.keys().cloned();
+            let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).chain(known).collect();
+            for name in &names {
+                changed |= self.rematch_one(name, nodes.get(name), pods, source);
+            }
+        } else {
+            for name in touched.into_iter().flatten() {
+                changed |= self.rematch_one(name, nodes.get(name), pods, source);
+            }
+        }
+        changed
+    }
+
+    fn rematch_one(
+        &mut self,
+        name: &str,
+        node: Option<&NodeFacts>,
+        pods: Option<&PodStore>,
+        source: AddressSource,
+    ) -> bool {
+        let Some(criteria) = &self.spec.criteria else { return false };
+        match node.filter(|node| verdict(criteria, node, pods) == Ok(())) {
+            Some(node) => {
+                let addresses = source.of(node);
+                let before = self.nodes.insert(name.to_owned(), addresses.clone());
+                before.as_ref() != Some(&addresses)
+            }
+            None => self.nodes.remove(name).is_some(),
+        }
+    }
+
+    /// What is to be published; `None` while too little is known to say.
+    #[must_use]
+    pub fn choice(&self) -> Option<Choice> {
+        let known = self.matched && !self.deleting && self.spec.problems.is_empty();
+        known.then(|| Choice {
+            addresses: self.nodes.values().flatten().copied().collect(),
+            undecided: BTreeSet::new(),
+            any_node: !self.nodes.is_empty(),
+        })
+    }
+
+    /// Matching nodes of which nothing can be published.
+    #[must_use]
+    pub fn lacking(&self) -> Option<Remark> {
+        let source = self.spec.source.filter(|_| self.matched)?;
+        let names: Vec<String> = self
+            .nodes
+            .iter()
+            .filter(|(_, addresses)| addresses.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect();
+        let message = format!(
+            "{} of {} matching nodes lack {}: {}",
+            names.len(),
+            self.nodes.len(),
+            source.lacking(),
+            enumerate(names.iter().cloned())
+        );
+        (!names.is_empty()).then_some(Remark {
+            kind: "AddressMissing",
+            reason: "NodeWithoutAddress",
+            message,
+        })
+    }
+
+    /// The status that a report demands.
+    #[must_use]
+    pub fn render(&self, report: &Report) -> RecordSetStatus {
+        report.status(self.generation, &self.spec.problems)
+    }
+
+    /// Whether only what the Go operator's CRDs keep is worth writing, and until when.
+    #[must_use]
+    pub fn writes_go_fields_until(&self, now: Moment) -> Option<Moment> {
+        self.outdated_crds.map(|(_, until)| until).filter(|until| *until > now)
+    }
+
+    /// A status was written: whether the server kept our fields shows whether its CRDs are current.
+    pub fn kept(
+        &mut self,
+        sent: Option<&RecordSetStatus>,
+        kept: &RecordSetStatus,
+        now: Moment,
+        jitter: Jitter,
+    ) {
+        if !kept.conditions.is_empty() {
+            self.outdated_crds = None;
+        } else if sent.is_some_and(|sent| !sent.conditions.is_empty()) {
+            let count = self.outdated_crds.map_or(0, |(count, _)| count).saturating_add(1);
+            self.outdated_crds = Some((count, now.plus_millis(Schedule::Slow.delay_ms(count, jitter))));
+        }
+    }
+}

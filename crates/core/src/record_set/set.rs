@@ -1,0 +1,380 @@
+//! What one object wants of DNS, over time: its target, when its changes have settled, and what is said about it.
+
+use super::account::DnsAccount;
+use super::diff::{Target, TtlRule, Wanted};
+use super::name::{NameError, ZoneRef, qualify};
+use super::site::{Site, SiteKey};
+use super::spec::{Place, SetSpec, WhenEmpty};
+use super::status::{Phase, Remark, Report, Told, described};
+use crate::action::{ObjectKind, Owner};
+use crate::dns::{Rules, Zone};
+use crate::fault::FaultKind;
+use crate::moment::Moment;
+use crate::pool::render::{count_addresses, enumerate};
+use crate::pool::status::PublishedSet;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// After the last change of what a node set wants: a burst of events of nodes becomes one round.
+const QUIET_MS: u64 = 300;
+
+/// After the first change of what a node set wants: a burst that does not end is not waited for.
+const PATIENCE_MS: u64 = 2_000;
+
+/// A change that takes longer is told as in progress; most are over before the status could be written.
+const TOLD_AFTER_MS: u64 = 3_000;
+
+/// A transient failure is told from this one on: most pass before the status could be written.
+const TOLD_FAILURES: u32 = 2;
+
+/// What an object has to publish.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Choice {
+    /// These.
+    pub addresses: BTreeSet<Ipv4Addr>,
+    /// And these if they are published now: too little is known of them.
+    pub undecided: BTreeSet<Ipv4Addr>,
+    /// There are nodes that match: to have no address then is a defect, and no wish.
+    pub any_node: bool,
+}
+
+/// One object's record set as the rest of the state shows it at this moment.
+#[derive(Debug)]
+pub struct View {
+    /// The object.
+    pub owner: Owner,
+    /// Decides who is older.
+    pub created_at_s: i64,
+    /// The record set as the spec wants it.
+    pub spec: SetSpec,
+    /// What is wrong with the spec, as far as it stops this set.
+    pub problems: Vec<String>,
+    /// What is to be published; `None` while too little is known to say.
+    pub choice: Option<Choice>,
+    /// What the status says.
+    pub told: Told,
+    /// Further things to say.
+    pub remarks: Vec<Remark>,
+}
+
+/// Where a set is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Located {
+    /// The spec does not say.
+    Nowhere,
+    /// The zone is being looked up; the name as far as known.
+    Pending(String),
+    /// The name does not fit the zone.
+    Bad(String),
+    /// There.
+    At(SiteKey, Zone),
+}
+
+impl Located {
+    /// Finds the place of a spec.
+    #[must_use]
+    pub fn of(place: Option<&Place>, account: Option<&DnsAccount>) -> Self {
+        let Some(Place { provider, zone, record_name }) = place else { return Self::Nowhere };
+        let known = account.and_then(|account| account.zone(zone));
+        let known = known.or_else(|| match zone {
+            // Without a token nothing can be looked up or written, but the name can be told.
+            ZoneRef::Name(name) if account.is_none() => {
+                Some(Zone { id: name.clone(), name: Some(name.clone()), ttl_floor: 0 })
+            }
+            ZoneRef::Name(_) | ZoneRef::Id(_) => None,
+        });
+        let name = match (&known, zone) {
+            (Some(zone), _) => qualify(record_name, zone.name.as_deref()),
+            (None, ZoneRef::Name(name)) => qualify(record_name, Some(name)),
+            (None, ZoneRef::Id(_)) => return Self::Pending(record_name.clone()),
+        };
+        match (name, known) {
+            (Ok(fqdn), Some(zone)) => {
+                let key = SiteKey { provider: provider.clone(), zone: zone.id.clone(), fqdn };
+                Self::At(key, zone)
+            }
+            (Ok(fqdn), None) => Self::Pending(fqdn),
+            (Err(error), _) => Self::Bad(name_problem(&error)),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Nowhere | Self::Bad(_) => "",
+            Self::Pending(name) => name,
+            Self::At(key, _) => &key.fqdn,
+        }
+    }
+}
+
+fn name_problem(error: &NameError) -> String {
+    format!("spec.dnsRecordSet.recordName: {error}")
+}
+
+/// What is known beside the object itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// Where the set is.
+    pub located: &'a Located,
+    /// Another object owns it.
+    pub lost_to: Option<&'a Owner>,
+    /// What stands there.
+    pub site: Option<&'a Site>,
+    /// The token.
+    pub account: Option<&'a DnsAccount>,
+}
+
+/// What an object wanted last, and what was said about it.
+#[derive(Debug, Default)]
+pub struct Set {
+    site: Option<SiteKey>,
+    wanted: Option<Wanted>,
+    /// The first and the last change that is not in DNS yet.
+    changes: Option<(Moment, Moment)>,
+    /// The set was deleted for want of nodes, which is done once.
+    emptied: bool,
+    raised: Option<(u32, u32)>,
+    pending_since: Option<Moment>,
+    announced: String,
+    /// What there is to say; `None` when that is what was said before.
+    pub report: Option<Report>,
+    /// The name for people and metrics.
+    pub name: String,
+}
+
+impl Set {
+    /// A set of which only its status is known.
+    #[must_use]
+    pub fn recalled(told: &Told) -> Self {
+        Self { announced: told.error.clone(), ..Self::default() }
+    }
+
+    /// What is wanted at a place now.
+    pub fn want(
+        &mut self,
+        view: &View,
+        choice: &Choice,
+        (key, zone, rules): (&SiteKey, &Zone, Rules),
+        site: &Site,
+        now: Moment,
+    ) -> Wanted {
+        if self.site.as_ref() != Some(key) {
+            let Told { published, right, .. } = &view.told;
+            self.emptied = *right && published.fqdn == key.fqdn && published.addresses.is_empty();
+            self.site = Some(key.clone());
+            self.wanted = None;
+            self.changes = None;
+        }
+        if !choice.addresses.is_empty() {
+            self.emptied = false;
+        } else if site.is_known() && site.addresses().is_some_and(|addresses| addresses.is_empty()) {
+            self.emptied = true;
+        }
+        let target = if !choice.addresses.is_empty() {
+            Target::Exact(choice.addresses.clone())
+        } else if choice.any_node || !choice.undecided.is_empty() || self.emptied {
+            Target::Keep
+        } else {
+            match view.spec.when_empty {
+                WhenEmpty::Keep => Target::Keep,
+                WhenEmpty::Delete => Target::Empty,
+            }
+        };
+        let ttl = self.raise(view.spec.ttl, zone.ttl_floor, rules);
+        let wanted = Wanted { target, undecided: choice.undecided.clone(), ttl };
+        if self.wanted.as_ref() != Some(&wanted) {
+            self.changes = Some((self.changes.map_or(now, |(first, _)| first), now));
+            self.wanted = Some(wanted.clone());
+        }
+        wanted
+    }
+
+    fn raise(&mut self, ttl: TtlRule, floor: u32, rules: Rules) -> TtlRule {
+        let raised = |asked: u32| asked < floor && Some(asked) != rules.ttl_automatic;
+        self.raised = None;
+        match ttl {
+            TtlRule::Every(asked) if raised(asked) => {
+                self.raised = Some((asked, floor));
+                TtlRule::Every(floor)
+            }
+            TtlRule::New(asked) if raised(asked) => TtlRule::New(floor),
+            TtlRule::Every(_) | TtlRule::New(_) => ttl,
+        }
+    }
+
+    /// When the changes have settled. Those of pools need no time: they are few, and each is a failover.
+    #[must_use]
+    pub fn settled_at(&self, kind: ObjectKind) -> Moment {
+        match (kind, self.changes) {
+            (ObjectKind::Pool, _) | (ObjectKind::RecordSet, None) => Moment::default(),
+            (ObjectKind::RecordSet, Some((first, last))) => {
+                last.plus_millis(QUIET_MS).min(first.plus_millis(PATIENCE_MS))
+            }
+        }
+    }
+
+    /// What is wanted is in DNS, or on its way there.
+    pub fn settled(&mut self) {
+        self.changes = None;
+    }
+
+    /// Decides what is to be said, and returns when to decide anew.
+    pub fn tell(&mut self, view: &View, scene: Scene<'_>, now: Moment) -> Option<Moment> {
+        self.name = match (scene.located.name(), &view.spec.place) {
+            ("", Some(place)) => place.record_name.clone(),
+            (name, _) => name.to_owned(),
+        };
+        let (told, later) = self.phase(view, scene, now);
+        self.report = told.map(|(phase, spec_error)| Report {
+            phase,
+            spec_error,
+            published: self.published(view, scene),
+            remarks: self.remarks(view, scene),
+        });
+        later
+    }
+
+    /// An error that nobody was told of yet, as it is being told. What is wrong with a pool's spec, the pool tells.
+    pub fn announce(&mut self, view: &View) -> Option<(&'static str, String)> {
+        if view.owner.kind == ObjectKind::Pool && !view.problems.is_empty() {
+            return None;
+        }
+        match &self.report.as_ref()?.phase {
+            Phase::Active { .. } => self.announced.clear(),
+            Phase::InProgress { .. } => {}
+            Phase::Failed { message, .. } if self.announced == *message => {}
+            Phase::Failed { reason, message } => {
+                self.announced.clone_from(message);
+                return Some((reason, message.clone()));
+            }
+        }
+        None
+    }
+
+    fn phase(
+        &mut self,
+        view: &View,
+        scene: Scene<'_>,
+        now: Moment,
+    ) -> (Option<(Phase, Option<String>)>, Option<Moment>) {
+        let failed = |reason, message| (Some((Phase::Failed { reason, message }, None)), None);
+        if !view.problems.is_empty() {
+            return failed("InvalidSpec", view.problems.join("; "));
+        }
+        if let Located::Bad(message) = scene.located {
+            let phase = Phase::Failed { reason: "InvalidSpec", message: message.clone() };
+            return (Some((phase, Some(message.clone()))), None);
+        }
+        if let Some(owner) = scene.lost_to {
+            return failed("NameClaimed", claimed(&self.name, owner));
+        }
+        let wanted = self.wanted.as_ref().filter(|_| view.choice.is_some());
+        if let (Some(wanted), Some(site)) = (wanted, scene.site)
+            && site.is_right(wanted)
+        {
+            self.pending_since = None;
+            return (Some((active(wanted, view.choice.as_ref(), site), None)), None);
+        }
+        if let Some((reason, message)) = failure(view, scene) {
+            return failed(reason, message);
+        }
+        if view.choice.is_none() {
+            return (None, None);
+        }
+        let since = *self.pending_since.get_or_insert(now);
+        let differs = scene.site.is_some_and(Site::is_known);
+        let due = since.plus_millis(TOLD_AFTER_MS);
+        if !view.told.current || (differs && due <= now) {
+            let message = "the records are about to be changed".to_owned();
+            (Some((Phase::InProgress { message }, None)), None)
+        } else {
+            (None, differs.then_some(due))
+        }
+    }
+
+    fn published(&self, view: &View, scene: Scene<'_>) -> PublishedSet {
+        let fqdn = scene.located.name().to_owned();
+        let before = &view.told.published;
+        let addresses = match scene.site.and_then(Site::addresses) {
+            // What others wrote where nothing of this object is any more is not its own.
+            _ if scene.lost_to.is_some() || self.emptied || fqdn.is_empty() => Vec::new(),
+            Some(addresses) => addresses.into_iter().collect(),
+            None if before.fqdn == fqdn => before.addresses.clone(),
+            None => Vec::new(),
+        };
+        PublishedSet { fqdn, addresses }
+    }
+
+    fn remarks(&self, view: &View, scene: Scene<'_>) -> Vec<Remark> {
+        let mut remarks = view.remarks.clone();
+        if let Some(owner) = scene.lost_to {
+            let message = claimed(&self.name, owner);
+            remarks.push(Remark { kind: "Conflict", reason: "NameClaimed", message });
+            return remarks;
+        }
+        if let Some((asked, floor)) = self.raised {
+            let message =
+                format!("the zone takes no TTL below {floor} s; {floor} is used in place of {asked}");
+            remarks.push(Remark { kind: "TTLRaised", reason: "BelowFloor", message });
+        }
+        if scene.site.is_some_and(Site::is_marked_by_external_dns) {
+            let message = "a TXT record of external-dns stands at this name: it may change the same records; take the name \
+                           away from one of the two"
+                .to_owned();
+            remarks.push(Remark { kind: "ExternalDNS", reason: "OwnershipRecord", message });
+        }
+        remarks
+    }
+}
+
+fn claimed(name: &str, owner: &Owner) -> String {
+    let older = described(owner.kind, &owner.object.name);
+    format!("{name} is claimed by the older {older}; choose another recordName for one of the two")
+}
+
+fn active(wanted: &Wanted, choice: Option<&Choice>, site: &Site) -> Phase {
+    let any_node = choice.is_some_and(|choice| choice.any_node);
+    let addresses: Vec<String> = site.addresses().iter().flatten().map(ToString::to_string).collect();
+    let (count, named) = (addresses.len(), enumerate(addresses.into_iter()));
+    let (reason, message) = match &wanted.target {
+        Target::Exact(_) => ("Published", format!("{}: {named}", count_addresses(count))),
+        Target::Keep | Target::Empty if count == 0 => ("Empty", "no address is to be published".to_owned()),
+        Target::Keep | Target::Empty if any_node => {
+            ("Kept", format!("no matching node has an address to publish; the records stay: {named}"))
+        }
+        Target::Keep | Target::Empty => {
+            ("Kept", format!("there is no address to publish; the records stay: {named}"))
+        }
+    };
+    Phase::Active { reason, message }
+}
+
+/// What stands in the way at the provider.
+fn failure(view: &View, scene: Scene<'_>) -> Option<(&'static str, String)> {
+    let place = view.spec.place.as_ref()?;
+    let account = scene.account?;
+    let zone = place.zone.text();
+    let id = match scene.located {
+        Located::At(key, _) => key.zone.as_str(),
+        Located::Nowhere | Located::Pending(_) | Located::Bad(_) => zone,
+    };
+    if scene.site.is_some_and(Site::has_alias) {
+        let (_, _, message) = scene.site.and_then(Site::failure)?;
+        return Some(("CNAME", message.to_owned()));
+    }
+    let refused = account.refusal(id).map(|message| (FaultKind::Unauthorised, TOLD_FAILURES, message));
+    let found = account.zone_failure(&place.zone).or_else(|| scene.site.and_then(Site::failure)).or(refused);
+    let (kind, count, message) = found?;
+    let text = match kind {
+        FaultKind::InProgress | FaultKind::Throttled => return None,
+        FaultKind::Transient if count < TOLD_FAILURES => return None,
+        // What one can do differs between providers, and is in the message.
+        FaultKind::NotFound | FaultKind::Unauthorised => format!("spec.dnsRecordSet.zone {zone}: {message}"),
+        FaultKind::Transient
+        | FaultKind::NodeInUse
+        | FaultKind::Invalid
+        | FaultKind::Quota
+        | FaultKind::Permanent => format!("failed to bring the records up to date: {kind}: {message}"),
+    };
+    Some((kind.reason(), text))
+}

@@ -1,0 +1,351 @@
+//! What is known of the records at one name, and what happens there next.
+//!
+//! A site is where claims meet: it belongs to a name and not to an object, so that its knowledge passes on with the
+//! claim, and so that one change set at a time is under way whoever asked for it.
+//!
+//! Invariants: nothing is written without a read, or an own complete write, that is still believed; after a failed
+//! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time.
+
+use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns};
+use crate::action::{CallFailure, Owner};
+use crate::dns::{Change, ChangeSet, Record};
+use crate::fault::{Fault, FaultKind};
+use crate::moment::{Jitter, Moment};
+use crate::pool::failure::Failure;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+
+/// What others change at a name is noticed after this long.
+pub const RESYNC_MS: u64 = 600_000;
+
+/// Between the two reads after a write that may have had an effect: a list may lag behind.
+pub const BETWEEN_READS_MS: u64 = 5_000;
+
+/// A read this soon after our own write may still show the time before it.
+const SETTLE_MS: u64 = 30_000;
+
+/// At most [`MAX_ROUNDS`] begin within this time.
+const ROUNDS_WINDOW_MS: u64 = 2_000;
+
+/// The first leaves at once, the second takes up what came meanwhile, and more would only chase a flapping node.
+const MAX_ROUNDS: usize = 2;
+
+/// Where records are. Zones are told by their id, which a zone that is written by name gets once it is looked up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SiteKey {
+    /// The provider.
+    pub provider: String,
+    /// The zone's id.
+    pub zone: String,
+    /// The fully qualified name.
+    pub fqdn: String,
+}
+
+/// The call under way.
+#[derive(Debug)]
+enum Flight {
+    Reading,
+    Applying { wanted: Wanted, changes: Vec<Change>, left: usize, writer: Owner },
+}
+
+/// Reads that are still needed before anything is written.
+#[derive(Debug)]
+struct Doubt {
+    reads: u8,
+    next: Moment,
+}
+
+/// What to do at a site.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A call is under way.
+    Busy,
+    /// All is right; look again at this moment.
+    Rest(Moment),
+    /// Something is to be done, but not before this moment.
+    Wait(Moment),
+    /// Read the records.
+    Read,
+    /// Change them.
+    Apply(ChangeSet),
+}
+
+/// How a change set that was sent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// Everything was carried out.
+    Done,
+    /// What fitted into one call was carried out; the rest follows.
+    Partly,
+    /// Nothing was sent, or sending stopped for want of a permit.
+    NotSent,
+    /// It failed.
+    Failed(FaultKind),
+}
+
+/// The records at one name.
+#[derive(Debug, Default)]
+pub struct Site {
+    records: Option<Vec<Record>>,
+    /// The records are as last seen, for all we know.
+    believed: bool,
+    read_due: Moment,
+    doubt: Option<Doubt>,
+    flight: Option<Flight>,
+    /// What is under way was begun before a restart: its answer is only an end.
+    outdated: bool,
+    /// When the latest rounds began.
+    rounds: VecDeque<Moment>,
+    /// What the round under way goes on with, when its changes did not fit into one call.
+    goes_on: Option<Wanted>,
+    failure: Option<Failure<Option<Wanted>>>,
+}
+
+impl Site {
+    /// A call is under way.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// The addresses that stand there, as last seen.
+    #[must_use]
+    pub fn addresses(&self) -> Option<BTreeSet<Ipv4Addr>> {
+        self.records.as_deref().map(addresses)
+    }
+
+    /// The records are known.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.believed
+    }
+
+    /// Whether external-dns writes there too.
+    #[must_use]
+    pub fn is_marked_by_external_dns(&self) -> bool {
+        self.records.as_deref().is_some_and(is_marked_by_external_dns)
+    }
+
+    /// Whether an alias stands in the way.
+    #[must_use]
+    pub fn has_alias(&self) -> bool {
+        self.records.as_deref().is_some_and(|records| alias(records).is_some())
+    }
+
+    /// Whether the records, as far as known, are what is wanted.
+    #[must_use]
+    pub fn is_right(&self, wanted: &Wanted) -> bool {
+        let records = self.records.as_deref().filter(|_| self.believed);
+        records.is_some_and(|records| alias(records).is_none() && diff(records, wanted).is_empty())
+    }
+
+    /// The last failure, how often it came in a row, and its message.
+    #[must_use]
+    pub fn failure(&self) -> Option<(FaultKind, u32, &str)> {
+        self.failure.as_ref().map(|failure| (failure.kind, failure.count, failure.message.as_str()))
+    }
+
+    /// Everything is read again before anything is written.
+    pub fn restart(&mut self) {
+        self.believed = false;
+        self.outdated = self.flight.is_some();
+        self.failure = None;
+        self.goes_on = None;
+    }
+
+    /// Another token: what the old one was refused may work now.
+    pub fn forgive(&mut self) {
+        self.failure = None;
+    }
+
+    /// What to do now. `settled_at` is when changes of what is wanted have had their time to settle; `paced` sites begin
+    /// only so many rounds in a row.
+    #[must_use]
+    pub fn next(&self, wanted: &Wanted, settled_at: Moment, paced: bool, now: Moment) -> Step {
+        if self.flight.is_some() {
+            return Step::Busy;
+        }
+        let due = self.failure.as_ref().and_then(|failure| {
+            let read = failure.waits(&None, 0, now);
+            read.or_else(|| failure.waits(&Some(wanted.clone()), 0, now))
+        });
+        if let Some(due) = due {
+            return Step::Wait(due);
+        }
+        let Some(records) = self.records.as_deref().filter(|_| self.believed && self.doubt.is_none()) else {
+            let next = self.doubt.as_ref().map(|doubt| doubt.next).filter(|next| *next > now);
+            return next.map_or(Step::Read, Step::Wait);
+        };
+        if self.read_due <= now {
+            return Step::Read;
+        }
+        let changes = diff(records, wanted);
+        if changes.is_empty() {
+            return Step::Rest(self.read_due);
+        }
+        let paused = self.rounds.front().filter(|_| paced && self.rounds.len() >= MAX_ROUNDS);
+        let paused = paused.map_or(now, |first| first.plus_millis(ROUNDS_WINDOW_MS));
+        let begins = if self.goes_on.as_ref() == Some(wanted) { now } else { paused.max(settled_at) };
+        if begins > now { Step::Wait(begins.min(self.read_due)) } else { Step::Apply(changes) }
+    }
+
+    /// All is right: what failed before is over.
+    pub fn rested(&mut self) {
+        self.failure = None;
+    }
+
+    /// A read goes out.
+    pub fn reading(&mut self) {
+        self.flight = Some(Flight::Reading);
+    }
+
+    /// A change set goes out, with `left` more changes to follow.
+    pub fn applying(
+        &mut self,
+        wanted: Wanted,
+        changes: Vec<Change>,
+        left: usize,
+        writer: Owner,
+        now: Moment,
+    ) {
+        if self.goes_on.as_ref() != Some(&wanted) {
+            self.rounds.push_back(now);
+            if self.rounds.len() > MAX_ROUNDS {
+                self.rounds.pop_front();
+            }
+        }
+        self.goes_on = None;
+        self.flight = Some(Flight::Applying { wanted, changes, left, writer });
+    }
+
+    /// How many changes are under way, and for whom.
+    #[must_use]
+    pub fn under_way(&self) -> (usize, Option<Owner>) {
+        match &self.flight {
+            Some(Flight::Applying { changes, writer, .. }) => (changes.len(), Some(writer.clone())),
+            Some(Flight::Reading) | None => (0, None),
+        }
+    }
+
+    /// The answer to a read.
+    pub fn read(&mut self, result: Result<Vec<Record>, Fault>, now: Moment, jitter: Jitter) {
+        if !matches!(self.flight, Some(Flight::Reading)) {
+            return;
+        }
+        self.flight = None;
+        if std::mem::take(&mut self.outdated) {
+            return;
+        }
+        let records = match result {
+            Ok(records) => records,
+            Err(fault) => {
+                self.believed = false;
+                self.fail(&fault, None, now, jitter);
+                return;
+            }
+        };
+        let alias = alias(&records).map(|record| record.data.clone());
+        self.records = Some(records);
+        if let Some(doubt) = &mut self.doubt {
+            doubt.reads = doubt.reads.saturating_sub(1);
+            doubt.next = now.plus_millis(BETWEEN_READS_MS);
+            if doubt.reads > 0 {
+                return;
+            }
+            self.doubt = None;
+        }
+        self.believed = true;
+        self.read_due = now.plus_millis(RESYNC_MS);
+        if let Some(alias) = alias {
+            let shown: String = alias.chars().take(253).collect();
+            let message = format!(
+                "a CNAME to {shown:?} stands at this name, beside which no address can stand; delete it, or choose another \
+                 recordName"
+            );
+            let fault =
+                Fault { kind: FaultKind::Permanent, message, outcome_unknown: false, retry_after_ms: None };
+            self.believed = false;
+            self.fail(&fault, None, now, jitter);
+        } else if self.failure.as_ref().is_some_and(|failure| failure.concerns(&None, 0)) {
+            self.failure = None;
+        }
+    }
+
+    /// The answer to a change set: the records that updates and creates left, or how many changes certainly had their
+    /// effect and why the next one failed.
+    pub fn applied(
+        &mut self,
+        result: Result<Vec<Record>, (usize, CallFailure)>,
+        now: Moment,
+        jitter: Jitter,
+    ) -> Applied {
+        let (wanted, changes, left) = match self.flight.take() {
+            Some(Flight::Applying { wanted, changes, left, writer: _ }) => (wanted, changes, left),
+            other => {
+                self.flight = other;
+                return Applied::NotSent;
+            }
+        };
+        let outdated = std::mem::take(&mut self.outdated);
+        match result {
+            Ok(answered) => {
+                let expected =
+                    changes.iter().filter(|change| !matches!(change, Change::Delete { .. })).count();
+                let complete = answered.len() == expected;
+                let records = after(self.records.as_deref().unwrap_or_default(), &changes, answered);
+                let taken = diff(&records, &wanted).changes.len() <= left;
+                self.records = Some(records);
+                self.believed = complete && !outdated;
+                if complete && !taken {
+                    let message = "the provider answered other records than were asked for".to_owned();
+                    let kind = FaultKind::Invalid;
+                    let fault = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
+                    self.distrust(now);
+                    self.fail(&fault, Some(wanted), now, jitter);
+                    return Applied::Failed(kind);
+                }
+                self.failure = None;
+                self.goes_on = (left > 0).then_some(wanted);
+                // A list may still show the time before this write.
+                self.read_due = self.read_due.max(now.plus_millis(SETTLE_MS));
+                if left > 0 { Applied::Partly } else { Applied::Done }
+            }
+            Err((0, CallFailure::NotSent)) => {
+                self.believed &= !outdated;
+                Applied::NotSent
+            }
+            Err((_, CallFailure::NotSent)) => {
+                self.distrust(now);
+                Applied::NotSent
+            }
+            Err((done, CallFailure::Fault(mut fault))) => {
+                self.believed = false;
+                if fault.kind == FaultKind::NotFound {
+                    // A record that others deleted meanwhile; that the zone is gone shows when it is read.
+                    fault.kind = FaultKind::Transient;
+                }
+                if done > 0 || fault.outcome_unknown {
+                    self.distrust(now);
+                }
+                self.fail(&fault, Some(wanted), now, jitter);
+                Applied::Failed(fault.kind)
+            }
+        }
+    }
+
+    fn distrust(&mut self, now: Moment) {
+        self.believed = false;
+        self.doubt = Some(Doubt { reads: 2, next: now });
+    }
+
+    fn fail(&mut self, fault: &Fault, input: Option<Wanted>, now: Moment, jitter: Jitter) {
+        Failure::note(&mut self.failure, (fault.kind, &fault.message), (input, 0), None, (now, jitter));
+        if let (Some(failure), Some(wait)) = (&mut self.failure, fault.retry_after_ms) {
+            failure.due = failure.due.max(now.plus_millis(wait));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "site_tests.rs"]
+mod tests;

@@ -1,0 +1,211 @@
+use super::*;
+use crate::action::{ObjectKind, ObjectRef};
+use crate::ids::{ObjectName, Uid};
+use crate::record_set::diff::{Target, TtlRule};
+
+const T: fn(u64) -> Moment = Moment::from_millis;
+const NOW: Moment = Moment::from_millis(0);
+
+fn ip(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, last)
+}
+
+fn wanted(addresses: &[u8]) -> Wanted {
+    let target = Target::Exact(addresses.iter().map(|last| ip(*last)).collect());
+    Wanted { target, undecided: BTreeSet::new(), ttl: TtlRule::Every(60) }
+}
+
+fn a(last: u8) -> Record {
+    let data = ip(last).to_string();
+    Record { id: last.to_string(), kind: "A".into(), data, ttl: 60, proxied: false }
+}
+
+fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
+    Fault { kind, message: "broken".into(), outcome_unknown, retry_after_ms: None }
+}
+
+fn writer() -> Owner {
+    let object = ObjectRef { uid: Uid("u".into()), name: ObjectName::new("ns", "n") };
+    Owner { kind: ObjectKind::Pool, object }
+}
+
+/// A site that was read at the beginning.
+fn known(addresses: &[u8]) -> Site {
+    let mut site = Site::default();
+    site.reading();
+    site.read(Ok(addresses.iter().map(|last| a(*last)).collect()), T(0), Jitter::NONE);
+    site
+}
+
+fn next(site: &Site, addresses: &[u8], now: u64) -> Step {
+    site.next(&wanted(addresses), NOW, true, T(now))
+}
+
+fn applies(step: Step) -> Vec<Change> {
+    match step {
+        Step::Apply(set) => set.changes,
+        other @ (Step::Busy | Step::Rest(_) | Step::Wait(_) | Step::Read) => {
+            panic!("nothing to apply: {other:?}")
+        }
+    }
+}
+
+/// Sends the changes that lead to these addresses.
+fn send(site: &mut Site, addresses: &[u8], now: u64) -> Vec<Change> {
+    let changes = applies(next(site, addresses, now));
+    site.applying(wanted(addresses), changes.clone(), 0, writer(), T(now));
+    assert_eq!(next(site, addresses, now), Step::Busy);
+    changes
+}
+
+fn answer(changes: &[Change]) -> Vec<Record> {
+    let left = changes.iter().filter_map(|change| match change {
+        Change::Update { id, ip, ttl } => Some((id.clone(), *ip, *ttl)),
+        Change::Create { ip, ttl } => Some((ip.octets()[3].to_string(), *ip, *ttl)),
+        Change::Delete { .. } => None,
+    });
+    let record = |(id, ip, ttl): (String, Ipv4Addr, u32)| Record { id, data: ip.to_string(), ttl, ..a(0) };
+    left.map(record).collect()
+}
+
+#[test]
+fn nothing_is_written_before_a_read_and_nothing_is_read_after_an_own_write() {
+    let site = Site::default();
+    assert_eq!(next(&site, &[1], 0), Step::Read);
+    let mut site = known(&[]);
+    let changes = send(&mut site, &[1], 10);
+    assert_eq!(site.applied(Ok(answer(&changes)), T(20), Jitter::NONE), Applied::Done);
+    assert_eq!(next(&site, &[1], 30), Step::Rest(T(RESYNC_MS)));
+    assert_eq!(next(&site, &[1], RESYNC_MS), Step::Read);
+    assert_eq!(applies(next(&site, &[1, 2], 40)).len(), 1);
+}
+
+#[test]
+fn a_paced_site_begins_two_rounds_in_two_seconds_and_then_waits() {
+    let mut site = known(&[]);
+    for (now, addresses) in [(0, vec![1]), (100, vec![1, 2])] {
+        let changes = send(&mut site, &addresses, now);
+        site.applied(Ok(answer(&changes)), T(now + 50), Jitter::NONE);
+    }
+    assert_eq!(next(&site, &[1, 2, 3], 200), Step::Wait(T(2_000)));
+    assert_eq!(applies(site.next(&wanted(&[1, 2, 3]), NOW, false, T(200))).len(), 1);
+    let changes = send(&mut site, &[1, 2, 3], 2_000);
+    site.applied(Ok(answer(&changes)), T(2_050), Jitter::NONE);
+    assert_eq!(applies(next(&site, &[4], 2_100)).len(), 3);
+}
+
+#[test]
+fn what_has_not_settled_waits_but_not_for_a_read() {
+    let site = known(&[]);
+    assert_eq!(site.next(&wanted(&[1]), T(300), false, T(100)), Step::Wait(T(300)));
+    assert_eq!(Site::default().next(&wanted(&[1]), T(300), false, T(100)), Step::Read);
+}
+
+#[test]
+fn after_a_refused_write_comes_one_read_when_it_is_due_and_at_once_for_something_new() {
+    let mut site = known(&[]);
+    send(&mut site, &[1], 0);
+    let refusal = CallFailure::Fault(fault(FaultKind::Invalid, false));
+    assert_eq!(site.applied(Err((0, refusal)), T(0), Jitter::NONE), Applied::Failed(FaultKind::Invalid));
+    assert_eq!(next(&site, &[1], 10), Step::Wait(T(60_000)));
+    assert_eq!(next(&site, &[1], 60_000), Step::Read);
+    assert_eq!(next(&site, &[2], 10), Step::Read);
+    site.reading();
+    site.read(Ok(vec![]), T(20), Jitter::NONE);
+    assert_eq!(applies(next(&site, &[2], 20)).len(), 1);
+}
+
+#[test]
+fn after_a_write_that_may_have_had_an_effect_come_two_reads_five_seconds_apart() {
+    let unknown = || CallFailure::Fault(fault(FaultKind::Transient, true));
+    let halfway = || CallFailure::Fault(fault(FaultKind::Transient, false));
+    for failure in [(0, unknown()), (1, halfway()), (1, unknown())] {
+        let mut site = known(&[]);
+        send(&mut site, &[1, 2], 0);
+        site.applied(Err(failure), T(0), Jitter::NONE);
+        assert_eq!(next(&site, &[1, 2], 1_000), Step::Read);
+        site.reading();
+        site.read(Ok(vec![]), T(1_050), Jitter::NONE);
+        assert_eq!(next(&site, &[1, 2], 2_000), Step::Wait(T(6_050)));
+        assert_eq!(next(&site, &[1, 2], 6_050), Step::Read);
+        site.reading();
+        site.read(Ok(vec![a(1)]), T(6_100), Jitter::NONE);
+        assert_eq!(applies(next(&site, &[1, 2], 6_100)).len(), 1);
+    }
+}
+
+#[test]
+fn a_time_that_the_provider_names_is_kept() {
+    let mut site = Site::default();
+    site.reading();
+    let throttled = Fault { retry_after_ms: Some(30_000), ..fault(FaultKind::Throttled, false) };
+    site.read(Err(throttled), T(0), Jitter::NONE);
+    assert_eq!(next(&site, &[1], 1_000), Step::Wait(T(30_000)));
+    site.forgive();
+    assert_eq!(next(&site, &[1], 1_000), Step::Read);
+}
+
+#[test]
+fn an_answer_that_is_not_what_was_asked_for_does_not_loop() {
+    let mut site = known(&[]);
+    let mut refusals = 0;
+    let mut now = 0;
+    while now < 600_000 {
+        match next(&site, &[1], now) {
+            Step::Apply(set) => {
+                site.applying(wanted(&[1]), set.changes.clone(), 0, writer(), T(now));
+                let clamped = answer(&set.changes).into_iter().map(|record| Record { ttl: 300, ..record });
+                site.applied(Ok(clamped.collect()), T(now), Jitter::NONE);
+                refusals += 1;
+            }
+            Step::Read => {
+                site.reading();
+                site.read(Ok(vec![Record { ttl: 300, ..a(1) }]), T(now), Jitter::NONE);
+            }
+            Step::Wait(at) => now = at.as_millis(),
+            other @ (Step::Busy | Step::Rest(_)) => panic!("{other:?}"),
+        }
+    }
+    assert!(refusals <= 4, "{refusals}");
+    assert!(site.failure().is_some());
+}
+
+#[test]
+fn an_incomplete_answer_is_followed_by_a_read() {
+    let mut site = known(&[]);
+    send(&mut site, &[1, 2], 0);
+    assert_eq!(site.applied(Ok(vec![a(1)]), T(10), Jitter::NONE), Applied::Done);
+    assert_eq!(next(&site, &[1, 2], 20), Step::Read);
+}
+
+#[test]
+fn what_did_not_fit_into_one_call_follows_at_once_within_the_same_round() {
+    let mut site = known(&[]);
+    for now in [0, 10] {
+        let changes = send(&mut site, &[1], now);
+        site.applied(Err((0, CallFailure::NotSent)), T(now), Jitter::NONE);
+        assert_eq!(changes.len(), 1);
+    }
+    // Two rounds were begun: only what goes on may start.
+    assert_eq!(next(&site, &[1, 2, 3], 20), Step::Wait(T(2_000)));
+    let changes = applies(next(&site, &[1, 2, 3], 2_000));
+    let first: Vec<Change> = changes.iter().take(1).cloned().collect();
+    site.applying(wanted(&[1, 2, 3]), first.clone(), 2, writer(), T(2_000));
+    assert_eq!(site.applied(Ok(answer(&first)), T(2_001), Jitter::NONE), Applied::Partly);
+    assert_eq!(applies(next(&site, &[1, 2, 3], 2_001)).len(), 2);
+}
+
+#[test]
+fn what_was_begun_before_a_restart_tells_nothing() {
+    let mut site = Site::default();
+    site.reading();
+    site.restart();
+    assert_eq!(next(&site, &[1], 0), Step::Busy, "still one call at a time");
+    site.read(Ok(vec![a(1)]), T(1), Jitter::NONE);
+    assert_eq!(next(&site, &[1], 2), Step::Read);
+    let mut site = known(&[]);
+    let changes = send(&mut site, &[1], 0);
+    site.restart();
+    site.applied(Ok(answer(&changes)), T(1), Jitter::NONE);
+    assert_eq!(next(&site, &[1], 2), Step::Read);
+}

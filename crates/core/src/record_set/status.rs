@@ -1,0 +1,194 @@
+//! What a user reads of a record set, on an object of its own or on a pool.
+
+use crate::ids::ObjectName;
+use crate::pool::render::condition;
+use crate::pool::spec::SpecProblem;
+use crate::pool::status::{Condition, PoolStatus, PublishedSet};
+use std::net::Ipv4Addr;
+
+/// Type of the condition that sums up a pool's record set. The others of its record set begin alike.
+const POOL_PREFIX: &str = "RecordSet";
+
+/// The status of a `NodeDNSRecordSet`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecordSetStatus {
+    /// `active`, `in-progress` or `error`.
+    pub state: String,
+    /// What is wrong.
+    pub error: String,
+    /// Conditions, sorted by type.
+    pub conditions: Vec<Condition>,
+    /// The generation that this describes.
+    pub observed_generation: i64,
+    /// Fully qualified name of the records.
+    pub fqdn: String,
+    /// The addresses that the records hold, sorted.
+    pub addresses: Vec<Ipv4Addr>,
+}
+
+impl RecordSetStatus {
+    /// Whether a write would change anything. With `outdated_crds` only what the Go operator's CRDs keep is compared.
+    #[must_use]
+    pub fn same_as(&self, on_server: &Self, outdated_crds: bool) -> bool {
+        if outdated_crds {
+            self.state == on_server.state && self.error == on_server.error
+        } else {
+            self == on_server
+        }
+    }
+}
+
+/// How a record set fares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// The records are right.
+    Active {
+        /// Reason in `CamelCase`.
+        reason: &'static str,
+        /// For people.
+        message: String,
+    },
+    /// They are about to be.
+    InProgress {
+        /// What it waits for.
+        message: String,
+    },
+    /// Something has to pass, or to be mended.
+    Failed {
+        /// Reason in `CamelCase`.
+        reason: &'static str,
+        /// What is wrong and what one can do.
+        message: String,
+    },
+}
+
+/// Something worth knowing beside the phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// Type of the condition.
+    pub kind: &'static str,
+    /// Reason in `CamelCase`.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+/// What there is to say about a record set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// How it fares.
+    pub phase: Phase,
+    /// A mistake in the spec that shows only at the provider.
+    pub spec_error: Option<String>,
+    /// Its name and what is published there.
+    pub published: PublishedSet,
+    /// The rest.
+    pub remarks: Vec<Remark>,
+}
+
+impl Report {
+    /// The status of an object of its own.
+    #[must_use]
+    pub fn status(&self, generation: i64, problems: &[SpecProblem]) -> RecordSetStatus {
+        let (state, error) = match &self.phase {
+            Phase::Active { .. } => ("active", String::new()),
+            Phase::InProgress { .. } => ("in-progress", String::new()),
+            Phase::Failed { message, .. } => ("error", message.clone()),
+        };
+        let texts = problems.iter().map(ToString::to_string).chain(self.spec_error.clone());
+        let wrong: Vec<String> = texts.collect();
+        let valid = if wrong.is_empty() {
+            condition("SpecValid", "True", "Valid", String::new())
+        } else {
+            condition("SpecValid", "False", "RecordSetIgnored", wrong.join("; "))
+        };
+        let mut conditions = self.conditions("", "Ready");
+        conditions.push(valid);
+        conditions.sort();
+        RecordSetStatus {
+            state: state.to_owned(),
+            error,
+            conditions,
+            observed_generation: generation,
+            fqdn: self.published.fqdn.clone(),
+            addresses: self.published.addresses.clone(),
+        }
+    }
+
+    fn conditions(&self, prefix: &str, summary: &str) -> Vec<Condition> {
+        let (status, reason, message) = match &self.phase {
+            Phase::Active { reason, message } => ("True", *reason, message),
+            Phase::InProgress { message } => ("False", "InProgress", message),
+            Phase::Failed { reason, message } => ("False", *reason, message),
+        };
+        let summary = condition(&format!("{prefix}{summary}"), status, reason, message.clone());
+        let remarks = self.remarks.iter().map(|remark| {
+            condition(&format!("{prefix}{}", remark.kind), "True", remark.reason, remark.message.clone())
+        });
+        std::iter::once(summary).chain(remarks).collect()
+    }
+}
+
+/// Adds what is known of a pool's record set to the pool's status; what is not known yet stays as it was.
+pub fn complete(status: &mut PoolStatus, report: Option<&Report>, on_server: &PoolStatus) {
+    let Some(report) = report else {
+        status.record_set.clone_from(&on_server.record_set);
+        let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
+        status.conditions.extend(ours.cloned());
+        return;
+    };
+    status.record_set = Some(report.published.clone());
+    status.conditions.extend(report.conditions(POOL_PREFIX, "Ready"));
+    if let Some(message) = &report.spec_error {
+        let parts = [status.error.as_str(), message.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        status.error = parts.join("; ");
+    }
+}
+
+/// What the server's copy of a status says of a record set: the only memory that outlives the process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// Name and addresses.
+    pub published: PublishedSet,
+    /// It said that all was right.
+    pub right: bool,
+    /// The error that it named.
+    pub error: String,
+    /// It speaks of the object as it is now.
+    pub current: bool,
+}
+
+impl Told {
+    /// By the status of an object of its own.
+    #[must_use]
+    pub fn of_record_set(status: &RecordSetStatus, generation: i64) -> Self {
+        let RecordSetStatus { state, error, fqdn, addresses, observed_generation, .. } = status;
+        Self {
+            published: PublishedSet { fqdn: fqdn.clone(), addresses: addresses.clone() },
+            right: state == "active",
+            error: error.clone(),
+            current: !state.is_empty() && *observed_generation == generation,
+        }
+    }
+
+    /// By the status of a pool.
+    #[must_use]
+    pub fn of_pool(status: &PoolStatus, generation: i64) -> Self {
+        let summary = format!("{POOL_PREFIX}Ready");
+        let summary = status.conditions.iter().find(|condition| condition.kind == summary);
+        let failed = summary.filter(|summary| summary.status == "False" && summary.reason != "InProgress");
+        Self {
+            published: status.record_set.clone().unwrap_or_default(),
+            right: summary.is_some_and(|summary| summary.status == "True"),
+            error: failed.map(|summary| summary.message.clone()).unwrap_or_default(),
+            current: summary.is_some() && status.observed_generation == generation,
+        }
+    }
+}
+
+/// Names an object in a message.
+#[must_use]
+pub fn described(kind: crate::action::ObjectKind, name: &ObjectName) -> String {
+    format!("{} {name}", kind.as_str())
+}

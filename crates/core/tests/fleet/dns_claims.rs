@@ -1,0 +1,176 @@
+//! Two objects and one name; bad specs, and how far they reach.
+
+use crate::dns::{condition, pool};
+use crate::faults::spec;
+use crate::world::{PROVIDER, World, ip};
+use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
+use flipop_core::action::ObjectKind;
+use flipop_core::pool::spec::{RawPoolSpec, RawRecordSet};
+
+const WWW: &str = "www.example.com";
+
+#[test]
+fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_takes_over() {
+    let mut world = World::with_set(2);
+    world.add_record_set("young", set_spec("WWW.example.com."));
+    world.edit_set("young", |spec| spec.address_type = "InternalIP".into());
+    world.run(10);
+    assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1), external(2)]);
+    let status = world.set_status("young");
+    assert!(status.state == "error" && status.error.contains("NodeDNSRecordSet ns/set"), "{status:?}");
+    assert!(condition(&world, "young", "Conflict").is_some());
+    assert!(status.addresses.is_empty());
+    assert!(condition(&world, "set", "Conflict").is_none());
+    let told = world.events.iter().filter(|notice| notice.reason == "NameClaimed");
+    assert!(
+        told.clone().all(|n| n.kind == ObjectKind::RecordSet && n.warning && n.object.name.name == "young")
+    );
+    assert_eq!(told.count(), 1);
+    let (reads, applies) = (world.dns.reads, world.dns.applies.len());
+    world.delete_record_set("set");
+    world.run(10);
+    assert_eq!(world.dns.addresses(PROVIDER, WWW)[0].octets()[0], 10);
+    assert_eq!(world.set_status("young").state, "active");
+    assert!(condition(&world, "young", "Conflict").is_none());
+    assert_eq!(world.dns.applies.len(), applies + 1);
+    assert_eq!(world.dns.reads, reads, "what is known of the name passes on with it");
+    assert!(world.dns.emptied.is_empty());
+}
+
+#[test]
+fn a_pool_and_a_set_claim_alike_and_an_invalid_owner_goes_on_claiming() {
+    let mut world = pool(1, 1);
+    world.edit("pool", |spec| spec.record_set.as_mut().unwrap().ttl = -1);
+    world.add_record_set("young", set_spec("www"));
+    world.run(10);
+    assert_eq!(world.published(WWW), [0_u8; 0]);
+    assert!(world.set_status("young").error.contains("FloatingIPPool ns/pool"));
+    assert!(world.status("pool").error.contains("spec.dnsRecordSet.ttl"));
+    assert_eq!(world.holder(1), Some(ip(1)), "a bad record set stops only itself");
+    world.edit("pool", |spec| spec.record_set = None);
+    world.run(10);
+    assert_eq!(world.published(WWW), [1]);
+    assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1)]);
+    assert_eq!(world.set_status("young").state, "active");
+    assert_eq!(world.status("pool").record_set, None);
+    assert!(!world.status("pool").conditions.iter().any(|c| c.kind.starts_with("RecordSet")));
+}
+
+#[test]
+fn a_pool_that_loses_its_name_says_so_and_goes_on_assigning() {
+    let mut world = World::with_set(2);
+    world.add_ip(1);
+    let record_set = Some(record_set("www"));
+    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], record_set, ..spec() });
+    world.run(10);
+    assert_eq!(world.holder(1), Some(ip(1)));
+    assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1), external(2)]);
+    let conditions = &world.status("pool").conditions;
+    let has = |kind: &str, status: &str| conditions.iter().any(|c| c.kind == kind && c.status == status);
+    assert!(has("RecordSetConflict", "True") && has("RecordSetReady", "False"), "{conditions:?}");
+    assert!(world.events.iter().any(|n| n.kind == ObjectKind::Pool && n.reason == "NameClaimed"));
+}
+
+#[test]
+fn a_zone_by_name_and_by_id_is_one_zone() {
+    let mut world = World::with_set(1);
+    let cloudflare = |zone: &str| {
+        Some(RawRecordSet { provider: CLOUDFLARE.into(), zone: zone.into(), ..record_set("www") })
+    };
+    world.edit_set("set", |spec| spec.record_set = cloudflare("Example.com"));
+    world.add_record_set("young", set_spec("other"));
+    world.edit_set("young", |spec| spec.record_set = cloudflare(ZONE_ID));
+    world.run(10);
+    assert_eq!(world.set_status("set").state, "active");
+    assert!(world.set_status("young").error.contains("ns/set"), "{:?}", world.set_status("young"));
+    assert_eq!(world.dns.applies.len(), 1);
+}
+
+#[test]
+fn the_same_name_at_two_providers_is_no_conflict() {
+    let mut world = World::with_set(1);
+    world.add_record_set("other", set_spec("www"));
+    world.edit_set("other", |spec| spec.provider = CLOUDFLARE.into());
+    world.run(10);
+    assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), world.dns.addresses(PROVIDER, WWW));
+    assert_eq!(world.set_status("other").state, "active");
+}
+
+#[test]
+fn each_bad_spec_is_told_with_its_field_stops_only_its_set_and_clears() {
+    type Spoil = fn(&mut RawRecordSet);
+    let bad: [(&str, Spoil); 7] = [
+        ("spec.dnsRecordSet.zone", |set| set.zone = String::new()),
+        ("spec.dnsRecordSet.recordName", |set| set.record_name = String::new()),
+        ("spec.dnsRecordSet.recordName", |set| set.record_name = "www.other.org.".into()),
+        ("spec.dnsRecordSet.zone", |set| set.zone = "other.org".into()),
+        ("spec.dnsRecordSet.ttl", |set| set.ttl = -5),
+        ("spec.dnsRecordSet.provider", |set| set.provider = "route53".into()),
+        ("spec.dnsRecordSet.whenEmpty", |set| set.when_empty = "Burn".into()),
+    ];
+    for (field, spoil) in bad {
+        let mut world = World::with_set(1);
+        world.add_record_set("good", set_spec("good"));
+        world.run(10);
+        world.edit_set("set", |spec| spoil(spec.record_set.as_mut().unwrap()));
+        world.set_node(2, true);
+        world.run(20);
+        let status = world.set_status("set");
+        assert!(status.state == "error" && status.error.contains(field), "{field}: {status:?}");
+        assert_eq!(world.published(WWW), [1], "{field}: what stands stays");
+        assert_eq!(world.published("good.example.com"), [1, 2], "{field}");
+        world.edit_set("set", |spec| spec.record_set = Some(record_set("www")));
+        world.run(10);
+        assert_eq!(
+            (world.published(WWW), world.set_status("set").error.as_str()),
+            (vec![1, 2], ""),
+            "{field}"
+        );
+    }
+}
+
+#[test]
+fn a_bad_address_type_or_selector_leaves_the_records_as_they_are() {
+    for spoil in [0, 1] {
+        let mut world = World::with_set(1);
+        world.run(10);
+        world.edit_set("set", |spec| match spoil {
+            0 => spec.address_type = "Hostname".into(),
+            _ => spec.matching.node_label = "a in".into(),
+        });
+        world.set_node(1, false);
+        world.run(30);
+        assert_eq!(world.published(WWW), [1]);
+        let field = ["spec.addressType", "spec.match.nodeLabel"][spoil];
+        assert!(world.set_status("set").error.contains(field), "{:?}", world.set_status("set"));
+        world.start();
+        world.run(30);
+        assert_eq!(world.published(WWW), [1]);
+        assert_eq!(world.set_status("set").addresses, [external(1)], "what stands is still told");
+    }
+}
+
+#[test]
+fn an_empty_record_set_of_a_pool_is_none() {
+    let mut world = pool(1, 1);
+    world.edit("pool", |spec| spec.record_set = Some(RawRecordSet::default()));
+    world.run(10);
+    assert_eq!(world.status("pool").error, "");
+    assert_eq!((world.dns.reads, world.status("pool").record_set.clone()), (0, None));
+    assert_eq!(world.fleet.snapshot().pools[0].dns, "");
+}
+
+#[test]
+fn a_deleted_object_lets_its_name_go_even_while_its_change_is_under_way() {
+    let mut world = World::with_set(2);
+    world.add_record_set("young", set_spec("www"));
+    world.run(10);
+    world.set_node(3, true);
+    world.run_until(world.now.plus_millis(310));
+    assert_eq!(world.dns.applies.len(), 2, "under way");
+    world.delete_record_set("set");
+    world.set_node(4, true);
+    world.run(10);
+    assert_eq!(world.published(WWW), [1, 2, 3, 4]);
+    assert_eq!(world.set_status("young").state, "active");
+}

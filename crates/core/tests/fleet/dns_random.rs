@@ -1,0 +1,149 @@
+//! Random histories of record sets: whatever happens, no name is emptied that should not be and nothing foreign is
+//! touched, and once the faults stop, everything comes right and to rest.
+
+use crate::faults::spec;
+use crate::world::{PROVIDER, Trick, World, ip};
+use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+use flipop_core::pool::spec::RawPoolSpec;
+use proptest::prelude::*;
+
+const NAMES: [&str; 3] = ["pool.example.com", "www.example.com", "kept.example.com"];
+
+#[derive(Debug, Clone)]
+enum Event {
+    Node(u8, bool),
+    DeleteNode(u8),
+    ByHand(usize, u8),
+    ReadFault(Option<FaultKind>),
+    Lag(u64),
+    Trick(DnsTrick),
+    IpTrick(Trick),
+    Permit(bool),
+    Crash,
+    Again,
+    Rename(bool),
+    WaitMs(u64),
+}
+
+fn kinds() -> impl Strategy<Value = FaultKind> {
+    prop::sample::select(vec![
+        FaultKind::Transient,
+        FaultKind::Throttled,
+        FaultKind::NotFound,
+        FaultKind::Invalid,
+        FaultKind::Unauthorised,
+        FaultKind::Permanent,
+    ])
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        8 => (1..6_u8, any::<bool>()).prop_map(|(n, ready)| Event::Node(n, ready)),
+        1 => (1..6_u8).prop_map(Event::DeleteNode),
+        1 => (0..3_usize, 100..110_u8).prop_map(|(name, n)| Event::ByHand(name, n)),
+        1 => prop::option::of(kinds()).prop_map(Event::ReadFault),
+        1 => prop_oneof![Just(0), Just(3_000_u64)].prop_map(Event::Lag),
+        2 => (0..4_usize, kinds()).prop_map(|(done, kind)| Event::Trick(DnsTrick::Refused(done, kind))),
+        2 => (0..4_usize).prop_map(|done| Event::Trick(DnsTrick::Lost(done))),
+        1 => Just(Event::Trick(DnsTrick::NotSent)),
+        1 => any::<bool>().prop_map(|effect| Event::IpTrick(Trick::Lost(effect))),
+        1 => any::<bool>().prop_map(Event::Permit),
+        1 => Just(Event::Crash),
+        1 => Just(Event::Again),
+        1 => any::<bool>().prop_map(Event::Rename),
+        8 => prop_oneof![0..3_000_u64, 0..60_000_u64, Just(601_000)].prop_map(Event::WaitMs),
+    ]
+}
+
+fn world() -> World {
+    let mut world = World::new();
+    (1..=3).for_each(|n| world.add_ip(n));
+    (1..=4).for_each(|n| world.set_node(n, true));
+    let ips = (1..=3).map(|n| ip(n).to_string()).collect();
+    world.add_pool("pool", RawPoolSpec { ips, record_set: Some(record_set("pool")), ..spec() });
+    world.add_record_set("set", set_spec("www"));
+    world.add_record_set("kept", set_spec("kept"));
+    world.edit_set("kept", |spec| spec.record_set.as_mut().unwrap().when_empty = "Keep".into());
+    world.add_record_set("young", set_spec("kept"));
+    world.start();
+    world
+}
+
+fn happen(world: &mut World, event: &Event) {
+    match *event {
+        Event::Node(n, ready) => world.set_node(n, ready),
+        Event::DeleteNode(n) => world.delete_node(n),
+        Event::ByHand(name, n) => {
+            world.dns.add(PROVIDER, "example.com", NAMES[name], "A", &format!("198.51.100.{n}"));
+        }
+        Event::ReadFault(kind) => world.dns.read_fault = kind,
+        Event::Lag(ms) => world.dns.lag_ms = ms,
+        Event::Trick(trick) => world.dns.tricks.push_back(trick),
+        Event::IpTrick(trick) => world.tricks.push_back(trick),
+        Event::Permit(permit) => world.observe(Input::Permit(permit)),
+        Event::Crash => world.start(),
+        Event::Again => world.lead_again(),
+        Event::Rename(away) => world.edit_set("set", |spec| {
+            spec.provider = String::from(if away { CLOUDFLARE } else { PROVIDER });
+        }),
+        Event::WaitMs(ms) => world.run_until(world.now.plus_millis(ms)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_history_of_records_ends_well(history in prop::collection::vec(events(), 0..40)) {
+        let mut world = world();
+        let foreign = world.dns.foreign(&NAMES);
+        for event in &history {
+            happen(&mut world, event);
+        }
+        world.observe(Input::Permit(true));
+        world.dns.read_fault = None;
+        world.dns.lag_ms = 0;
+        world.dns.tricks.clear();
+        world.tricks.clear();
+        happen(&mut world, &Event::Rename(false));
+        world.run(1_900);
+        let ready: Vec<u8> =
+            (1..6).filter(|n| world.nodes.get(&format!("node-{n}")).is_some_and(|node| node.ready)).collect();
+        if !ready.is_empty() {
+            prop_assert_eq!(&world.published(NAMES[1]), &ready);
+            prop_assert_eq!(&world.published(NAMES[2]), &ready);
+            let active = (1..=3).filter(|n| ready.iter().any(|node| world.holder(*node) == Some(ip(*n))));
+            prop_assert_eq!(world.published(NAMES[0]), active.collect::<Vec<_>>());
+        }
+        for set in ["set", "kept"] {
+            prop_assert_eq!(&world.set_status(set).state, "active", "{:?}", world.set_status(set));
+        }
+        prop_assert_eq!(&world.set_status("young").state, "error");
+        let theirs = |world: &World| {
+            let mut foreign = world.dns.foreign(&NAMES);
+            foreign.retain(|(key, name, _)| key.0 == PROVIDER || name != NAMES[1]);
+            foreign
+        };
+        prop_assert_eq!(theirs(&world), foreign);
+        let (applies, writes) = (world.dns.applies.len(), world.status_writes);
+        world.run(1_300);
+        prop_assert_eq!((world.dns.applies.len(), world.status_writes), (applies, writes), "no rest");
+    }
+
+    #[test]
+    fn the_order_of_the_nodes_does_not_matter(order in Just((1..9_u8).collect::<Vec<_>>()).prop_shuffle()) {
+        let build = |order: &[u8]| {
+            let mut world = World::with_set(0);
+            for n in order {
+                world.set_node(*n, true);
+            }
+            world.run(10);
+            let mut status = world.set_status("set").clone();
+            status.conditions.sort();
+            (world.published("www.example.com"), status)
+        };
+        prop_assert_eq!(build(&order), build(&[1, 2, 3, 4, 5, 6, 7, 8]));
+    }
+}

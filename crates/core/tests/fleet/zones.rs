@@ -1,0 +1,385 @@
+//! The small world's DNS: zones of both providers, with what may go wrong, and record sets as objects.
+
+use crate::faults::fault;
+use crate::world::{PROVIDER, World};
+use flipop_core::action::{
+    Action, CallFailure, ObjectRef, Outcome, RecordSetObject, Unfinished, WriteFailure,
+};
+use flipop_core::action::{ObjectKind, Owner, WrittenStatus};
+use flipop_core::dns::{Change, Record, Rules, Zone};
+use flipop_core::facts::Observed;
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+use flipop_core::ids::{ObjectName, Uid};
+use flipop_core::moment::Moment;
+use flipop_core::pool::spec::RawRecordSet;
+use flipop_core::record_set::name::ZoneRef;
+use flipop_core::record_set::spec::RawRecordSetSpec;
+use flipop_core::record_set::status::RecordSetStatus;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+
+pub(crate) const CLOUDFLARE: &str = "cloudflare";
+
+/// The id of the zone `example.com` at Cloudflare.
+pub(crate) const ZONE_ID: &str = "023e105f4ecef8ad9ca31a8372d0c353";
+
+/// How the next call that changes records goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DnsTrick {
+    /// As it should.
+    Fine,
+    /// So many changes are carried out, and the next one is refused with this kind.
+    Refused(usize, FaultKind),
+    /// So many changes are carried out, of which the answer says nothing.
+    Lost(usize),
+    /// Nothing is sent, for want of a permit.
+    NotSent,
+}
+
+/// A zone of a provider.
+pub(crate) type ZoneKey = (String, String);
+
+/// Records of zones, each with its name.
+type Records = BTreeMap<ZoneKey, Vec<(String, Record)>>;
+
+/// Both providers' zones.
+#[derive(Debug, Default)]
+pub(crate) struct Dns {
+    zones: BTreeMap<ZoneKey, Zone>,
+    /// By zone: name and record.
+    pub(crate) records: Records,
+    pub(crate) tricks: VecDeque<DnsTrick>,
+    /// What reads are answered with, if not with records.
+    pub(crate) read_fault: Option<FaultKind>,
+    /// Reads show the zone as it was this many milliseconds ago.
+    pub(crate) lag_ms: u64,
+    history: Vec<(Moment, Records)>,
+    /// Names that went from some addresses to none.
+    pub(crate) emptied: Vec<String>,
+    pub(crate) reads: usize,
+    pub(crate) lookups: usize,
+    /// Change sets.
+    pub(crate) applies: Vec<Moment>,
+    /// Single changes.
+    pub(crate) changes: usize,
+    serial: usize,
+}
+
+impl Dns {
+    fn zone(&mut self, provider: &str, id: &str, name: Option<&str>) {
+        let key = (provider.to_owned(), id.to_owned());
+        let floor = Rules::of(provider).unwrap().ttl_floor;
+        let zone = Zone { id: id.to_owned(), name: name.map(str::to_owned), ttl_floor: floor };
+        self.zones.insert(key.clone(), zone);
+        self.records.insert(key, Vec::new());
+    }
+
+    pub(crate) fn add(&mut self, provider: &str, zone: &str, fqdn: &str, kind: &str, data: &str) -> String {
+        self.serial += 1;
+        let id = format!("r{:04}", self.serial);
+        let record = Record {
+            id: id.clone(),
+            kind: kind.to_owned(),
+            data: data.to_owned(),
+            ttl: 1_800,
+            proxied: false,
+        };
+        let records = self.records.get_mut(&(provider.to_owned(), zone.to_owned())).unwrap();
+        records.push((fqdn.to_owned(), record));
+        id
+    }
+
+    pub(crate) fn addresses(&self, provider: &str, fqdn: &str) -> Vec<Ipv4Addr> {
+        let zones = self.records.iter().filter(|((owner, _), _)| owner == provider);
+        let records = zones.flat_map(|(_, records)| records).filter(|(name, _)| name == fqdn);
+        let mut found: Vec<Ipv4Addr> = records.filter_map(|(_, record)| record.address()).collect();
+        found.sort();
+        found
+    }
+
+    fn find_zone(&mut self, provider: &str, zone: &ZoneRef) -> Result<Zone, flipop_core::fault::Fault> {
+        self.lookups += 1;
+        let found = self.zones.iter().find(|((owner, id), found)| {
+            owner == provider && (id == zone.text() || found.name.as_deref() == Some(zone.text()))
+        });
+        found.map(|(_, zone)| zone.clone()).ok_or_else(|| fault(FaultKind::NotFound, false))
+    }
+
+    fn read(
+        &mut self,
+        key: &ZoneKey,
+        fqdn: &str,
+        now: Moment,
+    ) -> Result<Vec<Record>, flipop_core::fault::Fault> {
+        self.reads += 1;
+        if let Some(kind) = self.read_fault {
+            return Err(fault(kind, false));
+        }
+        let shown = Moment::from_millis(now.as_millis().saturating_sub(self.lag_ms));
+        let past = self.history.iter().find(|(until, _)| *until > shown).map(|(_, records)| records);
+        let records =
+            past.unwrap_or(&self.records).get(key).ok_or_else(|| fault(FaultKind::NotFound, false))?;
+        Ok(records.iter().filter(|(name, _)| name == fqdn).map(|(_, record)| record.clone()).collect())
+    }
+
+    fn apply(
+        &mut self,
+        (provider, zone): &ZoneKey,
+        fqdn: &str,
+        changes: &[Change],
+        now: Moment,
+    ) -> Result<Vec<Record>, Unfinished> {
+        self.applies.push(now);
+        assert!(!changes.is_empty(), "nothing to do is not done");
+        if self.lag_ms > 0 {
+            self.history.push((now, self.records.clone()));
+        }
+        let trick = self.tricks.pop_front().unwrap_or(DnsTrick::Fine);
+        let carried = match trick {
+            DnsTrick::Fine => changes.len(),
+            DnsTrick::Refused(done, _) | DnsTrick::Lost(done) => done.min(changes.len()),
+            DnsTrick::NotSent => 0,
+        };
+        let mut left = Vec::new();
+        for change in changes.iter().take(carried) {
+            let before = self.addresses(provider, fqdn).len();
+            self.changes += 1;
+            left.extend(self.change(&(provider.clone(), zone.clone()), fqdn, change));
+            if before > 0 && self.addresses(provider, fqdn).is_empty() {
+                self.emptied.push(fqdn.to_owned());
+            }
+        }
+        match trick {
+            DnsTrick::Refused(_, kind) if carried < changes.len() => {
+                Err(Unfinished { done: carried, cause: CallFailure::Fault(fault(kind, false)) })
+            }
+            DnsTrick::Fine | DnsTrick::Refused(..) => Ok(left),
+            DnsTrick::Lost(_) => {
+                Err(Unfinished { done: 0, cause: CallFailure::Fault(fault(FaultKind::Transient, true)) })
+            }
+            DnsTrick::NotSent => Err(Unfinished { done: 0, cause: CallFailure::NotSent }),
+        }
+    }
+
+    fn change(&mut self, key: &ZoneKey, fqdn: &str, change: &Change) -> Option<Record> {
+        self.serial += 1;
+        let records = self.records.get_mut(key).unwrap();
+        match change {
+            Change::Update { id, ip, ttl } => {
+                let (name, record) = records.iter_mut().find(|(_, record)| record.id == *id)?;
+                assert_eq!((name.as_str(), record.kind.as_str()), (fqdn, "A"), "a record that is not ours");
+                record.data = ip.to_string();
+                record.ttl = *ttl;
+                Some(record.clone())
+            }
+            Change::Create { ip, ttl } => {
+                assert!(!records.iter().any(|(name, record)| name == fqdn && record.kind == "CNAME"));
+                let record = Record {
+                    id: format!("r{:04}", self.serial),
+                    kind: "A".into(),
+                    data: ip.to_string(),
+                    ttl: *ttl,
+                    proxied: false,
+                };
+                records.push((fqdn.to_owned(), record.clone()));
+                Some(record)
+            }
+            Change::Delete { id } => {
+                let at = records.iter().position(|(_, record)| record.id == *id)?;
+                let (name, record) = records.remove(at);
+                assert_eq!((name.as_str(), record.kind.as_str()), (fqdn, "A"), "a record that is not ours");
+                None
+            }
+        }
+    }
+
+    /// Everything but the address records of the given names.
+    pub(crate) fn foreign(&self, ours: &[&str]) -> Vec<(ZoneKey, String, Record)> {
+        let all = self.records.iter().flat_map(|(key, records)| {
+            records.iter().map(move |(name, record)| (key.clone(), name.clone(), record.clone()))
+        });
+        all.filter(|(_, name, record)| record.kind != "A" || !ours.contains(&name.as_str())).collect()
+    }
+}
+
+pub(crate) fn dns() -> Dns {
+    let mut dns = Dns::default();
+    dns.zone(PROVIDER, "example.com", Some("example.com"));
+    dns.zone(CLOUDFLARE, ZONE_ID, Some("example.com"));
+    dns.zone(CLOUDFLARE, "hidden", None);
+    for n in 0..20 {
+        let name = format!("other{n}.example.com");
+        dns.add(PROVIDER, "example.com", &name, "A", "192.0.2.77");
+        dns.add(PROVIDER, "example.com", "www.example.com", "TXT", &format!("text {n}"));
+        dns.add(CLOUDFLARE, ZONE_ID, &name, "A", "192.0.2.77");
+    }
+    dns
+}
+
+pub(crate) fn record_set(name: &str) -> RawRecordSet {
+    RawRecordSet { zone: "example.com".into(), record_name: name.into(), ..RawRecordSet::default() }
+}
+
+pub(crate) fn set_spec(name: &str) -> RawRecordSetSpec {
+    RawRecordSetSpec { record_set: Some(record_set(name)), ..RawRecordSetSpec::default() }
+}
+
+pub(crate) fn external(n: u8) -> Ipv4Addr {
+    Ipv4Addr::new(203, 0, 113, n)
+}
+
+pub(crate) fn internal(n: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, n)
+}
+
+impl World {
+    /// A world with these ready nodes and a record set `www` of their addresses.
+    pub(crate) fn with_set(nodes: u8) -> Self {
+        let mut world = Self::new();
+        (1..=nodes).for_each(|n| world.set_node(n, true));
+        world.add_record_set("set", set_spec("www"));
+        world.start();
+        world
+    }
+
+    pub(crate) fn add_record_set(&mut self, name: &str, spec: RawRecordSetSpec) {
+        let version = self.next_version();
+        let set = RecordSetObject {
+            object: ObjectRef {
+                uid: Uid(format!("set-{name}-{version}")),
+                name: ObjectName::new("ns", name),
+            },
+            created_at_s: i64::try_from(version).unwrap(),
+            generation: 1,
+            resource_version: version.to_string(),
+            deleting: false,
+            spec: Ok(spec),
+            status: RecordSetStatus::default(),
+        };
+        self.record_sets.insert(name.to_owned(), set.clone());
+        self.observe(Input::RecordSets(Observed::Apply(set)));
+        self.follow();
+    }
+
+    pub(crate) fn edit_set(&mut self, name: &str, edit: impl FnOnce(&mut RawRecordSetSpec)) {
+        let version = self.next_version();
+        let set = self.record_sets.get_mut(name).unwrap();
+        edit(set.spec.as_mut().unwrap());
+        set.generation += 1;
+        set.resource_version = version.to_string();
+        let set = set.clone();
+        self.observe(Input::RecordSets(Observed::Apply(set)));
+        self.follow();
+    }
+
+    pub(crate) fn delete_record_set(&mut self, name: &str) {
+        if let Some(set) = self.record_sets.remove(name) {
+            self.observe(Input::RecordSets(Observed::Delete(set)));
+        }
+    }
+
+    pub(crate) fn set_status(&self, name: &str) -> &RecordSetStatus {
+        &self.record_sets[name].status
+    }
+
+    /// The addresses at a name of the zone at `DigitalOcean`, by their last number.
+    pub(crate) fn published(&self, fqdn: &str) -> Vec<u8> {
+        self.dns.addresses(PROVIDER, fqdn).iter().map(|ip| ip.octets()[3]).collect()
+    }
+
+    pub(crate) fn execute_dns(&mut self, action: Action) {
+        match action {
+            Action::FindZone { provider, zone, .. } => {
+                let result = self.dns.find_zone(&provider, &zone);
+                self.answer(Outcome::ZoneFound { provider, zone, result });
+            }
+            Action::ReadRecords { provider, zone, fqdn, .. } => {
+                let key = (provider.clone(), zone.id.clone());
+                let result = self.dns.read(&key, &fqdn, self.now);
+                self.answer(Outcome::RecordsRead { provider, zone: zone.id, fqdn, result });
+            }
+            Action::ApplyRecords { provider, zone, fqdn, set, owner } => {
+                self.call(format!("apply {fqdn} for {}", owner.object.name));
+                self.check_changes(&set.changes);
+                let key = (provider.clone(), zone.id.clone());
+                let emptied = self.dns.emptied.len();
+                let result = self.dns.apply(&key, &fqdn, &set.changes, self.now);
+                if self.dns.emptied.len() > emptied {
+                    self.check_emptied(&owner);
+                }
+                self.answer(Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result });
+            }
+            Action::WriteRecordSetStatus { record_set, resource_version, status, .. } => {
+                self.write_set_status(&record_set, &resource_version, *status);
+            }
+            other => panic!("not about DNS: {other:?}"),
+        }
+    }
+
+    /// Only addresses that some node or the account has may ever be written, and updates come before creates and
+    /// creates before deletes.
+    fn check_changes(&self, changes: &[Change]) {
+        let rank = |change: &Change| match change {
+            Change::Update { .. } => 0,
+            Change::Create { .. } => 1,
+            Change::Delete { .. } => 2,
+        };
+        assert!(changes.is_sorted_by_key(rank), "{changes:?}");
+        let known: BTreeSet<Ipv4Addr> = (1..=254).flat_map(|n| [external(n), internal(n)]).collect();
+        for change in changes {
+            if let Change::Update { ip, .. } | Change::Create { ip, .. } = change {
+                assert!(known.contains(ip) || self.cloud.contains_key(ip), "{ip} is nobody's");
+            }
+        }
+    }
+
+    /// A set may be deleted only where its spec says so, and while no node matches.
+    fn check_emptied(&self, owner: &Owner) {
+        let name = &owner.object.name.name;
+        let when_empty = match owner.kind {
+            ObjectKind::Pool => {
+                self.pools[name].spec.as_ref().unwrap().record_set.clone().unwrap().when_empty
+            }
+            ObjectKind::RecordSet => {
+                let spec = self.record_sets[name].spec.as_ref().unwrap();
+                let when_empty = spec.record_set.clone().unwrap().when_empty;
+                if when_empty.is_empty() { "Delete".to_owned() } else { when_empty }
+            }
+        };
+        assert_eq!(when_empty, "Delete", "{name} was emptied");
+        assert!(self.nodes.values().all(|node| !node.ready), "{name} was emptied while nodes match");
+    }
+
+    fn next_version(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    fn write_set_status(
+        &mut self,
+        record_set: &ObjectRef,
+        resource_version: &str,
+        mut status: RecordSetStatus,
+    ) {
+        self.status_writes += 1;
+        if self.go_crds {
+            status =
+                RecordSetStatus { state: status.state, error: status.error, ..RecordSetStatus::default() };
+        }
+        let version = self.next_version();
+        let result = match self.record_sets.get_mut(&record_set.name.name) {
+            None => Err(WriteFailure::Gone),
+            Some(object) if object.resource_version != resource_version => Err(WriteFailure::Conflict),
+            Some(object) => {
+                object.resource_version = version.to_string();
+                object.status = status.clone();
+                let object = object.clone();
+                let kept = WrittenStatus { resource_version: object.resource_version.clone(), status };
+                self.show(Input::RecordSets(Observed::Apply(object)));
+                Ok(Box::new(kept))
+            }
+        };
+        self.answer(Outcome::RecordSetStatusWritten { record_set: record_set.uid.clone(), result });
+    }
+}

@@ -1,0 +1,141 @@
+//! Between the objects of the API server and the plain data that decisions work with.
+//!
+//! Loses nothing that decisions use and decides nothing. Times of conditions are added here: a condition keeps its
+//! `lastTransitionTime` as long as its status stays.
+
+pub mod pool;
+pub mod record_set;
+
+use crate::api::{Condition, DnsRecordSet, Match, given};
+use crate::kube::watch::Undecodable;
+use flipop_core::action::ObjectRef;
+use flipop_core::ids::{ObjectName, Uid};
+use flipop_core::matching::Toleration;
+use flipop_core::pool::spec::{RawMatch, RawRecordSet};
+use flipop_core::pool::status::Condition as PlainCondition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use std::net::Ipv4Addr;
+
+/// What both kinds have.
+struct Meta {
+    object: ObjectRef,
+    created_at_s: i64,
+    generation: i64,
+    resource_version: String,
+    deleting: bool,
+}
+
+fn readable_meta(meta: &ObjectMeta) -> Meta {
+    let name =
+        ObjectName::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
+    Meta {
+        object: ObjectRef { uid: Uid(meta.uid.clone().unwrap_or_default()), name },
+        created_at_s: meta.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
+        generation: meta.generation.unwrap_or_default(),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+        deleting: meta.deletion_timestamp.is_some(),
+    }
+}
+
+fn unreadable_meta(undecodable: &Undecodable) -> Meta {
+    let Undecodable { name, uid, resource_version, generation, created, deleting, error: _ } =
+        undecodable.clone();
+    Meta {
+        object: ObjectRef { uid, name },
+        created_at_s: created.map_or(0, jiff::Timestamp::as_second),
+        generation: generation.unwrap_or_default(),
+        resource_version,
+        deleting,
+    }
+}
+
+fn text(field: Option<&String>) -> String {
+    given(field).unwrap_or_default().to_owned()
+}
+
+fn raw_match(criteria: &Match) -> RawMatch {
+    let toleration = |toleration: &crate::api::Toleration| Toleration {
+        effect: text(toleration.effect.as_ref()),
+        key: text(toleration.key.as_ref()),
+        operator: text(toleration.operator.as_ref()),
+        value: text(toleration.value.as_ref()),
+    };
+    RawMatch {
+        node_label: text(criteria.node_label.as_ref()),
+        pod_namespace: text(criteria.pod_namespace.as_ref()),
+        pod_label: text(criteria.pod_label.as_ref()),
+        tolerations: criteria.tolerations.iter().flatten().map(toleration).collect(),
+    }
+}
+
+fn raw_record_set(record_set: &DnsRecordSet) -> RawRecordSet {
+    RawRecordSet {
+        provider: text(record_set.provider.as_ref()),
+        zone: text(record_set.zone.as_ref()),
+        record_name: text(record_set.record_name.as_ref()),
+        ttl: record_set.ttl.unwrap_or_default(),
+        when_empty: text(record_set.when_empty.as_ref()),
+    }
+}
+
+fn addresses<C: FromIterator<Ipv4Addr>>(texts: &[String]) -> C {
+    texts.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
+fn texts<'a>(addresses: impl IntoIterator<Item = &'a Ipv4Addr>) -> Vec<String> {
+    addresses.into_iter().map(ToString::to_string).collect()
+}
+
+fn plain_conditions(conditions: &[Condition]) -> Vec<PlainCondition> {
+    let plain = |condition: &Condition| PlainCondition {
+        kind: condition.type_.clone(),
+        status: condition.status.clone(),
+        reason: condition.reason.clone(),
+        message: condition.message.clone(),
+    };
+    conditions.iter().map(plain).collect()
+}
+
+/// Conditions as they are written. `before` are those that stand there now, whose times are kept.
+fn timed_conditions(
+    plain: &[PlainCondition],
+    generation: i64,
+    before: &[Condition],
+    now: jiff::Timestamp,
+) -> Vec<Condition> {
+    plain.iter().map(|plain| timed(plain, generation, before, now)).collect()
+}
+
+fn timed(plain: &PlainCondition, generation: i64, before: &[Condition], now: jiff::Timestamp) -> Condition {
+    let kept = before.iter().find(|known| known.type_ == plain.kind && known.status == plain.status);
+    // Seconds are what metav1.Time keeps.
+    let now = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
+    Condition {
+        type_: plain.kind.clone(),
+        status: plain.status.clone(),
+        reason: plain.reason.clone(),
+        message: plain.message.clone(),
+        last_transition_time: kept.and_then(|known| known.last_transition_time.clone()).or(Some(Time(now))),
+        observed_generation: Some(generation),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_keeps_its_time_while_its_status_stays() {
+        let plain = |status: &str| PlainCondition {
+            kind: "Ready".into(),
+            status: status.into(),
+            reason: "R".into(),
+            message: String::new(),
+        };
+        let early = jiff::Timestamp::from_second(100).unwrap();
+        let late = jiff::Timestamp::from_second(200).unwrap();
+        let before = vec![timed(&plain("True"), 1, &[], early)];
+        assert_eq!(timed(&plain("True"), 2, &before, late).last_transition_time, Some(Time(early)));
+        assert_eq!(timed(&plain("False"), 2, &before, late).last_transition_time, Some(Time(late)));
+    }
+}

@@ -1,0 +1,97 @@
+//! `NodeDNSRecordSet`: its spec and its status.
+
+use super::{
+    Meta, addresses, plain_conditions, raw_match, raw_record_set, readable_meta, text, texts,
+    timed_conditions, unreadable_meta,
+};
+use crate::api::{Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
+use crate::kube::watch::Seen;
+use flipop_core::action::RecordSetObject;
+use flipop_core::record_set::spec::RawRecordSetSpec;
+use flipop_core::record_set::status::RecordSetStatus;
+
+/// A record set as the watch showed it.
+#[must_use]
+pub fn record_set_object(seen: &Seen<NodeDNSRecordSet>) -> RecordSetObject {
+    let (meta, spec, status) = match seen {
+        Ok(set) => (
+            readable_meta(&set.metadata),
+            Ok(raw_spec(&set.spec)),
+            set.status.as_ref().map(plain_status).unwrap_or_default(),
+        ),
+        Err(undecodable) => {
+            (unreadable_meta(undecodable), Err(undecodable.error.clone()), RecordSetStatus::default())
+        }
+    };
+    let Meta { object, created_at_s, generation, resource_version, deleting } = meta;
+    RecordSetObject { object, created_at_s, generation, resource_version, deleting, spec, status }
+}
+
+fn raw_spec(spec: &NodeDNSRecordSetSpec) -> RawRecordSetSpec {
+    RawRecordSetSpec {
+        provider: text(spec.provider.as_ref()),
+        matching: spec.match_.as_ref().map(raw_match).unwrap_or_default(),
+        record_set: spec.dns_record_set.as_ref().map(raw_record_set),
+        address_type: text(spec.address_type.as_ref()),
+    }
+}
+
+/// The status of an object as plain data, without times.
+#[must_use]
+pub fn plain_status(status: &NodeDNSRecordSetStatus) -> RecordSetStatus {
+    RecordSetStatus {
+        state: status.state.clone(),
+        error: status.error.clone(),
+        conditions: plain_conditions(&status.conditions),
+        observed_generation: status.observed_generation.unwrap_or_default(),
+        fqdn: status.fqdn.clone(),
+        addresses: addresses(&status.addresses),
+    }
+}
+
+/// The status as it is written. `before` are the conditions that stand there now, whose times are kept.
+#[must_use]
+pub fn written_status(
+    status: &RecordSetStatus,
+    generation: i64,
+    before: &[Condition],
+    now: jiff::Timestamp,
+) -> NodeDNSRecordSetStatus {
+    let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses } = status;
+    NodeDNSRecordSetStatus {
+        state: state.clone(),
+        error: error.clone(),
+        conditions: timed_conditions(conditions, generation, before, now),
+        observed_generation: Some(*observed_generation),
+        fqdn: fqdn.clone(),
+        addresses: texts(addresses),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipop_core::pool::status::Condition as PlainCondition;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_status_comes_back_as_it_was_written() {
+        let status = RecordSetStatus {
+            state: "error".into(),
+            error: "e".into(),
+            conditions: vec![PlainCondition {
+                kind: "Ready".into(),
+                status: "False".into(),
+                reason: "R".into(),
+                message: "m".into(),
+            }],
+            observed_generation: 7,
+            fqdn: "www.example.com".into(),
+            addresses: vec![Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)],
+        };
+        let written = written_status(&status, 7, &[], jiff::Timestamp::UNIX_EPOCH);
+        let json = serde_json::to_value(&written).unwrap();
+        let read: NodeDNSRecordSetStatus = serde_json::from_value(json).unwrap();
+        assert_eq!(plain_status(&read), status);
+    }
+}

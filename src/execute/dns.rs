@@ -1,0 +1,65 @@
+//! Calls to providers of DNS.
+
+use super::{Executor, call_failure};
+use crate::provider::CallContext;
+use crate::provider::dns::{DnsProvider, ENSURE, Unfinished};
+use crate::provider::observe::{self, Record};
+use flipop_core::action::{self, Action, Outcome, Owner};
+use std::sync::Arc;
+
+impl Executor {
+    pub(super) async fn call_dns_provider(&self, action: Action) -> Option<Outcome> {
+        Some(match action {
+            Action::FindZone { provider, owner, zone } => {
+                let result = self.dns_provider(&provider)?.find_zone(&context(&owner), zone.text()).await;
+                Outcome::ZoneFound { provider, zone, result }
+            }
+            Action::ReadRecords { provider, owner, zone, fqdn } => {
+                let client = self.dns_provider(&provider)?;
+                let result = client.read_records(&context(&owner), &zone, &fqdn).await;
+                Outcome::RecordsRead { provider, zone: zone.id, fqdn, result }
+            }
+            Action::ApplyRecords { provider, owner, zone, fqdn, set } => {
+                let client = self.dns_provider(&provider)?;
+                let context = context(&owner);
+                let record = Record {
+                    provider: client.provider(),
+                    call: ENSURE,
+                    context: &context,
+                    clock: &self.clock,
+                    observer: self.observer.as_ref(),
+                };
+                let applied = client.apply(&context, &self.permit, &zone, &fqdn, &set);
+                let result = observe::recorded(record, applied).await;
+                let result = result.map(|applied| applied.records).map_err(unfinished);
+                Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result }
+            }
+            Action::List { .. }
+            | Action::Get { .. }
+            | Action::ProveDropletRead { .. }
+            | Action::Poll { .. }
+            | Action::Assign { .. }
+            | Action::Unassign { .. }
+            | Action::Create { .. }
+            | Action::WriteStatus { .. }
+            | Action::WriteRecordSetStatus { .. }
+            | Action::WriteIps { .. }
+            | Action::Annotate { .. }
+            | Action::SweepAnnotations
+            | Action::Report(_) => return None,
+        })
+    }
+
+    fn dns_provider(&self, name: &str) -> Option<&Arc<dyn DnsProvider>> {
+        self.providers.dns.get(name)
+    }
+}
+
+fn context(owner: &Owner) -> CallContext {
+    let name = &owner.object.name;
+    CallContext::object(owner.kind.as_str(), name.namespace.clone(), name.name.clone())
+}
+
+fn unfinished(Unfinished { done, cause }: Unfinished) -> action::Unfinished {
+    action::Unfinished { done, cause: call_failure(cause) }
+}

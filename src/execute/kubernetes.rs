@@ -1,0 +1,146 @@
+//! Writes to the API server, and the sweep of annotations.
+
+use super::{Done, Executor};
+use crate::api::translate::{pool, record_set};
+use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
+use crate::kube::writes::{self, ObjectVersion, WriteError};
+use flipop_core::action::{
+    Action, AnnotatedNode, ObjectKind, ObjectRef, Outcome, WriteFailure, WrittenStatus,
+};
+use flipop_core::ids::Uid;
+use kube::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::net::Ipv4Addr;
+
+impl Executor {
+    pub(super) async fn call_api_server(&self, action: Action, before: &[Condition]) -> Option<Done> {
+        Some(match action {
+            Action::WriteStatus { pool: object, resource_version, generation, status } => {
+                let status = pool::written_status(&status, generation, before, self.clock.timestamp());
+                let uid = object.uid.clone();
+                let kept = self
+                    .replace_status::<FloatingIPPool, FloatingIPPoolStatus>(object, resource_version, &status)
+                    .await;
+                let conditions =
+                    conditions_of(ObjectKind::Pool, &uid, kept.as_ref().ok(), |kept| &kept.conditions);
+                let result = kept.map(|(resource_version, kept)| {
+                    Box::new(WrittenStatus { resource_version, status: pool::plain_status(&kept) })
+                });
+                Done { outcome: Outcome::StatusWritten { pool: uid, result }, conditions }
+            }
+            Action::WriteRecordSetStatus { record_set: object, resource_version, generation, status } => {
+                let status = record_set::written_status(&status, generation, before, self.clock.timestamp());
+                let uid = object.uid.clone();
+                let kept = self
+                    .replace_status::<NodeDNSRecordSet, NodeDNSRecordSetStatus>(
+                        object,
+                        resource_version,
+                        &status,
+                    )
+                    .await;
+                let conditions =
+                    conditions_of(ObjectKind::RecordSet, &uid, kept.as_ref().ok(), |kept| &kept.conditions);
+                let result = kept.map(|(resource_version, kept)| {
+                    Box::new(WrittenStatus { resource_version, status: record_set::plain_status(&kept) })
+                });
+                Done { outcome: Outcome::RecordSetStatusWritten { record_set: uid, result }, conditions }
+            }
+            Action::WriteIps { pool, add } => self.write_ips(pool, add).await.into(),
+            Action::Annotate { node, uid, value } => {
+                let result = writes::annotate_node(&self.client, &self.permit, &node, &uid, value).await;
+                let result = result.map(|_node| ()).map_err(write_failure);
+                Outcome::Annotated { node, uid, value, result }.into()
+            }
+            Action::SweepAnnotations => {
+                let result = writes::list_annotated_nodes(&self.client).await;
+                let result = result.map(|nodes| nodes.into_iter().map(annotated).collect());
+                Outcome::Swept(result.map_err(write_failure)).into()
+            }
+            Action::List { .. }
+            | Action::Get { .. }
+            | Action::ProveDropletRead { .. }
+            | Action::Poll { .. }
+            | Action::Assign { .. }
+            | Action::Unassign { .. }
+            | Action::Create { .. }
+            | Action::FindZone { .. }
+            | Action::ReadRecords { .. }
+            | Action::ApplyRecords { .. }
+            | Action::Report(_) => return None,
+        })
+    }
+
+    /// Writes the status of an object of kind `K`, and reads what the server kept of it.
+    async fn replace_status<K, S>(
+        &self,
+        object: ObjectRef,
+        resource_version: String,
+        status: &S,
+    ) -> Result<(String, S), WriteFailure>
+    where
+        K: Resource<DynamicType = ()>,
+        S: Serialize + DeserializeOwned + Default,
+    {
+        let version = ObjectVersion { name: object.name, uid: object.uid, resource_version };
+        let body = serde_json::to_value(status).unwrap_or_default();
+        let written = writes::replace_status::<K>(&self.client, &self.permit, &version, body).await;
+        kept(&written.map_err(write_failure)?)
+    }
+
+    async fn write_ips(&self, pool: ObjectRef, add: Vec<Ipv4Addr>) -> Outcome {
+        let missing = |current: &[String]| {
+            let new = add.iter().map(ToString::to_string).filter(|ip| !current.contains(ip));
+            let ips: Vec<String> = current.iter().cloned().chain(new).collect();
+            (ips.len() > current.len()).then_some(ips)
+        };
+        let result = writes::replace_spec_ips::<FloatingIPPool, _>(
+            &self.client,
+            &self.permit,
+            &pool.name,
+            &pool.uid,
+            missing,
+        );
+        let result = result.await.map(|_object| ()).map_err(write_failure);
+        Outcome::IpsWritten { pool: pool.uid, add, result }
+    }
+}
+
+/// The conditions that a write left, as the reconcile loop keeps them.
+fn conditions_of<S>(
+    kind: ObjectKind,
+    uid: &Uid,
+    kept: Option<&(String, S)>,
+    conditions: impl Fn(&S) -> &Vec<Condition>,
+) -> Option<((ObjectKind, Uid), Vec<Condition>)> {
+    kept.map(|(_version, status)| ((kind, uid.clone()), conditions(status).clone()))
+}
+
+/// The version and the status of an object as the server answered it.
+fn kept<S: DeserializeOwned + Default>(object: &serde_json::Value) -> Result<(String, S), WriteFailure> {
+    let version = object.pointer("/metadata/resourceVersion").and_then(serde_json::Value::as_str);
+    let status = object.get("status").cloned().unwrap_or_default();
+    let status: Option<S> = serde_json::from_value(status)
+        .map_err(|error| WriteFailure::Transient(format!("failed to read back: {error}")))?;
+    Ok((version.unwrap_or_default().to_owned(), status.unwrap_or_default()))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
+fn write_failure(error: WriteError) -> WriteFailure {
+    let message = error.to_string();
+    match error {
+        WriteError::PermitEnded { unknown: false, .. } => WriteFailure::NotSent,
+        WriteError::PermitEnded { unknown: true, .. } | WriteError::Transient { .. } => {
+            WriteFailure::Transient(message)
+        }
+        WriteError::Conflict => WriteFailure::Conflict,
+        WriteError::NotFound => WriteFailure::Gone,
+        WriteError::Forbidden { .. } => WriteFailure::Forbidden(message),
+        WriteError::Invalid(_) => WriteFailure::Invalid(message),
+    }
+}
+
+fn annotated(node: writes::AnnotatedNode) -> AnnotatedNode {
+    let writes::AnnotatedNode { name, uid, value, ours } = node;
+    AnnotatedNode { name, uid, value, ours }
+}

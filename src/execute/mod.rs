@@ -1,0 +1,208 @@
+//! Carries out what was decided. Decides nothing: each action names every detail and is answered by one outcome.
+//!
+//! Invariants: every action runs on a task of its own, so that a slow call delays nothing else; every task is
+//! tracked and awaited at shutdown; a mutating call holds the permit.
+
+mod dns;
+mod ips;
+mod kubernetes;
+
+use crate::api::Condition;
+use crate::clock::Clock;
+use crate::kube::events::{Events, Note, Severity};
+use crate::leader::permit::Permit;
+use crate::provider::observe::CallObserver;
+use crate::provider::{CallError, Providers};
+use flipop_core::action::{Action, CallFailure, Notice, ObjectKind, Outcome};
+use flipop_core::ids::Uid;
+use k8s_openapi::api::core::v1::ObjectReference;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use tracing::{Instrument, info_span};
+
+/// Rights that are missing concern every object alike: the reconcile loop and the writer of Events log them, once.
+const LOGGED_ONCE: [&str; 3] = ["AnnotationsDenied", "EventsDenied", "WriteDenied"];
+
+/// What came of an action.
+#[derive(Debug)]
+pub struct Done {
+    /// For the decisions.
+    pub outcome: Outcome,
+    /// The conditions that a status write left, with their times.
+    pub conditions: Option<((ObjectKind, Uid), Vec<Condition>)>,
+}
+
+impl From<Outcome> for Done {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, conditions: None }
+    }
+}
+
+/// What actions need.
+#[derive(Clone)]
+pub struct Executor {
+    /// Clients of providers.
+    pub providers: Providers,
+    /// Hears of operations that are made of several calls.
+    pub observer: Arc<dyn CallObserver>,
+    /// Client for reads and writes of the API server.
+    pub client: kube::Client,
+    /// The right to write.
+    pub permit: Permit,
+    /// Time.
+    pub clock: Clock,
+    /// Kubernetes Events.
+    pub events: Events,
+    /// Where outcomes go.
+    pub done: mpsc::Sender<Done>,
+    /// Every task.
+    pub tracker: TaskTracker,
+    /// Mutating calls under way, to providers and to the API server.
+    pub writing: Arc<AtomicUsize>,
+}
+
+/// Counts a mutating call while it lives, however its task ends.
+struct Writing(Arc<AtomicUsize>);
+
+impl Writing {
+    fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Executor {
+    /// Starts an action. `before` are the conditions that stand on the object now.
+    pub fn start(&self, action: Action, before: &[Condition]) {
+        if let Action::Report(notice) = action {
+            self.report(notice);
+            return;
+        }
+        let span = span_of(&action);
+        let writing = mutates(&action).then(|| Writing::begin(&self.writing));
+        let executor = self.clone();
+        let before = before.to_vec();
+        self.tracker.spawn(
+            async move {
+                if let Some(done) = executor.run(action, &before).await {
+                    // Nobody listens any more only when the process ends.
+                    let _ended = executor.done.send(done).await;
+                }
+                drop(writing);
+            }
+            .instrument(span),
+        );
+    }
+
+    fn report(&self, notice: Notice) {
+        let Notice { kind, object, warning, reason, subject, message } = notice;
+        let action = format!("{reason}:{subject}");
+        let (kind, name) = (kind.as_str(), &object.name);
+        if LOGGED_ONCE.contains(&reason) {
+            tracing::debug!(kind, object = %name, reason, "{message}");
+        } else if warning {
+            tracing::warn!(kind, object = %name, reason, "{message}");
+        } else {
+            tracing::info!(kind, object = %name, reason, "{message}");
+        }
+        let severity = if warning { Severity::Warning } else { Severity::Normal };
+        let regarding = ObjectReference {
+            api_version: Some(format!("{}/{}", crate::api::GROUP, crate::api::VERSION)),
+            kind: Some(kind.to_owned()),
+            namespace: Some(object.name.namespace),
+            name: Some(object.name.name),
+            uid: Some(object.uid.0),
+            ..ObjectReference::default()
+        };
+        let note = Note { regarding, severity, reason, action, text: message };
+        self.events.emit(&self.permit, note);
+    }
+
+    /// `None` for what nobody waits for, and for a provider that does not exist, of which no object can be live.
+    async fn run(&self, action: Action, before: &[Condition]) -> Option<Done> {
+        match action {
+            Action::List { .. }
+            | Action::Get { .. }
+            | Action::ProveDropletRead { .. }
+            | Action::Poll { .. }
+            | Action::Assign { .. }
+            | Action::Unassign { .. }
+            | Action::Create { .. } => self.call_ip_provider(action).await.map(Done::from),
+            Action::FindZone { .. } | Action::ReadRecords { .. } | Action::ApplyRecords { .. } => {
+                self.call_dns_provider(action).await.map(Done::from)
+            }
+            Action::WriteStatus { .. }
+            | Action::WriteRecordSetStatus { .. }
+            | Action::WriteIps { .. }
+            | Action::Annotate { .. }
+            | Action::SweepAnnotations => self.call_api_server(action, before).await,
+            Action::Report(_) => None,
+        }
+    }
+}
+
+fn mutates(action: &Action) -> bool {
+    match action {
+        Action::Assign { .. }
+        | Action::Unassign { .. }
+        | Action::Create { .. }
+        | Action::ApplyRecords { .. }
+        | Action::WriteStatus { .. }
+        | Action::WriteRecordSetStatus { .. }
+        | Action::WriteIps { .. }
+        | Action::Annotate { .. } => true,
+        Action::List { .. }
+        | Action::Get { .. }
+        | Action::ProveDropletRead { .. }
+        | Action::Poll { .. }
+        | Action::FindZone { .. }
+        | Action::ReadRecords { .. }
+        | Action::SweepAnnotations
+        | Action::Report(_) => false,
+    }
+}
+
+fn span_of(action: &Action) -> tracing::Span {
+    match action {
+        Action::Assign { pool, ip, node, droplet, .. } => {
+            info_span!("assign", pool = %pool.name, %ip, node, %droplet)
+        }
+        Action::Unassign { pool, ip, droplet, .. } => {
+            info_span!("unassign", pool = %pool.name, %ip, %droplet)
+        }
+        Action::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
+        Action::WriteStatus { pool, .. } => info_span!("write_status", pool = %pool.name),
+        Action::WriteRecordSetStatus { record_set, .. } => {
+            info_span!("write_status", record_set = %record_set.name)
+        }
+        Action::WriteIps { pool, .. } => info_span!("write_ips", pool = %pool.name),
+        Action::Annotate { node, .. } => info_span!("annotate", node),
+        Action::Get { ip, .. } | Action::Poll { ip, .. } => info_span!("read", %ip),
+        Action::List { provider } | Action::ProveDropletRead { provider } => info_span!("read", provider),
+        Action::FindZone { owner, zone, .. } => {
+            info_span!("find_zone", kind = owner.kind.as_str(), object = %owner.object.name, zone = zone.text())
+        }
+        Action::ReadRecords { owner, fqdn, .. } => {
+            info_span!("read_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
+        }
+        Action::ApplyRecords { owner, fqdn, .. } => {
+            info_span!("apply_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
+        }
+        Action::SweepAnnotations | Action::Report(_) => info_span!("sweep"),
+    }
+}
+
+fn call_failure(error: CallError) -> CallFailure {
+    match error {
+        CallError::NotSent(_) => CallFailure::NotSent,
+        CallError::Fault(fault) => CallFailure::Fault(fault),
+    }
+}
