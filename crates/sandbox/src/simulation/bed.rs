@@ -5,11 +5,11 @@
 use super::judge::{Judge, Violation};
 use super::network::Network;
 use super::plan::{Act, Plan, Side};
-use super::replica::{NAMESPACE, Replica, TOKEN};
+use super::replica::{NAMESPACE, Replica, TOKENS};
 use super::story::Story;
-use super::{Outcome, frames, logs, settled};
+use super::{Outcome, dns, frames, logs, settled};
 use crate::apiserver::{ApiServer, Key, NodeSpec, PodSpec, Readiness, ScenarioError, View};
-use crate::cloud::{Cloud, Options, Provider};
+use crate::cloud::{Cloud, Options, Provider, RecordView};
 use flipop_core::ids::DropletId;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -50,6 +50,9 @@ pub(super) struct Bed {
     droplets: BTreeMap<String, u64>,
     undos: BTreeMap<(u64, u64), Undo>,
     undone: u64,
+    /// The records of others.
+    pub(super) foreign: BTreeMap<Provider, Vec<RecordView>>,
+    busy: (u64, u64),
 }
 
 /// Runs a plan on the paused clock of the runtime that calls it.
@@ -59,7 +62,7 @@ pub(super) async fn run(plan: Plan, wanted: bool) -> Outcome {
     let listener = logs::Listener {
         story: story.clone(),
         started: tokio::time::Instant::now(),
-        secret: TOKEN,
+        secrets: TOKENS,
         wrong: Arc::clone(&wrong),
     };
     let _listening = tracing::subscriber::set_default(listener);
@@ -74,17 +77,23 @@ pub(super) async fn run(plan: Plan, wanted: bool) -> Outcome {
     let (violations, tally) = bed.network.judge(|judge| (judge.violations.clone(), judge.tally.clone()));
     let ended_ms = bed.network.now_ms();
     let end = settled::summary(&bed);
-    Outcome { violations, tally, ended_ms, end, fingerprint: story.fingerprint(), story: story.text() }
+    let (busy_calls, busy_frames) = bed.busy;
+    let (fingerprint, story) = (story.fingerprint(), story.text());
+    Outcome { violations, tally, busy_calls, busy_frames, ended_ms, end, fingerprint, story }
 }
 
 impl Bed {
     fn new(plan: Plan, story: Story) -> Self {
         let epoch = jiff::Timestamp::from_millisecond(EPOCH_MS).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         let cloud = Cloud::new(Options { seed: plan.seed, epoch_ms: u64::try_from(EPOCH_MS).ok() });
-        cloud.add_token(Provider::DigitalOcean, "operator", TOKEN, &["*"]);
+        let [digitalocean, cloudflare] = TOKENS;
+        cloud.add_token(Provider::DigitalOcean, "operator", digitalocean, &["*"]);
+        cloud.add_token(Provider::Cloudflare, "operator", cloudflare, &["*"]);
+        dns::furnish(&cloud);
+        let foreign = dns::records(&cloud);
         cloud.tune(|knobs| knobs.action_ms = ACTION_MS);
         let api = ApiServer::simulated(plan.seed, epoch);
-        let judge = Judge::new(cloud.clone(), TOKEN, plan.staleness_ms);
+        let judge = Judge::new(cloud.clone(), TOKENS, plan.staleness_ms);
         let replicas = plan.replicas;
         let network = Network::new(plan, judge, story, &api, &cloud);
         let (mut fronts, mut stops) = (Vec::new(), Vec::new());
@@ -104,7 +113,8 @@ impl Bed {
             stops.push(sender);
         }
         let (droplets, undos) = (BTreeMap::new(), BTreeMap::new());
-        let mut bed = Self { network, api, cloud, fronts, stops, droplets, undos, undone: 0 };
+        let mut bed =
+            Self { network, api, cloud, fronts, stops, droplets, undos, undone: 0, foreign, busy: (0, 0) };
         if let Err(error) = bed.install() {
             bed.blame(format!("the cluster cannot be made: {error}"));
         }
@@ -139,6 +149,7 @@ impl Bed {
             self.act(&step.act);
         }
         self.wait_until(plan.end_ms).await;
+        self.busy = self.network.judge(|judge| (judge.tally.calls, judge.tally.frames));
         self.end_faults();
         settled::await_rest(self).await;
     }

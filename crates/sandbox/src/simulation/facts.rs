@@ -10,6 +10,8 @@ use std::net::Ipv4Addr;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Facts {
     pub(super) side: Side,
+    /// Whose limits it counts against.
+    pub(super) account: Option<cloud::Provider>,
     /// For people and for plans.
     pub(super) what: String,
     pub(super) kind: Kind,
@@ -119,7 +121,7 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
     // The names of Events hold the machine's time.
     let name = if resource == "events" { "" } else { name };
     let what = [verb, resource, name, subresource].into_iter().filter(|part| !part.is_empty());
-    Facts { side: Side::Kube, what: what.collect::<Vec<_>>().join(" "), kind }
+    Facts { side: Side::Kube, account: None, what: what.collect::<Vec<_>>().join(" "), kind }
 }
 
 fn hold(body: &[u8]) -> Hold {
@@ -146,7 +148,7 @@ pub(super) fn of_cloud(request: &cloud::Request) -> Facts {
         _ if op.mutates() => (format!("{op:?} {}", record(request, &body)), Kind::Record),
         _ => (format!("{op:?}"), Kind::Read),
     };
-    Facts { side: Side::Cloud, what, kind }
+    Facts { side: Side::Cloud, account: Some(request.provider), what, kind }
 }
 
 fn record(request: &cloud::Request, body: &Value) -> String {

@@ -4,6 +4,7 @@
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
 //! I7 no act on ignorance, I8 bounded load, I10 no secrets, I12 the spec is the user's.
 
+use super::dns::{self, Site};
 use super::facts::{Facts, Hold, Kind};
 use super::truth::Truth;
 use crate::apiserver::Change;
@@ -80,6 +81,12 @@ struct Known {
     /// Complete lists that were answered since the permit began.
     lists: BTreeSet<String>,
     listed_ips: bool,
+    loads: BTreeMap<cloud::Provider, Load>,
+}
+
+/// What a process asked of an account lately, and until when it was told to wait.
+#[derive(Debug, Clone, Default)]
+struct Load {
     blocked_until_ms: u64,
     requests_ms: VecDeque<u64>,
     creations_ms: VecDeque<u64>,
@@ -107,7 +114,7 @@ pub struct Tally {
 /// The judge.
 pub(super) struct Judge {
     cloud: Cloud,
-    secret: &'static str,
+    secrets: [&'static str; 2],
     staleness_ms: u64,
     pub(super) truth: Truth,
     pub(super) violations: Vec<Violation>,
@@ -122,13 +129,15 @@ pub(super) struct Judge {
     lacked: BTreeMap<String, usize>,
     deleted: usize,
     pub(super) pools_deleted: bool,
+    /// Names that an object asked for at any time.
+    pub(super) sites: BTreeSet<Site>,
 }
 
 impl Judge {
-    pub(super) fn new(cloud: Cloud, secret: &'static str, staleness_ms: u64) -> Self {
+    pub(super) fn new(cloud: Cloud, secrets: [&'static str; 2], staleness_ms: u64) -> Self {
         Self {
             cloud,
-            secret,
+            secrets,
             staleness_ms,
             truth: Truth::default(),
             violations: Vec::new(),
@@ -141,6 +150,7 @@ impl Judge {
             lacked: BTreeMap::new(),
             deleted: 0,
             pools_deleted: false,
+            sites: BTreeSet::new(),
         }
     }
 
@@ -150,7 +160,7 @@ impl Judge {
 
     /// A process sends a call: the last code of ours has let it pass.
     pub(super) fn sent(&mut self, now_ms: u64, seq: u64, process: Process, facts: &Facts, body: &[u8]) {
-        if contains(body, self.secret.as_bytes()) {
+        if self.secrets.iter().any(|secret| contains(body, secret.as_bytes())) {
             self.blame(now_ms, "I10", format!("{process} sends the token in a body: {}", facts.what));
         }
         if facts.mutates() {
@@ -158,8 +168,8 @@ impl Judge {
             self.check_alone(now_ms, process, facts);
             self.check_knowledge(now_ms, process, facts);
         }
-        if facts.side == super::plan::Side::Cloud {
-            self.check_load(now_ms, process, facts);
+        if let Some(account) = facts.account {
+            self.check_load(now_ms, process, account, facts);
         }
         if let Kind::Assign { ip, droplet } = facts.kind {
             self.check_assignment(now_ms, process, ip, droplet);
@@ -190,7 +200,7 @@ impl Judge {
         let known = self.known.entry(process).or_default();
         let listed = |plural: &str| known.lists.contains(plural);
         let pools = listed("floatingippools") && listed("nodednsrecordsets");
-        let cloud = facts.side == super::plan::Side::Cloud;
+        let cloud = facts.account.is_some();
         // DNS needs no account of addresses, but nodes all the same.
         let account = known.listed_ips || !cloud || facts.kind == Kind::Record;
         let nodes = listed("nodes") || !matches!(facts.kind, Kind::Assign { .. } | Kind::Unassign { .. });
@@ -203,17 +213,17 @@ impl Judge {
         }
     }
 
-    fn check_load(&mut self, now_ms: u64, process: Process, facts: &Facts) {
-        let known = self.known.entry(process).or_default();
+    fn check_load(&mut self, now_ms: u64, process: Process, account: cloud::Provider, facts: &Facts) {
+        let load = self.known.entry(process).or_default().loads.entry(account).or_default();
         let minute_ago = now_ms.saturating_sub(60_000);
-        let blocked = known.blocked_until_ms > now_ms.saturating_add(ROUNDING_MS);
-        known.requests_ms.push_back(now_ms);
+        let blocked = load.blocked_until_ms > now_ms.saturating_add(ROUNDING_MS);
+        load.requests_ms.push_back(now_ms);
         if facts.kind == Kind::CreateIp {
-            known.creations_ms.push_back(now_ms);
+            load.creations_ms.push_back(now_ms);
         }
-        known.requests_ms.retain(|sent| *sent > minute_ago);
-        known.creations_ms.retain(|sent| *sent > minute_ago);
-        let (requests, creations) = (known.requests_ms.len(), known.creations_ms.len());
+        load.requests_ms.retain(|sent| *sent > minute_ago);
+        load.creations_ms.retain(|sent| *sent > minute_ago);
+        let (requests, creations) = (load.requests_ms.len(), load.creations_ms.len());
         if blocked {
             self.blame(now_ms, "I8", format!("{process} sends {:?} while told to wait", facts.what));
         }
@@ -259,9 +269,10 @@ impl Judge {
         }
         let Some(Ending { status: Some(status), retry_after_s }) = ending else { return };
         let known = self.known.entry(open.process).or_default();
-        if status == 429 && open.facts.side == super::plan::Side::Cloud {
+        if let Some(account) = open.facts.account.filter(|_| status == 429) {
+            let load = known.loads.entry(account).or_default();
             let until = now_ms.saturating_add(retry_after_s.unwrap_or_default().saturating_mul(1_000));
-            known.blocked_until_ms = known.blocked_until_ms.max(until);
+            load.blocked_until_ms = load.blocked_until_ms.max(until);
         }
         if !(200..300).contains(&status) {
             return;
@@ -313,6 +324,7 @@ impl Judge {
         }
         if self.truth.apply(change, now_ms) {
             self.note_lacks();
+            self.sites.extend(dns::sites(&self.truth));
         }
     }
 
@@ -359,6 +371,9 @@ impl Judge {
                 }
             }
             ChangeKind::IpReleased(_) => self.deleted += 1,
+            ChangeKind::Record { provider, fqdn, rtype, .. } if by_operator => {
+                self.check_record(now_ms, (*provider, fqdn.clone()), rtype);
+            }
             ChangeKind::IpReserved(_)
             | ChangeKind::AssignStarted { .. }
             | ChangeKind::Assigned { .. }
@@ -367,6 +382,19 @@ impl Judge {
             | ChangeKind::DropletAdded(_)
             | ChangeKind::DropletDestroyed(_)
             | ChangeKind::Record { .. } => {}
+        }
+    }
+
+    /// I4: only address records of names that objects ask for, and no name is emptied while it has nodes.
+    fn check_record(&mut self, now_ms: u64, site: Site, rtype: &str) {
+        if rtype != "A" || !self.sites.contains(&site) {
+            self.blame(now_ms, "I4", format!("a {rtype} record of {} was touched", site.1));
+            return;
+        }
+        let zone = site.1.split_once('.').map_or("", |(_, zone)| zone);
+        let empty = self.cloud.a_records(site.0, zone, &site.1).is_empty();
+        if empty && !self.truth.unserved(now_ms.saturating_sub(self.staleness_ms)) {
+            self.blame(now_ms, "I4", format!("{} was emptied", site.1));
         }
     }
 

@@ -16,7 +16,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 pub(super) struct Listener {
     pub(super) story: Story,
     pub(super) started: Instant,
-    pub(super) secret: &'static str,
+    pub(super) secrets: [&'static str; 2],
     pub(super) wrong: Arc<Mutex<Vec<(u64, &'static str, String)>>>,
 }
 
@@ -60,8 +60,8 @@ impl Subscriber for Listener {
         if level == Level::ERROR {
             wrong.push((now_ms, "I11", format!("an error was logged: {}", text.0)));
         }
-        if text.0.contains(self.secret) {
-            wrong.push((now_ms, "I10", "a log line holds the token".to_owned()));
+        if self.secrets.iter().any(|secret| text.0.contains(secret)) {
+            wrong.push((now_ms, "I10", "a log line holds a token".to_owned()));
         }
     }
 

@@ -7,8 +7,10 @@
 
 mod bed;
 mod dice;
+mod dns;
 mod facts;
 mod frames;
+pub mod generate;
 mod judge;
 mod line;
 mod logs;
@@ -16,11 +18,15 @@ mod network;
 pub mod plan;
 mod replica;
 mod settled;
+mod shrink;
 mod story;
+pub mod sweep;
 mod truth;
+pub mod workloads;
 
 pub use judge::{Tally, Violation};
 pub use plan::Plan;
+pub use shrink::shrink;
 
 use std::io;
 
@@ -31,6 +37,10 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// How much was done.
     pub tally: Tally,
+    /// The calls that triggers can name, up to the end of the plan.
+    pub busy_calls: u64,
+    /// The frames that triggers can name, up to the end of the plan.
+    pub busy_frames: u64,
     /// The virtual time of the end.
     pub ended_ms: u64,
     /// The end state, without what differs between equally good runs.

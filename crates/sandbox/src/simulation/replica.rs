@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Layer;
 
-/// The token of the simulated account.
-pub(super) const TOKEN: &str = "simulated-token-5f2a";
+/// The tokens of the simulated accounts: `DigitalOcean`, Cloudflare.
+pub(super) const TOKENS: [&str; 2] = ["simulated-token-5f2a", "simulated-token-91c7"];
 
 /// Where the operator runs.
 pub(super) const NAMESPACE: &str = "flipop";
@@ -125,9 +125,10 @@ impl Replica {
     }
 
     fn config(&self) -> Config {
-        let provider = |base_url: &str| {
+        let [digitalocean, cloudflare] = TOKENS;
+        let provider = |token: &str, base_url: &str| {
             Some(ProviderConfig {
-                token: TokenSource::Value(TOKEN.into()),
+                token: TokenSource::Value(token.into()),
                 base_url: base_url.to_owned(),
                 user_agent: None,
             })
@@ -136,8 +137,8 @@ impl Replica {
             debug: false,
             metrics: None,
             cluster: ClusterSettings::default(),
-            digitalocean: provider("https://api.digitalocean.com/"),
-            cloudflare: None,
+            digitalocean: provider(digitalocean, "https://api.digitalocean.com/"),
+            cloudflare: provider(cloudflare, "https://api.cloudflare.com/client/v4"),
             hostname: format!("replica-{}", self.number),
         }
     }

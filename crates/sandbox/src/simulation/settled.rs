@@ -3,9 +3,10 @@
 //! Names of rules: I3 convergence and rest, I5 no address forgotten, I9 honest status.
 
 use super::bed::Bed;
+use super::dns;
 use super::judge::Judge;
 use super::truth::Pool;
-use crate::cloud::IpView;
+use crate::cloud::{IpView, RecordView};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -62,6 +63,9 @@ fn complaints(bed: &Bed) -> Vec<String> {
         }
         check_annotations(judge, &ips, &mut all);
         check_created(judge, &ips, &mut all);
+        let views: Vec<IpView> = ips.values().cloned().collect();
+        dns::complaints(&judge.truth, &bed.cloud, &views, &mut all);
+        check_foreign(judge, bed, &mut all);
         all
     })
 }
@@ -147,6 +151,20 @@ fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<
         });
         if !named {
             all.push(format!("{ip} was bought and nobody names it"));
+        }
+    }
+}
+
+/// I4: the records of others are as they were.
+fn check_foreign(judge: &Judge, bed: &Bed, all: &mut Vec<String>) {
+    for (provider, now) in dns::records(&bed.cloud) {
+        let ours = |record: &RecordView| {
+            record.rtype == "A" && judge.sites.contains(&(provider, record.fqdn.clone()))
+        };
+        let others: Vec<_> = now.into_iter().filter(|record| !ours(record)).collect();
+        let before = bed.foreign.get(&provider).into_iter().flatten().filter(|record| !ours(record));
+        if !before.eq(others.iter()) {
+            all.push(format!("records of others have changed at {provider:?}: {others:?}"));
         }
     }
 }

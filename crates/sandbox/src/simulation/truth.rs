@@ -40,12 +40,14 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) droplet: Option<u64>,
     pub(super) annotation: Option<String>,
+    pub(super) internal: String,
+    pub(super) external: String,
     ready: bool,
     labels: BTreeMap<String, String>,
     taints: Vec<Value>,
 }
 
-/// A pool.
+/// A pool, or a record set: what they share is what is needed.
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
     pub(super) namespace: String,
@@ -64,6 +66,9 @@ pub(super) struct Truth {
     pub(super) nodes: BTreeMap<String, Node>,
     pods: BTreeMap<String, Value>,
     pub(super) pools: BTreeMap<String, Pool>,
+    pub(super) record_sets: BTreeMap<String, Pool>,
+    /// Whether any node matches, or matched, a record set.
+    served: BTreeMap<String, Since>,
     /// Whether a droplet is, or was, a candidate of a pool.
     matched: BTreeMap<(String, u64), Since>,
     /// Whether a pool names, or named, an address.
@@ -87,6 +92,11 @@ fn condition(object: &Value, kind: &str) -> bool {
     items(object, "/status/conditions").any(|c| text(c, "/type") == kind && text(c, "/status") == "True")
 }
 
+fn address(object: &Value, kind: &str) -> String {
+    let mut addresses = items(object, "/status/addresses");
+    addresses.find(|a| text(a, "/type") == kind).map(|a| text(a, "/address")).unwrap_or_default().to_owned()
+}
+
 fn node(object: &Value) -> Node {
     Node {
         name: text(object, "/metadata/name").to_owned(),
@@ -97,6 +107,8 @@ fn node(object: &Value) -> Node {
             .pointer("/metadata/annotations/flipop.digitalocean.com~1ipv4-reserved-ip")
             .and_then(Value::as_str)
             .map(str::to_owned),
+        internal: address(object, "InternalIP"),
+        external: address(object, "ExternalIP"),
         ready: condition(object, "Ready") && object.pointer("/metadata/deletionTimestamp").is_none(),
         labels: strings(object, "/metadata/labels"),
         taints: items(object, "/spec/taints").cloned().collect(),
@@ -211,6 +223,12 @@ impl Truth {
                     self.pools.insert(key, pool(object));
                 }
             }
+            "nodednsrecordsets" => {
+                self.record_sets.remove(&key);
+                if let Some(object) = after {
+                    self.record_sets.insert(key, pool(object));
+                }
+            }
             _ => return false,
         }
         self.look(now_ms);
@@ -238,6 +256,14 @@ impl Truth {
         }
         for key in names {
             self.named.entry(key).or_default().set(true, now_ms);
+        }
+        let served: Vec<(String, bool)> = self
+            .record_sets
+            .iter()
+            .map(|(name, set)| (name.clone(), self.candidates(set).next().is_some()))
+            .collect();
+        for (name, any) in served {
+            self.served.entry(name).or_default().set(any, now_ms);
         }
     }
 
@@ -288,6 +314,11 @@ impl Truth {
         since.is_none_or(|since| since.lapsed(from_ms))
     }
 
+    /// Whether there was a time since `from_ms` at which no node matched a record set that goes with its last node.
+    pub(super) fn unserved(&self, from_ms: u64) -> bool {
+        self.served.values().any(|served| served.lapsed(from_ms))
+    }
+
     /// The pool that an address belongs to: the oldest that uses it.
     pub(super) fn owner(&self, ip: Ipv4Addr) -> Option<&Pool> {
         let claims = |pool: &&Pool| {
@@ -295,10 +326,5 @@ impl Truth {
         };
         let age = |pool: &&Pool| (pool.created.clone(), pool.namespace.clone(), pool.name.clone());
         self.pools.values().filter(claims).min_by_key(age)
-    }
-
-    /// The name of the node of a droplet.
-    pub(super) fn node_of(&self, droplet: u64) -> Option<&str> {
-        self.nodes.values().find(|node| node.droplet == Some(droplet)).map(|node| node.name.as_str())
     }
 }
