@@ -29,20 +29,15 @@ fn read(plan: &str) -> Result<Plan, String> {
 }
 
 fn tell(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
+    writeln!(out, "{}\n", plan.to_yaml().unwrap_or_default())?;
+    out.flush()?;
     let outcome = simulation::run(plan, true)?;
-    writeln!(out, "{}\n\n{}", plan.to_yaml().unwrap_or_default(), outcome.story)?;
+    out.write_all(outcome.story.as_bytes())?;
     for line in &outcome.end {
         writeln!(out, "{line}")?;
     }
     for found in &outcome.violations {
-        writeln!(
-            out,
-            "VIOLATION {:>6}.{:03} {}: {}",
-            found.at_ms / 1_000,
-            found.at_ms % 1_000,
-            found.rule,
-            found.text
-        )?;
+        writeln!(out, "VIOLATION {found}")?;
     }
     writeln!(out, "{} violations, transcript {:016x}", outcome.violations.len(), outcome.fingerprint)?;
     Ok(outcome.violations.is_empty())

@@ -141,11 +141,12 @@ impl Watcher {
             _ = self.cuts.changed() => self.torn = true,
             _ = self.revisions.changed() => {}
             _ = self.views.changed() => {}
+            // Before bookmarks: a reader that slept past the end gets none of those that it missed.
+            () = tokio::time::sleep_until(self.end) => self.ended = true,
             () = tokio::time::sleep_until(self.next_bookmark), if self.spec.bookmarks => {
                 self.queue.push_back(bookmark(&self.spec, self.cursor, false));
                 self.plan_bookmark();
             }
-            () = tokio::time::sleep_until(self.end) => self.ended = true,
         }
     }
 

@@ -98,7 +98,7 @@ impl Bed {
         let network = Network::new(plan, judge, story, &api, &cloud);
         let (mut fronts, mut stops) = (Vec::new(), Vec::new());
         for number in 0..replicas {
-            let frames = frames::Frames { network: network.clone() };
+            let frames = frames::Frames { network: network.clone(), api: api.clone() };
             let front = api.front().with_interceptor(Arc::new(frames));
             let (sender, receiver) = mpsc::unbounded_channel();
             let replica = Replica {

@@ -2,12 +2,13 @@
 
 use super::network::Network;
 use super::plan::Then;
-use crate::apiserver::{Call, FrameFacts, Interceptor, OnFrame};
+use crate::apiserver::{ApiServer, Call, FrameFacts, Interceptor, OnFrame};
 use std::time::Duration;
 
 /// Decides about the frames of one replica's watches.
 pub(super) struct Frames {
     pub(super) network: Network,
+    pub(super) api: ApiServer,
 }
 
 impl Interceptor for Frames {
@@ -19,6 +20,11 @@ impl Interceptor for Frames {
         match self.network.frame() {
             Some(Then::Stall) => OnFrame::Stall,
             Some(Then::Tear) => OnFrame::Tear,
+            Some(Then::End) => OnFrame::Close,
+            Some(Then::Forget) => {
+                self.api.compact();
+                OnFrame::Tear
+            }
             Some(Then::Expire) => OnFrame::Expire,
             Some(Then::Twice) => OnFrame::Duplicate,
             Some(Then::Late { ms }) => OnFrame::Delay(Duration::from_millis(*ms)),

@@ -58,6 +58,13 @@ pub struct Violation {
     pub text: String,
 }
 
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { at_ms, rule, text } = self;
+        write!(f, "{:>6}.{:03} {rule}: {text}", at_ms / 1_000, at_ms % 1_000)
+    }
+}
+
 /// How a call ended, as the process saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ending {

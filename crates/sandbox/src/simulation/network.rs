@@ -192,7 +192,14 @@ impl Network {
             }
             Some(Then::Meet(fault)) => Some(Verdict { fault: Some(fault.clone()), ..verdict }),
             Some(
-                Then::Hide { .. } | Then::Stall | Then::Tear | Then::Expire | Then::Late { .. } | Then::Twice,
+                Then::Hide { .. }
+                | Then::Stall
+                | Then::Tear
+                | Then::End
+                | Then::Expire
+                | Then::Forget
+                | Then::Late { .. }
+                | Then::Twice,
             )
             | None => Some(verdict),
         }

@@ -373,8 +373,12 @@ pub enum Then {
     Stall,
     /// The watch breaks off in the middle of the frame.
     Tear,
+    /// The watch ends before it, as when an API server shuts down.
+    End,
     /// The watch ends with 410 instead.
     Expire,
+    /// The watch breaks off in the middle of the frame, and the API server has forgotten all history.
+    Forget,
     /// The frame and all that follow come so much later.
     Late {
         /// Milliseconds.

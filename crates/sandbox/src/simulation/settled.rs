@@ -110,7 +110,8 @@ fn check_pool(judge: &Judge, pool: &Pool, ips: &BTreeMap<Ipv4Addr, IpView>, all:
             Some(droplet) if candidates.contains_key(&droplet) => "active",
             Some(_) => "no-match",
         };
-        if state != right {
+        // An address whose last action failed is called so until the next one.
+        if state != right && (right == "active" || state != "error") {
             all.push(format!("{name}: {} is {right} and called {state:?}", view.ip));
         }
     }
@@ -169,7 +170,8 @@ fn check_foreign(judge: &Judge, bed: &Bed, all: &mut Vec<String>) {
     }
 }
 
-/// The end state, without what differs between equally good runs: which address stands on which node.
+/// The end state, without what differs between equally good runs: which address stands on which of the
+/// nodes that match.
 pub(super) fn summary(bed: &Bed) -> Vec<String> {
     let ips: BTreeMap<Ipv4Addr, IpView> = bed.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
     bed.network.judge(|judge| {
@@ -182,9 +184,13 @@ pub(super) fn summary(bed: &Bed) -> Vec<String> {
             lines.push(format!("pool {}: {} addresses {states:?}", pool.name, pool.used().len()));
         }
         lines.push(format!("account: {} addresses", ips.len()));
+        let mut nodes: BTreeMap<(bool, bool), usize> = BTreeMap::new();
         for node in judge.truth.nodes.values() {
             let holds = ips.values().any(|view| view.droplet.is_some() && view.droplet == node.droplet);
-            lines.push(format!("node {}: {holds} {}", node.name, node.annotation.is_some()));
+            *nodes.entry((holds, node.annotation.is_some())).or_default() += 1;
+        }
+        for ((holds, annotated), count) in nodes {
+            lines.push(format!("{count} nodes: with an address {holds}, annotated {annotated}"));
         }
         lines
     })

@@ -10,7 +10,7 @@ use super::plan::{On, Plan, Then, Trigger};
 const RESTART_MS: u64 = 1_000;
 
 /// With a disturbed watch the world may be seen as it was for as long as a silent watch goes unnoticed.
-const STALE_MS: u64 = 90_000;
+const STALE_MS: u64 = 130_000;
 
 fn disturbed(plan: &Plan, on: On, then: Then) -> Plan {
     let name = format!("{}: {then:?} at {on:?}", plan.name);
@@ -36,15 +36,21 @@ pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// A watch that hides, delays, doubles, breaks off, expires or falls silent at every event of an undisturbed run.
+/// A watch that hides, delays, doubles, ends, breaks off, expires or falls silent at every event of an undisturbed run.
 #[must_use]
 pub fn blindness(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     let blinds = [
+        Then::Hide { for_ms: 5_000 },
         Then::Hide { for_ms: 30_000 },
+        Then::Hide { for_ms: 100_000 },
+        Then::Late { ms: 500 },
         Then::Late { ms: 7_000 },
+        Then::Late { ms: 40_000 },
         Then::Stall,
         Then::Tear,
+        Then::End,
         Then::Expire,
+        Then::Forget,
         Then::Twice,
     ];
     (1..=undisturbed.busy_frames)

@@ -96,7 +96,8 @@ pub fn all() -> Vec<Plan> {
             vec![
                 at(1_000, create("pool", pool_spec(&[ip(1), ip(2), ip(3)], Some(3)))),
                 at(20_000, edit("pool", json!({ "desiredIPs": 5 }))),
-                at(60_000, edit("pool", json!({ "desiredIPs": 1 }))),
+                // Late enough for a creation whose reply was lost to be resolved: a lease to expire, and two lists.
+                at(150_000, edit("pool", json!({ "desiredIPs": 1 }))),
             ],
         ),
         plan("a node is added", scene(1, 2), vec![pool(2), at(20_000, Act::AddNode { node: node(2) })]),
@@ -124,7 +125,8 @@ pub fn all() -> Vec<Plan> {
         plan(
             "a pool is deleted",
             scene(2, 2),
-            vec![pool(2), at(20_000, Act::Delete { kind: POOL.to_owned(), name: "pool".to_owned() })],
+            // Late enough for a watch that was silent when the pool came.
+            vec![pool(2), at(100_000, Act::Delete { kind: POOL.to_owned(), name: "pool".to_owned() })],
         ),
         pool_dns(),
         node_dns(),

@@ -38,11 +38,33 @@ pub(crate) fn play(plan: &Plan) -> Outcome {
     simulation::run(plan, false).unwrap()
 }
 
-/// Makes a failing plan small, keeps it in a file, and says how to see it.
-pub(crate) fn report(plan: &Plan, problems: &[String], fails: impl Fn(&Plan) -> bool) -> String {
-    let small = shrink(plan, fails);
+/// Failures that are made small: that takes hundreds of runs each.
+const MADE_SMALL: usize = 2;
+
+/// A plan that failed, and how.
+pub(crate) struct Failure {
+    pub(crate) plan: Plan,
+    pub(crate) problems: Vec<String>,
+}
+
+/// Fails if any plan did: says what went wrong, and where the smallest plans that still fail are kept.
+pub(crate) fn judge(played: usize, failures: &[Failure], fails: impl Fn(&Failure, &Plan) -> bool) {
+    println!("{played} plans");
+    let mut text = String::new();
+    for (number, failure) in failures.iter().enumerate() {
+        let Failure { plan, problems } = failure;
+        text += &format!("{}:\n  {}\n", plan.name, problems.join("\n  "));
+        if number < MADE_SMALL {
+            let small = shrink(plan, |plan| fails(failure, plan));
+            text += &format!("  cargo sandbox replay {}\n", keep(&small).display());
+        }
+    }
+    assert!(failures.is_empty(), "{} of {played} plans failed:\n{text}", failures.len());
+}
+
+fn keep(plan: &Plan) -> std::path::PathBuf {
     let name: String = plan.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.yaml"));
-    std::fs::write(&path, small.to_yaml().unwrap()).unwrap();
-    format!("{}:\n  {}\n  cargo sandbox replay {}", plan.name, problems.join("\n  "), path.display())
+    std::fs::write(&path, plan.to_yaml().unwrap()).unwrap();
+    path
 }

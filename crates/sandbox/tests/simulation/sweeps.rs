@@ -1,6 +1,6 @@
 //! Every workload, disturbed once at every call and at every event.
 
-use crate::support::{play, report, setting, with_all};
+use crate::support::{Failure, judge, play, setting, with_all};
 use flipop_sandbox::simulation::{Outcome, Plan, sweep, workloads};
 
 /// Of all plans a plain `cargo test` plays every so many.
@@ -20,16 +20,13 @@ fn sweep(plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>, spare: usize) {
         .flat_map(|(plan, outcome)| plans_of(plan, outcome).into_iter().map(move |plan| (outcome, plan)))
         .step_by(every)
         .collect();
-    let failures: Vec<String> = with_all(&plans, |(reference, plan)| {
+    let failures = with_all(&plans, |(reference, plan)| {
         let problems = sweep::differences(reference, &play(plan), spare);
-        (!problems.is_empty()).then(|| report(plan, &problems, |_| false))
-    })
-    .into_iter()
-    .flatten()
-    .collect();
-    let number = plans.len();
-    assert!(failures.is_empty(), "{} of {number} plans:\n{}", failures.len(), failures.join("\n"));
-    println!("{number} plans");
+        (!problems.is_empty()).then(|| Failure { plan: plan.clone(), problems })
+    });
+    let failures: Vec<Failure> = failures.into_iter().flatten().collect();
+    // A smaller plan would need an undisturbed run of its own.
+    judge(plans.len(), &failures, |_, _| false);
 }
 
 #[test]
@@ -47,5 +44,6 @@ fn a_crash_at_any_call_loses_nothing_and_does_nothing_twice() {
 
 #[test]
 fn a_disturbed_watch_at_any_event_loses_nothing_and_does_nothing_twice() {
-    sweep(sweep::blindness, 0);
+    // What is seen in another order may be served in another order.
+    sweep(sweep::blindness, 1);
 }
