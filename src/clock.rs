@@ -33,7 +33,13 @@ impl Clock {
     /// Tokio's clock as the monotonic one; the wall clock starts at `epoch` and runs with it.
     #[must_use]
     pub fn simulated(epoch: jiff::Timestamp) -> Self {
-        Self(Arc::new(Simulated { start: tokio::time::Instant::now(), epoch }))
+        Self::drifting(epoch, TRUE_RATE)
+    }
+
+    /// The same of a machine whose clock runs wrong: `rate` thousandths as fast as tokio's.
+    #[must_use]
+    pub fn drifting(epoch: jiff::Timestamp, rate: u64) -> Self {
+        Self(Arc::new(Simulated { start: tokio::time::Instant::now(), epoch, rate }))
     }
 
     /// Monotonic time, which also runs while the machine sleeps.
@@ -76,14 +82,19 @@ impl Source for System {
     }
 }
 
+/// The rate of a simulated clock that runs as tokio's does.
+const TRUE_RATE: u64 = 1_000;
+
 struct Simulated {
     start: tokio::time::Instant,
     epoch: jiff::Timestamp,
+    rate: u64,
 }
 
 impl Simulated {
     fn elapsed_ms(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+        let millis = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        millis.saturating_mul(self.rate) / TRUE_RATE
     }
 }
 

@@ -263,7 +263,7 @@ fn reconciler(providers: Providers, base: &Base, election: &Election) -> Reconci
         events,
         done: sender,
         tracker: base.tracker.clone(),
-        writing: Arc::default(),
+        underway: Arc::default(),
     };
     Reconciler::new(Parts {
         settings,

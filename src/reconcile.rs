@@ -120,6 +120,7 @@ impl Reconciler {
         let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
         housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            self.heartbeat.beat();
             let (wake, clock) = (self.wake, self.clock.clone());
             let due = async {
                 match wake {
@@ -135,10 +136,11 @@ impl Reconciler {
                     self.observe(Input::Draining);
                 }
                 changed = self.leader.changed() => if changed.is_err() { return } else { self.observe_leader() },
+                // Before what may come without end.
+                _ = housekeeping.tick() => self.keep_house(),
                 Some(done) = self.done.recv() => self.observe_done(done),
                 step = self.watches.next() => self.observe_step(step),
                 () = due => {}
-                _ = housekeeping.tick() => self.keep_house(),
                 () = tokio::time::sleep(AWAIT_PERMIT), if self.awaits_permit() => {}
             }
             self.drain();
@@ -151,8 +153,9 @@ impl Reconciler {
 
     /// Nothing that was begun is under way, and what was bought is recorded.
     fn is_drained(&self) -> bool {
-        let writing = self.executor.writing.load(std::sync::atomic::Ordering::SeqCst);
-        writing == 0 && self.done.is_empty() && !self.fleet.has_unrecorded_creation()
+        self.executor.underway.is_over(self.clock.now())
+            && self.done.is_empty()
+            && !self.fleet.has_unrecorded_creation()
     }
 
     fn observe(&mut self, input: Input) {
@@ -287,7 +290,6 @@ impl Reconciler {
     }
 
     fn keep_house(&mut self) {
-        self.heartbeat.beat();
         self.observe(Input::EventsDenied(self.executor.events.forbidden()));
         self.providers.accounts().for_each(|(_, account)| account.recheck_token());
         let troubles = self.watches.troubles();

@@ -64,6 +64,8 @@ fn the_folder_holds_exactly_what_is_installed() {
             "CustomResourceDefinition floatingippools.flipop.digitalocean.com",
             "CustomResourceDefinition nodednsrecordsets.flipop.digitalocean.com",
             "Deployment flipop",
+            "PodDisruptionBudget flipop",
+            "PriorityClass flipop",
             "Role flipop",
             "RoleBinding flipop",
             "ServiceAccount flipop",
@@ -82,7 +84,9 @@ fn the_folder_holds_exactly_what_is_installed() {
 fn what_has_a_namespace_is_in_flipop() {
     for ((kind, name), object) in manifests() {
         let expected = match kind.as_str() {
-            "Deployment" | "Role" | "RoleBinding" | "ServiceAccount" => json!("flipop"),
+            "Deployment" | "PodDisruptionBudget" | "Role" | "RoleBinding" | "ServiceAccount" => {
+                json!("flipop")
+            }
             _ => Value::Null,
         };
         assert_eq!(object["metadata"]["namespace"], expected, "{kind} {name}");
@@ -181,7 +185,6 @@ fn the_deployment_runs_two_replicas_that_can_be_probed_scraped_and_ended_in_peac
     assert_eq!(pod["serviceAccountName"], "flipop");
     // 10 s from SIGTERM to the end, and some time for the kubelet.
     assert!(pod["terminationGracePeriodSeconds"].as_u64().unwrap() >= 15);
-    assert_eq!(pod["topologySpreadConstraints"][0]["labelSelector"], spec["selector"]);
     let container = container();
     assert_eq!(container["args"], json!(["/app/flipop"]));
     assert!(
@@ -197,6 +200,40 @@ fn the_deployment_runs_two_replicas_that_can_be_probed_scraped_and_ended_in_peac
     for resource in ["/requests/cpu", "/requests/memory", "/limits/memory"] {
         assert!(container["resources"].pointer(resource).is_some(), "{resource}");
     }
+}
+
+/// The least that Kubernetes reserves for its own classes.
+const SYSTEM_PRIORITY: u64 = 1_000_000_000;
+
+#[test]
+fn no_failure_or_drain_of_one_node_takes_both_replicas_and_a_dead_ones_is_replaced_soon() {
+    let spec = object("Deployment", "flipop")["spec"].clone();
+    let pod = &spec["template"]["spec"];
+    let [spread] = pod["topologySpreadConstraints"].as_array().unwrap().as_slice() else {
+        panic!("not one constraint")
+    };
+    assert_eq!((&spread["topologyKey"], &spread["maxSkew"]), (&json!("kubernetes.io/hostname"), &json!(1)));
+    assert_eq!(spread["labelSelector"], spec["selector"]);
+    assert_eq!(spread["matchLabelKeys"], json!(["pod-template-hash"]), "a revision is spread by itself");
+    assert_eq!(spread["whenUnsatisfiable"], "ScheduleAnyway", "a cluster may have one node");
+    let mut taints = BTreeSet::new();
+    for toleration in pod["tolerations"].as_array().unwrap() {
+        assert_eq!((&toleration["operator"], &toleration["effect"]), (&json!("Exists"), &json!("NoExecute")));
+        assert!((10..=15).contains(&toleration["tolerationSeconds"].as_u64().unwrap()), "{toleration}");
+        taints.insert(text_of(&toleration["key"]));
+    }
+    let dead = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+    assert_eq!(taints.iter().collect::<Vec<_>>(), dead);
+
+    let budget = object("PodDisruptionBudget", "flipop")["spec"].clone();
+    assert_eq!(budget["selector"], spec["selector"]);
+    assert_eq!((&budget["maxUnavailable"], &budget["minAvailable"]), (&json!(1), &Value::Null));
+    assert_eq!(budget["unhealthyPodEvictionPolicy"], "AlwaysAllow");
+
+    let class = object("PriorityClass", &text_of(&pod["priorityClassName"]));
+    assert_eq!(class["globalDefault"], false, "it is for these pods only");
+    let value = class["value"].as_u64().unwrap();
+    assert!(value > 0 && value <= SYSTEM_PRIORITY, "{value}");
 }
 
 #[test]

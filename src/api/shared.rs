@@ -73,9 +73,9 @@ pub struct DnsRecordSet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_name: Option<String>,
 
-    /// How long resolvers may cache a record, in seconds. Range: 30 to 86400, depending on the provider; what is
-    /// below the provider's least value is raised to it. Default (also 0): 60; in a NodeDNSRecordSet an existing
-    /// record keeps its own.
+    /// How long resolvers may cache a record, in seconds. At least 30 with `digitalocean` and 60 with `cloudflare` (30
+    /// in Enterprise zones; 1 means automatic); what is below is raised. At most 86400 with `cloudflare`. Default
+    /// (also 0): 60; in a NodeDNSRecordSet an existing record keeps its own.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<i64>,
 

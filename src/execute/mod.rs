@@ -6,6 +6,7 @@
 mod dns;
 mod ips;
 mod kubernetes;
+mod underway;
 
 use crate::api::Condition;
 use crate::clock::Clock;
@@ -17,10 +18,10 @@ use flipop_core::action::{Action, CallFailure, Notice, ObjectKind, Outcome};
 use flipop_core::ids::Uid;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, info_span};
+pub use underway::Underway;
 
 /// Rights that are missing concern every object alike: the reconcile loop and the writer of Events log them, once.
 const LOGGED_ONCE: [&str; 3] = ["AnnotationsDenied", "EventsDenied", "WriteDenied"];
@@ -60,23 +61,7 @@ pub struct Executor {
     /// Every task.
     pub tracker: TaskTracker,
     /// Mutating calls under way, to providers and to the API server.
-    pub writing: Arc<AtomicUsize>,
-}
-
-/// Counts a mutating call while it lives, however its task ends.
-struct Writing(Arc<AtomicUsize>);
-
-impl Writing {
-    fn begin(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
+    pub underway: Arc<Underway>,
 }
 
 impl Executor {
@@ -87,12 +72,13 @@ impl Executor {
             return;
         }
         let span = span_of(&action);
-        let writing = mutates(&action).then(|| Writing::begin(&self.writing));
+        let writing = mutates(&action).then(|| self.underway.begin());
         let executor = self.clone();
         let before = before.to_vec();
         self.tracker.spawn(
             async move {
                 if let Some(done) = executor.run(action, &before).await {
+                    executor.underway.ended(&done.outcome, executor.clock.now());
                     // Nobody listens any more only when the process ends.
                     let _ended = executor.done.send(done).await;
                 }

@@ -2,8 +2,9 @@
 //!
 //! It differs from client-go on purpose in these ways, none of which an elector of client-go can notice: it also
 //! watches the Lease; it goes on trying after the renew deadline, because the permit is over by then and nobody
-//! can be hurt; and it takes a *deleted* lease only when its last known holder has had the time to expire, because
-//! that holder's permit outlives the record.
+//! can be hurt; and it makes a *deleted* lease anew at once only while its own permit lasts, or when it never saw
+//! one. Otherwise it takes the absence for one more change of the record, because a holder's permit outlives it, and
+//! because the last record that it saw, a released one too, need not have been the last one.
 
 use super::permit::PermitSource;
 use super::record::{self, LEASE_DURATION_MS};
@@ -40,6 +41,10 @@ const RELEASE_MS: u64 = 2_000;
 /// Rounds of one try: a holder that collides this often with writers that do not take the lease waits a moment.
 const MAX_ROUNDS: usize = 3;
 
+/// Longest time between two looks at which the lease was missing for it to count as missing all the while: more than
+/// the longest time between two tries.
+const MISSING_GAP_MS: u64 = 6_000;
+
 /// Unanswered calls in a row before that is worth a warning: servers restart.
 const UNANSWERED_TO_WARN: u32 = 3;
 
@@ -64,6 +69,13 @@ pub struct ElectorSettings {
 struct Observed {
     lease: Lease,
     since: Moment,
+}
+
+/// There is no lease, and we looked.
+#[derive(Clone, Copy)]
+struct Missing {
+    since: Moment,
+    seen_at: Moment,
 }
 
 /// Our hold on the lease.
@@ -99,6 +111,7 @@ pub struct Elector {
     orders: watch::Receiver<Order>,
     returns: signal::Sender<u64>,
     observed: Option<Observed>,
+    missing: Option<Missing>,
     hold: Option<Hold>,
     /// Calls in a row that were not answered; none was made yet: 1.
     unanswered: u32,
@@ -122,6 +135,7 @@ impl Elector {
             orders,
             returns,
             observed: None,
+            missing: None,
             hold: None,
             unanswered: 1,
             warned: None,
@@ -257,18 +271,16 @@ impl Elector {
 
     /// There is no lease.
     async fn create(&mut self, api: &Api<Lease>, order: Order) -> Try {
-        if self.hold.is_none() {
-            let last = self.observed.as_ref().map(|observed| record::holder(&observed.lease).to_owned());
-            let last = last.filter(|holder| !holder.is_empty());
-            let living = self.expires_at().is_some_and(|end| end > self.now());
-            if let Some(holder) = last
-                && living
-            {
-                return Try::Other { holder };
-            }
-            if order != Order::Compete {
-                return Try::Other { holder: String::new() };
-            }
+        let free_at = self.misses();
+        let holds = self.hold.is_some();
+        let may_write = holds && self.settings.permits.ends_at().is_some();
+        if let Some(observed) = self.observed.as_ref().filter(|_| !may_write && free_at > self.now()) {
+            let holder = record::holder(&observed.lease).to_owned();
+            let trouble = Trouble::new(TroubleKind::NotFound, "the lease was deleted");
+            return if holds { Try::Failed(trouble) } else { Try::Other { holder } };
+        }
+        if !holds && order != Order::Compete {
+            return Try::Other { holder: String::new() };
         }
         let now = self.settings.clock.timestamp();
         let lease = record::first(LEASE_NAME, &self.settings.namespace, &self.settings.identity, now);
@@ -324,8 +336,18 @@ impl Elector {
         answer
     }
 
+    /// Takes note that there is no lease. Answers from when on nobody can believe to have it.
+    fn misses(&mut self) -> Moment {
+        let now = self.now();
+        let before = self.missing.filter(|missing| now.millis_since(missing.seen_at) <= MISSING_GAP_MS);
+        let since = before.map_or(now, |missing| missing.since);
+        self.missing = Some(Missing { since, seen_at: now });
+        since.plus_millis(LEASE_DURATION_MS)
+    }
+
     /// Takes note of the record. Its age starts anew only when it changed, whatever else of the object did.
     fn observe(&mut self, lease: Lease) {
+        self.missing = None;
         let unchanged = self.observed.as_ref().filter(|observed| observed.lease.spec == lease.spec);
         let since = unchanged.map_or_else(|| self.now(), |observed| observed.since);
         self.observed = Some(Observed { lease, since });
@@ -406,8 +428,11 @@ impl Elector {
         self.expires_at().filter(|end| *end > self.now()).map_or(poll, |end| end.min(poll))
     }
 
-    /// When the record that was seen expires unless it changes.
+    /// When the record that was seen expires unless it changes, or its absence counts.
     fn expires_at(&self) -> Option<Moment> {
+        if let Some(missing) = self.missing {
+            return Some(missing.since.plus_millis(LEASE_DURATION_MS));
+        }
         self.observed.as_ref().map(|observed| {
             // A record that was given up says 1 s; one that has a holder is never trusted for less than ours.
             let least = if record::holder(&observed.lease).is_empty() { 0 } else { LEASE_DURATION_MS };

@@ -138,10 +138,27 @@ async fn a_pod_of_the_deployment_is_admitted_where_restricted_is_enforced(world:
     let admitted = world.kubectl.attempt(&create, Some(&pod.to_string())).await?;
     assert!(admitted.success, "{}", admitted.stderr);
     assert_eq!(admitted.stderr, "");
+    // Its priority class is among the manifests, and known to the API server.
+    let pod_json = ["create", "--dry-run=server", "-n", NAMESPACE, "-o", "json", "-f", "-"];
+    let admitted = world.kubectl.attempt(&pod_json, Some(&pod.to_string())).await?;
+    let admitted: Value = serde_json::from_str(&admitted.stdout)?;
+    let class = read(world, &["get", "priorityclass", "flipop"]).await?;
+    assert_eq!(admitted["spec"]["priority"], class["value"]);
+    assert!(class["value"].as_u64().is_some_and(|value| value > 0), "{class}");
+    the_disruption_budget_covers(world, &deployment).await?;
     // The counter-test: the namespace does refuse what is not restricted.
     pod["spec"]["securityContext"]["runAsNonRoot"] = json!(false);
     let refused = world.kubectl.attempt(&create, Some(&pod.to_string())).await?;
     assert!(!refused.success && refused.stderr.contains("violates PodSecurity"), "{}", refused.stderr);
+    Ok(())
+}
+
+/// As the API server stored it: an unknown field or value would be gone or refused.
+async fn the_disruption_budget_covers(world: &World, deployment: &Value) -> Outcome {
+    let budget = read(world, &["get", "poddisruptionbudget", "flipop", "-n", NAMESPACE]).await?;
+    assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"]);
+    assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    assert_eq!(budget["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow");
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! FLIPOP on a real Kubernetes API server.
 //!
 //! The manifests are applied as users apply them, and the real binary runs as the service account that they make,
-//! against the simulated `DigitalOcean`. Servers come from `flipop-envtest`; without Go and `KUBEBUILDER_ASSETS` the
-//! tests are reported as ignored, and fail where `CI` is set.
+//! against the simulated `DigitalOcean` and Cloudflare. Servers come from `flipop-envtest`; without Go and
+//! `KUBEBUILDER_ASSETS` the tests are reported as ignored, and fail where `CI` is set.
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 mod assignment;
@@ -10,15 +10,30 @@ mod bad_input;
 mod claims;
 mod corpus;
 mod creation;
+mod dns;
+mod dns_bad_input;
+mod dns_burst;
+mod dns_changes;
+mod dns_claims;
+mod dns_empty;
+mod dns_examples;
+mod dns_pools;
+mod dns_records;
+mod dns_restart;
+mod failover;
 mod installation;
+mod interop;
 mod isolation;
 mod leadership;
+mod lease;
 mod node_policy;
 mod observation;
 mod rbac;
 mod restart;
+mod shutdown;
 mod spec_edits;
 mod suite;
+mod team;
 mod warnings;
 mod world;
 
@@ -33,7 +48,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 14] = [
+    let modules: [fn() -> Vec<Case>; 27] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -44,10 +59,23 @@ fn main() -> ExitCode {
         spec_edits::cases,
         restart::cases,
         leadership::cases,
+        failover::cases,
+        lease::cases,
+        interop::cases,
+        shutdown::cases,
         creation::cases,
         claims::cases,
         isolation::cases,
         bad_input::cases,
+        dns_bad_input::cases,
+        dns_burst::cases,
+        dns_changes::cases,
+        dns_claims::cases,
+        dns_empty::cases,
+        dns_examples::cases,
+        dns_pools::cases,
+        dns_records::cases,
+        dns_restart::cases,
     ];
     let cases = modules.into_iter().flat_map(|cases| cases());
     let suite = Suite::new();

@@ -1,5 +1,6 @@
 //! How the tests are run: each in a world of its own, on a server that it shares with nobody meanwhile.
 
+use crate::team::times;
 use crate::world::World;
 use flipop_envtest::Outcome;
 use flipop_envtest::assets::{self, Assets, Found};
@@ -13,8 +14,9 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// No test takes longer: a crash in a creation is resolved after two lists, 30 s apart or more.
-const TEST_TIMEOUT: Duration = Duration::from_mins(4);
+/// No test takes longer, in minutes: a crash in a creation is resolved after two lists, 30 s apart or more. Those that
+/// are told to repeat themselves often may be given more (`FLIPOP_TEST_MINUTES`).
+const TEST_MINUTES: usize = 4;
 
 /// A test that runs in a world.
 pub(crate) type Run = for<'a> fn(&'a mut World) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
@@ -32,6 +34,8 @@ pub(crate) struct Case {
 pub(crate) enum Server {
     /// With k8s/ applied; the test changes objects only.
     Installed,
+    /// The same for a test that builds a Go program.
+    InstalledWithGo,
     /// With k8s/ applied; the test changes the installation.
     InstalledForOne,
     /// With nothing applied.
@@ -91,6 +95,13 @@ impl Suite {
             {
                 Ok(Completion::ignored_with("needs a kube-controller-manager in KUBEBUILDER_ASSETS"))
             }
+            Ok(Found::Assets(_))
+                if case.server == Server::InstalledWithGo
+                    && !assets::go_is_installed()
+                    && !assets::nothing_may_be_skipped() =>
+            {
+                Ok(Completion::ignored_with("needs Go"))
+            }
             Ok(Found::Assets(assets)) => self.run_with(case, assets),
         }
     }
@@ -100,23 +111,24 @@ impl Suite {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
             let installed = match case.server {
-                Server::Installed | Server::InstalledForOne => Installed::Manifests,
+                Server::Installed | Server::InstalledWithGo | Server::InstalledForOne => Installed::Manifests,
                 Server::Bare | Server::BareWithControllers => Installed::Nothing,
             };
             let server = self.servers.take(assets, installed).await?;
             let mut world = World::new(server).await?;
             let test = AssertUnwindSafe((case.run)(&mut world)).catch_unwind();
-            let failure = match tokio::time::timeout(TEST_TIMEOUT, test).await {
+            let minutes = u64::try_from(times("FLIPOP_TEST_MINUTES", TEST_MINUTES))?;
+            let failure = match tokio::time::timeout(Duration::from_mins(minutes), test).await {
                 Ok(Ok(Ok(()))) => None,
                 Ok(Ok(Err(failure))) => Some(failure.to_string()),
                 Ok(Err(_)) => Some(PANIC.take().unwrap_or_default()),
-                Err(_) => Some(format!("the test took longer than {TEST_TIMEOUT:?}")),
+                Err(_) => Some(format!("the test took longer than {minutes} minutes")),
             };
             if let Some(failure) = failure {
                 return Err(Failed::from(format!("{failure}\n{}", world.describe().await)));
             }
             let server = world.end().await;
-            if case.server == Server::Installed {
+            if matches!(case.server, Server::Installed | Server::InstalledWithGo) {
                 self.servers.give_back(server);
             }
             Ok(Completion::Completed)

@@ -98,16 +98,10 @@ async fn each_warns(world: &World, kind: &str, right: Value, table: &[(Value, &s
     Ok(())
 }
 
-async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) -> Outcome {
-    let right = json!({
-        "provider": "digitalocean", "region": "nyc3", "ips": ["203.0.113.10"],
-        "match": {
-            "nodeLabel": "a=b,c!=d,e in (f,g),h,!i,j notin (k)", "podNamespace": "web", "podLabel": "app=web",
-            "tolerations": [{ "key": "k", "operator": "Exists", "effect": "NoExecute" }],
-        },
-        "dnsRecordSet": { "zone": "example.com", "recordName": "www", "ttl": 30 },
-    });
-    let table = [
+type Doubtful = (Value, &'static str);
+
+fn doubtful_pools() -> Vec<Doubtful> {
+    vec![
         (json!({ "provider": null }), "spec.provider is missing"),
         (
             json!({ "provider": "aws", "dnsRecordSet": { "provider": "digitalocean" } }),
@@ -140,6 +134,11 @@ async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) 
             json!({ "match": { "tolerations": [{ "effect": "Never" }] } }),
             "spec.match.tolerations: unknown effect, matches no taint: Never",
         ),
+    ]
+}
+
+fn doubtful_record_sets_of_pools() -> Vec<Doubtful> {
+    vec![
         (json!({ "dnsRecordSet": { "provider": "aws" } }), "spec.dnsRecordSet.provider aws is unknown"),
         (json!({ "dnsRecordSet": { "zone": null } }), "spec.dnsRecordSet.zone is missing"),
         (json!({ "dnsRecordSet": { "recordName": null } }), "spec.dnsRecordSet.recordName is missing"),
@@ -156,9 +155,33 @@ async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) 
             json!({ "dnsRecordSet": { "ttl": 59, "provider": "cloudflare" } }),
             "spec.dnsRecordSet.ttl 59 is below what the provider takes",
         ),
-        (json!({ "dnsRecordSet": { "ttl": 86_401 } }), "spec.dnsRecordSet.ttl 86401 is more than a day"),
-    ];
-    each_warns(world, "FloatingIPPool", right, &table).await
+        (
+            json!({ "dnsRecordSet": { "ttl": 86_401, "provider": "cloudflare" } }),
+            "spec.dnsRecordSet.ttl 86401 is more than the provider takes",
+        ),
+        (
+            json!({ "dnsRecordSet": { "ttl": 2_147_483_648_i64 } }),
+            "spec.dnsRecordSet.ttl 2147483648 is more than the provider takes",
+        ),
+    ]
+}
+
+async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) -> Outcome {
+    let right = json!({
+        "provider": "digitalocean", "region": "nyc3", "ips": ["203.0.113.10"],
+        "match": {
+            "nodeLabel": "a=b,c!=d,e in (f,g),h,!i,j notin (k)", "podNamespace": "web", "podLabel": "app=web",
+            "tolerations": [{ "key": "k", "operator": "Exists", "effect": "NoExecute" }],
+        },
+        "dnsRecordSet": { "zone": "example.com", "recordName": "www", "ttl": 30 },
+    });
+    each_warns(world, "FloatingIPPool", right.clone(), &doubtful_pools()).await?;
+    each_warns(world, "FloatingIPPool", right.clone(), &doubtful_record_sets_of_pools()).await?;
+    for quiet in [json!({ "ttl": 1, "provider": "cloudflare" }), json!({ "ttl": 604_800 })] {
+        let object = changed(right.clone(), &json!({ "dnsRecordSet": quiet }));
+        assert_eq!(warnings(world, "FloatingIPPool", &object).await?, Vec::<String>::new(), "{quiet}");
+    }
+    Ok(())
 }
 
 async fn each_doubtful_record_set_is_admitted_with_its_own_warning(world: &mut World) -> Outcome {

@@ -1,4 +1,4 @@
-//! Measures the operator's release binary from outside: a real kube-apiserver, a simulated `DigitalOcean`, loopback.
+//! Measures the operator's release binary from outside: a real kube-apiserver, simulated providers, loopback.
 //!
 //! Owns: what is measured, how, and the goals. Does not own: servers and processes (`flipop-envtest`), the simulated
 //! account (`flipop-sandbox`). Invariants: the binary is a black box, seen through the API server, its audit log, the
@@ -7,11 +7,14 @@
 
 mod bare;
 mod bulk;
+mod burst;
+mod dns;
 mod failover;
 mod hang;
 mod hundred;
 mod load;
 mod memory;
+mod publish;
 mod repair;
 mod report;
 mod rest;
@@ -74,6 +77,8 @@ enum Figure {
     Start,
     /// A hundred addresses, and nothing happens.
     Rest,
+    /// DNS: nodes that become ready, and failovers of a pool's address.
+    Dns,
     /// A large cluster.
     Scale,
 }
@@ -130,6 +135,9 @@ async fn measure(run: &Run) -> Outcome<bool> {
     if run.wants(Figure::Start) || run.wants(Figure::Rest) {
         hundred::measure(&stage, run.quick, (run.wants(Figure::Start), run.wants(Figure::Rest)), &mut report)
             .await?;
+    }
+    if run.wants(Figure::Dns) {
+        dns::measure(&stage, run.quick, &mut report).await?;
     }
     if run.wants(Figure::Scale) {
         say(&format!("scale: {} nodes, {} pods …", run.nodes, run.pods));

@@ -31,6 +31,8 @@ pub(crate) const POOL: &str = "measured";
 pub(crate) const OPERATOR: &str = "operator";
 pub(crate) const BARE: &str = "bare";
 
+const CLOUDFLARE_TOKEN: &str = "bench-cloudflare-token";
+
 /// Token of the bare client.
 pub(crate) const BARE_TOKEN: &str = "bench-bare-token";
 
@@ -111,6 +113,13 @@ impl World {
 
     pub(crate) fn digitalocean_url(&self) -> String {
         self.cloud.digitalocean_url()
+    }
+
+    /// Gives the operator a Cloudflare too.
+    pub(crate) fn add_cloudflare(&mut self) {
+        self.cloud().add_token(Provider::Cloudflare, OPERATOR, CLOUDFLARE_TOKEN, &["*"]);
+        let launch = self.launch.clone().env("CLOUDFLARE_TOKEN", CLOUDFLARE_TOKEN);
+        self.launch = launch.env("CLOUDFLARE_API_URL", &self.cloud.cloudflare_url());
     }
 
     pub(crate) fn audit(&self) -> Audit {

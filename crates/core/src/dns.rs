@@ -112,8 +112,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// `DigitalOcean`: 30 s at least (API reference of domain records). It documents no maximum; this one is that of
-    /// DNS itself (RFC 2181, section 8).
+    /// `DigitalOcean`: 30 s at least, though its API description names no bounds. The maximum is that of DNS itself
+    /// (RFC 2181, section 8).
     pub const DIGITALOCEAN: Self = Self {
         zone_form: ZoneForm::Name,
         ttl_floor: 30,

@@ -17,6 +17,7 @@ use kube::{Api, Client, Config};
 use rustix::process::Signal;
 use serde_json::json;
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -120,6 +121,12 @@ impl ApiServer {
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.secure)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.ports.secure).into()
     }
 
     /// Address of its store (etcd, whose gateway takes JSON over HTTP): for thousands of objects at once.
@@ -254,6 +261,20 @@ impl ApiServer {
     }
 }
 
+/// A copy of a kubeconfig file, beside it, that leads through a proxy. The server's certificate is for the host, whatever
+/// the port.
+///
+/// # Errors
+/// When the file is none, or the copy cannot be written.
+pub fn kubeconfig_through(kubeconfig: &Path, proxy: SocketAddr) -> Outcome<PathBuf> {
+    let mut content: serde_json::Value = serde_json::from_slice(&fs::read(kubeconfig)?)?;
+    let server = content.pointer_mut("/clusters/0/cluster/server");
+    *server.ok_or_else(|| Failure::new("a kubeconfig without a server"))? = json!(format!("https://{proxy}"));
+    let path = kubeconfig.with_extension(format!("through-{}", proxy.port()));
+    fs::write(&path, content.to_string())?;
+    Ok(path)
+}
+
 /// A client with the identity of a kubeconfig file.
 ///
 /// # Errors
@@ -290,7 +311,7 @@ fn start_apiserver(assets: &Assets, folder: &Path, ports: Ports) -> Outcome<Proc
         .args(["--service-account-issuer", "https://kubernetes.default.svc"])
         .args(["--service-cluster-ip-range", "10.0.0.0/24", "--authorization-mode", "RBAC"])
         // Without a controller manager nobody would make what these wait for.
-        .args(["--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition,Priority"])
+        .args(["--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition"])
         // Nobody asks for the endpoints of the service `kubernetes`, and loopback may not be in them.
         .args(["--endpoint-reconciler-type", "none"])
         .args(["--audit-policy-file", &file("audit-policy.yaml"), "--audit-log-path", &file("audit.log")]);

@@ -46,13 +46,28 @@ pub fn find() -> Outcome<Found> {
     if let Some(folder) = environment("KUBEBUILDER_ASSETS") {
         return given(Path::new(&folder)).map(Found::Assets);
     }
-    if !runs("go", "version") {
+    if !go_is_installed() {
         return Ok(Found::Nothing(
             "needs a real API server: set KUBEBUILDER_ASSETS (a folder with kube-apiserver, etcd and kubectl) or install Go 1.21 or later"
                 .to_owned(),
         ));
     }
     built().map(Found::Assets)
+}
+
+/// True where Go can be run.
+#[must_use]
+pub fn go_is_installed() -> bool {
+    runs("go", "version")
+}
+
+/// Builds the Go program of a module of this repository.
+///
+/// # Errors
+/// When the build fails.
+pub fn build_go_program(module: &Path, program: &Path) -> Outcome {
+    // The flags of the API server's build: what both use is compiled once.
+    go_build(module, "-s -w", program, &[".".to_owned()])
 }
 
 /// True on a build server, where nothing may be left out.

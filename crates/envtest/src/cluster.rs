@@ -3,7 +3,7 @@
 use crate::kubectl::Kubectl;
 use crate::{Failure, Outcome, wait};
 use futures::future::try_join_all;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -225,6 +225,18 @@ impl Cluster {
     pub async fn lease(&self) -> Outcome<Option<Lease>> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
         Ok(leases.get_opt(LEASE).await?)
+    }
+
+    /// Writes the operator's Lease as somebody who is no operator, whoever holds it.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn put_lease(&self, spec: LeaseSpec) -> Outcome {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let mut lease = Lease { spec: Some(spec), ..Lease::default() };
+        lease.metadata.name = Some(LEASE.to_owned());
+        let patch = Patch::Apply(&lease);
+        Ok(leases.patch(LEASE, &PatchParams::apply("stranger").force(), &patch).await.map(drop)?)
     }
 
     /// Deletes the operator's Lease, so that nobody waits for a dead holder.

@@ -14,6 +14,7 @@ pub struct NewNode {
     labels: Map<String, Value>,
     annotations: Map<String, Value>,
     taints: Vec<Value>,
+    addresses: Vec<Value>,
     ready: bool,
 }
 
@@ -27,6 +28,7 @@ impl NewNode {
             labels: Map::new(),
             annotations: Map::new(),
             taints: Vec::new(),
+            addresses: Vec::new(),
             ready: true,
         }
     }
@@ -56,6 +58,13 @@ impl NewNode {
     #[must_use]
     pub fn taint(mut self, key: &str, effect: &str) -> Self {
         self.taints.push(json!({ "key": key, "effect": effect }));
+        self
+    }
+
+    /// It has this address, of type `ExternalIP` or `InternalIP`.
+    #[must_use]
+    pub fn address(mut self, kind: &str, address: &str) -> Self {
+        self.addresses.push(json!({ "type": kind, "address": address }));
         self
     }
 
@@ -161,7 +170,17 @@ impl Nodes {
     pub async fn create(&self, node: &NewNode) -> Outcome {
         let object = serde_json::from_value(node.object())?;
         self.nodes().create(&PostParams::default(), &object).await?;
-        self.set_ready(&node.name, node.ready).await
+        let status = json!({ "conditions": [ready_condition(node.ready)], "addresses": node.addresses });
+        self.patch_status(&node.name, &status).await
+    }
+
+    /// Writes the one address of a node, of type `ExternalIP`.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn set_external_ip(&self, name: &str, address: &str) -> Outcome {
+        let patch = json!({ "status": { "addresses": [{ "type": "ExternalIP", "address": address }] } });
+        Ok(self.nodes().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
     }
 
     /// Makes a pod and writes its status.
@@ -231,7 +250,21 @@ impl Nodes {
     /// # Errors
     /// When the API server refuses.
     pub async fn set_ready(&self, name: &str, ready: bool) -> Outcome {
-        let patch = json!({ "status": { "conditions": [ready_condition(ready)] } });
+        self.patch_status(name, &json!({ "conditions": [ready_condition(ready)] })).await
+    }
+
+    /// Replaces all addresses of a node: (type, address).
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn set_addresses(&self, name: &str, addresses: &[(&str, &str)]) -> Outcome {
+        let addresses: Vec<Value> =
+            addresses.iter().map(|(kind, address)| json!({ "type": kind, "address": address })).collect();
+        self.patch_status(name, &json!({ "addresses": addresses })).await
+    }
+
+    async fn patch_status(&self, name: &str, status: &Value) -> Outcome {
+        let patch = json!({ "status": status });
         let nodes = self.nodes();
         Ok(nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
     }
@@ -252,6 +285,15 @@ impl Nodes {
     /// When the API server refuses.
     pub async fn delete(&self, name: &str) -> Outcome {
         Ok(self.nodes().delete(name, &DeleteParams::default()).await.map(drop)?)
+    }
+
+    /// Asks a pod to end: it stays, terminating, as it does until a kubelet has ended it.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn terminate_pod(&self, namespace: &str, name: &str) -> Outcome {
+        let later = DeleteParams::default().grace_period(600);
+        Ok(self.pods(namespace).delete(name, &later).await.map(drop)?)
     }
 
     /// Deletes a pod, at once as a kubelet would when it has ended.

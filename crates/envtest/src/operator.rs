@@ -1,10 +1,11 @@
 //! The operator's binary as a child process: started, watched and ended from outside, as a cluster would.
 
-use crate::process::Process;
+use crate::process::{FullPipe, Process};
 use crate::scrape::Scrape;
 use crate::{Failure, Outcome, ports, wait};
 use rustix::process::Signal;
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +22,9 @@ const END_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The token that the simulated DigitalOcean knows.
 pub const TOKEN: &str = "envtest-digitalocean-token";
+
+/// The token that the simulated Cloudflare knows.
+pub const CLOUDFLARE_TOKEN: &str = "envtest-cloudflare-token";
 
 static COUNT: AtomicUsize = AtomicUsize::new(1);
 
@@ -52,6 +56,12 @@ impl Launch {
             .env("DIGITALOCEAN_ACCESS_TOKEN", TOKEN)
             .env("DIGITALOCEAN_API_URL", digitalocean);
         launch.metrics()
+    }
+
+    /// With a Cloudflare and its token.
+    #[must_use]
+    pub fn cloudflare(self, url: &str) -> Self {
+        self.env("CLOUDFLARE_TOKEN", CLOUDFLARE_TOKEN).env("CLOUDFLARE_API_URL", url)
     }
 
     /// Metrics on a free port of loopback.
@@ -91,21 +101,42 @@ impl Launch {
     /// # Errors
     /// When the program cannot be started.
     pub fn start(&self, folder: &Path) -> Outcome<Operator> {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let home = folder.join(format!("operator-{number}"));
-        fs::create_dir_all(&home)?;
+        let home = home(folder)?;
+        let process = Process::start("the operator", &mut self.command(&home), &home.join("log"))?;
+        self.operator(process)
+    }
+
+    /// Starts it with a pipe that nobody reads for its log.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn start_into(&self, folder: &Path, pipe: &FullPipe) -> Outcome<Operator> {
+        self.operator(Process::start_into("the operator", &mut self.command(&home(folder)?), pipe)?)
+    }
+
+    fn command(&self, home: &Path) -> Command {
         let mut command = Command::new(&self.binary);
         command
             .args(&self.arguments)
             .env_clear()
-            .env("HOME", &home)
+            .env("HOME", home)
             .env("RUST_BACKTRACE", "1")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(&home);
-        let process = Process::start("the operator", &mut command, &home.join("log"))?;
+            .current_dir(home);
+        command
+    }
+
+    fn operator(&self, process: Process) -> Outcome<Operator> {
         let http = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().build()?;
         Ok(Operator { process, metrics_port: self.metrics_port, http })
     }
+}
+
+/// A folder for one operator.
+fn home(folder: &Path) -> Outcome<PathBuf> {
+    let home = folder.join(format!("operator-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    fs::create_dir_all(&home)?;
+    Ok(home)
 }
 
 /// A running operator. Dropping it kills it.
@@ -137,13 +168,21 @@ impl Operator {
         }
     }
 
+    /// Where it serves its metrics.
+    ///
+    /// # Errors
+    /// When it was started without.
+    pub fn metrics_address(&self) -> Outcome<SocketAddr> {
+        let port = self.metrics_port.ok_or_else(|| Failure::new("started without a metrics port"))?;
+        Ok((Ipv4Addr::LOCALHOST, port).into())
+    }
+
     /// Status and body of a GET on its metrics port.
     ///
     /// # Errors
     /// When it does not answer within 2 s.
     pub async fn get(&self, path: &str) -> Outcome<(u16, String)> {
-        let port = self.metrics_port.ok_or_else(|| Failure::new("started without a metrics port"))?;
-        let answer = self.http.get(format!("http://127.0.0.1:{port}{path}")).send().await?;
+        let answer = self.http.get(format!("http://{}{path}", self.metrics_address()?)).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
     }
 

@@ -1,9 +1,11 @@
 //! A child process that does not outlive its owner, with its output in a file.
 
 use crate::{Failure, Outcome, wait};
+use rustix::io::ioctl_fionbio;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process};
 use std::fs::File;
+use std::io::{ErrorKind, PipeReader, PipeWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -34,6 +36,16 @@ impl Process {
             Failure::new(format!("failed to start {name} ({}): {error}", command.get_program().display()))
         })?;
         Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
+    }
+
+    /// Starts `command` with a pipe for what it prints, which nobody reads.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn start_into(name: &str, command: &mut Command, pipe: &FullPipe) -> Outcome<Self> {
+        let (out, err) = (pipe.writer.try_clone()?, pipe.writer.try_clone()?);
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn()?;
+        Ok(Self { name: name.to_owned(), child, log: PathBuf::new() })
     }
 
     /// Its process id.
@@ -118,6 +130,43 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// A pipe without room for another byte: whoever writes into it stands still.
+#[derive(Debug)]
+pub struct FullPipe {
+    // Its drop would turn every write into an error.
+    _reader: PipeReader,
+    writer: PipeWriter,
+}
+
+impl FullPipe {
+    /// A pipe that is full.
+    ///
+    /// # Errors
+    /// When there is none to be had.
+    pub fn new() -> Outcome<Self> {
+        let (reader, writer) = std::io::pipe()?;
+        let pipe = Self { _reader: reader, writer };
+        while !pipe.is_full()? {}
+        Ok(pipe)
+    }
+
+    /// Whether it has no room; a byte more is in it if it had.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn is_full(&self) -> Outcome<bool> {
+        // Whoever has the other end of this description writes without blocking meanwhile, too.
+        ioctl_fionbio(&self.writer, true)?;
+        let written = (&self.writer).write(b".");
+        ioctl_fionbio(&self.writer, false)?;
+        match written {
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

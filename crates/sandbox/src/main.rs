@@ -16,12 +16,13 @@ const INTERRUPTED: u8 = 130;
 
 /// Shows what FLIPOP does, without a cluster, an account, Docker or Go.
 ///
-/// Runs the real operator against a simulated Kubernetes API and a simulated DigitalOcean, both on this machine:
-/// makes nodes, pods and reserved IPs that fit the YAML, applies it, kills a node that holds an IP, drains
-/// another one, heals both, and tells what moves where and why.
+/// Runs the real operator against a simulated Kubernetes API, a simulated DigitalOcean and a simulated Cloudflare,
+/// all on this machine: makes nodes, pods, reserved IPs and DNS zones that fit the YAML, applies it, kills a node
+/// that holds an IP, drains another one, heals both, and tells what moves where, which DNS records come and go, and
+/// why.
 ///
 /// Exit codes:
-///   0  every pool is healthy and everything went as expected
+///   0  every pool and record set is healthy and everything went as expected
 ///   1  something of the YAML is wrong, or something expected did not happen in time; standard error says what
 ///   2  wrong usage
 #[derive(Debug, Parser)]
@@ -57,7 +58,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Common {
-    /// YAML to apply, files or directories, with at least one FloatingIPPool [default: the repository's examples].
+    /// YAML to apply, files or directories, with a FloatingIPPool or NodeDNSRecordSet at least [default: the repository's examples].
     files: Vec<PathBuf>,
     /// Show the operator's logs too, on standard error.
     #[arg(long, short)]

@@ -42,7 +42,7 @@ spec:
 fn sandbox(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for variable in ["KUBECONFIG", "DIGITALOCEAN_ACCESS_TOKEN", "DIGITALOCEAN_API_URL"] {
+    for variable in ["KUBECONFIG", "DIGITALOCEAN_ACCESS_TOKEN", "DIGITALOCEAN_API_URL", "CLOUDFLARE_TOKEN"] {
         command.env_remove(variable);
     }
     command
@@ -80,9 +80,18 @@ impl Run {
         assert!(found, "no line has {parts:?}:\n{}\n{}", self.out, self.err);
     }
 
-    /// The words of the summary's table, row by row, by address.
+    /// The words of the summary's table of addresses, row by row, by address.
     fn table(&self) -> BTreeMap<String, Vec<String>> {
-        let rows = self.out.lines().skip_while(|line| !line.starts_with("ADDRESS")).skip(1);
+        self.rows("ADDRESS ")
+    }
+
+    /// The words of its table of record sets, by name.
+    fn record_sets(&self) -> BTreeMap<String, Vec<String>> {
+        self.rows("RECORD SET ")
+    }
+
+    fn rows(&self, header: &str) -> BTreeMap<String, Vec<String>> {
+        let rows = self.out.lines().skip_while(|line| !line.starts_with(header)).skip(1);
         let rows = rows.take_while(|line| !line.is_empty());
         rows.map(|row| row.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
             .map(|words| (words[0].clone(), words))
@@ -95,6 +104,19 @@ impl Run {
         let rest = rests.next().unwrap_or_else(|| panic!("no line begins with {prefix:?}:\n{}", self.out));
         assert_eq!(rests.next(), None, "{prefix:?}");
         rest
+    }
+
+    /// Every record of the tables was told as it came, and of those told as gone the last word is that they came back.
+    fn assert_records(&self) {
+        for (fqdn, row) in self.record_sets() {
+            let provider = &row[1];
+            for address in row[5..].iter().map(|address| address.trim_end_matches(',')) {
+                let prefix = format!("record    {fqdn} A {address} ");
+                let told: Vec<&str> = self.out.lines().filter(|line| line.contains(&prefix)).collect();
+                let last = told.last().unwrap_or_else(|| panic!("nothing of {prefix:?}:\n{}", self.out));
+                assert!(last.contains(&format!("created at {provider}: ")), "{last}");
+            }
+        }
     }
 
     /// Address, old and new node of each failover of the summary.
@@ -127,10 +149,12 @@ impl Run {
         };
         let [placed, away] = numbers(self.rest("assignments: "))[..] else { panic!("{}", self.out) };
         assert_eq!(away, failovers.len());
-        let calls = numbers(self.rest("provider calls: "));
-        assert_eq!(calls[0], calls[1..].iter().sum::<usize>(), "{}", self.out);
+        let calls = self.rest("calls of digitalocean: ");
+        let counts = numbers(calls);
+        assert_eq!(counts[0], counts[1..].iter().sum::<usize>(), "{}", self.out);
         let assignments = placed + away;
-        assert!(self.rest("provider calls: ").contains(&format!("AssignIp {assignments}")), "{}", self.out);
+        assert!(calls.contains(&format!("AssignIp {assignments}")), "{}", self.out);
+        self.assert_records();
         assert_eq!(self.out.matches(" begins to move ").count(), assignments, "{}", self.out);
         for [ip, from, to] in failovers {
             self.assert_says(&["account", &format!("{ip} begins to move from {from} to {to}"), " after "]);
@@ -174,7 +198,91 @@ fn the_examples_are_shown_to_the_end_with_two_failovers_and_nothing_needless() {
     assert_eq!(failovers, [["games-1", "games-4"], ["work-1", "work-3"]]);
     assert!(run.rest("assignments: ").starts_with("3 placed, 2 moved"), "{}", run.out);
     run.assert_consistent();
-    assert!(!run.out.contains("sandbox-token"));
+    assert!(!run.out.contains("sandbox-token") && !run.out.contains("sandbox-cloudflare-token"));
+}
+
+#[test]
+fn the_records_of_the_examples_follow_the_addresses_at_both_providers() {
+    let run = run(&[]);
+    assert_eq!(run.code, Some(0), "{}\n{}", run.out, run.err);
+    let sets = run.record_sets();
+    let names: Vec<&str> = sets.keys().map(String::as_str).collect();
+    assert_eq!(names, ["ingress.example.com", "nodes.example.net", "play.example.com"]);
+    let words = |name: &str| sets[name][1..].join(" ");
+    assert_eq!(
+        words("ingress.example.com"),
+        "digitalocean 30 FloatingIPPool default/ingress-pool 203.0.113.10, 203.0.113.11"
+    );
+    assert_eq!(
+        words("nodes.example.net"),
+        "cloudflare 120 NodeDNSRecordSet default/ingress-nodes 203.0.113.10, 203.0.113.11"
+    );
+    for [ip, from, _] in run.failovers() {
+        let name = if from == "work-1" { "ingress" } else { "play" };
+        run.assert_says(&[
+            "record",
+            &format!("{name}.example.com A {ip} deleted at digitalocean: {from} no longer"),
+        ]);
+    }
+    run.assert_says(&["record", "nodes.example.net A 203.0.113.10 deleted at cloudflare: "]);
+    run.assert_says(&["nodes.example.net A 203.0.113.10 created at cloudflare: work-3 has it and matches"]);
+    let published = |line: &&str| line.starts_with("failover: ") && line.contains(", in DNS after ");
+    assert_eq!(run.out.lines().filter(published).count(), 2, "{}", run.out);
+    assert!(run.rest("calls of cloudflare: ").contains("BatchRecords"));
+}
+
+/// A record set of a user, at Cloudflare in a zone that is given by its id.
+const OWN_SET: &str = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: NodeDNSRecordSet\nmetadata: {name: dns}\nspec:\n  \
+                       dnsRecordSet: {provider: cloudflare, zone: 023e105f4ecef8ad9ca31a8372d0c353, recordName: '@'}\n  \
+                       addressType: InternalIP\n  match: {nodeLabel: tier=edge}\n";
+
+#[test]
+fn a_record_set_without_a_pool_is_shown_in_a_zone_that_is_given_by_its_id() {
+    let run = run_file(OWN_SET);
+    assert_eq!(run.code, Some(0), "{}\n{}", run.out, run.err);
+    run.assert_says(&[
+        "the simulated cloudflare has the zone example.com (id 023e105f4ecef8ad9ca31a8372d0c353)",
+    ]);
+    run.assert_says(&["KILL edge-1, which default/dns publishes"]);
+    run.assert_says(&[
+        "record",
+        "example.com A 10.120.0.1 deleted at cloudflare: edge-1 no longer matches default/dns",
+    ]);
+    let sets = run.record_sets();
+    assert_eq!(sets["example.com"][2..].join(" "), "60 NodeDNSRecordSet default/dns 10.120.0.1, 10.120.0.2");
+    run.assert_records();
+}
+
+#[test]
+fn a_record_set_that_cannot_work_ends_with_the_operators_reason() {
+    let pool = format!("{OWN}  dnsRecordSet: {{zone: example.com, recordName: x}}\n");
+    let twice = format!(
+        "{pool}---\n{}",
+        OWN_SET.replace(
+            "provider: cloudflare, zone: 023e105f4ecef8ad9ca31a8372d0c353, recordName: '@'",
+            "zone: example.com, recordName: x.example.com"
+        )
+    );
+    for (yaml, reason) in [
+        (OWN_SET.replace("cloudflare", "route53"), "unknown provider \"route53\""),
+        (
+            OWN_SET
+                .replace("023e105f4ecef8ad9ca31a8372d0c353", "example.com")
+                .replace("'@'", "x.example.org."),
+            "is not in the zone example.com",
+        ),
+        (OWN_SET.replace("InternalIP", "Internal"), "spec.addressType: unknown value"),
+        (
+            pool.replace("recordName: x", "recordName: x.example.org."),
+            "FloatingIPPool edge/voice: RecordSetReady=False",
+        ),
+        (twice, "x.example.com is claimed by the older "),
+    ] {
+        let run = run_file(&yaml);
+        assert_eq!(run.code, Some(1), "{reason}: {}\n{}", run.out, run.err);
+        assert!(run.err.contains(reason), "{reason}: {}", run.err);
+        assert!(!run.out.contains("KILL"), "{}", run.out);
+    }
 }
 
 #[test]
@@ -231,7 +339,7 @@ fn what_the_api_server_refuses_and_what_is_no_yaml_ends_with_the_file_and_the_pl
     assert!(run.err.contains("pool.yaml as YAML"), "{}", run.err);
     let run = run_file("apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n");
     assert_eq!(run.code, Some(1));
-    assert!(run.err.contains("failed to find a FloatingIPPool"), "{}", run.err);
+    assert!(run.err.contains("failed to find a FloatingIPPool or a NodeDNSRecordSet"), "{}", run.err);
 }
 
 #[test]
@@ -341,6 +449,27 @@ fn serve_answers_kubectl_and_ends_with_a_signal() {
     server.wait(&["pool", "edge/voice Ready="]);
     kubectl_says(&config, &["delete", "fipool", "game-servers"]);
     server.wait(&["default/game-servers is gone"]);
+    kubectl_says(
+        &config,
+        &["patch", "nodedns", "ingress-nodes", "--type=merge", "-p", r#"{"spec":{"addressType":""}}"#],
+    );
+    server.wait(&[
+        "record",
+        "nodes.example.net A 198.18.0.3 put in the place of",
+        "at cloudflare: work-3 has it",
+    ]);
+    let waits = [
+        "wait",
+        "nodedns/ingress-nodes",
+        "--for=jsonpath={.status.addresses[1]}=198.18.0.3",
+        "--timeout=60s",
+    ];
+    kubectl_says(&config, &waits);
+    let shown = kubectl_says(&config, &["get", "nodedns"]);
+    let row: Vec<&str> = shown.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..5], ["ingress-nodes", "nodes.example.net", "active", "True", "Published"]);
+    kubectl_says(&config, &["delete", "nodedns", "ingress-nodes"]);
+    server.wait(&["default/ingress-nodes is gone; its records stay"]);
     let process = server.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
     server.wait(&["stopping"]);

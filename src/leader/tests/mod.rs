@@ -248,6 +248,66 @@ async fn a_deleted_lease_is_made_again_by_its_holder_and_not_taken_while_that_on
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_holder_whose_permit_has_ended_does_not_make_a_deleted_lease_anew_while_another_may_hold_it() {
+    let api = LeaseApi::default();
+    let mut a = start(&api, "a");
+    a.leads_within(1_000).await;
+    api.set_network("a", Network::Refused);
+    sleep(Duration::from_mins(1)).await;
+    // Unseen by a, another one takes the lease, and somebody deletes it.
+    api.put(|lease| lease["spec"]["holderIdentity"] = json!("b"));
+    api.delete();
+    api.set_network("a", Network::Good);
+    let (_, waited) = a.leads_within(30_000).await;
+    assert!((15_000..=20_000).contains(&waited), "{waited}");
+    api.put(|lease| lease["spec"]["holderIdentity"] = json!("b"));
+    assert_eq!(a.outcome().await, LeaderOutcome::Lost { holder: "b".to_owned() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_whose_knowledge_is_old_does_not_take_a_deleted_lease_at_once() {
+    let api = LeaseApi::default();
+    let a = start(&api, "a");
+    a.leads_within(1_000).await;
+    let b = start(&api, "b");
+    sleep(Duration::from_secs(5)).await;
+    api.set_network("b", Network::Refused);
+    sleep(Duration::from_mins(1)).await;
+    // The holder is alive, and does not know of the deletion yet.
+    api.set_network("a", Network::Silent);
+    api.delete();
+    api.set_network("b", Network::Good);
+    let (_, waited) = b.leads_within(40_000).await;
+    assert!(waited >= 15_000, "{waited}");
+    assert!(!a.leads());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_was_seen_long_ago_does_not_make_a_deleted_lease_free() {
+    let api = LeaseApi::default();
+    let a = start(&api, "a");
+    a.leads_within(1_000).await;
+    let b = start(&api, "b");
+    sleep(Duration::from_secs(5)).await;
+    b.handle.stand_down();
+    a.handle.release();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(api.lease()["spec"]["holderIdentity"], "");
+    // Unseen by c, which knew the released lease, another one takes it and it is deleted.
+    let mut c = start(&api, "c");
+    c.leads_within(1_000).await;
+    c.handle.release();
+    c.outcome().await;
+    sleep(Duration::from_secs(5)).await;
+    api.delete();
+    sleep(Duration::from_secs(30)).await;
+    assert!(!b.leads() && api.lease().is_null());
+    let d = start(&api, "d");
+    let (_, waited) = d.leads_within(1_000).await;
+    assert!(waited < 10, "a process that never saw a lease makes one: {waited}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_was_taken_although_the_answer_was_lost_is_recognised() {
     let api = LeaseApi::default();
     api.set_network("a", Network::LosesReplies);

@@ -21,6 +21,9 @@ const NO_RECORD: u64 = 81_044;
 /// The token is wrong, or may not do this.
 const UNAUTHORISED: [u64; 6] = [1_000, 6_003, 6_111, 9_106, 9_109, 10_000];
 
+/// Those of them that are about what was sent as a token, whatever it was sent for.
+const MALFORMED_TOKEN: [u64; 2] = [6_003, 6_111];
+
 /// Too many requests.
 const THROTTLED: [u64; 2] = [971, 10_429];
 
@@ -39,7 +42,12 @@ pub(super) fn fault(answer: &Answer) -> Fault {
     let message = messages.join("; ");
     let kind = kind(answer.status(), &codes);
     let id = codes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    answer.refused_with(kind, advice(answer.status(), kind, &codes, &message), &id, &message)
+    let advice = if kind == FaultKind::Unauthorised && refuses_token(answer) {
+        "the token is refused: set CLOUDFLARE_TOKEN to a valid one"
+    } else {
+        advice(answer.status(), kind, &codes, &message)
+    };
+    answer.refused_with(kind, advice, &id, &message)
 }
 
 /// Whether the answer says that a record exists already.
@@ -49,7 +57,9 @@ pub(super) fn says_exists(answer: &Answer) -> bool {
 
 /// Whether the token as a whole is refused, and not only what it was used for.
 pub(super) fn refuses_token(answer: &Answer) -> bool {
-    let says = |(_, message): &(u64, String)| message.to_ascii_lowercase().contains("access token");
+    let says = |(code, message): &(u64, String)| {
+        MALFORMED_TOKEN.contains(code) || message.to_ascii_lowercase().contains("access token")
+    };
     answer.status() == StatusCode::UNAUTHORIZED || wire::errors(answer.body()).iter().any(says)
 }
 

@@ -109,7 +109,9 @@ fn action_of(answer: &Answer) -> Result<Action, Fault> {
 
 /// The answer if it is a success, else the fault that it stands for.
 fn accepted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
-    accepted_or(answer, intent, |_, _| String::new())
+    accepted_or(answer, intent, |kind, _| {
+        if kind == FaultKind::Unauthorised { refusal::SCOPE_MISSING.to_owned() } else { String::new() }
+    })
 }
 
 /// The same; `advice` goes in front of what a refusal of some kind says.
@@ -126,7 +128,12 @@ fn accepted_or(
     if kind == FaultKind::Permanent && answer.status().is_redirection() {
         return Err(answer.refused(kind, "", "a redirect, which is not followed: check the API URL"));
     }
-    Err(answer.refused_with(kind, &advice(kind, &words.message), &words.id, &words.message))
+    let advice = if answer.status() == StatusCode::UNAUTHORIZED {
+        refusal::TOKEN_REFUSED.to_owned()
+    } else {
+        advice(kind, &words.message)
+    };
+    Err(answer.refused_with(kind, &advice, &words.id, &words.message))
 }
 
 impl Account for DigitalOcean {

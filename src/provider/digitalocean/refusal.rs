@@ -32,6 +32,13 @@ const IN_USE: [&str; 6] = [
     "already has a public",
 ];
 
+/// What to do about a token that is refused as a whole: its scopes do not matter then.
+pub(super) const TOKEN_REFUSED: &str = "the token is refused: set DIGITALOCEAN_ACCESS_TOKEN to a valid one";
+
+/// What to do about a token that may not do something with reserved IPs.
+pub(super) const SCOPE_MISSING: &str = "the token may not do this: reserved IPs need the scopes reserved_ip:read and \
+                                        reserved_ip:update, and reserved_ip:create for desiredIPs";
+
 /// The kind of fault that a refusal is.
 pub(super) fn kind(status: StatusCode, message: &str, intent: Intent) -> FaultKind {
     let message = message.to_ascii_lowercase();

@@ -58,6 +58,8 @@ enum Write {
 struct Written {
     verb: RecordVerb,
     record: CfRecord,
+    /// The content before, if there was one.
+    replaced: Option<String>,
 }
 
 impl World {
@@ -92,7 +94,7 @@ impl World {
             _ => Write::Post(body),
         };
         let written = self.commit(zone, vec![write])?;
-        let Some(Written { verb, record }) = written.first() else { return Err(Problem::no_record()) };
+        let Some(Written { verb, record, .. }) = written.first() else { return Err(Problem::no_record()) };
         Ok(match verb {
             RecordVerb::Deleted => success(&json!({"id": record.id})),
             RecordVerb::Created | RecordVerb::Updated => success(&self.render_record(record)),
@@ -134,13 +136,15 @@ impl World {
             written.push(self.write(&mut zone, write)?);
         }
         self.zones.change(self.now_ms, self.knobs.list_lag_ms).insert(zone.id.clone(), zone);
-        for Written { verb, record } in &written {
+        for Written { verb, record, replaced } in &written {
             self.note(ChangeKind::Record {
                 provider: Provider::Cloudflare,
                 verb: *verb,
+                id: record.id.clone(),
                 fqdn: record.name.clone(),
                 rtype: record.rtype.clone(),
                 data: record.content.clone(),
+                replaced: replaced.clone(),
             });
         }
         Ok(written)
@@ -151,7 +155,7 @@ impl World {
         let (verb, mut record) = match write {
             Write::Delete(id) => {
                 let record = zone.records.remove(&id).ok_or_else(Problem::no_record)?;
-                return Ok(Written { verb: RecordVerb::Deleted, record });
+                return Ok(Written { verb: RecordVerb::Deleted, record, replaced: None });
             }
             Write::Patch(id, body) => {
                 let record = known(zone, &id)?;
@@ -172,8 +176,8 @@ impl World {
         };
         record.modified_ms = self.now_ms;
         check_neighbours(&record, zone)?;
-        zone.records.insert(record.id.clone(), record.clone());
-        Ok(Written { verb, record })
+        let replaced = zone.records.insert(record.id.clone(), record.clone()).map(|old| old.content);
+        Ok(Written { verb, record, replaced })
     }
 
     /// Adds a record out of band, unchecked, and gives its id.

@@ -55,12 +55,16 @@ pub enum ChangeKind {
         provider: Provider,
         /// What happened to it.
         verb: RecordVerb,
+        /// Its id, as text.
+        id: String,
         /// Its fully qualified name.
         fqdn: String,
         /// Its type.
         rtype: String,
         /// Its content, as it is now, or as it was.
         data: String,
+        /// The content that an update replaced; the same as `data` when something else about it was altered.
+        replaced: Option<String>,
     },
 }
 

@@ -52,7 +52,12 @@ impl Cloud {
     /// Adds a zone to Cloudflare and gives its id.
     #[must_use]
     pub fn add_zone(&self, name: &str, plan: Plan) -> String {
-        self.with(|world| world.add_zone(name, plan))
+        self.with(|world| world.add_zone(None, name, plan))
+    }
+
+    /// Adds a zone with this id to Cloudflare.
+    pub fn add_zone_with_id(&self, id: &str, name: &str, plan: Plan) {
+        self.with(|world| world.add_zone(Some(id), name, plan));
     }
 
     /// Adds a record out of band, unchecked; `zone` is a name at either provider. Gives its id, or nothing

@@ -147,10 +147,12 @@ impl World {
     /// Puts a record into a zone, new or in the place of the one with its id.
     pub(super) fn put_record(&mut self, zone: &str, record: Record) {
         let (fqdn, rtype, data) = (record.fqdn(zone), record.rtype.clone(), record.data.clone());
+        let id = record.id.to_string();
         let Some(domain) = self.domains_mut().get_mut(zone) else { return };
         let old = domain.records.insert(record.id, record);
         let verb = if old.is_some() { RecordVerb::Updated } else { RecordVerb::Created };
-        self.note(ChangeKind::Record { provider: Provider::DigitalOcean, verb, fqdn, rtype, data });
+        let (provider, replaced) = (Provider::DigitalOcean, old.map(|old| old.data));
+        self.note(ChangeKind::Record { provider, verb, id, fqdn, rtype, data, replaced });
     }
 
     /// Takes a record out of a zone; false when it is not there.
@@ -159,7 +161,8 @@ impl World {
         let Some(old) = old else { return false };
         let (fqdn, verb) = (old.fqdn(zone), RecordVerb::Deleted);
         let (provider, rtype, data) = (Provider::DigitalOcean, old.rtype, old.data);
-        self.note(ChangeKind::Record { provider, verb, fqdn, rtype, data });
+        let id = id.to_string();
+        self.note(ChangeKind::Record { provider, verb, id, fqdn, rtype, data, replaced: None });
         true
     }
 

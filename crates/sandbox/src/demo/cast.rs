@@ -1,4 +1,4 @@
-//! Which nodes, pods and reserved IPs some YAML needs to be shown: derived from the specs, pure and without a clock.
+//! Which nodes, pods, reserved IPs and DNS zones some YAML needs to be shown: derived from the specs, pure and without a clock.
 //!
 //! Invariants: every pool whose selectors can be met gets one node more than it has addresses, so that a failover has
 //! somewhere to go; a pool with a cool-off finds its addresses on nodes, as after a restart of the operator, so that
@@ -6,6 +6,7 @@
 
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::pools::{POOL_KIND, RECORD_SET_KIND, parsed};
+use super::zones::{self, Zone};
 use flipop::api::FloatingIPPool;
 use flipop::api::translate::pool::pool_object;
 use flipop_core::matching::Criteria;
@@ -38,6 +39,8 @@ pub(super) struct Cast {
     pub(super) nodes: Vec<Node>,
     /// Reserved IPs of the account.
     pub(super) addresses: Vec<Address>,
+    /// DNS zones of the two accounts.
+    pub(super) zones: Vec<Zone>,
     /// What cannot be cast, for the user.
     pub(super) notes: Vec<String>,
 }
@@ -82,11 +85,12 @@ pub(super) fn cast(documents: &[Document]) -> Cast {
     for document in documents.iter().filter(|document| document.is(RECORD_SET_KIND)) {
         casting.add_record_set(document);
     }
+    casting.cast.zones = zones::zones(documents);
     casting.cast
 }
 
 /// The spec of a pool; `None` for other objects and for what cannot be read as one, which the API server refuses.
-fn pool_spec(document: &Document) -> Option<PoolSpec> {
+pub(super) fn pool_spec(document: &Document) -> Option<PoolSpec> {
     raw_spec(document).filter(|_| document.is(POOL_KIND)).map(|raw| parsed(&raw))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns reading and sorting of documents. What a document means is for the API server and the operator to say.
 
-use super::pools::API_VERSION;
+use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND};
 use flipop_sandbox::apiserver::Key;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -51,8 +51,10 @@ pub(crate) enum ManifestError {
         position: usize,
     },
     /// Nothing to show.
-    #[error("failed to find a FloatingIPPool in {0}: there is nothing to show without one")]
-    NoPool(String),
+    #[error(
+        "failed to find a FloatingIPPool or a NodeDNSRecordSet in {0}: there is nothing to show without one"
+    )]
+    Nothing(String),
 }
 
 /// One object to apply.
@@ -102,11 +104,11 @@ pub(super) fn load(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
             documents.extend(parse(&file.display().to_string(), &text)?);
         }
     }
-    if documents.iter().any(|document| document.is("FloatingIPPool")) {
+    if documents.iter().any(|document| document.is(POOL_KIND) || document.is(RECORD_SET_KIND)) {
         Ok(documents)
     } else {
         let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        Err(ManifestError::NoPool(names.join(", ")))
+        Err(ManifestError::Nothing(names.join(", ")))
     }
 }
 
@@ -127,7 +129,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
     Ok(files)
 }
 
-fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
+pub(super) fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     let values: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| ManifestError::Malformed {
         source_name: source.to_owned(),
         problem: error.to_string(),
@@ -183,9 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_repository_hold_pools() {
+    fn the_examples_of_the_repository_hold_both_kinds() {
         let documents = load(&[]).unwrap();
-        assert_eq!(documents.iter().filter(|document| document.is("FloatingIPPool")).count(), 2);
+        assert_eq!(documents.iter().filter(|document| document.is(POOL_KIND)).count(), 2);
+        assert_eq!(documents.iter().filter(|document| document.is(RECORD_SET_KIND)).count(), 1);
     }
 
     #[test]

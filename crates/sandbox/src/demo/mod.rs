@@ -11,12 +11,14 @@
 mod cast;
 mod manifest;
 mod pools;
+mod records;
 mod script;
 mod serve;
 mod stage;
 mod story;
 mod summary;
 mod teller;
+mod zones;
 
 pub(crate) use manifest::ManifestError;
 pub(crate) use script::run;

@@ -66,6 +66,11 @@ impl Pool {
         self.is_observed() && self.condition_is("SpecValid", "False")
     }
 
+    /// Nothing new is done, for a mistake in the spec.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.is_observed() && self.condition("Ready").is_some_and(|(_, reason, _)| reason == "InvalidSpec")
+    }
+
     /// The addresses that stand on matching nodes, with the nodes.
     pub(super) fn active(&self) -> BTreeMap<Ipv4Addr, String> {
         let active = self.status.ips.iter().filter(|(_, ip)| ip.state == "active");
@@ -109,12 +114,16 @@ pub(super) fn is_abnormal(kind: &str, status: &str) -> bool {
     matches!(kind, "Ready" | "SpecValid" | "ProviderReady" | "RecordSetReady") != (status == "True")
 }
 
-/// A spec as the operator reads it, when its one provider of addresses is `DigitalOcean`.
+/// A spec as the operator reads it.
 pub(super) fn parsed(raw: &RawPoolSpec) -> PoolSpec {
+    PoolSpec::parse(raw, &providers())
+}
+
+/// The operator of the sandbox has the tokens of both providers.
+pub(super) fn providers() -> Providers {
     let name = "digitalocean".to_owned();
     let (ip, dns) = (BTreeSet::from([name.clone()]), BTreeSet::from([name, "cloudflare".to_owned()]));
-    let providers = Providers { ip, dns, ..Providers::default() };
-    PoolSpec::parse(raw, &providers)
+    Providers { ip, dns, ..Providers::default() }
 }
 
 /// All pools, by namespace and name.
@@ -143,15 +152,38 @@ pub(super) type Standings = BTreeMap<(ObjectName, String), Standing>;
 
 /// Judges all nodes for all pools as they are now.
 pub(super) fn standings(api: &ApiServer) -> Standings {
-    let nodes: Vec<(BTreeMap<String, String>, NodeFacts)> =
-        api.objects("v1", "Node").iter().filter_map(node).collect();
-    let pods: Vec<(BTreeMap<String, String>, PodFacts)> =
-        api.objects("v1", "Pod").iter().filter_map(pod).collect();
+    let cluster = Cluster::now(api);
     let mut standings = Standings::new();
     for pool in pools(api) {
         let Some(criteria) = &pool.spec.criteria else { continue };
-        let serving = serving(criteria, &pods);
-        for (labels, node) in &nodes {
+        for (node, standing) in cluster.judge(criteria) {
+            standings.insert((pool.name.clone(), node.name.clone()), standing);
+        }
+    }
+    standings
+}
+
+/// All nodes and pods at one moment.
+pub(super) struct Cluster {
+    nodes: Vec<(BTreeMap<String, String>, NodeFacts)>,
+    pods: Vec<(BTreeMap<String, String>, PodFacts)>,
+}
+
+impl Cluster {
+    /// As the API server has them now.
+    pub(super) fn now(api: &ApiServer) -> Self {
+        let nodes = api.objects("v1", "Node").iter().filter_map(node).collect();
+        let pods = api.objects("v1", "Pod").iter().filter_map(pod).collect();
+        Self { nodes, pods }
+    }
+
+    /// How each node stands to these criteria.
+    pub(super) fn judge<'a>(
+        &'a self,
+        criteria: &'a Criteria,
+    ) -> impl Iterator<Item = (&'a NodeFacts, Standing)> {
+        let serving = serving(criteria, &self.pods);
+        self.nodes.iter().map(move |(labels, node)| {
             let standing = if !criteria.node_selector.matches(labels) {
                 Standing::NotSelected
             } else if let Err(mismatch) = verdict(criteria, node, Some(&serving)) {
@@ -159,10 +191,9 @@ pub(super) fn standings(api: &ApiServer) -> Standings {
             } else {
                 Standing::Matches
             };
-            standings.insert((pool.name.clone(), node.name.clone()), standing);
-        }
+            (node, standing)
+        })
     }
-    standings
 }
 
 fn serving(criteria: &Criteria, pods: &[(BTreeMap<String, String>, PodFacts)]) -> PodStore {

@@ -6,7 +6,8 @@ use super::pools::{self, POOL_KIND, Pool, RECORD_SET_KIND};
 use super::stage::Stage;
 use super::story::{Move, Story};
 use super::teller::Teller;
-use super::{DemoError, explain, summary};
+use super::zones::provider_name;
+use super::{DemoError, explain, records, summary};
 use flipop_core::facts::RESERVED_IP_ANNOTATION;
 use flipop_core::ids::ObjectName;
 use flipop_sandbox::apiserver::{Key, Readiness, ScenarioError};
@@ -21,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long nothing may move after the nodes are healed: the operator reacts within milliseconds.
 const QUIET: Duration = Duration::from_secs(2);
+
+/// The operator begins at most two rounds for a pool's record set within this time.
+const SPACED_MS: u64 = 2_000;
 
 /// An address whose node is taken away from under it.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,17 +58,27 @@ async fn play(
 ) -> Result<(), DemoError> {
     introduce(story, cast, lowered);
     story.stage.start_operator().await?;
-    story.tell("sandbox", "the operator runs, as in a cluster: it knows a kubeconfig, a token and a URL");
+    story.tell(
+        "sandbox",
+        "the operator runs, as in a cluster: it knows a kubeconfig, and of each provider a token and a URL",
+    );
     apply(story, documents)?;
     let order = names(documents);
     converge(story, &order).await?;
+    if order.is_empty() {
+        publish(story, cast).await?;
+        summary::tell(story);
+        return Ok(());
+    }
     let mut victims = Vec::new();
     if let Some(victim) = pick(story, &order, &victims, false) {
+        pause(story, &victim.pool).await?;
         kill(story, &victim)?;
         expect_failover(story, &victim).await?;
         victims.push(victim);
     }
     if let Some(victim) = pick(story, &order, &victims, true) {
+        pause(story, &victim.pool).await?;
         drain(story, &victim)?;
         story.follow(Duration::ZERO, |_| true).await?;
         if story.matches(&victim.pool, &victim.node) {
@@ -103,6 +117,13 @@ pub(super) fn introduce(story: &mut Story, cast: &Cast, lowered: &[String]) {
             &format!("the simulated account has {} in {}, {place}", address.ip, address.region),
         );
     }
+    for zone in &cast.zones {
+        let provider = provider_name(zone.provider);
+        story.tell(
+            "sandbox",
+            &format!("the simulated {provider} has the zone {zone}, with records of others that must stay"),
+        );
+    }
     for note in lowered.iter().chain(&cast.notes) {
         story.tell("sandbox", note);
     }
@@ -110,7 +131,6 @@ pub(super) fn introduce(story: &mut Story, cast: &Cast, lowered: &[String]) {
 
 /// Applies the YAML as `kubectl apply` does.
 pub(super) fn apply(story: &mut Story, documents: &[Document]) -> Result<(), DemoError> {
-    let mut dns = false;
     for document in documents {
         let Document { source, kind, key, value, .. } = document;
         let ours = document.is(POOL_KIND) || document.is(RECORD_SET_KIND);
@@ -125,13 +145,6 @@ pub(super) fn apply(story: &mut Story, documents: &[Document]) -> Result<(), Dem
                 return Err(DemoError::Apply { source_name: source.clone(), problem });
             }
         }
-        dns |= ours && value.pointer("/spec/dnsRecordSet").is_some_and(|set| !set.is_null());
-    }
-    if dns {
-        story.tell(
-            "sandbox",
-            "DNS is not shown: this version of the operator reads and writes no DNS records",
-        );
     }
     Ok(())
 }
@@ -156,13 +169,15 @@ async fn converge(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoErr
     let wanted = order.to_vec();
     let settled = |story: &Story| {
         let pools = pools::pools(&story.stage.api);
-        wanted.iter().all(|name| pools.iter().any(|pool| pool.name == *name && is_settled(story, pool)))
+        let settled =
+            |name: &ObjectName| pools.iter().any(|pool| pool.name == *name && is_settled(story, pool));
+        wanted.iter().all(settled) && records::are_settled(&story.stage)
     };
     story.follow(patience, settled).await?;
     examine(story, order)
 }
 
-/// Whether every pool is healthy; what is wrong with the others.
+/// Whether every pool and every record set is healthy; what is wrong with the others.
 fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
     let pools = pools::pools(&story.stage.api);
     let mut unhealthy = Vec::new();
@@ -189,14 +204,17 @@ fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
             None => unhealthy.push(format!("{name} is not on the API server")),
         }
     }
+    for line in records::trouble(&story.stage) {
+        story.tell("sandbox", &line);
+        unhealthy.push(line);
+    }
     if unhealthy.is_empty() { Ok(()) } else { Err(DemoError::Unmet(unhealthy.join("\n"))) }
 }
 
 /// A frozen pool changes no more; any other one is settled when its addresses stand and its nodes say so.
 fn is_settled(story: &Story, pool: &Pool) -> bool {
-    let frozen = pool.condition("Ready").is_some_and(|(_, reason, _)| reason == "InvalidSpec");
     let annotated = || pool.active().iter().all(|(ip, node)| annotation(story, node) == Some(ip.to_string()));
-    pool.is_observed() && (frozen || (pool.is_ready() && annotated()))
+    pool.is_observed() && (pool.is_frozen() || (pool.is_ready() && annotated()))
 }
 
 fn annotation(story: &Story, node: &str) -> Option<String> {
@@ -220,6 +238,14 @@ fn pick(story: &Story, order: &[ObjectName], before: &[Victim], with_pods: bool)
         }
     }
     victims.into_iter().min_by_key(|(rank, _)| *rank).map(|(_, victim)| victim)
+}
+
+/// A failover comes long after the one before; two at once would show how rounds of one record set are spaced instead.
+async fn pause(story: &mut Story, pool: &ObjectName) -> Result<(), DemoError> {
+    let round = story.rounds.get(pool).copied();
+    let until = round.map_or(0, |at_ms| at_ms.saturating_add(SPACED_MS));
+    let rest = Duration::from_millis(until.saturating_sub(story.now_ms()));
+    story.follow(rest, |_| false).await.map(drop)
 }
 
 fn kill(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
@@ -255,7 +281,7 @@ fn on(pod: &Value, node: &str) -> Option<Key> {
     })
 }
 
-/// Exactly this address moves to another matching node; status and annotations follow.
+/// Exactly this address moves to another matching node; status, annotations and DNS records follow.
 async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     let Victim { pool: name, ip, node } = victim;
     let before = story.moves.len();
@@ -275,14 +301,17 @@ async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoE
             pool.active().get(ip) == Some(&done.to)
                 && annotation(story, &done.to) == Some(ip.to_string())
                 && annotation(story, node).is_none()
-        })
+        }) && records::trouble(&story.stage).is_empty()
     };
     if !story.follow(patience, moved).await? {
-        let complaints = pools::pool(&story.stage.api, name).map(|pool| pool.complaints().join("; "));
+        let pool = pools::pool(&story.stage.api, name);
+        let mut complaints = pool.map(|pool| pool.complaints()).unwrap_or_default();
+        complaints.extend(records::trouble(&story.stage));
         return Err(DemoError::Unmet(format!(
-            "{ip} has not moved from {node} to another matching node, with status and annotations, within {} s; {name}: {}",
+            "{ip} has not moved from {node} to another matching node, with status, annotations and DNS records, \
+             within {} s; {name}: {}",
             patience.as_secs(),
-            complaints.unwrap_or_default()
+            complaints.join("; ")
         )));
     }
     match story.moves.iter().skip(before).find(|done| !leaves(done, victim)) {
@@ -314,17 +343,8 @@ async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), 
     story.plain("");
     story.tell("sandbox", &format!("HEAL {}: ready, schedulable, with their pods", nodes.join(" and ")));
     let begun = story.begun();
-    let api = story.stage.api.clone();
     for node in &nodes {
-        api.set_node_ready(node, Readiness::Ready)?;
-        api.set_node_unschedulable(node, false)?;
-        let planned = cast.nodes.iter().find(|planned| planned.name == **node);
-        if let Some(pod) = planned.and_then(|planned| planned.pod.as_ref()) {
-            let there = api.object("v1", "Pod", &Key::new(&pod.namespace, &pod.name)).is_some();
-            if !there {
-                story.stage.add_pod(pod, node)?;
-            }
-        }
+        restore(story, cast, node)?;
     }
     let back = |story: &Story| victims.iter().all(|victim| is_back(story, victim));
     if !story.follow(PATIENCE, back).await? {
@@ -338,7 +358,55 @@ async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), 
     let text =
         format!("nothing moved back: {} wait in assignableNodes for the next failover", nodes.join(" and "));
     story.tell("sandbox", &text);
+    expect_records(story, PATIENCE).await
+}
+
+/// Ready, schedulable, and with its pod.
+fn restore(story: &Story, cast: &Cast, node: &str) -> Result<(), DemoError> {
+    let api = &story.stage.api;
+    api.set_node_ready(node, Readiness::Ready)?;
+    api.set_node_unschedulable(node, false)?;
+    let planned = cast.nodes.iter().find(|planned| planned.name == node);
+    if let Some(pod) = planned.and_then(|planned| planned.pod.as_ref())
+        && api.object("v1", "Pod", &Key::new(&pod.namespace, &pod.name)).is_none()
+    {
+        story.stage.add_pod(pod, node)?;
+    }
     Ok(())
+}
+
+/// The story of record sets without any pool: a node goes, and its records with it; it comes back, and so do they.
+async fn publish(story: &mut Story, cast: &Cast) -> Result<(), DemoError> {
+    let Some((node, object)) = records::publisher(&story.stage) else {
+        let text = "no node has an address that a record set publishes, so there is nothing to show; if addressType is \
+                    the annotation of reserved IPs, give the YAML of the FloatingIPPool too";
+        return Err(DemoError::Unmet(text.to_owned()));
+    };
+    story.plain("");
+    let text = format!(
+        "KILL {node}, which {object} publishes: its kubelet is silent, and Kubernetes calls it NotReady"
+    );
+    story.tell("sandbox", &text);
+    story.stage.api.set_node_ready(&node, Readiness::Unknown)?;
+    expect_records(story, PATIENCE).await?;
+    story.plain("");
+    story.tell("sandbox", &format!("HEAL {node}"));
+    restore(story, cast, &node)?;
+    expect_records(story, PATIENCE).await
+}
+
+/// Every record set comes to hold what it should, and the zones keep what others have in them.
+async fn expect_records(story: &mut Story, patience: Duration) -> Result<(), DemoError> {
+    if !story.follow(patience, |story| records::trouble(&story.stage).is_empty()).await? {
+        let trouble = records::trouble(&story.stage).join("\n");
+        return Err(DemoError::Unmet(format!("not within {} s: {trouble}", patience.as_secs())));
+    }
+    match story.stage.spoilt_zone() {
+        Some(zone) => {
+            Err(DemoError::Unmet(format!("a record of others in the zone {zone} is gone or altered")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The node waits for an address again, or has kept the one that it had.

@@ -57,7 +57,7 @@ async fn tell(story: &mut Story, documents: &[manifest::Document], cast: &Cast) 
     }
 }
 
-/// Where everything is, and three commands to try.
+/// Where everything is, and commands to try.
 fn explain(story: &mut Story, cast: &Cast, metrics: Option<SocketAddr>) {
     let kubeconfig = story.stage.kubeconfig.display().to_string();
     let metrics = metrics.map(|address| format!("http://{address}/metrics")).unwrap_or_default();
@@ -69,6 +69,7 @@ fn explain(story: &mut Story, cast: &Cast, metrics: Option<SocketAddr>) {
         format!("metrics: {metrics}"),
         "try, in another terminal:".to_owned(),
         format!("  {kubectl} get fipool -A -w"),
+        format!("  {kubectl} get nodedns -A -o wide"),
         format!("  {kubectl} taint node {node} maintenance=true:NoExecute"),
         format!("  curl -s {metrics}"),
         "Ctrl-C ends it".to_owned(),

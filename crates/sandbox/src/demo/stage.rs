@@ -1,18 +1,19 @@
 //! The simulated servers on loopback, the cluster that the cast describes, and the operator that runs among them.
 //!
-//! Invariants: the operator is the production one, configured as in a cluster (flags, a kubeconfig, a token and the URL
-//! of the provider's API); whatever the environment of this process says is not passed on to it; everything is stopped
-//! and awaited by [`Stage::close`].
+//! Invariants: the operator is the production one, configured as in a cluster (flags, a kubeconfig, the tokens and the
+//! URLs of the providers' APIs); whatever the environment of this process says is not passed on to it; everything is
+//! stopped and awaited by [`Stage::close`].
 
 use super::DemoError;
 use super::cast::{Address, Cast, Node, Pod};
 use super::manifest::{DEFAULT_NAMESPACE, Document};
+use super::zones::Zone;
 use flipop::clock::Clock;
 use flipop::config::Invocation;
 use flipop::operator::{self, OperatorError};
 use flipop_core::ids::DropletId;
 use flipop_sandbox::apiserver::{ApiServer, Key, NodeSpec, PodSpec, ScenarioError, kubeconfig_yaml};
-use flipop_sandbox::cloud::{CloudServer, Options, Provider};
+use flipop_sandbox::cloud::{CloudServer, Options, Plan, Provider, RecordView};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -31,14 +32,18 @@ const SEED: u64 = 20_260_301;
 /// What `DigitalOcean` takes for a move, more or less: long enough to be seen.
 const ACTION_MS: u64 = 900;
 
-/// How long each of its answers takes.
+/// How long each answer of a provider takes.
 const LATENCY_MS: u64 = 50;
 
 /// Reserved IPs that the account may have: as many as a story can ask for.
 const QUOTA: usize = 1_000;
 
-/// The token that the simulated account knows. It opens nothing else.
+/// The tokens that the simulated accounts know. They open nothing else.
 const TOKEN: &str = "sandbox-token";
+const CLOUDFLARE_TOKEN: &str = "sandbox-cloudflare-token";
+
+/// What each zone holds already, and must keep: neither the text nor the TTL is any of the operator's business.
+const OTHERS: (&str, &str, u64) = ("TXT", "v=spf1 -all", 3_600);
 
 /// Where the operator keeps its lease, as in an installation.
 const OPERATOR_NAMESPACE: &str = "flipop";
@@ -57,6 +62,9 @@ pub(super) struct Stage {
     pub(super) epoch: jiff::Timestamp,
     /// Droplets with the names of their nodes.
     pub(super) nodes: BTreeMap<u64, String>,
+    /// The zones of both accounts, each with the records that others made.
+    pub(super) zones: Vec<Zone>,
+    others: Vec<Vec<RecordView>>,
     /// For kubectl.
     pub(super) kubeconfig: PathBuf,
     directory: TempDir,
@@ -71,10 +79,10 @@ impl Stage {
     /// An empty cluster and an empty account. `port` is where the API server listens; 0 for any.
     pub(super) async fn open(port: u16) -> Result<Self, DemoError> {
         let options = Options { seed: SEED, epoch_ms: None };
-        let cloud = CloudServer::start(options)
-            .await
-            .map_err(machine("open a port for the simulated DigitalOcean"))?;
+        let cloud =
+            CloudServer::start(options).await.map_err(machine("open a port for the simulated providers"))?;
         cloud.cloud().add_token(Provider::DigitalOcean, "operator", TOKEN, &["*"]);
+        cloud.cloud().add_token(Provider::Cloudflare, "operator", CLOUDFLARE_TOKEN, &["*"]);
         cloud.cloud().tune(|knobs| {
             knobs.action_ms = ACTION_MS;
             knobs.latency_ms = LATENCY_MS;
@@ -100,8 +108,21 @@ impl Stage {
         let kubeconfig = directory.path().join("kubeconfig");
         std::fs::write(&kubeconfig, kubeconfig_yaml(&url, DEFAULT_NAMESPACE))
             .map_err(machine("write a kubeconfig"))?;
-        let (nodes, operator) = (BTreeMap::new(), JoinSet::new());
-        Ok(Self { api, cloud, epoch, nodes, kubeconfig, directory, url, servers, stop, operator, shutdown })
+        Ok(Self {
+            api,
+            cloud,
+            epoch,
+            nodes: BTreeMap::new(),
+            zones: Vec::new(),
+            others: Vec::new(),
+            kubeconfig,
+            directory,
+            url,
+            servers,
+            stop,
+            operator: JoinSet::new(),
+            shutdown,
+        })
     }
 
     /// Installs FLIPOP's kinds and makes nodes, pods, droplets and addresses.
@@ -125,7 +146,32 @@ impl Stage {
                 tracing::debug!(%ip, "left unassigned: its droplet is in another region");
             }
         }
+        self.zones.clone_from(&cast.zones);
+        self.others = cast.zones.iter().map(|zone| self.add_zone(zone)).collect();
         Ok(())
+    }
+
+    /// Makes a zone and returns what is in it.
+    fn add_zone(&self, Zone { provider, name, id }: &Zone) -> Vec<RecordView> {
+        let cloud = self.cloud.cloud();
+        match (provider, id) {
+            (Provider::DigitalOcean, _) => cloud.add_domain(name),
+            (Provider::Cloudflare, Some(id)) => cloud.add_zone_with_id(id, name, Plan::Free),
+            (Provider::Cloudflare, None) => drop(cloud.add_zone(name, Plan::Free)),
+        }
+        let (rtype, data, ttl) = OTHERS;
+        cloud.add_record(*provider, name, &RecordView::new(name, rtype, data, ttl));
+        cloud.records(*provider, name)
+    }
+
+    /// A zone in which a record that others made is gone or altered.
+    pub(super) fn spoilt_zone(&self) -> Option<&Zone> {
+        let mut zones = self.zones.iter().zip(&self.others);
+        let spoilt = zones.find(|(zone, others)| {
+            let records = self.cloud.cloud().records(zone.provider, &zone.name);
+            !others.iter().all(|other| records.contains(other))
+        });
+        spoilt.map(|(zone, _)| zone)
     }
 
     fn ensure_namespace(&self, name: &str) -> Result<(), ScenarioError> {
@@ -177,10 +223,12 @@ impl Stage {
             "--metrics-bind-addr".into(),
             "127.0.0.1:0".into(),
         ];
-        let url = self.cloud.digitalocean_url();
+        let (digitalocean, cloudflare) = (self.cloud.digitalocean_url(), self.cloud.cloudflare_url());
         let environment = |name: &str| match name {
             "DIGITALOCEAN_ACCESS_TOKEN" => Some(TOKEN.to_owned()),
-            "DIGITALOCEAN_API_URL" => Some(url.clone()),
+            "DIGITALOCEAN_API_URL" => Some(digitalocean.clone()),
+            "CLOUDFLARE_TOKEN" => Some(CLOUDFLARE_TOKEN.to_owned()),
+            "CLOUDFLARE_API_URL" => Some(cloudflare.clone()),
             _ => None,
         };
         let config = match Invocation::from_parts(arguments, &environment) {

@@ -5,13 +5,16 @@
 //! of it, by its Events, annotations and conditions.
 
 use super::DemoError;
-use super::pools::{self, POOL_KIND, Pool, Standing, Standings};
+use super::pools::{self, Cluster, POOL_KIND, Pool, RECORD_SET_KIND, Standing, Standings};
+use super::records::{self, RecordSet};
 use super::stage::Stage;
 use super::teller::{Teller, brief, seconds};
+use super::zones::provider_name;
+use flipop::api::Condition;
 use flipop_core::facts::RESERVED_IP_ANNOTATION;
 use flipop_core::ids::ObjectName;
 use flipop_sandbox::apiserver::{Change, Changes, Storage};
-use flipop_sandbox::cloud::{Change as AccountChange, ChangeKind};
+use flipop_sandbox::cloud::{Change as AccountChange, ChangeKind, RecordVerb};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -39,6 +42,8 @@ pub(super) struct Move {
     pub(super) done_ms: u64,
     /// When the operator had confirmed it and annotated the node.
     pub(super) confirmed_ms: Option<u64>,
+    /// When the pool's record set had the address again.
+    pub(super) published_ms: Option<u64>,
 }
 
 /// The narrator.
@@ -52,6 +57,10 @@ pub(super) struct Story {
     standings: Standings,
     /// When nodes stopped matching.
     lost: BTreeMap<(ObjectName, String), u64>,
+    /// The node that last lost an address from its annotation.
+    unannotated: BTreeMap<Ipv4Addr, String>,
+    /// When the record set of a pool was last changed.
+    pub(super) rounds: BTreeMap<ObjectName, u64>,
     cluster: Changes,
     account: Receiver<AccountChange>,
 }
@@ -72,6 +81,8 @@ impl Story {
             open: BTreeMap::new(),
             standings: Standings::new(),
             lost: BTreeMap::new(),
+            unannotated: BTreeMap::new(),
+            rounds: BTreeMap::new(),
             cluster,
             account,
         }
@@ -176,6 +187,7 @@ impl Story {
                 self.tell_standings(at_ms, change);
                 self.tell_pool(at_ms, change);
             }
+            ("flipop.digitalocean.com", "nodednsrecordsets") => self.tell_record_set(at_ms, change),
             _ => {}
         }
     }
@@ -234,14 +246,21 @@ impl Story {
                 }
                 self.teller.line(at_ms, "node", &format!("{node} is annotated with {ip}"));
             }
-            None => self.teller.line(at_ms, "node", &format!("{node} loses its annotation")),
+            None => {
+                if let Some(ip) = before.and_then(|ip| ip.parse().ok()) {
+                    self.unannotated.insert(ip, node.clone());
+                }
+                self.teller.line(at_ms, "node", &format!("{node} loses its annotation"));
+            }
         }
     }
 
     fn tell_event(&mut self, at_ms: u64, change: &Change) {
         let Some(event) = change.after.as_deref() else { return };
         let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        if text("/involvedObject/kind") == POOL_KIND {
+        let ours = matches!(text("/involvedObject/kind"), POOL_KIND | RECORD_SET_KIND);
+        // Changes of records are told one by one.
+        if ours && text("/reason") != "RecordsChanged" {
             let (namespace, name) = (text("/involvedObject/namespace"), text("/involvedObject/name"));
             let (kind, reason, message) = (text("/type"), text("/reason"), text("/message"));
             self.teller.line(at_ms, "event", &format!("{kind} {reason} {namespace}/{name}: {message}"));
@@ -256,25 +275,48 @@ impl Story {
             self.teller.line(at_ms, "pool", &format!("{name} is gone; its addresses stay where they are"));
             return;
         };
-        let before = read(&change.before);
-        let known = |kind: &str| before.as_ref().and_then(|pool| pool.condition(kind));
-        let name = &after.name;
-        for condition in &after.status.conditions {
-            let (kind, status) = (condition.type_.as_str(), condition.status.as_str());
-            let new = (status, condition.reason.as_str(), condition.message.as_str());
-            let normal = !pools::is_abnormal(kind, status) && kind != "Ready";
-            if known(kind) == Some(new) || (normal && known(kind).is_none()) {
+        let before = read(&change.before).map(|pool| pool.status.conditions).unwrap_or_default();
+        self.tell_conditions(at_ms, "pool", &after.name, (&before, &after.status.conditions));
+    }
+
+    /// What has changed in the conditions of a record set.
+    fn tell_record_set(&mut self, at_ms: u64, change: &Change) {
+        let read = |object: &Option<Arc<Value>>| object.as_deref().and_then(RecordSet::read);
+        let Some(after) = read(&change.after) else {
+            let name = ObjectName::new(&change.key.namespace, &change.key.name);
+            self.teller.line(at_ms, "set", &format!("{name} is gone; its records stay as they are"));
+            return;
+        };
+        let before = read(&change.before).map(|set| set.conditions().to_vec()).unwrap_or_default();
+        self.tell_conditions(at_ms, "set", &after.object, (&before, after.conditions()));
+    }
+
+    fn tell_conditions(
+        &mut self,
+        at_ms: u64,
+        who: &str,
+        name: &ObjectName,
+        (before, after): (&[Condition], &[Condition]),
+    ) {
+        let find = |conditions: &[Condition], kind: &str| {
+            conditions.iter().find(|condition| condition.type_ == kind).cloned()
+        };
+        for condition in after {
+            let Condition { type_: kind, status, reason, message, .. } = condition;
+            let known = find(before, kind);
+            let normal = !pools::is_abnormal(kind, status) && (kind != "Ready" || who == "set");
+            let same = |known: &Condition| {
+                known.status == *status && known.reason == *reason && known.message == *message
+            };
+            if known.as_ref().map_or(normal, same) || is_told_otherwise(condition, known.as_ref()) {
                 continue;
             }
-            let colon = if condition.message.is_empty() { "" } else { ": " };
-            let text = format!("{name} {kind}={status} {}{colon}{}", condition.reason, condition.message);
-            self.teller.line(at_ms, "pool", &text);
+            let colon = if message.is_empty() { "" } else { ": " };
+            self.teller.line(at_ms, who, &format!("{name} {kind}={status} {reason}{colon}{message}"));
         }
-        let gone = before.iter().flat_map(|pool| &pool.status.conditions);
-        let gone: Vec<String> =
-            gone.filter(|old| after.condition(&old.type_).is_none()).map(|old| old.type_.clone()).collect();
-        for kind in gone {
-            self.teller.line(at_ms, "pool", &format!("{name} {kind} is over"));
+        let gone = before.iter().filter(|old| find(after, &old.type_).is_none());
+        for old in gone.filter(|old| !is_told_otherwise(old, None)) {
+            self.teller.line(at_ms, who, &format!("{name} {} is over", old.type_));
         }
     }
 
@@ -294,7 +336,67 @@ impl Story {
                 self.teller.line(at_ms, "account", &format!("the move of {ip} failed"));
             }
             ChangeKind::IpReleased(ip) => self.teller.line(at_ms, "account", &format!("{ip} is released")),
-            ChangeKind::DropletAdded(_) | ChangeKind::DropletDestroyed(_) | ChangeKind::Record { .. } => {}
+            ChangeKind::Record { provider, verb, fqdn, rtype, data, replaced, id: _ } => {
+                let verb = match (verb, replaced) {
+                    (RecordVerb::Created, _) => "created".to_owned(),
+                    (RecordVerb::Deleted, _) => "deleted".to_owned(),
+                    (RecordVerb::Updated, Some(old)) if old != data => format!("put in the place of {old}"),
+                    (RecordVerb::Updated, _) => "updated".to_owned(),
+                };
+                let provider = provider_name(*provider);
+                let reason = self.record_reason(at_ms, provider, (fqdn, data), verb != "deleted");
+                self.teller.line(
+                    at_ms,
+                    "record",
+                    &format!("{fqdn} {rtype} {data} {verb} at {provider}{reason}"),
+                );
+            }
+            ChangeKind::DropletAdded(_) | ChangeKind::DropletDestroyed(_) => {}
+        }
+    }
+
+    /// Why a record came or went, as far as the cluster and the account show it.
+    fn record_reason(
+        &mut self,
+        at_ms: u64,
+        provider: &str,
+        (fqdn, data): (&str, &str),
+        came: bool,
+    ) -> String {
+        let Ok(ip) = data.parse::<Ipv4Addr>() else { return String::new() };
+        let zones = &self.stage.zones;
+        let here = |set: &RecordSet| {
+            let located = set.located(zones);
+            located.is_some_and(|(zone, name)| name == fqdn && provider_name(zone.provider) == provider)
+        };
+        let sets = records::record_sets(&self.stage.api);
+        // The others of this name write nothing.
+        let Some(owner) = sets.into_iter().filter(here).min_by_key(RecordSet::has_failed) else {
+            return String::new();
+        };
+        if owner.kind == RECORD_SET_KIND {
+            return match self.unannotated.get(&ip).filter(|_| !came && owner.follows_annotations()) {
+                Some(node) => format!(": {node} has lost the annotation"),
+                None => owner.reason(ip, &Cluster::now(&self.stage.api)),
+            };
+        }
+        let object = &owner.object;
+        self.rounds.insert(object.clone(), at_ms);
+        if came {
+            let last = self.moves.iter_mut().rev().find(|done| done.ip == ip);
+            if let Some(done) = last {
+                done.published_ms.get_or_insert(at_ms);
+            }
+            let droplet = self.stage.cloud.cloud().ip(ip).and_then(|view| view.droplet);
+            return droplet
+                .map_or_else(String::new, |droplet| format!(": it is on {} now", self.node(droplet)));
+        }
+        let leaves = self.open.get(&ip).and_then(|open| open.from.clone());
+        let place = self.stage.cloud.cloud().ip(ip).and_then(|view| view.droplet);
+        match leaves.or_else(|| place.map(|droplet| self.node(droplet))) {
+            Some(node) if self.matches(object, &node) => format!(": it leaves {node}"),
+            Some(node) => format!(": {node} no longer matches {object}"),
+            None => ": it is on no node".to_owned(),
         }
     }
 
@@ -315,8 +417,17 @@ impl Story {
             (None, _) => format!("{ip} begins to move to {to}: {reason}"),
         };
         self.teller.line(at_ms, "account", &text);
-        let begun =
-            Move { ip, from, to, reason, lost_ms, began_ms: at_ms, done_ms: at_ms, confirmed_ms: None };
+        let begun = Move {
+            ip,
+            from,
+            to,
+            reason,
+            lost_ms,
+            began_ms: at_ms,
+            done_ms: at_ms,
+            confirmed_ms: None,
+            published_ms: None,
+        };
         self.open.insert(ip, begun);
     }
 
@@ -361,6 +472,18 @@ impl Story {
     fn node(&self, droplet: u64) -> String {
         self.stage.nodes.get(&droplet).cloned().unwrap_or_else(|| format!("droplet {droplet}"))
     }
+}
+
+/// Whether the lines about records, annotations and nodes tell this already: what a record set holds, and which nodes
+/// have nothing for it. A failure and its end are always told.
+fn is_told_otherwise(condition: &Condition, known: Option<&Condition>) -> bool {
+    let normal = |condition: &Condition| {
+        matches!(
+            condition.reason.as_str(),
+            "InProgress" | "Published" | "Empty" | "Kept" | "NodeWithoutAddress"
+        )
+    };
+    normal(condition) && known.is_none_or(normal)
 }
 
 fn annotation(node: Option<&Value>) -> Option<&str> {

@@ -1,8 +1,9 @@
 //! What is left to say at the end: where everything is, what moved and how fast, and what it cost in calls.
 
-use super::pools;
 use super::story::{Move, Story};
 use super::teller::{brief, seconds};
+use super::zones::provider_name;
+use super::{pools, records};
 use std::collections::BTreeMap;
 
 /// Facts of a story.
@@ -10,11 +11,13 @@ use std::collections::BTreeMap;
 struct Summary {
     /// Address, pool, node, state, how often it left a node for another one.
     rows: Vec<[String; 5]>,
+    /// Name, provider, TTL, object, addresses.
+    record_sets: Vec<[String; 5]>,
     failovers: Vec<Move>,
     /// Assignments of addresses that stood nowhere.
     placed: usize,
-    /// Calls of the provider, by operation.
-    calls: BTreeMap<String, u64>,
+    /// Calls of each provider, by operation.
+    calls: BTreeMap<&'static str, BTreeMap<String, u64>>,
     took_ms: u64,
 }
 
@@ -33,8 +36,12 @@ pub(super) fn tell(story: &mut Story) {
     }
     summary.failovers = story.moves.iter().filter(|done| done.from.is_some()).cloned().collect();
     summary.placed = story.moves.len().saturating_sub(summary.failovers.len());
-    for call in story.stage.cloud.cloud().calls(0) {
-        let count = summary.calls.entry(format!("{:?}", call.op)).or_default();
+    let cloud = story.stage.cloud.cloud();
+    let sets = records::record_sets(&story.stage.api);
+    summary.record_sets = sets.iter().filter_map(|set| set.row(cloud, &story.stage.zones)).collect();
+    for call in cloud.calls(0) {
+        let of_provider = summary.calls.entry(provider_name(call.provider)).or_default();
+        let count = of_provider.entry(format!("{:?}", call.op)).or_default();
         *count = count.saturating_add(1);
     }
     story.plain("");
@@ -43,25 +50,41 @@ pub(super) fn tell(story: &mut Story) {
 
 impl Summary {
     fn lines(&self) -> Vec<String> {
-        let header = ["ADDRESS", "POOL", "NODE", "STATE", "MOVES"].map(str::to_owned);
-        let mut lines = columns(std::iter::once(&header).chain(&self.rows));
-        lines.push(String::new());
-        for Move { ip, from, to, reason, lost_ms, began_ms, done_ms, confirmed_ms } in &self.failovers {
+        let mut lines = Vec::new();
+        table(&mut lines, ["ADDRESS", "POOL", "NODE", "STATE", "MOVES"], &self.rows);
+        table(&mut lines, ["RECORD SET", "PROVIDER", "TTL", "OBJECT", "ADDRESSES"], &self.record_sets);
+        for Move { ip, from, to, reason, lost_ms, began_ms, done_ms, confirmed_ms, published_ms } in
+            &self.failovers
+        {
             let since = lost_ms.unwrap_or(*began_ms);
+            let published = published_ms.map(|at_ms| seconds(at_ms.saturating_sub(since)));
+            let published = published.map(|after| format!(", in DNS after {after}")).unwrap_or_default();
             lines.push(format!(
-                "failover: {ip} from {} to {to} in {} (requested after {}, confirmed after {}): {reason}",
+                "failover: {ip} from {} to {to} in {} (requested after {}, confirmed after {}{published}): {reason}",
                 from.as_deref().unwrap_or("-"),
                 seconds(done_ms.saturating_sub(since)),
                 brief(began_ms.saturating_sub(since)),
                 seconds(confirmed_ms.unwrap_or(*done_ms).saturating_sub(since)),
             ));
         }
-        let calls: Vec<String> = self.calls.iter().map(|(call, count)| format!("{call} {count}")).collect();
-        let total: u64 = self.calls.values().sum();
-        lines.push(format!("assignments: {} placed, {} moved", self.placed, self.failovers.len()));
-        lines.push(format!("provider calls: {total} ({})", calls.join(", ")));
+        if !self.rows.is_empty() {
+            lines.push(format!("assignments: {} placed, {} moved", self.placed, self.failovers.len()));
+        }
+        for (provider, calls) in &self.calls {
+            let total: u64 = calls.values().sum();
+            let calls: Vec<String> = calls.iter().map(|(call, count)| format!("{call} {count}")).collect();
+            lines.push(format!("calls of {provider}: {total} ({})", calls.join(", ")));
+        }
         lines.push(format!("everything went as expected, in {}", seconds(self.took_ms)));
         lines
+    }
+}
+
+/// A table and an empty line after it; nothing for no rows.
+fn table(lines: &mut Vec<String>, header: [&str; 5], rows: &[[String; 5]]) {
+    if !rows.is_empty() {
+        lines.extend(columns(std::iter::once(&header.map(str::to_owned)).chain(rows)));
+        lines.push(String::new());
     }
 }
 
@@ -95,19 +118,28 @@ mod tests {
             began_ms: 1_004,
             done_ms: 2_110,
             confirmed_ms: Some(2_300),
+            published_ms: Some(2_450),
         };
         let rows = vec![["192.0.2.1", "ns/p", "b", "active", "1"].map(str::to_owned)];
+        let sets =
+            vec![["a.example", "cloudflare", "60", "NodeDNSRecordSet ns/s", "192.0.2.1"].map(str::to_owned)];
         let calls = BTreeMap::from([("AssignIp".to_owned(), 1), ("GetAction".to_owned(), 2)]);
-        let lines = Summary { rows, failovers: vec![failover], calls, placed: 0, took_ms: 9_000 }.lines();
+        let calls = BTreeMap::from([("digitalocean", calls)]);
+        let (failovers, took_ms) = (vec![failover], 9_000);
+        let lines = Summary { rows, record_sets: sets, failovers, calls, placed: 0, took_ms }.lines();
         assert_eq!(
             lines,
             [
                 "ADDRESS    POOL  NODE  STATE   MOVES",
                 "192.0.2.1  ns/p  b     active  1",
                 "",
-                "failover: 192.0.2.1 from a to b in 1.11 s (requested after 4 ms, confirmed after 1.30 s): gone",
+                "RECORD SET  PROVIDER    TTL  OBJECT                 ADDRESSES",
+                "a.example   cloudflare  60   NodeDNSRecordSet ns/s  192.0.2.1",
+                "",
+                "failover: 192.0.2.1 from a to b in 1.11 s (requested after 4 ms, confirmed after 1.30 s, in DNS after \
+                 1.45 s): gone",
                 "assignments: 0 placed, 1 moved",
-                "provider calls: 3 (AssignIp 1, GetAction 2)",
+                "calls of digitalocean: 3 (AssignIp 1, GetAction 2)",
                 "everything went as expected, in 9.00 s",
             ]
         );

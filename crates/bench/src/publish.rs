@@ -1,0 +1,138 @@
+//! A failover of a pool's address, as DNS sees it: the address goes when its node fails, and comes back when it stands on
+//! another one.
+//!
+//! The round that publishes begins with its first call. It is due when the assignment is confirmed (the answer that says
+//! so was sent) or when the round that dropped the address has ended, whichever is later. Both orders are measured: by
+//! itself the drop round is the faster one, so it is slowed down for the other.
+
+use crate::dns::{LATENCY_MS, ZONE, calls, holds};
+use crate::report::Report;
+use crate::stats::{Ms, Samples};
+use crate::world::{POOL, REGION, SOON, TEAM, World};
+use flipop_envtest::cluster::Kind;
+use flipop_envtest::{Failure, Outcome};
+use flipop_sandbox::cloud::{Fault, Injection, Op, Provider, Target};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// From the moment at which the round is due.
+const GOAL: Duration = Duration::from_millis(50);
+
+/// Calls of the round.
+const CALLS: usize = 2;
+
+/// Milliseconds that an assignment takes.
+const ACTION_MS: u64 = 900;
+
+/// By so much a drop round is slowed down: it ends after the assignment.
+const SLOW_MS: u64 = 2_500;
+
+const SAMPLES: usize = 10;
+
+/// Rounds of one record set are spaced over 2 s: a failover by itself is measured.
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// What comes after the round comes within this.
+const AFTER: Duration = Duration::from_millis(500);
+
+const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(203, 0, 113, 10), Ipv4Addr::new(203, 0, 113, 11)];
+const NODES: [&str; 3] = ["alpha", "beta", "gamma"];
+
+pub(crate) async fn measure(
+    world: &World,
+    (provider, name): (Provider, &str),
+    quick: bool,
+    report: &mut Report,
+) -> Outcome {
+    let cloud = world.cloud();
+    for node in NODES {
+        world.node(node, "edge").await?;
+    }
+    for ip in IPS {
+        cloud.add_ip(Some(ip), REGION);
+    }
+    cloud.tune(|knobs| knobs.action_ms = ACTION_MS);
+    let spec = json!({ "provider": "digitalocean", "region": REGION, "ips": IPS,
+                       "match": { "nodeLabel": "pool=edge" },
+                       "dnsRecordSet": { "provider": name, "zone": ZONE, "recordName": "edge" } });
+    world.cluster.create(Kind::Pool, TEAM, POOL, &spec).await?;
+    world.cluster.delete_lease().await?;
+    let mut operator = world.start()?;
+    operator.healthy().await?;
+    settled(world, provider, None).await?;
+    for slow in [false, true] {
+        let (mut took, mut most) = (Samples::default(), 0);
+        for _ in 0..if quick { 2 } else { SAMPLES } {
+            tokio::time::sleep(PAUSE).await;
+            let (late, count) = failover(world, provider, slow).await?;
+            took.push(late);
+            most = count.max(most);
+        }
+        let due = if slow { "end of a slow drop round" } else { "confirmed assignment" };
+        let figure = format!("{name}: failover of a pool's IP, provider latency {LATENCY_MS} ms");
+        report.row(
+            format_args!("{figure}: {due} → first call of the round that publishes it"),
+            format_args!("≤ {}", Ms(GOAL)),
+            format_args!("{took}, {} samples", took.len()),
+            took.max() <= GOAL,
+        );
+        report.row(
+            format_args!("{figure}: calls of that round ({due})"),
+            format_args!("≤ {CALLS}"),
+            format_args!("{most} (max of {})", took.len()),
+            most <= CALLS,
+        );
+    }
+    operator.terminate().await?;
+    Ok(())
+}
+
+/// Fails the node of the first address: how late the round began, and how many calls it took.
+async fn failover(world: &World, provider: Provider, slow: bool) -> Outcome<(Duration, usize)> {
+    let (cloud, [ip, _]) = (world.cloud(), IPS);
+    let pool = world.cluster.get(Kind::Pool, TEAM, POOL).await?;
+    let node = pool.pointer(&format!("/status/ips/{ip}/nodeName")).and_then(|node| node.as_str());
+    let node = node.ok_or_else(|| Failure::new("the address stands on no node"))?.to_owned();
+    if slow {
+        let fault = Fault::Delay { before_ms: 0, after_ms: SLOW_MS };
+        cloud.inject(Injection::once(Target::provider(provider).mutating().containing(ZONE_CALLS), fault));
+    }
+    let since = cloud.next_call();
+    world.nodes.set_ready(&node, false).await?;
+    settled(world, provider, Some(&node)).await?;
+    tokio::time::sleep(AFTER).await;
+    let calls = calls(world, provider, since);
+    let polls = cloud.calls(since).into_iter().filter(|call| call.op == Op::GetAction);
+    let confirmed_ms = polls.filter_map(|call| call.ended_ms).max();
+    let confirmed_ms = confirmed_ms.ok_or_else(|| Failure::new("no action was looked at"))?;
+    // One call drops the address; the rest is the round in question.
+    let Some((dropped, round)) = calls.split_first() else { return Err(Failure::new("nothing was written")) };
+    let (Some(ended_ms), Some(first)) = (dropped.ended_ms, round.first()) else {
+        return Err(Failure::new(format!("the address was not dropped and published: {calls:#?}")));
+    };
+    let due_ms = ended_ms.max(confirmed_ms);
+    world.nodes.set_ready(&node, true).await?;
+    Ok((Duration::from_micros(first.at_us.saturating_sub(due_ms.saturating_mul(1_000))), round.len()))
+}
+
+/// What all paths of calls about records have in them, at either provider.
+const ZONE_CALLS: &str = "records";
+
+/// Both addresses are active and published, the first one on another node than this.
+async fn settled(world: &World, provider: Provider, except: Option<&str>) -> Outcome {
+    let [ip, _] = IPS;
+    let both = |status: &crate::world::Status| {
+        let active = status.active();
+        let place = active.get(&ip.to_string());
+        if active.len() == IPS.len() && place.map(String::as_str) != except {
+            Ok(())
+        } else {
+            Err(format!("active: {active:?}"))
+        }
+    };
+    world.pool_shows("both addresses are active", SOON, both).await?;
+    let wanted: BTreeSet<String> = IPS.iter().map(ToString::to_string).collect();
+    holds(world, provider, &format!("edge.{ZONE}"), &wanted).await
+}

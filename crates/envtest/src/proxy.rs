@@ -1,0 +1,282 @@
+//! A TCP proxy on loopback that can cut, silence or delay what it forwards: a network that fails.
+//!
+//! It knows nothing of what it carries, so TLS passes through it. Silence keeps the bytes: what was sent meanwhile
+//! arrives when it ends, as after a partition that heals. Invariant: dropping the proxy closes every connection.
+
+use crate::{Failure, Outcome};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// Bytes that are read at a time. Small, so that a delay is felt by each part of a long answer.
+const CHUNK: usize = 16 << 10;
+
+/// Pause after a failed `accept`.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// What the network does to one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Flow {
+    /// Everything arrives.
+    #[default]
+    Open,
+    /// Everything arrives, each part so much later.
+    Delayed(Duration),
+    /// Nothing arrives, and nobody is told.
+    Silent,
+}
+
+/// What the network does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// It forwards, in each direction as said.
+    Up {
+        /// From clients to the server.
+        requests: Flow,
+        /// From the server to clients.
+        answers: Flow,
+    },
+    /// Every connection is reset, and each new one too.
+    Cut,
+}
+
+impl Network {
+    /// Nothing is wrong.
+    pub const GOOD: Self = Self::Up { requests: Flow::Open, answers: Flow::Open };
+
+    /// Nothing arrives anywhere, and connections stay open.
+    pub const SILENT: Self = Self::Up { requests: Flow::Silent, answers: Flow::Silent };
+
+    /// Requests take effect, and nobody hears of it.
+    pub const NO_ANSWERS: Self = Self::Up { requests: Flow::Open, answers: Flow::Silent };
+}
+
+/// The direction of a relay.
+#[derive(Debug, Clone, Copy)]
+enum Direction {
+    Requests,
+    Answers,
+}
+
+impl Direction {
+    /// `None`: the connection has to go.
+    fn flow(self, network: Network) -> Option<Flow> {
+        match (network, self) {
+            (Network::Cut, _) => None,
+            (Network::Up { requests, .. }, Self::Requests) => Some(requests),
+            (Network::Up { answers, .. }, Self::Answers) => Some(answers),
+        }
+    }
+}
+
+/// A proxy in front of one address.
+#[derive(Debug)]
+pub struct FaultProxy {
+    address: SocketAddr,
+    network: watch::Sender<Network>,
+    target: watch::Sender<SocketAddr>,
+    accepted: Arc<AtomicU64>,
+    // Its drop ends every task, and with them every connection.
+    _tasks: JoinSet<()>,
+}
+
+impl FaultProxy {
+    /// A proxy on a free port, with nothing wrong.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start(target: SocketAddr) -> Outcome<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (network, target) = (watch::Sender::new(Network::GOOD), watch::Sender::new(target));
+        let accepted = Arc::new(AtomicU64::new(0));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, network.subscribe(), target.subscribe(), Arc::clone(&accepted)));
+        Ok(Self { address, network, target, accepted, _tasks: tasks })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Changes the network, for open connections too.
+    pub fn set(&self, network: Network) {
+        self.network.send_replace(network);
+    }
+
+    /// New connections go to another address from now on; the open ones stay.
+    pub fn retarget(&self, target: SocketAddr) {
+        self.target.send_replace(target);
+    }
+
+    /// Connections that were made so far.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Fails while no client has connected.
+    ///
+    /// # Errors
+    /// Until then.
+    pub fn is_used(&self) -> Outcome {
+        if self.accepted() == 0 { Err(Failure::new("nobody connected to the proxy")) } else { Ok(()) }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    network: watch::Receiver<Network>,
+    target: watch::Receiver<SocketAddr>,
+    accepted: Arc<AtomicU64>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((client, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        accepted.fetch_add(1, Ordering::Relaxed);
+        let target = *target.borrow();
+        connections.spawn(connect(client, target, network.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Serves one connection until either side ends it or it is cut.
+async fn connect(client: TcpStream, target: SocketAddr, mut network: watch::Receiver<Network>) {
+    // With lingering off, closing sends a reset instead of an orderly end.
+    let _ = client.set_zero_linger();
+    let _ = client.set_nodelay(true);
+    if *network.borrow() == Network::Cut {
+        return;
+    }
+    let Ok(server) = TcpStream::connect(target).await else { return };
+    let _ = server.set_nodelay(true);
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let requests = relay(from_client, to_server, Direction::Requests, network.clone());
+    let answers = relay(from_server, to_client, Direction::Answers, network.clone());
+    tokio::select! {
+        biased;
+        _ = network.wait_for(|network| *network == Network::Cut) => {}
+        // An orderly end of one side leaves the other direction open until it ends too.
+        _ = futures::future::try_join(requests, answers) => {}
+    }
+}
+
+async fn relay(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    direction: Direction,
+    mut network: watch::Receiver<Network>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        let flow = network.wait_for(|network| direction.flow(*network) != Some(Flow::Silent)).await;
+        let flow = flow.map_or(None, |network| direction.flow(*network));
+        match flow {
+            Some(Flow::Open) => {}
+            Some(Flow::Delayed(time)) => tokio::time::sleep(time).await,
+            Some(Flow::Silent) | None => return Err(io::ErrorKind::ConnectionReset.into()),
+        }
+        let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else {
+            return to.shutdown().await;
+        };
+        to.write_all(bytes).await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that answers each line with itself, on one connection.
+    async fn echo() -> (SocketAddr, JoinSet<()>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(async move {
+                    let (mut from, mut to) = stream.into_split();
+                    let _ended = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        (address, tasks)
+    }
+
+    async fn say(stream: &mut TcpStream, word: &[u8; 4]) -> io::Result<[u8; 4]> {
+        stream.write_all(word).await?;
+        hear(stream).await
+    }
+
+    async fn hear(stream: &mut TcpStream) -> io::Result<[u8; 4]> {
+        let mut heard = [0; 4];
+        stream.read_exact(&mut heard).await.map(|_| heard)
+    }
+
+    const A_WHILE: Duration = Duration::from_millis(150);
+
+    #[tokio::test]
+    async fn what_was_sent_into_silence_arrives_when_it_ends_and_a_cut_resets() {
+        let (target, _server) = echo().await;
+        let proxy = FaultProxy::start(target).await.unwrap();
+        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(&say(&mut stream, b"good").await.unwrap(), b"good");
+        for network in [Network::SILENT, Network::NO_ANSWERS] {
+            proxy.set(network);
+            let silence = tokio::time::timeout(A_WHILE, say(&mut stream, b"late")).await;
+            assert!(silence.is_err(), "{silence:?} under {network:?}");
+            proxy.set(Network::GOOD);
+            assert_eq!(&hear(&mut stream).await.unwrap(), b"late");
+        }
+        proxy.set(Network::Cut);
+        let reset = hear(&mut stream).await.unwrap_err();
+        assert_eq!(reset.kind(), io::ErrorKind::ConnectionReset);
+        let mut refused = TcpStream::connect(proxy.address()).await.unwrap();
+        assert!(say(&mut refused, b"lost").await.is_err());
+        proxy.set(Network::GOOD);
+        let mut again = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(&say(&mut again, b"good").await.unwrap(), b"good");
+        assert_eq!(proxy.accepted(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_delay_holds_up_each_direction_by_itself() {
+        let (target, _server) = echo().await;
+        let proxy = FaultProxy::start(target).await.unwrap();
+        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+        proxy.set(Network::Up { requests: Flow::Delayed(A_WHILE), answers: Flow::Delayed(A_WHILE) });
+        let began = tokio::time::Instant::now();
+        assert_eq!(&say(&mut stream, b"slow").await.unwrap(), b"slow");
+        assert!(began.elapsed() >= 2 * A_WHILE);
+    }
+
+    #[tokio::test]
+    async fn new_connections_go_to_a_new_target_and_dropping_the_proxy_closes_all() {
+        let ((first, _one), (second, two)) = (echo().await, echo().await);
+        let proxy = FaultProxy::start(first).await.unwrap();
+        let mut old = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(&say(&mut old, b"one.").await.unwrap(), b"one.");
+        proxy.retarget(second);
+        let mut new = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(&say(&mut new, b"two.").await.unwrap(), b"two.");
+        drop(two);
+        assert!(hear(&mut new).await.is_err());
+        assert_eq!(&say(&mut old, b"one.").await.unwrap(), b"one.");
+        drop(proxy);
+        assert!(hear(&mut old).await.is_err());
+    }
+}

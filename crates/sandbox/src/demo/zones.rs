@@ -1,0 +1,170 @@
+//! Which DNS zones some YAML needs, at which provider: derived from the specs as the operator reads them.
+//!
+//! Invariant: every record set that names a zone finds it, whether it names it or gives its id.
+
+use super::manifest::Document;
+use super::pools::{self, POOL_KIND, RECORD_SET_KIND};
+use flipop::api::NodeDNSRecordSet;
+use flipop::api::translate::record_set::record_set_object;
+use flipop_core::record_set::name::ZoneRef;
+use flipop_core::record_set::spec::{NodeSetSpec, Place};
+use flipop_sandbox::cloud::Provider;
+use std::fmt;
+
+/// A zone that is there before the YAML is applied.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Zone {
+    pub(super) provider: Provider,
+    pub(super) name: String,
+    /// Its id, where the YAML gives it.
+    pub(super) id: Option<String>,
+}
+
+impl Zone {
+    /// Whether a record set is to be here.
+    pub(super) fn is(&self, place: &Place) -> bool {
+        let same = match &place.zone {
+            ZoneRef::Name(name) => self.name == *name,
+            ZoneRef::Id(id) => self.id.as_ref() == Some(id),
+        };
+        same && provider_name(self.provider) == place.provider
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        match &self.id {
+            Some(id) => write!(f, " (id {id})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A provider as specs call it.
+pub(super) fn provider_name(provider: Provider) -> &'static str {
+    match provider {
+        Provider::DigitalOcean => "digitalocean",
+        Provider::Cloudflare => "cloudflare",
+    }
+}
+
+/// The zones of these objects, those that are named first.
+pub(super) fn zones(documents: &[Document]) -> Vec<Zone> {
+    let places: Vec<(Provider, Place)> = documents
+        .iter()
+        .filter_map(place)
+        .filter_map(|place| {
+            let all = [Provider::DigitalOcean, Provider::Cloudflare];
+            let provider = all.into_iter().find(|provider| provider_name(*provider) == place.provider)?;
+            Some((provider, place))
+        })
+        .collect();
+    let mut zones: Vec<Zone> = Vec::new();
+    for (provider, place) in &places {
+        if let ZoneRef::Name(name) = &place.zone
+            && !zones.iter().any(|zone| zone.is(place))
+        {
+            zones.push(Zone { provider: *provider, name: name.clone(), id: None });
+        }
+    }
+    for (provider, place) in &places {
+        let ZoneRef::Id(id) = &place.zone else { continue };
+        if zones.iter().any(|zone| zone.is(place)) {
+            continue;
+        }
+        let guess = guessed(&place.record_name);
+        // A zone that is named elsewhere in the YAML may well be the one with this id.
+        let taken = zones.iter_mut().find(|zone| zone.provider == *provider && zone.name == guess);
+        match taken {
+            Some(zone @ Zone { id: None, .. }) => zone.id = Some(id.clone()),
+            Some(_) => {
+                let name = format!("zone-{}.example", zones.len());
+                zones.push(Zone { provider: *provider, name, id: Some(id.clone()) });
+            }
+            None => zones.push(Zone { provider: *provider, name: guess, id: Some(id.clone()) }),
+        }
+    }
+    zones
+}
+
+/// What a zone may be called that some YAML gives by its id: the end of a qualified record name.
+fn guessed(record_name: &str) -> String {
+    let name = record_name.trim_end_matches('.').to_ascii_lowercase();
+    let mut labels = name.rsplit('.');
+    match (labels.next(), labels.next()) {
+        (Some(last), Some(before)) => format!("{before}.{last}"),
+        _ => "example.com".to_owned(),
+    }
+}
+
+/// Where the record set of an object is to be.
+fn place(document: &Document) -> Option<Place> {
+    if document.is(POOL_KIND) {
+        return super::cast::pool_spec(document)?.record_set?.place;
+    }
+    if !document.is(RECORD_SET_KIND) {
+        return None;
+    }
+    let set: NodeDNSRecordSet = serde_json::from_value(document.value.clone()).ok()?;
+    let raw = record_set_object(&Ok(set)).spec.ok()?;
+    NodeSetSpec::parse(&raw, &pools::providers()).set.place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::manifest::{self, parse};
+    use super::*;
+
+    fn named(documents: &[Document]) -> Vec<String> {
+        let named = |zone: &Zone| format!("{} {zone}", provider_name(zone.provider));
+        zones(documents).iter().map(named).collect()
+    }
+
+    fn sets(specs: &[&str]) -> Vec<Document> {
+        let object = |spec: &&str| {
+            format!(
+                "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: NodeDNSRecordSet\nmetadata: {{name: x}}\nspec: {spec}\n"
+            )
+        };
+        parse("x", &specs.iter().map(object).collect::<Vec<_>>().join("---\n")).unwrap()
+    }
+
+    #[test]
+    fn the_examples_need_a_zone_at_each_provider() {
+        assert_eq!(
+            named(&manifest::load(&[]).unwrap()),
+            ["digitalocean example.com", "cloudflare example.net"]
+        );
+    }
+
+    #[test]
+    fn the_provider_defaults_as_in_the_operator_and_an_unknown_one_has_no_zones() {
+        let documents = sets(&[
+            "{dnsRecordSet: {zone: A.example., recordName: x}}",
+            "{provider: cloudflare, dnsRecordSet: {zone: b.example, recordName: x}}",
+            "{provider: cloudflare, dnsRecordSet: {provider: digitalocean, zone: c.example, recordName: x}}",
+            "{provider: aws, dnsRecordSet: {zone: d.example, recordName: x}}",
+            "{dnsRecordSet: {recordName: x}}",
+        ]);
+        let expected = ["digitalocean a.example", "cloudflare b.example", "digitalocean c.example"];
+        assert_eq!(named(&documents), expected);
+    }
+
+    #[test]
+    fn a_zone_that_is_given_by_its_id_is_the_one_that_its_records_name() {
+        let documents = sets(&[
+            "{provider: cloudflare, dnsRecordSet: {zone: abc, recordName: www.Example.org.}}",
+            "{provider: cloudflare, dnsRecordSet: {zone: abc, recordName: other}}",
+            "{provider: cloudflare, dnsRecordSet: {zone: example.org, recordName: '@'}}",
+            "{provider: cloudflare, dnsRecordSet: {zone: def, recordName: plain}}",
+            "{provider: cloudflare, dnsRecordSet: {zone: ghi, recordName: plain}}",
+        ]);
+        let expected = [
+            "cloudflare example.org (id abc)",
+            "cloudflare example.com (id def)",
+            "cloudflare zone-2.example (id ghi)",
+        ];
+        assert_eq!(named(&documents), expected);
+    }
+}

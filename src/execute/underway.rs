@@ -1,0 +1,110 @@
+//! Which mutating calls may still have an effect: the lease may be given up only when none does.
+//!
+//! A call that was given up without an answer may be on the network still. It counts for as long as the lease lasts,
+//! so that a process that ends soon after leaves its lease to expire.
+
+use crate::leader::record::LEASE_DURATION_MS;
+use flipop_core::action::{CallFailure, Outcome, WriteFailure};
+use flipop_core::moment::Moment;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The calls of a process; clones of the [`Arc`] share it.
+#[derive(Debug, Default)]
+pub struct Underway {
+    calls: AtomicUsize,
+    given_up: Mutex<Option<Moment>>,
+}
+
+/// Counts one call while it lives, however its task ends.
+#[derive(Debug)]
+pub(super) struct Writing(Arc<Underway>);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Underway {
+    pub(super) fn begin(self: &Arc<Self>) -> Writing {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Writing(Arc::clone(self))
+    }
+
+    /// Takes note of how a mutating call ended.
+    pub(super) fn ended(&self, outcome: &Outcome, now: Moment) {
+        if is_unknown(outcome) {
+            *self.given_up.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        }
+    }
+
+    /// Nothing that was sent can have an effect any more.
+    #[must_use]
+    pub fn is_over(&self, now: Moment) -> bool {
+        let given_up = *self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let settled = given_up.is_none_or(|moment| now.millis_since(moment) >= LEASE_DURATION_MS);
+        settled && self.calls.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// Whether the call may have its effect later.
+fn is_unknown(outcome: &Outcome) -> bool {
+    let failure = match outcome {
+        Outcome::Changed { result, .. } => result.as_ref().err(),
+        Outcome::Created { result, .. } => result.as_ref().err(),
+        Outcome::RecordsApplied { result, .. } => result.as_ref().err().map(|unfinished| &unfinished.cause),
+        Outcome::Annotated { result, .. } => {
+            return matches!(result, Err(WriteFailure::Transient(_)));
+        }
+        // A version guards these: they do nothing once somebody else has written.
+        Outcome::StatusWritten { .. }
+        | Outcome::RecordSetStatusWritten { .. }
+        | Outcome::IpsWritten { .. }
+        // And these change nothing.
+        | Outcome::Listed { .. }
+        | Outcome::Got { .. }
+        | Outcome::Proved { .. }
+        | Outcome::Polled { .. }
+        | Outcome::Swept(_)
+        | Outcome::ZoneFound { .. }
+        | Outcome::RecordsRead { .. } => None,
+    };
+    matches!(failure, Some(CallFailure::Fault(fault)) if fault.outcome_unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flipop_core::fault::{Fault, FaultKind};
+    use std::net::Ipv4Addr;
+
+    fn changed(outcome_unknown: bool) -> Outcome {
+        let fault = Fault {
+            kind: FaultKind::Transient,
+            message: String::new(),
+            outcome_unknown,
+            retry_after_ms: None,
+        };
+        Outcome::Changed {
+            provider: "digitalocean".to_owned(),
+            ip: Ipv4Addr::LOCALHOST,
+            result: Err(CallFailure::Fault(fault)),
+        }
+    }
+
+    #[test]
+    fn a_call_counts_until_it_ends_and_one_without_an_answer_for_a_lease_longer() {
+        let (underway, now) = (Arc::new(Underway::default()), Moment::from_millis(1_000_000));
+        assert!(underway.is_over(now));
+        let writing = underway.begin();
+        assert!(!underway.is_over(now));
+        underway.ended(&changed(false), now);
+        drop(writing);
+        assert!(underway.is_over(now));
+        underway.ended(&changed(true), now);
+        underway.ended(&changed(false), now);
+        assert!(!underway.is_over(now.plus_millis(LEASE_DURATION_MS - 1)));
+        assert!(underway.is_over(now.plus_millis(LEASE_DURATION_MS)));
+    }
+}

@@ -1,0 +1,386 @@
+//! What the tests of DNS share: zones at both providers, record sets as the API server has them, and the records of a
+//! name followed change by change.
+
+use crate::world::{SOON, TEAM, World, same};
+use flipop_envtest::cluster::Kind;
+use flipop_envtest::operator::{Launch, Operator};
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use flipop_sandbox::cloud::{Call, Change, ChangeKind, Op, Plan, Provider, RecordVerb, RecordView};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::broadcast;
+
+/// The zone of the tests, at both providers.
+pub(crate) const ZONE: &str = "example.com";
+
+pub(crate) const BOTH: [Provider; 2] = [Provider::DigitalOcean, Provider::Cloudflare];
+
+/// A provider as specs and metrics name it.
+pub(crate) fn named(provider: Provider) -> &'static str {
+    match provider {
+        Provider::DigitalOcean => "digitalocean",
+        Provider::Cloudflare => "cloudflare",
+    }
+}
+
+/// The external address of a node in these tests.
+pub(crate) fn external(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(198, 51, 100, last)
+}
+
+/// Its internal address.
+pub(crate) fn internal(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, last)
+}
+
+/// The external addresses of nodes as records and statuses have them.
+pub(crate) fn externals(last: &[u8]) -> Vec<String> {
+    sorted(last.iter().map(|last| external(*last)))
+}
+
+/// Addresses in the order of a status.
+pub(crate) fn sorted(addresses: impl IntoIterator<Item = Ipv4Addr>) -> Vec<String> {
+    let mut addresses: Vec<Ipv4Addr> = addresses.into_iter().collect();
+    addresses.sort_unstable();
+    addresses.iter().map(ToString::to_string).collect()
+}
+
+/// A record set of the nodes with `pool=work`.
+pub(crate) fn set_spec(provider: Provider, name: &str) -> Value {
+    json!({
+        "dnsRecordSet": { "provider": named(provider), "zone": ZONE, "recordName": name },
+        "match": { "nodeLabel": "pool=work" },
+    })
+}
+
+/// The records of one name at one provider.
+#[derive(Debug, Clone)]
+pub(crate) struct Name {
+    pub(crate) provider: Provider,
+    pub(crate) zone: String,
+    pub(crate) fqdn: String,
+}
+
+impl Name {
+    /// A name in [`ZONE`].
+    pub(crate) fn new(provider: Provider, relative: &str) -> Self {
+        Self { provider, zone: ZONE.to_owned(), fqdn: format!("{relative}.{ZONE}") }
+    }
+
+    fn is_of(&self, record: &RecordView) -> bool {
+        record.fqdn == self.fqdn && record.rtype == "A"
+    }
+
+    /// Its address records: address and TTL, sorted.
+    pub(crate) fn records(&self, world: &World) -> Vec<(Ipv4Addr, u64)> {
+        let records = world.cloud().records(self.provider, &self.zone).into_iter();
+        let ours = records.filter(|record| self.is_of(record));
+        let mut ours: Vec<(Ipv4Addr, u64)> =
+            ours.filter_map(|record| Some((record.data.parse().ok()?, record.ttl))).collect();
+        ours.sort_unstable();
+        ours
+    }
+
+    /// Its addresses.
+    pub(crate) fn addresses(&self, world: &World) -> Vec<String> {
+        self.records(world).into_iter().map(|(address, _)| address.to_string()).collect()
+    }
+
+    /// Writes an address record by another's hand.
+    pub(crate) fn write(&self, world: &World, address: Ipv4Addr, ttl: u64) {
+        let record = RecordView::new(&self.fqdn, "A", &address.to_string(), ttl);
+        world.cloud().add_record(self.provider, &self.zone, &record);
+    }
+
+    /// All that else is in the zone.
+    pub(crate) fn others(&self, world: &World) -> Vec<RecordView> {
+        let records = world.cloud().records(self.provider, &self.zone).into_iter();
+        records.filter(|record| !self.is_of(record)).collect()
+    }
+
+    /// Follows what happens from now on.
+    pub(crate) fn follow(&self, world: &World) -> Followed {
+        let changes = world.cloud().changes();
+        let records = world.cloud().records(self.provider, &self.zone).into_iter();
+        let ours = records.filter(|record| self.is_of(record));
+        let now = ours.map(|record| (record.id, record.data)).collect();
+        Followed { name: self.clone(), changes, now }
+    }
+}
+
+/// The address records of a name, followed change by change, as a resolver may see them.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    name: Name,
+    changes: broadcast::Receiver<Change>,
+    /// By id.
+    now: BTreeMap<String, String>,
+}
+
+impl Followed {
+    /// The sets of addresses that the name has had since the last look, the first of them included.
+    pub(crate) fn sets(&mut self) -> Vec<Vec<String>> {
+        let mut sets = vec![self.set()];
+        loop {
+            match self.changes.try_recv() {
+                Ok(change) => {
+                    if self.take(change) {
+                        sets.push(self.set());
+                    }
+                }
+                Err(broadcast::error::TryRecvError::Lagged(missed)) => panic!("{missed} changes were missed"),
+                Err(_) => return sets,
+            }
+        }
+    }
+
+    fn take(&mut self, change: Change) -> bool {
+        let ChangeKind::Record { provider, verb, id, fqdn, rtype, data, replaced: _ } = change.kind else {
+            return false;
+        };
+        if provider != self.name.provider || fqdn != self.name.fqdn || rtype != "A" {
+            return false;
+        }
+        match verb {
+            RecordVerb::Created | RecordVerb::Updated => self.now.insert(id, data),
+            RecordVerb::Deleted => self.now.remove(&id),
+        };
+        true
+    }
+
+    fn set(&self) -> Vec<String> {
+        sorted(self.now.values().filter_map(|data| data.parse().ok()))
+    }
+
+    /// The set was never empty since the last look.
+    #[track_caller]
+    pub(crate) fn was_never_empty(&mut self) {
+        let sets = self.sets();
+        assert!(sets.iter().all(|set| !set.is_empty()), "{} was empty: {sets:?}", self.name.fqdn);
+    }
+
+    /// Nothing was written since the last look.
+    #[track_caller]
+    pub(crate) fn rested(&mut self) {
+        let sets = self.sets();
+        assert_eq!(sets.len(), 1, "{} was changed: {sets:?}", self.name.fqdn);
+    }
+}
+
+/// True for a call that concerns DNS.
+pub(crate) fn concerns_dns(call: &Call) -> bool {
+    call.provider == Provider::Cloudflare || call.path.starts_with("/v2/domains")
+}
+
+/// A `NodeDNSRecordSet` as the API server has it.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordSet(Value);
+
+impl RecordSet {
+    pub(crate) fn status(&self) -> &Value {
+        &self.0["status"]
+    }
+
+    pub(crate) fn text(&self, field: &str) -> &str {
+        self.status()[field].as_str().unwrap_or_default()
+    }
+
+    /// `status.addresses`.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let addresses = self.status()["addresses"].as_array();
+        addresses.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    /// Status, reason and message of a condition.
+    pub(crate) fn condition(&self, kind: &str) -> Option<(String, String, String)> {
+        condition(self.status(), kind)
+    }
+
+    /// Err unless a condition has this status and reason, and these words in its message.
+    pub(crate) fn has(&self, kind: &str, status: &str, reason: &str, words: &[&str]) -> Result<(), String> {
+        has(self.status(), kind, status, reason, words)
+    }
+
+    /// Err unless the status describes the spec as it is now.
+    pub(crate) fn is_current(&self) -> Result<(), String> {
+        same(&self.status()["observedGeneration"], &self.0["metadata"]["generation"])
+    }
+}
+
+/// Status, reason and message of a condition in a status.
+pub(crate) fn condition(status: &Value, kind: &str) -> Option<(String, String, String)> {
+    let conditions = status["conditions"].as_array();
+    let found = conditions.into_iter().flatten().find(|condition| condition["type"] == kind)?;
+    let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    Some((text("status"), text("reason"), text("message")))
+}
+
+/// Err unless a condition has this status and reason, and these words in its message.
+pub(crate) fn has(
+    in_status: &Value,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    words: &[&str],
+) -> Result<(), String> {
+    let found = condition(in_status, kind).ok_or_else(|| format!("no condition {kind}"))?;
+    let (is, why, message) = &found;
+    if is == status && why == reason && words.iter().all(|word| message.contains(word)) {
+        Ok(())
+    } else {
+        Err(format!("{kind} is {found:?} instead of {status}, {reason}, {words:?}"))
+    }
+}
+
+impl World {
+    /// The zone of the tests at both providers. Gives its id at Cloudflare.
+    pub(crate) fn zones(&self) -> String {
+        self.cloud().add_domain(ZONE);
+        self.cloud().add_zone(ZONE, Plan::Free)
+    }
+
+    /// How an operator is started that knows both providers.
+    pub(crate) async fn dns_launch(&self) -> Outcome<Launch> {
+        Ok(self.launch().await?.cloudflare(&self.cloudflare_url()))
+    }
+
+    /// An operator that knows both providers.
+    pub(crate) async fn dns_operator(&self) -> Outcome<Operator> {
+        self.start(&self.dns_launch().await?).await
+    }
+
+    /// A node with `pool=work` that has an external and an internal address.
+    pub(crate) async fn public_node(&self, name: &str, last: u8) -> Outcome<u64> {
+        let (external, internal) = (external(last).to_string(), internal(last).to_string());
+        self.node_with(name, |node| node.address("ExternalIP", &external).address("InternalIP", &internal))
+            .await
+    }
+
+    /// Makes a record set.
+    pub(crate) async fn record_set(&self, name: &str, spec: &Value) -> Outcome {
+        self.cluster.create(Kind::RecordSet, TEAM, name, spec).await
+    }
+
+    /// Changes the spec of a record set by merge patch.
+    pub(crate) async fn edit_set(&self, name: &str, spec: &Value) -> Outcome {
+        self.cluster.patch_spec(Kind::RecordSet, TEAM, name, spec).await
+    }
+
+    /// Reads a record set.
+    pub(crate) async fn get_set(&self, name: &str) -> Outcome<RecordSet> {
+        Ok(RecordSet(self.cluster.get(Kind::RecordSet, TEAM, name).await?))
+    }
+
+    /// Waits until a record set is as `right` says; its `Err` says what is wrong.
+    #[track_caller]
+    pub(crate) fn set_shows<'a, T, Right>(
+        &'a self,
+        name: &'a str,
+        what: &str,
+        timeout: Duration,
+        right: Right,
+    ) -> impl Future<Output = Outcome<T>> + use<'a, T, Right>
+    where
+        Right: Fn(&RecordSet) -> Result<T, String> + 'a,
+        T: 'a,
+    {
+        let right = Rc::new(right);
+        eventually(&format!("record set {name}: {what}"), timeout, move || {
+            let right = Rc::clone(&right);
+            async move {
+                let set = self.get_set(name).await?;
+                right(&set).map_err(|wrong| Failure::new(format!("{wrong}\n  status: {}", set.status())))
+            }
+        })
+    }
+
+    /// Waits until a name has exactly these addresses.
+    #[track_caller]
+    pub(crate) fn name_has<'a>(
+        &'a self,
+        name: &'a Name,
+        addresses: &'a [String],
+    ) -> impl Future<Output = Outcome> + use<'a> {
+        eventually(&format!("{} has {addresses:?}", name.fqdn), SOON, move || async move {
+            same(name.addresses(self).as_slice(), addresses).map_err(Failure::new)
+        })
+    }
+
+    /// Waits until a name has exactly these addresses, and the status of a record set says so.
+    #[track_caller]
+    pub(crate) fn set_settles<'a>(
+        &'a self,
+        set: &'a str,
+        name: &'a Name,
+        addresses: &'a [String],
+    ) -> impl Future<Output = Outcome> + use<'a> {
+        let what = format!("{} has {addresses:?}", name.fqdn);
+        self.set_shows(set, &what, SOON, move |set| {
+            same(name.addresses(self).as_slice(), addresses)?;
+            set.is_current()?;
+            same(set.text("state"), "active")?;
+            same(set.text("error"), "")?;
+            same(set.text("fqdn"), name.fqdn.as_str())?;
+            same(set.addresses().as_slice(), addresses)?;
+            set.has("SpecValid", "True", "Valid", &[])?;
+            let reason = if addresses.is_empty() { "Empty" } else { "Published" };
+            set.has("Ready", "True", reason, &[])
+        })
+    }
+
+    /// Waits until the status of a pool says that these addresses are published.
+    #[track_caller]
+    pub(crate) fn pool_publishes<'a>(
+        &'a self,
+        pool: &'a str,
+        name: &'a Name,
+        addresses: &'a [String],
+    ) -> impl Future<Output = Outcome> + use<'a> {
+        let what = format!("{} has {addresses:?}", name.fqdn);
+        self.pool_shows(pool, &what, SOON, move |pool| {
+            same(name.addresses(self).as_slice(), addresses)?;
+            pool.is_current()?;
+            same(&pool.status()["dnsRecordSet"]["fqdn"], &json!(name.fqdn))?;
+            same(&pool.status()["dnsRecordSet"]["addresses"], &json!(addresses))?;
+            has(pool.status(), "RecordSetReady", "True", "Published", &[])
+        })
+    }
+
+    /// The calls that concern DNS at a provider since a number.
+    pub(crate) fn dns_calls(&self, provider: Provider, since: u64) -> Vec<Call> {
+        let calls = self.cloud().calls(since).into_iter();
+        calls.filter(|call| call.provider == provider && concerns_dns(call)).collect()
+    }
+
+    /// The writes to DNS since a number, at either provider.
+    pub(crate) fn dns_writes(&self, since: u64) -> Vec<(Op, String)> {
+        let calls = self.cloud().calls(since).into_iter();
+        let writes = calls.filter(|call| concerns_dns(call) && call.op.mutates());
+        writes.map(|call| (call.op, call.body)).collect()
+    }
+
+    /// Waits until Events about an object have this reason and these words.
+    #[track_caller]
+    pub(crate) fn event_says<'a>(
+        &'a self,
+        about: &'a str,
+        reason: &'a str,
+        words: &'a [&'a str],
+    ) -> impl Future<Output = Outcome> + use<'a> {
+        let start = format!("{reason}: ");
+        eventually(&format!("an Event {reason} about {about} says {words:?}"), SOON, move || {
+            let start = start.clone();
+            async move {
+                let events = self.cluster.events(TEAM, about).await?;
+                let says = |event: &String| {
+                    event.starts_with(&start) && words.iter().all(|word| event.contains(word))
+                };
+                if events.iter().any(says) { Ok(()) } else { Err(Failure::new(format!("{events:?}"))) }
+            }
+        })
+    }
+}

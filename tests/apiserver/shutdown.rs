@@ -1,0 +1,194 @@
+//! How the process ends, and what cannot keep it from its lease: hung calls, blocked output, clients that stall.
+
+use crate::suite::{Case, cases};
+use crate::team::{holder, launch, replica, replica_with, stage, while_addresses_move, writers, writes};
+use crate::world::{Pool, SOON, World, plain_spec, same};
+use flipop_envtest::operator::Operator;
+use flipop_envtest::process::{FullPipe, Signal};
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use flipop_sandbox::cloud::{Call, Fault, Injection, Op, Target, When};
+use serde_json::json;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// Calls in flight are waited for so long after SIGTERM.
+const DRAIN: Duration = Duration::from_secs(8);
+
+/// The process ends within 10 s by contract; the rest is for a loaded machine.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Ends at once, on a loaded machine too, and long before the calls in flight are given up.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// How long the creation takes that is under way when the signal comes.
+const SLOW_MS: u64 = 4_000;
+
+/// Several renewals.
+const A_WHILE: Duration = Duration::from_secs(7);
+
+/// Far more than the endpoints serve at a time.
+const HALF_OPEN: usize = 1_000;
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![Installed:
+        sigterm_waits_for_a_purchase_records_it_and_starts_nothing_else,
+        sigterm_while_a_call_hangs_leaves_the_lease_to_expire,
+        a_second_signal_ends_the_process_at_once,
+        output_that_nobody_reads_stops_neither_lease_nor_work,
+        a_thousand_half_open_connections_stop_neither_lease_nor_scrapes,
+    ]
+}
+
+async fn leads(world: &World) -> Outcome<String> {
+    eventually("somebody leads", SOON, || holder(world)).await
+}
+
+/// Waits until a call of this kind is under way.
+async fn under_way(world: &World, op: Op) -> Outcome<Call> {
+    eventually("the call is under way", Duration::from_mins(1), || async {
+        let call = world.cloud().calls(0).into_iter().find(|call| call.op == op && call.ended_ms.is_none());
+        call.ok_or_else(|| Failure::new("not yet"))
+    })
+    .await
+}
+
+async fn sigterm_waits_for_a_purchase_records_it_and_starts_nothing_else(world: &mut World) -> Outcome {
+    let slow = Fault::Delay { before_ms: 0, after_ms: SLOW_MS };
+    world.cloud().inject(Injection::once(Target::op(Op::CreateReservedIp), slow));
+    world.node("alpha").await?;
+    let mut operator = replica(world, "leader").await?;
+    let identity = leads(world).await?;
+    let mut spec = plain_spec(&[]);
+    spec["desiredIPs"] = json!(2);
+    world.pool("p", &spec).await?;
+    let purchase = under_way(world, Op::CreateReservedIp).await?;
+    operator.signal(Signal::TERM)?;
+    while world.cloud().calls(purchase.seq).first().is_some_and(|call| call.ended_ms.is_none()) {
+        assert_eq!(holder(world).await?, identity, "the lease is kept while a call is under way");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let status = operator.wait_end(END_TIMEOUT).await?;
+    assert!(status.success(), "{status}");
+    let bought: Vec<String> = world.cloud().ips().iter().map(|view| view.ip.to_string()).collect();
+    assert_eq!(bought.len(), 1);
+    let remembered = world.get_pool("p").await?.status()["createdIPs"].to_string();
+    assert!(remembered.contains(&bought[0]), "{remembered}");
+    let later: Vec<Op> = world.mutating_calls(purchase.seq + 1).iter().map(|call| call.op).collect();
+    assert_eq!(later, [], "neither the assignment nor the second purchase is begun");
+    assert!(holder(world).await.is_err(), "released");
+    Ok(())
+}
+
+/// A leader whose assignment is never answered.
+async fn hung(world: &World) -> Outcome<(Operator, String)> {
+    world.reserve(&[10]);
+    world.node("alpha").await?;
+    world.cloud().inject(Injection::once(Target::op(Op::AssignIp), Fault::Hang(When::Before)));
+    let operator = replica(world, "leader").await?;
+    let identity = leads(world).await?;
+    world.plain_pool("p", &[10]).await?;
+    under_way(world, Op::AssignIp).await?;
+    Ok((operator, identity))
+}
+
+async fn sigterm_while_a_call_hangs_leaves_the_lease_to_expire(world: &mut World) -> Outcome {
+    let (mut operator, identity) = hung(world).await?;
+    let asked = Instant::now();
+    operator.signal(Signal::TERM)?;
+    let status = operator.wait_end(END_TIMEOUT).await?;
+    assert!(status.success(), "{status}");
+    assert!(asked.elapsed() >= DRAIN, "ended after {:?}, while a call was in flight", asked.elapsed());
+    assert_eq!(holder(world).await?, identity, "what hangs may still arrive: nobody may take over at once");
+    assert_eq!(world.mutating_calls(0).len(), 1, "nothing new was begun");
+    Ok(())
+}
+
+async fn a_second_signal_ends_the_process_at_once(world: &mut World) -> Outcome {
+    let (mut operator, identity) = hung(world).await?;
+    operator.signal(Signal::TERM)?;
+    eventually("the first signal was understood", SOON, || async {
+        let log = operator.log();
+        if log.contains("shutting down") { Ok(()) } else { Err(Failure::new("not yet")) }
+    })
+    .await?;
+    operator.signal(Signal::TERM)?;
+    let status = operator.wait_end(AT_ONCE).await?;
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(holder(world).await?, identity, "not released");
+    Ok(())
+}
+
+/// The leader keeps its lease and goes on working for a while.
+async fn goes_on(world: &World, identity: &str) -> Outcome {
+    let renewed = || async {
+        let spec = world.cluster.lease().await?.and_then(|lease| lease.spec).unwrap_or_default();
+        let time = spec.renew_time.ok_or_else(|| Failure::new("a lease that was never renewed"))?;
+        Ok::<_, Failure>((spec.holder_identity.unwrap_or_default(), time.0))
+    };
+    let (_, before) = renewed().await?;
+    let since = world.cloud().next_call();
+    tokio::time::sleep(A_WHILE).await;
+    let (holder, after) = renewed().await?;
+    assert_eq!(holder, identity);
+    assert!(after > before, "not renewed for {A_WHILE:?}");
+    writes(world, "leader", since).await.map(drop)
+}
+
+async fn output_that_nobody_reads_stops_neither_lease_nor_work(world: &mut World) -> Outcome {
+    let world = &*world;
+    stage(world).await?;
+    let pipe = FullPipe::new()?;
+    let launch = launch(world, "leader", &world.operator_kubeconfig().await?)?;
+    let mut operator = launch.start_into(world.server.folder(), &pipe)?;
+    operator.healthy().await?;
+    while_addresses_move(world, async {
+        let identity = leads(world).await?;
+        writes(world, "leader", 0).await?;
+        goes_on(world, &identity).await?;
+        operator.scrape().await?;
+        assert_eq!(operator.get("/healthz").await?.0, 200);
+        let status = operator.terminate().await?;
+        assert!(status.success(), "{status}");
+        assert!(holder(world).await.is_err(), "released");
+        Ok(())
+    })
+    .await?;
+    assert!(pipe.is_full()?, "somebody read it");
+    Ok(())
+}
+
+async fn a_thousand_half_open_connections_stop_neither_lease_nor_scrapes(world: &mut World) -> Outcome {
+    let world = &*world;
+    stage(world).await?;
+    let operator = replica_with(world, "leader", &world.operator_kubeconfig().await?).await?;
+    while_addresses_move(world, async {
+        let identity = leads(world).await?;
+        writes(world, "leader", 0).await?;
+        let mut half_open = Vec::new();
+        for number in 0..HALF_OPEN {
+            let mut stream = TcpStream::connect(operator.metrics_address()?).await?;
+            // Some say nothing, some stop in the middle of a line, some never read their answer.
+            let begin: &[u8] = match number % 3 {
+                0 => b"",
+                1 => b"GET /metrics HTTP/1.1\r\nHost:",
+                _ => b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+            };
+            // One that was closed for a newer one refuses more.
+            let _ = stream.write_all(begin).await;
+            half_open.push(stream);
+        }
+        operator.scrape().await?;
+        assert_eq!(operator.get("/healthz").await?.0, 200);
+        goes_on(world, &identity).await?;
+        operator.scrape().await?;
+        assert_eq!(operator.get("/readyz").await?.0, 200);
+        Ok(())
+    })
+    .await?;
+    assert_eq!(writers(world, 0), ["leader"]);
+    world.pool_shows("p", "it is current", SOON, Pool::is_current).await?;
+    world.pool_shows("p", "every address has a node", SOON, |pool| same(pool.active().len(), 3)).await
+}

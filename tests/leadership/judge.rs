@@ -1,0 +1,146 @@
+//! The one who sees everything: the Lease as the server has it, and each write as it arrives.
+//!
+//! Two rules. A write arrives while its sender's term lasts: after the server has recorded the sender as holder, and
+//! before it records a release or another holder. And a decision made before a gap in the permits is not sent after it.
+
+use flipop_sandbox::apiserver::{ApiServer, Changes, Key};
+use serde_json::Value;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::time::Instant;
+
+pub(crate) const LEASES: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
+
+/// The Lease's place.
+pub(crate) fn lease_key() -> Key {
+    Key::new("flipop", flipop::leader::LEASE_NAME)
+}
+
+struct State {
+    changes: Changes,
+    storage: flipop_sandbox::apiserver::Storage,
+    /// Holders in the order of their terms.
+    terms: Vec<String>,
+    /// The last of them gave the lease up.
+    released: bool,
+    writes: u64,
+    /// What was against a rule.
+    wrong: Vec<String>,
+    transcript: Vec<String>,
+}
+
+/// The judge; clones share it.
+#[derive(Clone)]
+pub(crate) struct Judge {
+    state: Arc<Mutex<State>>,
+    start: Instant,
+}
+
+/// What a run came to.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) writes: u64,
+    pub(crate) terms: u64,
+}
+
+impl Judge {
+    pub(crate) fn new(server: &ApiServer) -> Self {
+        let state = State {
+            changes: server.subscribe(),
+            storage: server.storage_of(LEASES.0, LEASES.1).unwrap(),
+            terms: Vec::new(),
+            released: false,
+            writes: 0,
+            wrong: Vec::new(),
+            transcript: Vec::new(),
+        };
+        Self { state: Arc::new(Mutex::new(state)), start: Instant::now() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn at(&self) -> String {
+        format!("{:>9.3} s", self.start.elapsed().as_secs_f64())
+    }
+
+    pub(crate) fn note(&self, text: &str) {
+        let line = format!("{} {text}", self.at());
+        let mut state = self.state();
+        state.look(&self.at());
+        state.transcript.push(line);
+    }
+
+    /// A write of `sender` has reached its goal.
+    pub(crate) fn arrived(&self, sender: &str, what: &str) {
+        let at = self.at();
+        let mut state = self.state();
+        state.look(&at);
+        state.writes += 1;
+        state.transcript.push(format!("{at} {what} of {sender} arrives"));
+        let holder = state.terms.last().map_or("nobody", String::as_str).to_owned();
+        if holder != sender || state.released {
+            let term = if state.released {
+                format!("after {holder} released")
+            } else {
+                format!("in {holder}'s term")
+            };
+            state.wrong.push(format!("{at} {what} of {sender} arrives {term}"));
+        }
+    }
+
+    /// A write leaves its sender, decided in one epoch of permits and sent in another.
+    pub(crate) fn sent(&self, sender: &str, decided: u64, now: u64) {
+        if decided != now {
+            let wrong =
+                format!("{} {sender} sends in epoch {now} what it decided in epoch {decided}", self.at());
+            self.state().wrong.push(wrong);
+        }
+    }
+
+    pub(crate) fn fault(&self, text: String) {
+        self.state().wrong.push(text);
+    }
+
+    pub(crate) fn writes(&self) -> u64 {
+        self.state().writes
+    }
+
+    /// The holder of the present term, unless it gave the lease up.
+    pub(crate) fn holder(&self) -> Option<String> {
+        let mut state = self.state();
+        state.look(&self.at());
+        state.terms.last().filter(|_| !state.released).cloned()
+    }
+
+    /// What was wrong, what happened, and how much of it.
+    pub(crate) fn verdict(&self) -> (Vec<String>, Vec<String>, Sums) {
+        let state = self.state();
+        let sums = Sums { writes: state.writes, terms: u64::try_from(state.terms.len()).unwrap() };
+        (state.wrong.clone(), state.transcript.clone(), sums)
+    }
+}
+
+impl State {
+    /// Takes note of what happened to the Lease. A deletion changes nothing: whoever held it still may write.
+    fn look(&mut self, at: &str) {
+        for change in self.changes.drain() {
+            if change.storage != self.storage {
+                continue;
+            }
+            let Some(lease) = change.after.as_deref() else {
+                self.transcript.push(format!("{at} the lease is deleted"));
+                continue;
+            };
+            let holder = lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default();
+            if holder.is_empty() {
+                self.released = true;
+                self.transcript.push(format!("{at} the lease is released"));
+            } else if self.released || self.terms.last().is_none_or(|last| last != holder) {
+                self.released = false;
+                self.terms.push(holder.to_owned());
+                self.transcript.push(format!("{at} {holder} has the lease"));
+            }
+        }
+    }
+}

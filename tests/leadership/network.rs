@@ -1,0 +1,165 @@
+//! What lies between one replica and the API server.
+//!
+//! A request that was sent travels by itself: neither a sender that gives up nor one that is stopped calls it back.
+
+use axum::body::Body;
+use bytes::Bytes;
+use flipop::leader::permit::Permit;
+use flipop::random::Random;
+use flipop_sandbox::apiserver::{ApiServer, Call, FrameFacts, Interceptor, OnFrame, Verb};
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+use tokio_util::task::TaskTracker;
+use tower::BoxError;
+
+/// Time on the way, in each direction, when nothing is wrong.
+const TRANSIT_MS: u64 = 30;
+
+/// The same on a slow network: longer than a call on the lease may take.
+const SLOW_MS: u64 = 6_000;
+
+/// Longest way of a write that is no write of the lease, on a slow network: what README calls "already on the network"
+/// is bounded here, or nobody could promise anything.
+pub(crate) const WRITE_TRANSIT_MS: u64 = 2_000;
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Nothing,
+    /// Connections are refused, and those of watches break.
+    Refused,
+    /// Nothing arrives, in no direction. Calls on the lease may arrive when it ends.
+    Silent,
+    /// Requests take effect, answers are lost.
+    LosesReplies,
+    /// Everything takes seconds.
+    Slow,
+}
+
+/// The network of one replica.
+pub(crate) struct Link {
+    fault: watch::Sender<Fault>,
+    random: Random,
+    on_write: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Link {
+    pub(crate) fn new(random: Random, on_write: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let fault = watch::Sender::new(Fault::Nothing);
+        Arc::new(Self { fault, random, on_write: Box::new(on_write) })
+    }
+
+    pub(crate) fn set(&self, fault: Fault) {
+        self.fault.send_replace(fault);
+    }
+
+    fn fault(&self) -> Fault {
+        *self.fault.borrow()
+    }
+
+    fn transit(&self, random: &Random, longest_slow_ms: u64) -> Duration {
+        let longest = if self.fault() == Fault::Slow { longest_slow_ms } else { TRANSIT_MS };
+        Duration::from_millis(random.below(longest))
+    }
+
+    /// Waits until the network carries something again; `None`: it never carries this.
+    async fn carries(&self, random: &Random, late: bool) -> Option<()> {
+        if self.fault() != Fault::Silent {
+            return Some(());
+        }
+        if !late || random.below(2) == 0 {
+            return None;
+        }
+        self.fault.subscribe().wait_for(|fault| *fault != Fault::Silent).await.ok()?;
+        Some(())
+    }
+}
+
+impl Interceptor for Link {
+    fn after(&self, call: &Call, code: u16) -> flipop_sandbox::apiserver::After {
+        if call.verb == Verb::Patch && call.resource == "nodes" && code == 200 {
+            (self.on_write)();
+        }
+        flipop_sandbox::apiserver::After::Deliver
+    }
+
+    fn frame(&self, _call: &Call, _frame: &FrameFacts<'_>) -> OnFrame {
+        match self.fault() {
+            Fault::Nothing => OnFrame::Deliver,
+            Fault::Slow => OnFrame::Delay(self.transit(&self.random, SLOW_MS)),
+            Fault::Refused => OnFrame::Tear,
+            Fault::Silent | Fault::LosesReplies => OnFrame::Stall,
+        }
+    }
+}
+
+/// The API server as one replica reaches it.
+#[derive(Clone)]
+pub(crate) struct Wire {
+    pub(crate) front: ApiServer,
+    pub(crate) link: Arc<Link>,
+    pub(crate) tracker: TaskTracker,
+    /// Told of each request that a permit was needed for, as it leaves.
+    pub(crate) on_fenced: Arc<dyn Fn(&Permit) + Send + Sync>,
+}
+
+impl tower::Service<Request<kube::client::Body>> for Wire {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
+        if let Some(permit) = request.extensions().get::<Permit>() {
+            (self.on_fenced)(permit);
+        }
+        let (reply, answer) = oneshot::channel();
+        let wire = self.clone();
+        // Each request draws for itself: those that go on at the same moment do so in any order.
+        let random = Random::seeded(self.link.random.next_u64());
+        self.tracker.spawn(async move {
+            if let Some(answered) = wire.carry(request, &random).await {
+                // Nobody waits any more when the sender gave up.
+                let _given_up = reply.send(answered);
+            } else {
+                // Silence: the sender is told nothing for as long as it waits.
+                let mut reply = reply;
+                reply.closed().await;
+            }
+        });
+        Box::pin(async move { answer.await.map_err(BoxError::from)? })
+    }
+}
+
+impl Wire {
+    /// `None`: no answer ever comes.
+    async fn carry(
+        &self,
+        request: Request<kube::client::Body>,
+        random: &Random,
+    ) -> Option<Result<Response<Body>, BoxError>> {
+        if self.link.fault() == Fault::Refused {
+            return Some(Err("connection refused".into()));
+        }
+        let of_lease = request.uri().path().contains("/leases");
+        let (parts, body) = request.into_parts();
+        let body: Bytes = body.collect_bytes().await.ok()?;
+        self.link.carries(random, of_lease).await?;
+        tokio::time::sleep(self.link.transit(random, if of_lease { SLOW_MS } else { WRITE_TRANSIT_MS }))
+            .await;
+        let answer = self.front.answer(Request::from_parts(parts, body)).await.map_err(BoxError::from);
+        if self.link.fault() == Fault::LosesReplies {
+            return None;
+        }
+        self.link.carries(random, of_lease).await?;
+        tokio::time::sleep(self.link.transit(random, SLOW_MS)).await;
+        Some(answer)
+    }
+}
