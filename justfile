@@ -27,6 +27,10 @@ doc:
 test:
     cargo test --workspace
 
+# Simulations: random seeds, and all plans of the sweeps.
+simulate SEEDS="600":
+    SIMULATION_SEEDS={{SEEDS}} SIMULATION_SWEEP=1 cargo test --profile simulation --locked --package flipop-sandbox --test simulation -- --nocapture
+
 # Writes crds/ and their copies in k8s/ from the Rust types.
 crds:
     UPDATE_CRDS=1 cargo test --test crds

@@ -14,5 +14,6 @@ pub mod process_metrics;
 pub mod provider;
 pub mod random;
 pub mod reconcile;
+pub mod signal;
 pub mod telemetry;
 mod watches;

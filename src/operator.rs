@@ -6,17 +6,17 @@ use crate::config::{Config, ProviderConfig};
 use crate::execute::Executor;
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
-use crate::kube::kubeconfig::{self, Cluster, ClusterError};
+use crate::kube::kubeconfig::{self, ClusterError};
 use crate::kube::watch::{WatchContext, WatchHealth};
 use crate::leader::elector::{Elector, ElectorSettings};
 use crate::leader::permit::PermitSource;
-use crate::leader::thread::{self, LeaseThread, ThreadError};
+use crate::leader::thread::{self, LeaseHome, LeaseThread, ThreadError};
 use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState};
 use crate::liveness::Liveness;
 use crate::metrics::{Metrics, MetricsError};
 use crate::provider::cloudflare::{self, Cloudflare};
 use crate::provider::digitalocean::{self, DigitalOcean};
-use crate::provider::http::{ApiConfig, BuildError};
+use crate::provider::http::{ApiConfig, BuildError, Transport};
 use crate::provider::{Providers, install_tls};
 use crate::random::Random;
 use crate::reconcile::{Parts, Reconciler};
@@ -30,7 +30,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 /// Outcomes that wait to be taken in: more than calls are ever under way.
@@ -79,29 +79,73 @@ pub struct Started {
     pub metrics: Option<std::net::SocketAddr>,
 }
 
+/// What the operator stands on: the one thing that a simulation puts in its place. All that runs on top is the same.
+pub struct Platform {
+    /// The time.
+    pub clock: Clock,
+    /// Random numbers, for jitter.
+    pub random: Random,
+    /// The identity of this process in the Lease.
+    pub identity: String,
+    /// The operator's own namespace.
+    pub namespace: String,
+    /// Clients of the API server.
+    pub clients: Clients,
+    /// Where the election takes place.
+    pub lease: LeaseHome,
+    /// Carries requests to providers; `None`: the network does.
+    pub transport: Option<Arc<dyn Transport>>,
+}
+
+impl Platform {
+    /// The machine that this process runs on, and the cluster that it finds from there.
+    ///
+    /// # Errors
+    /// When there is no cluster, or no way to talk to it.
+    pub async fn system(config: &Config) -> Result<Self, OperatorError> {
+        install_tls();
+        let cluster = kubeconfig::resolve(&config.cluster).await?;
+        let (identity, namespace) = (config.new_identity(), cluster.namespace.clone());
+        tracing::info!(identity, namespace, kubeconfig = cluster.origin, "starting");
+        Ok(Self {
+            clock: Clock::system(),
+            random: Random::system(),
+            identity,
+            namespace,
+            clients: Clients::new(&cluster)?,
+            lease: LeaseHome::Thread(Box::new(cluster)),
+            transport: None,
+        })
+    }
+}
+
 /// What is alike in every part.
 struct Base {
     clock: Clock,
     random: Random,
     clients: Clients,
+    transport: Option<Arc<dyn Transport>>,
     health: WatchHealth,
     metrics: Arc<Metrics>,
     liveness: Liveness,
     tracker: TaskTracker,
     stop: CancellationToken,
+    /// Nothing outlives the operator, not even one that is dropped half-way.
+    _stop_on_drop: DropGuard,
 }
 
-/// The election, on a thread of its own.
+/// The election, which goes on beside everything else.
 struct Election {
     identity: String,
     leader: LeaderHandle,
     permits: PermitSource,
     lease: LeaseThread,
     stop: CancellationToken,
+    _stop_on_drop: DropGuard,
 }
 
-/// Runs until `shutdown` is cancelled (ends well) or until the lease is lost (an error). `started` is called once
-/// everything runs.
+/// Runs on this machine until `shutdown` is cancelled (ends well) or until the lease is lost (an error). `started` is
+/// called once everything runs.
 ///
 /// # Errors
 /// [`OperatorError`].
@@ -110,9 +154,22 @@ pub async fn run(
     shutdown: CancellationToken,
     started: impl FnOnce(Started),
 ) -> Result<(), OperatorError> {
-    install_tls();
-    let cluster = kubeconfig::resolve(&config.cluster).await?;
-    let base = Base::new(&cluster)?;
+    let platform = Platform::system(&config).await?;
+    run_on(platform, config, shutdown, started).await
+}
+
+/// The same on a given platform.
+///
+/// # Errors
+/// [`OperatorError`].
+pub async fn run_on(
+    platform: Platform,
+    config: Config,
+    shutdown: CancellationToken,
+    started: impl FnOnce(Started),
+) -> Result<(), OperatorError> {
+    let Platform { clock, random, identity, namespace, clients, lease, transport } = platform;
+    let base = Base::new(clock, random, clients, transport)?;
     let providers = providers(&config, &base)?;
     let address = config.metrics.as_ref();
     let listener = match address {
@@ -120,7 +177,7 @@ pub async fn run(
         None => None,
     };
     let metrics = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-    let mut election = elect(&config, cluster, &base)?;
+    let mut election = elect(identity, namespace, lease, &base)?;
     if let Some(listener) = listener {
         serve_admin(listener, &base, &election.leader);
     }
@@ -129,6 +186,7 @@ pub async fn run(
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
     let outcome = tokio::select! {
+        biased;
         outcome = election.lease.outcome() => Some(outcome?),
         () = shutdown.cancelled() => None,
     };
@@ -141,37 +199,47 @@ pub async fn run(
 }
 
 impl Base {
-    fn new(cluster: &Cluster) -> Result<Self, OperatorError> {
-        let clock = Clock::system();
-        let health = WatchHealth::default();
+    fn new(
+        clock: Clock,
+        random: Random,
+        clients: Clients,
+        transport: Option<Arc<dyn Transport>>,
+    ) -> Result<Self, OperatorError> {
+        let (health, stop) = (WatchHealth::default(), CancellationToken::new());
         Ok(Self {
-            random: Random::system(),
-            clients: Clients::new(cluster)?,
+            random,
+            clients,
+            transport,
             metrics: Metrics::new(health.clone(), env!("CARGO_PKG_VERSION"))?,
             health,
             liveness: Liveness::new(clock.clone()),
             clock,
             tracker: TaskTracker::new(),
-            stop: CancellationToken::new(),
+            _stop_on_drop: stop.clone().drop_guard(),
+            stop,
         })
     }
 }
 
-fn elect(config: &Config, cluster: Cluster, base: &Base) -> Result<Election, OperatorError> {
-    let identity = config.new_identity();
-    tracing::info!(identity, namespace = cluster.namespace, kubeconfig = cluster.origin, "starting");
+fn elect(
+    identity: String,
+    namespace: String,
+    home: LeaseHome,
+    base: &Base,
+) -> Result<Election, OperatorError> {
     let permits = PermitSource::new(base.clock.clone());
     let (elector, leader) = Elector::new(ElectorSettings {
         identity: identity.clone(),
-        namespace: cluster.namespace.clone(),
+        namespace,
         clock: base.clock.clone(),
         random: base.random.clone(),
         permits: permits.clone(),
         heartbeat: Some(base.liveness.register("lease", MAX_LOOP_AGE_MS)),
     });
     let stop = CancellationToken::new();
-    let lease = thread::spawn(elector, cluster, stop.clone())?;
-    Ok(Election { identity, leader, permits, lease, stop })
+    let lease = thread::spawn(elector, home, stop.clone())?;
+    let _stop_on_drop = stop.clone().drop_guard();
+    Ok(Election { identity, leader, permits, lease, stop, _stop_on_drop })
 }
 
 fn reconciler(providers: Providers, base: &Base, election: &Election) -> Reconciler {
@@ -220,6 +288,7 @@ async fn end(
     election.leader.stand_down();
     drain.cancel();
     let drained = tokio::select! {
+        biased;
         drained = tokio::time::timeout(DRAIN, reconcile) => drained.is_ok(),
         outcome = election.lease.outcome() => {
             base.stop.cancel();
@@ -260,7 +329,8 @@ fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
 fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
     let ProviderConfig { token, base_url, user_agent } = config;
     let observer = Arc::<Metrics>::clone(&base.metrics);
-    ApiConfig { base_url, user_agent, token, clock: base.clock.clone(), observer }
+    let (clock, transport) = (base.clock.clone(), base.transport.clone());
+    ApiConfig { base_url, user_agent, token, clock, observer, transport }
 }
 
 fn settings(providers: &Providers) -> Settings {

@@ -15,6 +15,7 @@ use crate::kube::objects::FIELD_MANAGER;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::liveness::Heartbeat;
 use crate::random::Random;
+use crate::signal;
 use flipop_core::moment::Moment;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -108,7 +109,7 @@ pub struct Elector {
     settings: ElectorSettings,
     state: watch::Sender<LeaderState>,
     orders: watch::Receiver<Order>,
-    returns: watch::Sender<u64>,
+    returns: signal::Sender<u64>,
     observed: Option<Observed>,
     missing: Option<Missing>,
     hold: Option<Hold>,
@@ -123,7 +124,7 @@ impl Elector {
     #[must_use]
     pub fn new(settings: ElectorSettings) -> (Self, LeaderHandle) {
         let state = watch::Sender::new(LeaderState::Starting);
-        let returns = watch::Sender::new(0);
+        let returns = signal::Sender::new(0);
         let orders = watch::Sender::new(Order::Compete);
         let handle =
             LeaderHandle { state: state.subscribe(), returns: returns.subscribe(), orders: orders.clone() };

@@ -14,6 +14,7 @@ mod sight;
 mod tests;
 pub mod thread;
 
+use crate::signal;
 use flipop_core::moment::Moment;
 use permit::Permit;
 use tokio::sync::watch;
@@ -108,7 +109,7 @@ enum Order {
 pub struct LeaderHandle {
     state: watch::Receiver<LeaderState>,
     orders: watch::Sender<Order>,
-    returns: watch::Receiver<u64>,
+    returns: signal::Receiver<u64>,
 }
 
 impl LeaderHandle {
@@ -120,7 +121,7 @@ impl LeaderHandle {
 
     /// Counts the times that the API server answered a lease call after it had not: the reset of every backoff.
     #[must_use]
-    pub fn api_returns(&self) -> watch::Receiver<u64> {
+    pub fn api_returns(&self) -> signal::Receiver<u64> {
         self.returns.clone()
     }
 

@@ -8,9 +8,9 @@
 //! and only permits taken in that epoch count: a decision made before the gap cannot be carried out after it.
 
 use crate::clock::Clock;
+use crate::signal;
 use flipop_core::moment::Moment;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// Life of a permit, counted from the sending of a renewal: the renew deadline of the contract's Lease.
 pub const PERMIT_MS: u64 = 10_000;
@@ -33,7 +33,7 @@ struct Grant {
 /// The elector's side.
 #[derive(Debug, Clone)]
 pub struct PermitSource {
-    grant: Arc<watch::Sender<Grant>>,
+    grant: Arc<signal::Sender<Grant>>,
     clock: Clock,
 }
 
@@ -41,7 +41,7 @@ impl PermitSource {
     /// A source that has granted nothing yet.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self { grant: Arc::new(watch::Sender::new(Grant::default())), clock }
+        Self { grant: Arc::new(signal::Sender::new(Grant::default())), clock }
     }
 
     /// A renewal that was sent at `sent_at` succeeded. True when permits lapsed before this answer came, so that
@@ -72,14 +72,14 @@ impl PermitSource {
     #[must_use]
     pub fn ends_at(&self) -> Option<Moment> {
         let now = self.clock.now();
-        self.grant.borrow().ends_at.filter(|end| *end > now)
+        self.grant.latest().ends_at.filter(|end| *end > now)
     }
 
     /// A permit of the current epoch.
     #[must_use]
     pub fn permit(&self) -> Permit {
         let grant = self.grant.subscribe();
-        let epoch = grant.borrow().epoch;
+        let epoch = grant.latest().epoch;
         Permit { grant, epoch, clock: self.clock.clone() }
     }
 }
@@ -87,7 +87,7 @@ impl PermitSource {
 /// A caller's side: cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Permit {
-    grant: watch::Receiver<Grant>,
+    grant: signal::Receiver<Grant>,
     epoch: u64,
     clock: Clock,
 }
@@ -107,7 +107,7 @@ impl Permit {
     /// The end as granted so far; `None` when this permit is void.
     #[must_use]
     pub fn ends_at(&self) -> Option<Moment> {
-        let grant = *self.grant.borrow();
+        let grant = self.grant.latest();
         grant.ends_at.filter(|_| grant.epoch == self.epoch)
     }
 
@@ -121,7 +121,7 @@ impl Permit {
     pub async fn ended(&self) {
         let mut grant = self.grant.clone();
         loop {
-            let Grant { epoch, ends_at } = *grant.borrow_and_update();
+            let Grant { epoch, ends_at } = grant.see();
             let Some(end) = ends_at.filter(|_| epoch == self.epoch) else { return };
             if end <= self.clock.now() {
                 return;

@@ -7,8 +7,10 @@ use super::LeaderOutcome;
 use super::elector::Elector;
 use crate::kube::client::{self, ClientError};
 use crate::kube::kubeconfig::Cluster;
+use kube::Client;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// Why there is no outcome.
 #[derive(Debug, thiserror::Error)]
@@ -38,16 +40,41 @@ impl LeaseThread {
     }
 }
 
-/// Runs `elector` on its own thread, with clients of its own.
+/// Where an elector runs, and by which clients.
+pub enum LeaseHome {
+    /// On a thread of its own, with clients that are made there.
+    Thread(Box<Cluster>),
+    /// Among the tasks of the caller's runtime: a simulation has one thread and one clock.
+    Here {
+        /// For calls.
+        calls: Client,
+        /// For the watch beside them.
+        watches: Client,
+        /// Awaits the task.
+        tracker: TaskTracker,
+    },
+}
+
+/// Runs `elector` at its home until it ends or is cancelled.
 ///
 /// # Errors
 /// [`ThreadError::Start`].
 pub fn spawn(
     elector: Elector,
-    cluster: Cluster,
+    home: LeaseHome,
     cancel: CancellationToken,
 ) -> Result<LeaseThread, ThreadError> {
     let (sender, receiver) = oneshot::channel();
+    let cluster = match home {
+        LeaseHome::Thread(cluster) => cluster,
+        LeaseHome::Here { calls, watches, tracker } => {
+            tracker.spawn(async move {
+                // Nobody listens any more: the process is on its way out.
+                let _unheard = sender.send(Ok(elector.run(calls, watches, cancel).await));
+            });
+            return Ok(LeaseThread(receiver));
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("lease".to_owned()).spawn(move || {
         let outcome = runtime.block_on(async {

@@ -43,6 +43,7 @@ fn config(base_url: &str) -> ApiConfig {
         token: TokenSource::Value(TOKEN.into()),
         clock: Clock::system(),
         observer: Arc::new(NoObserver),
+        transport: None,
     }
 }
 

@@ -2,3 +2,4 @@
 
 pub mod apiserver;
 pub mod cloud;
+pub mod simulation;

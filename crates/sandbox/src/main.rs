@@ -1,6 +1,7 @@
 //! Entry point of the sandbox: FLIPOP in a simulated world, on a machine that has nothing but Rust.
 
 mod demo;
+mod replay;
 
 use clap::{Args, Parser, Subcommand};
 use flipop::clock::Clock;
@@ -40,6 +41,11 @@ struct Flags {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Tell step by step what happens in a simulation.
+    Replay {
+        /// A seed, or a file with a plan.
+        plan: String,
+    },
     /// Keep the simulated cluster running for kubectl, until Ctrl-C.
     Serve {
         #[command(flatten)]
@@ -69,6 +75,7 @@ fn main() -> ExitCode {
     };
     let verbose = match &flags.command {
         Some(Command::Serve { common, .. }) => common.verbose,
+        Some(Command::Replay { plan }) => return replay::replay(plan, &mut std::io::stdout().lock()),
         None => flags.common.verbose,
     };
     let logs = if verbose { telemetry::start(false, Clock::system()).ok() } else { None };
@@ -91,6 +98,8 @@ async fn act(flags: Flags) -> ExitCode {
             let serving = demo::Serving { files: common.files, port };
             demo::serve(serving, out, end_signal()).await
         }
+        // It is done already, on a runtime of its own.
+        Some(Command::Replay { .. }) => Ok(()),
         None => tokio::select! {
             result = demo::run(&flags.common.files, out) => result,
             () = end_signal() => return ExitCode::from(INTERRUPTED),

@@ -18,17 +18,18 @@ pub use resource::{Seen, Undecodable};
 use crate::clock::Clock;
 use crate::kube::objects::{NodeSlim, PodSlim};
 use crate::random::Random;
+use crate::signal;
 use flipop_core::facts::{NodeFacts, Observed, PodFacts};
 use follow::{Absent, Follow, Source};
 use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Counts the returns of the API server: each change ends every backoff that is under way.
-pub type BackoffReset = watch::Receiver<u64>;
+pub type BackoffReset = signal::Receiver<u64>;
 
 /// What every watch needs.
 #[derive(Clone)]

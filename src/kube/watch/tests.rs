@@ -13,13 +13,13 @@ struct Bench {
     calls: Calls,
     steps: mpsc::Receiver<((), Observed<NodeFacts>)>,
     health: WatchHealth,
-    reset: watch::Sender<u64>,
+    reset: signal::Sender<u64>,
     cancel: CancellationToken,
     tasks: JoinSet<()>,
 }
 
-fn context(client: Client) -> (WatchContext, watch::Sender<u64>) {
-    let reset = watch::Sender::new(0);
+fn context(client: Client) -> (WatchContext, signal::Sender<u64>) {
+    let reset = signal::Sender::new(0);
     let context = WatchContext {
         client,
         clock: Clock::simulated(jiff::Timestamp::UNIX_EPOCH),

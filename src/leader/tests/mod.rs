@@ -163,7 +163,7 @@ async fn a_leader_outlives_an_api_outage_in_a_new_epoch_of_the_same_term() {
     let api = LeaseApi::default();
     let a = start(&api, "a");
     let (old, _) = a.leads_within(1_000).await;
-    let returns = *a.handle.api_returns().borrow();
+    let returns = a.handle.api_returns().latest();
     for network in [Network::Refused, Network::Silent] {
         sleep(Duration::from_secs(5)).await;
         api.set_network("a", network);
@@ -178,7 +178,7 @@ async fn a_leader_outlives_an_api_outage_in_a_new_epoch_of_the_same_term() {
         assert_eq!(old.may_start(), Err(PermitEnded));
     }
     assert_eq!(api.lease()["spec"]["leaseTransitions"], 0);
-    assert_eq!(*a.handle.api_returns().borrow(), returns + 2);
+    assert_eq!(a.handle.api_returns().latest(), returns + 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,9 +10,11 @@
 
 mod answer;
 mod gate;
+mod transport;
 
 pub(crate) use answer::bounded;
 pub use answer::{Answer, MAX_MESSAGE_CHARS, kind_of};
+pub use transport::{Broken, Transport};
 
 use crate::clock::Clock;
 use crate::leader::permit::{Permit, PermitEnded};
@@ -25,13 +27,14 @@ use bytes::{Bytes, BytesMut};
 use flipop_core::budget::RateReport;
 use flipop_core::fault::{Fault, FaultKind};
 use gate::{Gate, GatedBody};
-use http::{Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use reqwest::Url;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use transport::Network;
 
 /// A connection (name, TCP, proxy and TLS) takes milliseconds; after this long the host is taken for unreachable.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,12 +45,8 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A full page of 200 addresses with their droplets is about 2 MB.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// Idle connections are dropped before the usual idle limit of load balancers and NAT gateways, and kept long enough
-/// for the next look at the account's addresses, 50 s later.
-const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// Idle connections worth keeping: more are needed only in bursts.
-const MAX_IDLE: usize = 4;
+/// What `User-Agent` says unless configured otherwise.
+const USER_AGENT: &str = concat!("flipop/", env!("CARGO_PKG_VERSION"));
 
 /// What is needed to talk to a provider.
 pub struct ApiConfig {
@@ -61,6 +60,8 @@ pub struct ApiConfig {
     pub clock: Clock,
     /// Hears of each call.
     pub observer: Arc<dyn CallObserver>,
+    /// Carries the requests; `None`: the network does.
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
 /// Why no client could be made.
@@ -155,7 +156,8 @@ impl Failure for CallError {
 /// The client of one token at one provider.
 pub struct Api {
     provider: &'static str,
-    client: reqwest::Client,
+    transport: Arc<dyn Transport>,
+    user_agent: HeaderValue,
     base: Url,
     token: Token,
     rate: RateState,
@@ -182,10 +184,16 @@ impl Api {
         let base = base_url(&config.base_url).map_err(|reason| BuildError::BaseUrl { provider, reason })?;
         let token = Token::new(config.token, config.clock.clone())
             .map_err(|source| BuildError::Token { provider, source })?;
-        let client = client(&base, config.user_agent.as_deref())
-            .map_err(|error| BuildError::Client { provider, reason: root_cause(&error) })?;
+        let unusable = |error: &dyn Error| BuildError::Client { provider, reason: root_cause(error) };
+        let user_agent = config.user_agent.as_deref();
+        let user_agent = HeaderValue::from_str(user_agent.unwrap_or(USER_AGENT)).map_err(|e| unusable(&e))?;
+        let transport = match config.transport {
+            Some(transport) => transport,
+            None => Arc::new(Network::new(&base).map_err(|e| unusable(&e))?),
+        };
         let rate = RateState::new(config.clock.clone(), block_ms, *token.generation().borrow());
-        Ok(Self { provider, client, base, token, rate, clock: config.clock, observer: config.observer })
+        let (clock, observer) = (config.clock, config.observer);
+        Ok(Self { provider, transport, user_agent, base, token, rate, clock, observer })
     }
 
     /// The provider's name.
@@ -289,11 +297,10 @@ impl Api {
         let talk = self.talk(request, bearer, gate);
         match tokio::time::timeout(CALL_TIMEOUT, talk).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => {
-                let cause = root_cause(&error);
-                if error.is_connect() {
-                    return Err(self.no_answer(&format!("failed to connect: {cause}"), bearer, false));
-                }
+            Ok(Err(Broken { connecting: true, cause })) => {
+                Err(self.no_answer(&format!("failed to connect: {cause}"), bearer, false))
+            }
+            Ok(Err(Broken { connecting: false, cause })) => {
                 Err(self.no_answer(&cause, bearer, gate.is_some_and(Gate::passed)))
             }
             Err(_elapsed) => {
@@ -309,23 +316,8 @@ impl Api {
         request: Request<'_>,
         bearer: &Bearer,
         gate: Option<&Gate>,
-    ) -> Result<Answer, reqwest::Error> {
-        let mut builder = self
-            .client
-            .request(request.method, self.url(request.path, request.query))
-            .header(header::AUTHORIZATION, bearer.header.clone())
-            .header(header::ACCEPT, "application/json");
-        builder = match (request.body, gate) {
-            (Some(body), Some(gate)) => builder
-                .header(header::CONTENT_TYPE, "application/json")
-                .body(reqwest::Body::wrap(GatedBody::new(body, gate.clone()))),
-            (Some(body), None) => builder.header(header::CONTENT_TYPE, "application/json").body(body),
-            (None, Some(gate)) => {
-                builder.body(reqwest::Body::wrap(GatedBody::new(Bytes::new(), gate.clone())))
-            }
-            (None, None) => builder,
-        };
-        let response = builder.send().await?;
+    ) -> Result<Answer, Broken> {
+        let response = self.transport.send(self.outgoing(request, bearer, gate)).await?;
         let status = response.status();
         let retry_after_ms = self.rate.learn(bearer.generation, status, response.headers());
         if status == StatusCode::UNAUTHORIZED {
@@ -345,9 +337,27 @@ impl Api {
             Ok(body) => body,
             // What a refusal says is worth less than that it is one.
             Err(_lost) if status.is_client_error() => Ok(Bytes::new()),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         Ok(Answer::new(status, body, encoded, retry_after_ms, origin))
+    }
+
+    fn outgoing(&self, request: Request<'_>, bearer: &Bearer, gate: Option<&Gate>) -> reqwest::Request {
+        let mut outgoing = reqwest::Request::new(request.method, self.url(request.path, request.query));
+        let headers = outgoing.headers_mut();
+        headers.insert(header::USER_AGENT, self.user_agent.clone());
+        headers.insert(header::AUTHORIZATION, bearer.header.clone());
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        if request.body.is_some() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        *outgoing.body_mut() = match (request.body, gate) {
+            (body, Some(gate)) => {
+                Some(reqwest::Body::wrap(GatedBody::new(body.unwrap_or_default(), gate.clone())))
+            }
+            (body, None) => body.map(reqwest::Body::from),
+        };
+        outgoing
     }
 
     fn no_answer(&self, cause: &str, bearer: &Bearer, sent: bool) -> Fault {
@@ -391,26 +401,6 @@ async fn read_body(
         body.extend_from_slice(&chunk);
     }
     Ok(Ok(body.freeze()))
-}
-
-fn client(base: &Url, user_agent: Option<&str>) -> Result<reqwest::Client, reqwest::Error> {
-    let builder = reqwest::Client::builder()
-        .user_agent(user_agent.unwrap_or(concat!("flipop/", env!("CARGO_PKG_VERSION"))))
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        // With HTTP/2 all calls would share one connection: a path that goes dead would fail them all until TCP
-        // notices, while here each call that times out takes only its own connection with it.
-        .http1_only()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .pool_max_idle_per_host(MAX_IDLE);
-    if base.scheme() == "https" {
-        builder.https_only(true).build()
-    } else {
-        // Loopback: no proxy is on the way, and no CA certificates are needed.
-        builder.no_proxy().tls_certs_only([]).build()
-    }
 }
 
 fn base_url(text: &str) -> Result<Url, String> {

@@ -124,6 +124,8 @@ pub enum OnFrame {
     Stall,
     /// An ERROR frame with 410 is sent instead, and the watch ends.
     Expire,
+    /// The same after a while in which nothing comes.
+    ExpireAfter(Duration),
 }
 
 /// Decides about faults. All methods default to none.

@@ -48,12 +48,12 @@ pub use scenario::{Changes, NodeSpec, PodSpec, Readiness, ScenarioError};
 pub use serve::{Disconnected, kubeconfig_yaml};
 pub use store::{Change, PodTermination};
 
+use flipop::signal;
 use jiff::{SignedDuration, Timestamp};
 use resource::Resource;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Behaviour, Store};
-use tokio::sync::watch as signal;
 
 /// How many changes are remembered when the builder is not told otherwise: enough for any scenario, and a bound on
 /// what a noisy one can fill.
@@ -249,7 +249,7 @@ impl ApiServer {
 
     /// The revision up to which watches and cached reads of this front see.
     fn cache_revision(&self, store: &Store) -> u64 {
-        match *self.views.borrow() {
+        match self.views.latest() {
             View::Current => store.revision(),
             View::CacheAt(revision) | View::AllAt(revision) => revision.min(store.revision()),
         }
@@ -257,7 +257,7 @@ impl ApiServer {
 
     /// The revision that reads without a stated one see.
     fn latest_revision(&self, store: &Store) -> u64 {
-        match *self.views.borrow() {
+        match self.views.latest() {
             View::Current | View::CacheAt(_) => store.revision(),
             View::AllAt(revision) => revision.min(store.revision()),
         }

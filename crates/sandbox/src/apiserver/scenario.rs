@@ -12,10 +12,10 @@ use super::resource::{Resource, Storage};
 use super::store::{Change, Store, seconds};
 use super::write::{Edit, FieldValidation, Intent};
 use super::{ApiServer, codec};
+use flipop::signal;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// The field manager of what a scenario applies.
 const SCENARIO: &str = "sandbox";
@@ -104,14 +104,14 @@ impl Readiness {
 pub struct Changes {
     server: ApiServer,
     cursor: u64,
-    revisions: watch::Receiver<u64>,
+    revisions: signal::Receiver<u64>,
 }
 
 impl Changes {
     /// The changes since the last call, waiting until there is one. Changes that the log no longer holds are skipped.
     pub async fn next(&mut self) -> Vec<Arc<Change>> {
         loop {
-            self.revisions.mark_unchanged();
+            self.revisions.mark_seen();
             let news = self.drain();
             if !news.is_empty() || self.revisions.changed().await.is_err() {
                 return news;

@@ -12,12 +12,12 @@ use super::output::Rendering;
 use super::selector::Selectors;
 use super::store::Change;
 use bytes::Bytes;
+use flipop::signal;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// How often a watch that allows bookmarks gets one, as in apiserver's watch cache.
@@ -65,9 +65,9 @@ pub(super) struct Watcher {
     ended: bool,
     stalled: bool,
     torn: bool,
-    revisions: watch::Receiver<u64>,
-    views: watch::Receiver<super::View>,
-    cuts: watch::Receiver<u64>,
+    revisions: signal::Receiver<u64>,
+    views: signal::Receiver<super::View>,
+    cuts: signal::Receiver<u64>,
     end: Instant,
     next_bookmark: Instant,
 }
@@ -108,8 +108,8 @@ impl Watcher {
     /// The bytes of the next frame; None when the watch is over.
     pub(super) async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
-            if self.torn || self.cuts.has_changed().unwrap_or_default() {
-                self.cuts.mark_unchanged();
+            if self.torn || self.cuts.has_changed() {
+                self.cuts.mark_seen();
                 self.torn = false;
                 self.ended = true;
                 self.queue.clear();
@@ -141,11 +141,12 @@ impl Watcher {
             _ = self.cuts.changed() => self.torn = true,
             _ = self.revisions.changed() => {}
             _ = self.views.changed() => {}
+            // Before bookmarks: a reader that slept past the end gets none of those that it missed.
+            () = tokio::time::sleep_until(self.end) => self.ended = true,
             () = tokio::time::sleep_until(self.next_bookmark), if self.spec.bookmarks => {
                 self.queue.push_back(bookmark(&self.spec, self.cursor, false));
                 self.plan_bookmark();
             }
-            () = tokio::time::sleep_until(self.end) => self.ended = true,
         }
     }
 
@@ -158,8 +159,8 @@ impl Watcher {
 
     /// Takes over what changed since the last look.
     fn pull(&mut self) {
-        self.revisions.mark_unchanged();
-        self.views.mark_unchanged();
+        self.revisions.mark_seen();
+        self.views.mark_seen();
         self.spec.rendering.now = self.front.now();
         let news = self.front.changes(self.cursor, &self.spec.rendering.resource);
         let (changes, upto, served) = match news {
@@ -234,7 +235,10 @@ impl Watcher {
                 self.stalled = true;
                 None
             }
-            OnFrame::Expire => {
+            OnFrame::Expire | OnFrame::ExpireAfter(_) => {
+                if let OnFrame::ExpireAfter(time) = decision {
+                    tokio::time::sleep(time).await;
+                }
                 self.queue.clear();
                 self.ended = true;
                 Some(Ok(encode(&error_frame(&ApiError::expired(self.cursor, next.revision)))))

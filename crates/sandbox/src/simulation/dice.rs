@@ -1,0 +1,42 @@
+//! Numbers that follow from a seed and a position alone, so that one decision less does not change all later ones.
+
+/// SplitMix64's mixing of one number.
+fn mixed(mut z: u64) -> u64 {
+    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A number below `limit` for the question `salt` about the thing `number` in the run of `seed`; 0 when `limit` is 0.
+pub(super) fn roll(seed: u64, number: u64, salt: u64, limit: u64) -> u64 {
+    mixed(mixed(mixed(seed) ^ number) ^ salt).checked_rem(limit).unwrap_or_default()
+}
+
+/// A running fingerprint of text (FNV-1a).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fingerprint(u64);
+
+impl Default for Fingerprint {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fingerprint {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    pub(super) fn of(bytes: &[u8]) -> u64 {
+        let mut fingerprint = Self::default();
+        fingerprint.add(bytes);
+        fingerprint.value()
+    }
+
+    pub(super) fn value(self) -> u64 {
+        self.0
+    }
+}

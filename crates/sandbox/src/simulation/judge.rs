@@ -1,0 +1,434 @@
+//! The invariants that hold at every step, whatever goes wrong.
+//!
+//! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
+//! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
+//! I7 no act on ignorance, I8 bounded load, I10 no secrets, I12 the spec is the user's.
+
+use super::dns::{self, Site};
+use super::facts::{Facts, Hold, Kind};
+use super::truth::Truth;
+use crate::apiserver::Change;
+use crate::cloud::{self, ChangeKind, Cloud};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+
+/// Life of a permit, from the sending of a renewal.
+const PERMIT_MS: u64 = 10_000;
+
+/// A mutating call starts only while so much of the permit is left.
+const MIN_REMAINING_MS: u64 = 3_000;
+
+/// Clocks of processes start at fractions of a millisecond.
+const ROUNDING_MS: u64 = 2;
+
+/// How long the operator may take for the old place of an address that was moved by hand: two reads of the account.
+const BY_HAND_MS: u64 = 150_000;
+
+/// Creations in a minute that the provider admits.
+const CREATIONS_PER_MINUTE: usize = 12;
+
+/// Requests in a minute that the provider admits.
+const REQUESTS_PER_MINUTE: usize = 250;
+
+/// The operator's field manager.
+const MANAGER: &str = "flipop";
+
+/// A process: a replica and the count of its starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Process {
+    pub(super) replica: usize,
+    pub(super) incarnation: u64,
+}
+
+impl std::fmt::Display for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "r{}.{}", self.replica, self.incarnation)
+    }
+}
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// When.
+    pub at_ms: u64,
+    /// Which rule.
+    pub rule: &'static str,
+    /// What happened.
+    pub text: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { at_ms, rule, text } = self;
+        write!(f, "{:>6}.{:03} {rule}: {text}", at_ms / 1_000, at_ms % 1_000)
+    }
+}
+
+/// How a call ended, as the process saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ending {
+    /// Status of the answer; absent when there was none.
+    pub(super) status: Option<u16>,
+    /// `Retry-After` of the answer.
+    pub(super) retry_after_s: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Open {
+    process: Process,
+    facts: Facts,
+    sent_ms: u64,
+}
+
+/// What a process knows and may do, as far as its calls tell.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    permit_ends_ms: Option<u64>,
+    /// Complete lists that were answered since the permit began.
+    lists: BTreeSet<String>,
+    listed_ips: bool,
+    loads: BTreeMap<cloud::Provider, Load>,
+}
+
+/// What a process asked of an account lately, and until when it was told to wait.
+#[derive(Debug, Clone, Default)]
+struct Load {
+    blocked_until_ms: u64,
+    requests_ms: VecDeque<u64>,
+    creations_ms: VecDeque<u64>,
+}
+
+/// How much was done, for comparisons.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Addresses bought.
+    pub creates: usize,
+    /// Assignments that the provider accepted, by address.
+    pub assigns: BTreeMap<Ipv4Addr, usize>,
+    /// Unassignments that the provider accepted.
+    pub unassigns: usize,
+    /// Objects that the operator wrote, but for the lease and Events.
+    pub writes: usize,
+    /// Changes of DNS records.
+    pub records: usize,
+    /// Calls that triggers can name.
+    pub calls: u64,
+    /// Frames that triggers can name.
+    pub frames: u64,
+}
+
+/// The judge.
+pub(super) struct Judge {
+    cloud: Cloud,
+    secrets: [&'static str; 2],
+    staleness_ms: u64,
+    pub(super) truth: Truth,
+    pub(super) violations: Vec<Violation>,
+    pub(super) tally: Tally,
+    /// When the operator last changed anything but the lease.
+    pub(super) last_write_ms: u64,
+    open: BTreeMap<u64, Open>,
+    known: BTreeMap<Process, Known>,
+    by_hand: BTreeMap<Ipv4Addr, u64>,
+    pub(super) created: BTreeSet<Ipv4Addr>,
+    /// For each pool, the most addresses that it ever lacked.
+    lacked: BTreeMap<String, usize>,
+    deleted: usize,
+    pub(super) pools_deleted: bool,
+    /// Names that an object asked for at any time.
+    pub(super) sites: BTreeSet<Site>,
+}
+
+impl Judge {
+    pub(super) fn new(cloud: Cloud, secrets: [&'static str; 2], staleness_ms: u64) -> Self {
+        Self {
+            cloud,
+            secrets,
+            staleness_ms,
+            truth: Truth::default(),
+            violations: Vec::new(),
+            tally: Tally::default(),
+            last_write_ms: 0,
+            open: BTreeMap::new(),
+            known: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
+            created: BTreeSet::new(),
+            lacked: BTreeMap::new(),
+            deleted: 0,
+            pools_deleted: false,
+            sites: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn blame(&mut self, at_ms: u64, rule: &'static str, text: String) {
+        self.violations.push(Violation { at_ms, rule, text });
+    }
+
+    /// A process sends a call: the last code of ours has let it pass.
+    pub(super) fn sent(&mut self, now_ms: u64, seq: u64, process: Process, facts: &Facts, body: &[u8]) {
+        if self.secrets.iter().any(|secret| contains(body, secret.as_bytes())) {
+            self.blame(now_ms, "I10", format!("{process} sends the token in a body: {}", facts.what));
+        }
+        if facts.mutates() {
+            self.check_permit(now_ms, process, facts);
+            self.check_alone(now_ms, process, facts);
+            self.check_knowledge(now_ms, process, facts);
+        }
+        if let Some(account) = facts.account {
+            self.check_load(now_ms, process, account, facts);
+        }
+        if let Kind::Assign { ip, droplet } = facts.kind {
+            self.check_assignment(now_ms, process, ip, droplet);
+        }
+        self.open.insert(seq, Open { process, facts: facts.clone(), sent_ms: now_ms });
+    }
+
+    fn check_permit(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let ends = self.known.get(&process).and_then(|known| known.permit_ends_ms).unwrap_or_default();
+        if ends.saturating_add(ROUNDING_MS) < now_ms.saturating_add(MIN_REMAINING_MS) {
+            let left = ends.saturating_sub(now_ms);
+            self.blame(now_ms, "I2", format!("{process} starts {:?} with {left} ms of permit", facts.what));
+        }
+    }
+
+    fn check_alone(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let other = self.open.values().find(|open| open.process != process && open.facts.mutates());
+        if let Some(other) = other {
+            let text = format!(
+                "{process} starts {:?} while {} of {} is under way",
+                facts.what, other.facts.what, other.process
+            );
+            self.blame(now_ms, "I2", text);
+        }
+    }
+
+    fn check_knowledge(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let known = self.known.entry(process).or_default();
+        let listed = |plural: &str| known.lists.contains(plural);
+        let pools = listed("floatingippools") && listed("nodednsrecordsets");
+        let cloud = facts.account.is_some();
+        // DNS needs no account of addresses, but nodes all the same.
+        let account = known.listed_ips || !cloud || facts.kind == Kind::Record;
+        let nodes = listed("nodes") || !matches!(facts.kind, Kind::Assign { .. } | Kind::Unassign { .. });
+        if !(pools && account && nodes) {
+            self.blame(
+                now_ms,
+                "I7",
+                format!("{process} starts {:?} before it has read everything", facts.what),
+            );
+        }
+    }
+
+    fn check_load(&mut self, now_ms: u64, process: Process, account: cloud::Provider, facts: &Facts) {
+        let load = self.known.entry(process).or_default().loads.entry(account).or_default();
+        let minute_ago = now_ms.saturating_sub(60_000);
+        let blocked = load.blocked_until_ms > now_ms.saturating_add(ROUNDING_MS);
+        load.requests_ms.push_back(now_ms);
+        if facts.kind == Kind::CreateIp {
+            load.creations_ms.push_back(now_ms);
+        }
+        load.requests_ms.retain(|sent| *sent > minute_ago);
+        load.creations_ms.retain(|sent| *sent > minute_ago);
+        let (requests, creations) = (load.requests_ms.len(), load.creations_ms.len());
+        if blocked {
+            self.blame(now_ms, "I8", format!("{process} sends {:?} while told to wait", facts.what));
+        }
+        if requests > REQUESTS_PER_MINUTE || creations > CREATIONS_PER_MINUTE {
+            self.blame(
+                now_ms,
+                "I8",
+                format!("{process}: {requests} requests, {creations} creations a minute"),
+            );
+        }
+    }
+
+    /// I1: an address goes only to a candidate, and off a candidate only if somebody else had put it there.
+    fn check_assignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr, droplet: u64) {
+        let from_ms = now_ms.saturating_sub(self.staleness_ms);
+        let owners = self.truth.owners(ip, from_ms);
+        if owners.is_empty() {
+            self.blame(now_ms, "I1", format!("{process} assigns {ip}, which no pool names"));
+            return;
+        }
+        if !owners.iter().any(|pool| self.truth.matched(pool, droplet, from_ms)) {
+            self.blame(now_ms, "I1", format!("{process} assigns {ip} to {droplet}, which does not match"));
+        }
+        let stands = self.cloud.ip(ip).and_then(|view| view.droplet);
+        let moved = self.by_hand.get(&ip).is_some_and(|at| now_ms.saturating_sub(*at) <= BY_HAND_MS);
+        if let Some(old) = stands
+            && old != droplet
+            && !moved
+            && !owners.iter().any(|pool| self.truth.unmatched(pool, old, from_ms))
+        {
+            self.blame(now_ms, "I1", format!("{process} takes {ip} off {old}, which matches"));
+        }
+    }
+
+    /// A call ended for its process; `None`: it gave up, or died.
+    pub(super) fn ended(&mut self, now_ms: u64, seq: u64, ending: Option<Ending>) {
+        let Some(open) = self.open.remove(&seq) else { return };
+        let known = self.known.entry(open.process).or_default();
+        let permit_ends_ms = known.permit_ends_ms.unwrap_or_default();
+        if open.facts.mutates() && permit_ends_ms.saturating_add(ROUNDING_MS) < now_ms {
+            let text = format!("{} still waits for {:?} after its permit", open.process, open.facts.what);
+            self.blame(now_ms, "I2", text);
+        }
+        let Some(Ending { status: Some(status), retry_after_s }) = ending else { return };
+        let known = self.known.entry(open.process).or_default();
+        if let Some(account) = open.facts.account.filter(|_| status == 429) {
+            let load = known.loads.entry(account).or_default();
+            let until = now_ms.saturating_add(retry_after_s.unwrap_or_default().saturating_mul(1_000));
+            load.blocked_until_ms = load.blocked_until_ms.max(until);
+        }
+        if !(200..300).contains(&status) {
+            return;
+        }
+        match open.facts.kind {
+            Kind::Lease { write: Some(Hold::Taken) } => {
+                let ends = open.sent_ms.saturating_add(PERMIT_MS);
+                if known.permit_ends_ms.is_none_or(|end| end <= now_ms) {
+                    known.lists.clear();
+                    known.listed_ips = false;
+                }
+                known.permit_ends_ms = Some(known.permit_ends_ms.unwrap_or_default().max(ends));
+            }
+            Kind::Lease { write: Some(Hold::Released) } => known.permit_ends_ms = None,
+            Kind::List { resource } => {
+                known.lists.insert(resource);
+            }
+            Kind::ListIps => known.listed_ips = true,
+            Kind::Lease { write: None }
+            | Kind::Event
+            | Kind::Watch
+            | Kind::Read
+            | Kind::Write { .. }
+            | Kind::Assign { .. }
+            | Kind::Unassign { .. }
+            | Kind::CreateIp
+            | Kind::Record => {}
+        }
+    }
+
+    /// A process is gone: nothing of it waits for an answer any more.
+    pub(super) fn died(&mut self, process: Process) {
+        self.open.retain(|_, open| open.process != process);
+    }
+
+    /// What the operator's field manager did to the cluster, and what others did.
+    pub(super) fn changed(&mut self, now_ms: u64, change: &Change) {
+        let ours = change.manager == MANAGER;
+        let kind = change.storage.plural.as_str();
+        if ours && kind != "leases" {
+            self.last_write_ms = now_ms;
+            self.tally.writes += usize::from(kind != "events");
+        }
+        if kind == "floatingippools" {
+            self.pools_deleted |= change.after.is_none();
+            if ours && let (Some(before), Some(after)) = (&change.before, &change.after) {
+                self.check_spec(now_ms, before, after);
+            }
+        }
+        if self.truth.apply(change, now_ms) {
+            self.note_lacks();
+            self.sites.extend(dns::sites(&self.truth));
+        }
+    }
+
+    /// I12: of a spec nothing changes but `ips`, and there nothing but what we made is added.
+    fn check_spec(&mut self, now_ms: u64, before: &Value, after: &Value) {
+        let parts = |object: &Value| {
+            let mut spec = object.get("spec").cloned().unwrap_or_default();
+            let ips = spec.as_object_mut().and_then(|spec| spec.remove("ips"));
+            let ips = ips.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
+            (spec, ips)
+        };
+        let ((old, old_ips), (new, new_ips)) = (parts(before), parts(after));
+        let appended = new_ips.starts_with(&old_ips);
+        let added = new_ips.iter().skip(old_ips.len()).filter_map(Value::as_str);
+        let made = added.filter_map(|ip| ip.parse().ok()).all(|ip: Ipv4Addr| self.created.contains(&ip));
+        if old != new || !appended || !made {
+            self.blame(
+                now_ms,
+                "I12",
+                format!("the operator turned spec {old} {old_ips:?} into {new} {new_ips:?}"),
+            );
+        }
+    }
+
+    fn note_lacks(&mut self) {
+        for pool in self.truth.pools.values() {
+            let given = pool.spec_ips().iter().filter(|ip| !self.created.contains(*ip)).count();
+            let lacks = pool.desired().saturating_sub(given);
+            let most = self.lacked.entry(pool.uid.clone()).or_default();
+            *most = lacks.max(*most);
+        }
+    }
+
+    /// Something happened in the account.
+    pub(super) fn cloud_changed(&mut self, now_ms: u64, change: &cloud::Change, by_operator: bool) {
+        match &change.kind {
+            ChangeKind::IpReserved(ip) if by_operator => {
+                self.created.insert(*ip);
+                self.tally.creates += 1;
+                let allowed = self.lacked.values().sum::<usize>().saturating_add(self.deleted);
+                if self.created.len() > allowed {
+                    let text = format!("{} addresses were bought, {allowed} were needed", self.created.len());
+                    self.blame(now_ms, "I5", text);
+                }
+            }
+            ChangeKind::IpReleased(_) => self.deleted += 1,
+            ChangeKind::Record { provider, fqdn, rtype, .. } if by_operator => {
+                self.check_record(now_ms, (*provider, fqdn.clone()), rtype);
+            }
+            ChangeKind::IpReserved(_)
+            | ChangeKind::AssignStarted { .. }
+            | ChangeKind::Assigned { .. }
+            | ChangeKind::Unassigned { .. }
+            | ChangeKind::ActionErrored(_)
+            | ChangeKind::DropletAdded(_)
+            | ChangeKind::DropletDestroyed(_)
+            | ChangeKind::Record { .. } => {}
+        }
+    }
+
+    /// I4: only address records of names that objects ask for, and no name is emptied while it has nodes.
+    fn check_record(&mut self, now_ms: u64, site: Site, rtype: &str) {
+        if rtype != "A" || !self.sites.contains(&site) {
+            self.blame(now_ms, "I4", format!("a {rtype} record of {} was touched", site.1));
+            return;
+        }
+        let zone = site.1.split_once('.').map_or("", |(_, zone)| zone);
+        let empty = self.cloud.a_records(site.0, zone, &site.1).is_empty();
+        if empty && !self.truth.unserved(now_ms.saturating_sub(self.staleness_ms)) {
+            self.blame(now_ms, "I4", format!("{} was emptied", site.1));
+        }
+    }
+
+    /// A mutating call of the operator took effect at the provider.
+    pub(super) fn took_effect(&mut self, now_ms: u64, facts: &Facts) {
+        self.last_write_ms = now_ms;
+        match facts.kind {
+            Kind::Assign { ip, .. } => *self.tally.assigns.entry(ip).or_default() += 1,
+            Kind::Unassign { .. } => self.tally.unassigns += 1,
+            Kind::Record => self.tally.records += 1,
+            Kind::CreateIp
+            | Kind::Lease { .. }
+            | Kind::Event
+            | Kind::List { .. }
+            | Kind::Watch
+            | Kind::Read
+            | Kind::Write { .. }
+            | Kind::ListIps => {}
+        }
+    }
+
+    /// Somebody moves an address, or the droplet under it.
+    pub(super) fn moved_by_hand(&mut self, now_ms: u64, ip: Ipv4Addr) {
+        self.by_hand.insert(ip, now_ms);
+    }
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}

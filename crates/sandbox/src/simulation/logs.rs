@@ -1,0 +1,71 @@
+//! The operator's own log lines, heard on the thread of the simulation.
+//!
+//! Spans are not kept: the story says which replica does what. Invariant: a line that holds a token, and any line of
+//! level ERROR, is a violation.
+
+use super::story::Story;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::Instant;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Listens.
+pub(super) struct Listener {
+    pub(super) story: Story,
+    pub(super) started: Instant,
+    pub(super) secrets: [&'static str; 2],
+    pub(super) wrong: Arc<Mutex<Vec<(u64, &'static str, String)>>>,
+}
+
+struct Text(String);
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        // Writing to a string cannot fail.
+        let _infallible = if field.name() == "message" {
+            write!(self.0, "{value:?} ")
+        } else {
+            write!(self.0, "{}={value:?} ", field.name())
+        };
+    }
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= Level::INFO
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::INFO)
+    }
+
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        let level = *event.metadata().level();
+        let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.story.tell(now_ms, "log", &format!("{level} {}", text.0.trim_end()));
+        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        if level == Level::ERROR {
+            wrong.push((now_ms, "I11", format!("an error was logged: {}", text.0)));
+        }
+        if self.secrets.iter().any(|secret| text.0.contains(secret)) {
+            wrong.push((now_ms, "I10", "a log line holds a token".to_owned()));
+        }
+    }
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}

@@ -1,0 +1,61 @@
+//! The test bed: the real operator in a simulated world, on a paused clock, judged at every step.
+//!
+//! A [`Plan`] says what happens: to nodes, pods, addresses and objects, and to calls, watches and processes. The real
+//! shell runs in it unchanged; only its [`flipop::operator::Platform`] is simulated: clock, randomness, the service
+//! under its Kubernetes clients and the transport under its provider clients. [`run`] plays a plan and returns what
+//! the judge found; the same plan gives the same transcript, byte for byte.
+
+mod bed;
+mod dice;
+mod dns;
+mod facts;
+mod frames;
+pub mod generate;
+mod judge;
+mod line;
+mod logs;
+mod network;
+pub mod plan;
+mod replica;
+mod settled;
+mod shrink;
+mod story;
+pub mod sweep;
+mod truth;
+pub mod workloads;
+
+pub use judge::{Tally, Violation};
+pub use plan::Plan;
+pub use shrink::shrink;
+
+use std::io;
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What must not be, and was.
+    pub violations: Vec<Violation>,
+    /// How much was done.
+    pub tally: Tally,
+    /// The calls that triggers can name, up to the end of the plan.
+    pub busy_calls: u64,
+    /// The frames that triggers can name, up to the end of the plan.
+    pub busy_frames: u64,
+    /// The virtual time of the end.
+    pub ended_ms: u64,
+    /// The end state, without what differs between equally good runs.
+    pub end: Vec<String>,
+    /// A fingerprint of the transcript.
+    pub fingerprint: u64,
+    /// The transcript, if it was wanted.
+    pub story: String,
+}
+
+/// Plays a plan on a runtime of its own. `story`: whether the transcript's text is wanted too.
+///
+/// # Errors
+/// When there can be no runtime.
+pub fn run(plan: &Plan, story: bool) -> io::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    Ok(runtime.block_on(bed::run(plan.clone(), story)))
+}

@@ -1,0 +1,330 @@
+//! What is true of the cluster, read off the API server's own log: which node is a candidate of which pool, now and
+//! lately.
+//!
+//! It is a second, naive opinion on matching: nothing of the operator's code is used. It knows the selectors and
+//! tolerations that plans use, and no more.
+
+use crate::apiserver::Change;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// A fact with the time of its last change.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Since {
+    now: bool,
+    changed_ms: u64,
+}
+
+impl Since {
+    fn set(&mut self, value: bool, now_ms: u64) {
+        if self.now != value {
+            *self = Self { now: value, changed_ms: now_ms };
+        }
+    }
+
+    /// Whether it was true at some time since `from_ms`.
+    fn held(self, from_ms: u64) -> bool {
+        self.now || self.changed_ms >= from_ms && self.changed_ms > 0
+    }
+
+    /// Whether it was false at some time since `from_ms`.
+    fn lapsed(self, from_ms: u64) -> bool {
+        !self.now || self.changed_ms >= from_ms
+    }
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) droplet: Option<u64>,
+    pub(super) annotation: Option<String>,
+    pub(super) internal: String,
+    pub(super) external: String,
+    ready: bool,
+    labels: BTreeMap<String, String>,
+    taints: Vec<Value>,
+}
+
+/// A pool, or a record set: what they share is what is needed.
+#[derive(Debug, Clone)]
+pub(super) struct Pool {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) created: String,
+    pub(super) deleting: bool,
+    pub(super) generation: i64,
+    pub(super) spec: Value,
+    pub(super) status: Value,
+}
+
+/// The cluster as it is.
+#[derive(Debug, Default)]
+pub(super) struct Truth {
+    pub(super) nodes: BTreeMap<String, Node>,
+    pods: BTreeMap<String, Value>,
+    pub(super) pools: BTreeMap<String, Pool>,
+    pub(super) record_sets: BTreeMap<String, Pool>,
+    /// Whether any node matches, or matched, a record set.
+    served: BTreeMap<String, Since>,
+    /// Whether a droplet is, or was, a candidate of a pool.
+    matched: BTreeMap<(String, u64), Since>,
+    /// Whether a pool names, or named, an address.
+    named: BTreeMap<(String, Ipv4Addr), Since>,
+}
+
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn strings(value: &Value, pointer: &str) -> BTreeMap<String, String> {
+    let fields = value.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    fields.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+}
+
+fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn condition(object: &Value, kind: &str) -> bool {
+    items(object, "/status/conditions").any(|c| text(c, "/type") == kind && text(c, "/status") == "True")
+}
+
+fn address(object: &Value, kind: &str) -> String {
+    let mut addresses = items(object, "/status/addresses");
+    addresses.find(|a| text(a, "/type") == kind).map(|a| text(a, "/address")).unwrap_or_default().to_owned()
+}
+
+fn node(object: &Value) -> Node {
+    Node {
+        name: text(object, "/metadata/name").to_owned(),
+        droplet: text(object, "/spec/providerID")
+            .strip_prefix("digitalocean://")
+            .and_then(|id| id.parse().ok()),
+        annotation: object
+            .pointer("/metadata/annotations/flipop.digitalocean.com~1ipv4-reserved-ip")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        internal: address(object, "InternalIP"),
+        external: address(object, "ExternalIP"),
+        ready: condition(object, "Ready") && object.pointer("/metadata/deletionTimestamp").is_none(),
+        labels: strings(object, "/metadata/labels"),
+        taints: items(object, "/spec/taints").cloned().collect(),
+    }
+}
+
+fn pool(object: &Value) -> Pool {
+    Pool {
+        namespace: text(object, "/metadata/namespace").to_owned(),
+        name: text(object, "/metadata/name").to_owned(),
+        uid: text(object, "/metadata/uid").to_owned(),
+        created: text(object, "/metadata/creationTimestamp").to_owned(),
+        deleting: object.pointer("/metadata/deletionTimestamp").is_some(),
+        generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
+        spec: object.get("spec").cloned().unwrap_or_default(),
+        status: object.get("status").cloned().unwrap_or_default(),
+    }
+}
+
+/// `a=b,c!=d,e,!f`.
+fn selects(selector: &str, labels: &BTreeMap<String, String>) -> bool {
+    selector.split(',').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
+        if let Some((key, value)) = part.split_once("!=") {
+            labels.get(key) != Some(&value.to_owned())
+        } else if let Some((key, value)) = part.split_once('=') {
+            labels.get(key).is_some_and(|label| label == value)
+        } else if let Some(key) = part.strip_prefix('!') {
+            !labels.contains_key(key)
+        } else {
+            labels.contains_key(part)
+        }
+    })
+}
+
+fn tolerates(toleration: &Value, taint: &Value) -> bool {
+    let (key, operator) = (text(toleration, "/key"), text(toleration, "/operator"));
+    let same_key = key == text(taint, "/key") || (key.is_empty() && operator == "Exists");
+    let same_value = operator == "Exists" || text(toleration, "/value") == text(taint, "/value");
+    let effect = text(toleration, "/effect");
+    same_key && same_value && (effect.is_empty() || effect == text(taint, "/effect"))
+}
+
+impl Pool {
+    /// `spec.ips` as far as they are addresses.
+    pub(super) fn spec_ips(&self) -> Vec<Ipv4Addr> {
+        items(&self.spec, "/ips").filter_map(Value::as_str).filter_map(|ip| ip.parse().ok()).collect()
+    }
+
+    /// `spec.desiredIPs`.
+    pub(super) fn desired(&self) -> usize {
+        let desired = self.spec.get("desiredIPs").and_then(Value::as_u64).unwrap_or_default();
+        usize::try_from(desired).unwrap_or(usize::MAX)
+    }
+
+    /// Created addresses that the status remembers.
+    pub(super) fn remembered(&self) -> Vec<Ipv4Addr> {
+        items(&self.status, "/createdIPs").filter_map(|created| text(created, "/ip").parse().ok()).collect()
+    }
+
+    /// The addresses in use, in order: the first `desiredIPs` of the effective list, or all of them.
+    pub(super) fn used(&self) -> Vec<Ipv4Addr> {
+        let mut effective = Vec::new();
+        for ip in self.spec_ips().into_iter().chain(self.remembered()) {
+            if !effective.contains(&ip) {
+                effective.push(ip);
+            }
+        }
+        if self.desired() > 0 {
+            effective.truncate(self.desired());
+        }
+        effective
+    }
+
+    /// The names that stand in `status.ips`, and their states.
+    pub(super) fn states(&self) -> BTreeMap<String, String> {
+        let ips = self.status.get("ips").and_then(Value::as_object).into_iter().flatten();
+        ips.map(|(ip, entry)| (ip.clone(), text(entry, "/state").to_owned())).collect()
+    }
+
+    /// The status of a condition; empty when there is none.
+    pub(super) fn condition(&self, kind: &str) -> &str {
+        let mut conditions = items(&self.status, "/conditions");
+        conditions.find(|c| text(c, "/type") == kind).map(|c| text(c, "/status")).unwrap_or_default()
+    }
+
+    fn match_of(&self, field: &str) -> &str {
+        self.spec.pointer(&format!("/match/{field}")).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+impl Truth {
+    /// Takes in a change of the API server. True when it concerns candidates or pools.
+    pub(super) fn apply(&mut self, change: &Change, now_ms: u64) -> bool {
+        let key = change.key.name.clone();
+        let after = change.after.as_deref();
+        match change.storage.plural.as_str() {
+            "nodes" => {
+                self.nodes.remove(&key);
+                if let Some(object) = after {
+                    self.nodes.insert(key, node(object));
+                }
+            }
+            "pods" => {
+                self.pods.remove(&key);
+                if let Some(pod) = after {
+                    self.pods.insert(key, pod.clone());
+                }
+            }
+            "floatingippools" => {
+                self.pools.remove(&key);
+                if let Some(object) = after {
+                    self.pools.insert(key, pool(object));
+                }
+            }
+            "nodednsrecordsets" => {
+                self.record_sets.remove(&key);
+                if let Some(object) = after {
+                    self.record_sets.insert(key, pool(object));
+                }
+            }
+            _ => return false,
+        }
+        self.look(now_ms);
+        true
+    }
+
+    fn look(&mut self, now_ms: u64) {
+        let mut candidates = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for (name, pool) in &self.pools {
+            for node in self.candidates(pool) {
+                candidates.extend(node.droplet.map(|droplet| (name.clone(), droplet)));
+            }
+            let known = pool.spec_ips().into_iter().chain(pool.remembered());
+            names.extend(known.map(|ip| (name.clone(), ip)));
+        }
+        for (key, since) in &mut self.matched {
+            since.set(candidates.remove(key), now_ms);
+        }
+        for key in candidates {
+            self.matched.entry(key).or_default().set(true, now_ms);
+        }
+        for (key, since) in &mut self.named {
+            since.set(names.remove(key), now_ms);
+        }
+        for key in names {
+            self.named.entry(key).or_default().set(true, now_ms);
+        }
+        let served: Vec<(String, bool)> = self
+            .record_sets
+            .iter()
+            .map(|(name, set)| (name.clone(), self.candidates(set).next().is_some()))
+            .collect();
+        for (name, any) in served {
+            self.served.entry(name).or_default().set(any, now_ms);
+        }
+    }
+
+    /// The nodes that a pool's criteria select now.
+    pub(super) fn candidates<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Node> {
+        self.nodes.values().filter(|node| self.is_candidate(pool, node))
+    }
+
+    fn is_candidate(&self, pool: &Pool, node: &Node) -> bool {
+        let tolerated = |taint: &Value| items(&pool.spec, "/match/tolerations").any(|t| tolerates(t, taint));
+        node.ready
+            && node.droplet.is_some()
+            && selects(pool.match_of("nodeLabel"), &node.labels)
+            && node.taints.iter().all(tolerated)
+            && self.is_served(pool, node)
+    }
+
+    fn is_served(&self, pool: &Pool, node: &Node) -> bool {
+        let (namespace, label) = (pool.match_of("podNamespace"), pool.match_of("podLabel"));
+        if namespace.is_empty() && label.is_empty() {
+            return true;
+        }
+        self.pods.values().any(|pod| {
+            text(pod, "/spec/nodeName") == node.name
+                && (namespace.is_empty() || text(pod, "/metadata/namespace") == namespace)
+                && selects(label, &strings(pod, "/metadata/labels"))
+                && text(pod, "/status/phase") == "Running"
+                && condition(pod, "Ready")
+                && pod.pointer("/metadata/deletionTimestamp").is_none()
+        })
+    }
+
+    /// Pools that name an address, or did since `from_ms`.
+    pub(super) fn owners(&self, ip: Ipv4Addr, from_ms: u64) -> Vec<String> {
+        let named = self.named.iter().filter(|((_, other), since)| *other == ip && since.held(from_ms));
+        named.map(|((pool, _), _)| pool.clone()).collect()
+    }
+
+    /// Whether a droplet was a candidate at some time since `from_ms`.
+    pub(super) fn matched(&self, pool: &str, droplet: u64, from_ms: u64) -> bool {
+        let since = self.matched.get(&(pool.to_owned(), droplet));
+        since.is_some_and(|since| since.held(from_ms))
+    }
+
+    /// Whether a droplet was no candidate at some time since `from_ms`.
+    pub(super) fn unmatched(&self, pool: &str, droplet: u64, from_ms: u64) -> bool {
+        let since = self.matched.get(&(pool.to_owned(), droplet));
+        since.is_none_or(|since| since.lapsed(from_ms))
+    }
+
+    /// Whether there was a time since `from_ms` at which no node matched a record set that goes with its last node.
+    pub(super) fn unserved(&self, from_ms: u64) -> bool {
+        self.served.values().any(|served| served.lapsed(from_ms))
+    }
+
+    /// The pool that an address belongs to: the oldest that uses it.
+    pub(super) fn owner(&self, ip: Ipv4Addr) -> Option<&Pool> {
+        let claims = |pool: &&Pool| {
+            !pool.deleting && (pool.spec_ips().contains(&ip) || pool.remembered().contains(&ip))
+        };
+        let age = |pool: &&Pool| (pool.created.clone(), pool.namespace.clone(), pool.name.clone());
+        self.pools.values().filter(claims).min_by_key(age)
+    }
+}

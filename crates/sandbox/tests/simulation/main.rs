@@ -1,0 +1,11 @@
+//! The operator in the simulated world: seeds, sweeps and what they found once.
+//!
+//! A plain `cargo test` plays a few of each. `SIMULATION_SEEDS=600` plays so many seeds (`SIMULATION_FIRST` is the first
+//! of them), `SIMULATION_SWEEP=1` every plan of the sweeps; `cargo test --profile simulation` makes both fast.
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
+
+mod determinism;
+mod regressions;
+mod seeds;
+mod support;
+mod sweeps;
