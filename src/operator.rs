@@ -238,8 +238,7 @@ fn elect(
     });
     let stop = CancellationToken::new();
     let lease = thread::spawn(elector, home, stop.clone())?;
-    let _stop_on_drop = stop.clone().drop_guard();
-    Ok(Election { identity, leader, permits, lease, stop, _stop_on_drop })
+    Ok(Election { identity, leader, permits, lease, _stop_on_drop: stop.clone().drop_guard(), stop })
 }
 
 fn reconciler(providers: Providers, base: &Base, election: &Election) -> Reconciler {

@@ -1,6 +1,6 @@
 //! Numbers that follow from a seed and a position alone, so that one decision less does not change all later ones.
 
-/// SplitMix64's mixing of one number.
+/// The mixing of one number, as `SplitMix64` does it.
 fn mixed(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

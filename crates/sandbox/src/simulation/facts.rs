@@ -162,26 +162,26 @@ fn record(request: &cloud::Request, body: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn kube(method: Method, path: &str, query: &str, body: &str) -> Facts {
-        of_kube(&method, path, query, body.as_bytes())
+    fn kube(method: &Method, path: &str, query: &str, body: &str) -> Facts {
+        of_kube(method, path, query, body.as_bytes())
     }
 
     #[test]
     fn a_request_to_the_api_server_is_told_by_verb_resource_and_name() {
-        let list = kube(Method::GET, "/api/v1/nodes", "limit=250", "");
+        let list = kube(&Method::GET, "/api/v1/nodes", "limit=250", "");
         assert_eq!((list.what.as_str(), list.mutates()), ("LIST nodes", false));
         let path = "/apis/flipop.digitalocean.com/v1alpha1/namespaces/default/floatingippools/pool/status";
-        let write = kube(Method::PUT, path, "", "{}");
+        let write = kube(&Method::PUT, path, "", "{}");
         assert_eq!((write.what.as_str(), write.mutates()), ("PUT floatingippools pool status", true));
-        assert_eq!(kube(Method::GET, path, "watch=true", "").kind, Kind::Watch);
+        assert_eq!(kube(&Method::GET, path, "watch=true", "").kind, Kind::Watch);
     }
 
     #[test]
     fn a_lease_without_a_holder_is_a_released_one() {
         let path = "/apis/coordination.k8s.io/v1/namespaces/flipop/leases/x";
-        let taken = kube(Method::PUT, path, "", r#"{"spec":{"holderIdentity":"a"}}"#);
+        let taken = kube(&Method::PUT, path, "", r#"{"spec":{"holderIdentity":"a"}}"#);
         assert_eq!(taken.kind, Kind::Lease { write: Some(Hold::Taken) });
-        let released = kube(Method::PUT, path, "", r#"{"spec":{"holderIdentity":""}}"#);
+        let released = kube(&Method::PUT, path, "", r#"{"spec":{"holderIdentity":""}}"#);
         assert_eq!(released.kind, Kind::Lease { write: Some(Hold::Released) });
     }
 }

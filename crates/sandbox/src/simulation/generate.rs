@@ -213,7 +213,11 @@ fn edit(draw: &mut Draw, cast: &Cast) -> Option<Act> {
 /// One loss alone: spec and status are not lost together.
 fn revert_or_wipe(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let (name, ips) = draw.of(&cast.pools)?;
-    Some(if cast.ips.len() % 2 == 0 { Act::RevertIps { name, ips } } else { Act::WipeStatus { name } })
+    Some(if cast.ips.len().is_multiple_of(2) {
+        Act::RevertIps { name, ips }
+    } else {
+        Act::WipeStatus { name }
+    })
 }
 
 fn weather(draw: &mut Draw, replicas: usize) -> Option<Weather> {

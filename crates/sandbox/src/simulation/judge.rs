@@ -91,12 +91,12 @@ struct Known {
     loads: BTreeMap<cloud::Provider, Load>,
 }
 
-/// What a process asked of an account lately, and until when it was told to wait.
+/// What a process asked of an account lately, and until when it was told to wait; all in milliseconds.
 #[derive(Debug, Clone, Default)]
 struct Load {
-    blocked_until_ms: u64,
-    requests_ms: VecDeque<u64>,
-    creations_ms: VecDeque<u64>,
+    blocked_until: u64,
+    requests: VecDeque<u64>,
+    creations: VecDeque<u64>,
 }
 
 /// How much was done, for comparisons.
@@ -223,14 +223,14 @@ impl Judge {
     fn check_load(&mut self, now_ms: u64, process: Process, account: cloud::Provider, facts: &Facts) {
         let load = self.known.entry(process).or_default().loads.entry(account).or_default();
         let minute_ago = now_ms.saturating_sub(60_000);
-        let blocked = load.blocked_until_ms > now_ms.saturating_add(ROUNDING_MS);
-        load.requests_ms.push_back(now_ms);
+        let blocked = load.blocked_until > now_ms.saturating_add(ROUNDING_MS);
+        load.requests.push_back(now_ms);
         if facts.kind == Kind::CreateIp {
-            load.creations_ms.push_back(now_ms);
+            load.creations.push_back(now_ms);
         }
-        load.requests_ms.retain(|sent| *sent > minute_ago);
-        load.creations_ms.retain(|sent| *sent > minute_ago);
-        let (requests, creations) = (load.requests_ms.len(), load.creations_ms.len());
+        load.requests.retain(|sent| *sent > minute_ago);
+        load.creations.retain(|sent| *sent > minute_ago);
+        let (requests, creations) = (load.requests.len(), load.creations.len());
         if blocked {
             self.blame(now_ms, "I8", format!("{process} sends {:?} while told to wait", facts.what));
         }
@@ -279,7 +279,7 @@ impl Judge {
         if let Some(account) = open.facts.account.filter(|_| status == 429) {
             let load = known.loads.entry(account).or_default();
             let until = now_ms.saturating_add(retry_after_s.unwrap_or_default().saturating_mul(1_000));
-            load.blocked_until_ms = load.blocked_until_ms.max(until);
+            load.blocked_until = load.blocked_until.max(until);
         }
         if !(200..300).contains(&status) {
             return;
@@ -379,7 +379,7 @@ impl Judge {
             }
             ChangeKind::IpReleased(_) => self.deleted += 1,
             ChangeKind::Record { provider, fqdn, rtype, .. } if by_operator => {
-                self.check_record(now_ms, (*provider, fqdn.clone()), rtype);
+                self.check_record(now_ms, &(*provider, fqdn.clone()), rtype);
             }
             ChangeKind::IpReserved(_)
             | ChangeKind::AssignStarted { .. }
@@ -393,8 +393,8 @@ impl Judge {
     }
 
     /// I4: only address records of names that objects ask for, and no name is emptied while it has nodes.
-    fn check_record(&mut self, now_ms: u64, site: Site, rtype: &str) {
-        if rtype != "A" || !self.sites.contains(&site) {
+    fn check_record(&mut self, now_ms: u64, site: &Site, rtype: &str) {
+        if rtype != "A" || !self.sites.contains(site) {
             self.blame(now_ms, "I4", format!("a {rtype} record of {} was touched", site.1));
             return;
         }

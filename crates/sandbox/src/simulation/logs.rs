@@ -3,6 +3,7 @@
 //! Spans are not kept: the story says which replica does what. Invariant: a line that holds a token, and any line of
 //! level ERROR, is a violation.
 
+use super::judge::Violation;
 use super::story::Story;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ pub(super) struct Listener {
     pub(super) story: Story,
     pub(super) started: Instant,
     pub(super) secrets: [&'static str; 2],
-    pub(super) wrong: Arc<Mutex<Vec<(u64, &'static str, String)>>>,
+    pub(super) wrong: Arc<Mutex<Vec<Violation>>>,
 }
 
 struct Text(String);
@@ -58,10 +59,12 @@ impl Subscriber for Listener {
         self.story.tell(now_ms, "log", &format!("{level} {}", text.0.trim_end()));
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         if level == Level::ERROR {
-            wrong.push((now_ms, "I11", format!("an error was logged: {}", text.0)));
+            let text = format!("an error was logged: {}", text.0);
+            wrong.push(Violation { at_ms: now_ms, rule: "I11", text });
         }
         if self.secrets.iter().any(|secret| text.0.contains(secret)) {
-            wrong.push((now_ms, "I10", "a log line holds a token".to_owned()));
+            let text = "a log line holds a token".to_owned();
+            wrong.push(Violation { at_ms: now_ms, rule: "I10", text });
         }
     }
 

@@ -112,7 +112,7 @@ impl Replica {
         };
         let elapsed = i64::try_from(self.network.now_ms()).unwrap_or_default();
         let now = self.epoch.checked_add(jiff::SignedDuration::from_millis(elapsed)).unwrap_or(self.epoch);
-        let salt = u64::try_from(process.replica).unwrap_or_default() << 32 | process.incarnation;
+        let salt = u64::try_from(process.replica).unwrap_or_default().rotate_left(32) ^ process.incarnation;
         Platform {
             clock: Clock::simulated(now),
             random: Random::seeded(self.network.plan().seed ^ salt),

@@ -25,7 +25,7 @@ impl Since {
 
     /// Whether it was true at some time since `from_ms`.
     fn held(self, from_ms: u64) -> bool {
-        self.now || self.changed_ms >= from_ms && self.changed_ms > 0
+        self.now || (self.changed_ms >= from_ms && self.changed_ms > 0)
     }
 
     /// Whether it was false at some time since `from_ms`.

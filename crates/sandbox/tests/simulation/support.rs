@@ -1,6 +1,8 @@
 //! What the tests share: settings, all processors, and the report of a failure.
 
 use flipop_sandbox::simulation::{self, Outcome, Plan, shrink};
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -49,14 +51,14 @@ pub(crate) struct Failure {
 
 /// Fails if any plan did: says what went wrong, and where the smallest plans that still fail are kept.
 pub(crate) fn judge(played: usize, failures: &[Failure], fails: impl Fn(&Failure, &Plan) -> bool) {
-    println!("{played} plans");
+    std::io::stderr().write_all(format!("{played} plans\n").as_bytes()).unwrap();
     let mut text = String::new();
     for (number, failure) in failures.iter().enumerate() {
         let Failure { plan, problems } = failure;
-        text += &format!("{}:\n  {}\n", plan.name, problems.join("\n  "));
+        writeln!(text, "{}:\n  {}", plan.name, problems.join("\n  ")).unwrap();
         if number < MADE_SMALL {
             let small = shrink(plan, |plan| fails(failure, plan));
-            text += &format!("  cargo sandbox replay {}\n", keep(&small).display());
+            writeln!(text, "  cargo sandbox replay {}", keep(&small).display()).unwrap();
         }
     }
     assert!(failures.is_empty(), "{} of {played} plans failed:\n{text}", failures.len());
