@@ -1,7 +1,7 @@
 //! A cluster, an account, and the operator's binary between the two; and the questions that figures ask of them.
 
 use flipop_envtest::apiserver::ApiServer;
-use flipop_envtest::assets::Assets;
+use flipop_envtest::assets::{self, Assets};
 use flipop_envtest::audit::Audit;
 use flipop_envtest::cluster::{Cluster, Kind, NAMESPACE, SERVICE_ACCOUNT};
 use flipop_envtest::nodes::{NewNode, Nodes};
@@ -89,10 +89,7 @@ impl Stage {
 
 /// `target/release/flipop` of the target folder that this program is in.
 fn release_binary() -> Outcome<PathBuf> {
-    let program = std::env::current_exe()?;
-    let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    let target = target.ok_or_else(|| Failure::new("not in a target folder of cargo: give --binary"))?;
-    Ok(target.join("release/flipop"))
+    Ok(assets::target_folder()?.join("release/flipop"))
 }
 
 /// See the module.

@@ -177,12 +177,16 @@ fn fingerprint() -> u64 {
     hasher.finish()
 }
 
-/// Cargo's `target` folder: it marks it with a file of this name, and the running program is in it.
-fn target_folder() -> Outcome<PathBuf> {
+/// Cargo's `target` folder, in which the running program is. Cargo marks it with the first of these files only when it
+/// makes the folder itself; the second it keeps in any.
+///
+/// # Errors
+/// When the running program is elsewhere.
+pub fn target_folder() -> Outcome<PathBuf> {
     let program = std::env::current_exe()?;
     program
         .ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").is_file())
+        .find(|folder| ["CACHEDIR.TAG", ".rustc_info.json"].iter().any(|mark| folder.join(mark).is_file()))
         .map(Path::to_owned)
         .ok_or_else(|| Failure::new(format!("{} is not in a target folder of cargo", program.display())))
 }
