@@ -6,9 +6,9 @@ use crate::team::{
     writers, writes,
 };
 use crate::world::{SOON, World, ip};
-use flipop_envtest::Outcome;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
 use flipop_sandbox::cloud::Op;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -176,9 +176,15 @@ async fn an_api_server_that_is_down_for_a_minute_is_waited_for_and_nothing_is_wr
     );
     assert!(readers.iter().all(|call| call.token != "standby"), "a standby calls no provider");
     world.server.start_again().await?;
-    // Either may win; whoever does puts it right, and alone.
-    world.pool_settles_within("p", &[(10, "alpha")], RETURN_TIMEOUT).await?;
-    assert_eq!(world.cloud().ip(ip(10)).and_then(|view| view.droplet), Some(droplet));
+    // Either may win; whoever does puts it right, and alone. The status is still that of before the outage.
+    let place = || async {
+        match world.cloud().ip(ip(10)).and_then(|view| view.droplet) {
+            Some(place) if place == droplet => Ok(()),
+            place => Err(Failure::new(format!("on {place:?}"))),
+        }
+    };
+    eventually("the address is back", RETURN_TIMEOUT, place).await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
     assert_eq!(writers(world, down).len(), 1, "{:?}", writers(world, down));
     let [mut leader, mut standby] = replicas;
     if holder(world).await? == identity {

@@ -1,12 +1,17 @@
 //! The one who sees everything: the Lease as the server has it, and each write as it arrives.
 //!
-//! Two rules. A write arrives while its sender's term lasts: after the server has recorded the sender as holder, and
-//! before it records a release or another holder. And a decision made before a gap in the permits is not sent after it.
+//! Three rules. A write arrives while its sender's term lasts: after the server has recorded the sender as holder, and
+//! before it records a release or another holder. It is sent while 3 s or more of its permit are left, judged by when
+//! the server recorded the last renewal. And a decision made before a gap in the permits is not sent after it.
 
 use flipop_sandbox::apiserver::{ApiServer, Changes, Key};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
+
+/// Latest moment at which a write may leave, from the last renewal that the server has recorded: its sending was
+/// earlier, and no clock of a replica is slower than this one.
+const LATEST_MS: i128 = 7_000;
 
 pub(crate) const LEASES: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
 
@@ -22,6 +27,8 @@ struct State {
     terms: Vec<String>,
     /// The last of them gave the lease up.
     released: bool,
+    /// When the lease was last written, by the server's clock.
+    renewed_at: jiff::Timestamp,
     writes: u64,
     /// What was against a rule.
     wrong: Vec<String>,
@@ -32,6 +39,7 @@ struct State {
 #[derive(Clone)]
 pub(crate) struct Judge {
     state: Arc<Mutex<State>>,
+    server: ApiServer,
     start: Instant,
 }
 
@@ -49,11 +57,12 @@ impl Judge {
             storage: server.storage_of(LEASES.0, LEASES.1).unwrap(),
             terms: Vec::new(),
             released: false,
+            renewed_at: jiff::Timestamp::UNIX_EPOCH,
             writes: 0,
             wrong: Vec::new(),
             transcript: Vec::new(),
         };
-        Self { state: Arc::new(Mutex::new(state)), start: Instant::now() }
+        Self { state: Arc::new(Mutex::new(state)), server: server.clone(), start: Instant::now() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -91,10 +100,17 @@ impl Judge {
 
     /// A write leaves its sender, decided in one epoch of permits and sent in another.
     pub(crate) fn sent(&self, sender: &str, decided: u64, now: u64) {
+        let (at, time) = (self.at(), self.server.now());
+        let mut state = self.state();
+        state.look(&at);
+        let age_ms = time.duration_since(state.renewed_at).as_millis();
+        if age_ms > LATEST_MS {
+            state.wrong.push(format!("{at} {sender} sends {age_ms} ms after the last renewal"));
+        }
         if decided != now {
-            let wrong =
-                format!("{} {sender} sends in epoch {now} what it decided in epoch {decided}", self.at());
-            self.state().wrong.push(wrong);
+            state
+                .wrong
+                .push(format!("{at} {sender} sends in epoch {now} what it decided in epoch {decided}"));
         }
     }
 
@@ -133,6 +149,7 @@ impl State {
                 continue;
             };
             let holder = lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default();
+            self.renewed_at = change.time;
             if holder.is_empty() {
                 self.released = true;
                 self.transcript.push(format!("{at} the lease is released"));

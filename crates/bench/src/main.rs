@@ -10,15 +10,16 @@ mod bulk;
 mod burst;
 mod dns;
 mod failover;
+mod footprint;
 mod hang;
 mod hundred;
 mod load;
-mod memory;
 mod publish;
 mod repair;
 mod report;
 mod rest;
 mod scale;
+mod soak;
 mod start;
 mod stats;
 mod world;
@@ -53,7 +54,7 @@ struct Run {
     /// Few samples and short windows: shows that everything works, not how well.
     #[arg(long)]
     quick: bool,
-    /// Only these figures (default: all).
+    /// Only these figures (default: all but the soak).
     #[arg(long, value_enum)]
     only: Vec<Figure>,
     /// The operator's binary (default: target/release/flipop).
@@ -65,6 +66,9 @@ struct Run {
     /// Pods of the large cluster, of which 15 % match.
     #[arg(long, default_value_t = 50_000)]
     pods: usize,
+    /// Minutes of the soak.
+    #[arg(long, default_value_t = 30)]
+    soak_minutes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,11 +85,13 @@ enum Figure {
     Dns,
     /// A large cluster.
     Scale,
+    /// Changes and faults without a pause, for `--soak-minutes`. Only when asked for.
+    Soak,
 }
 
 impl Run {
     fn wants(&self, figure: Figure) -> bool {
-        self.only.is_empty() || self.only.contains(&figure)
+        self.only.contains(&figure) || (self.only.is_empty() && figure != Figure::Soak)
     }
 }
 
@@ -142,6 +148,10 @@ async fn measure(run: &Run) -> Outcome<bool> {
     if run.wants(Figure::Scale) {
         say(&format!("scale: {} nodes, {} pods …", run.nodes, run.pods));
         scale::measure(&stage, (run.nodes, run.pods), run.quick, &mut report).await?;
+    }
+    if run.wants(Figure::Soak) {
+        say(&format!("soak: {} minutes …", run.soak_minutes));
+        soak::measure(&stage, run.soak_minutes, &mut report).await?;
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{report}")?;

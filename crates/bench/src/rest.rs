@@ -1,7 +1,7 @@
 //! A hundred standing assignments, and nothing happens; then somebody else moves two.
 
+use crate::footprint::Memory;
 use crate::hundred::{COUNT, ip, settled};
-use crate::memory::Memory;
 use crate::report::Report;
 use crate::stats::{Ms, Samples};
 use crate::world::{OPERATOR, REGION, World, is_assign};

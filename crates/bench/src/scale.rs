@@ -1,7 +1,7 @@
 //! A large cluster: memory, and the time from exec to the first assign request when nobody holds the lease.
 
 use crate::bulk::{self, Copied, Template};
-use crate::memory::Memory;
+use crate::footprint::Memory;
 use crate::report::Report;
 use crate::say;
 use crate::stats::{Ms, Samples};

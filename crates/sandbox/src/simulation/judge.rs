@@ -114,6 +114,8 @@ pub struct Tally {
     pub records: usize,
     /// Calls that triggers can name.
     pub calls: u64,
+    /// Those of them that change something at a provider.
+    pub changing: Vec<u64>,
     /// Frames that triggers can name.
     pub frames: u64,
 }

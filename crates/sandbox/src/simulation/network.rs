@@ -166,7 +166,11 @@ impl Network {
             let seq = state.calls;
             let then = if facts.counts() {
                 state.judge.tally.calls += 1;
-                self.trigger(&On::Call(state.judge.tally.calls))
+                let number = state.judge.tally.calls;
+                if facts.mutates() && facts.account.is_some() {
+                    state.judge.tally.changing.push(number);
+                }
+                self.trigger(&On::Call(number))
             } else {
                 None
             };

@@ -4,7 +4,7 @@
 //! addresses were bought and moved. The judge looks at every step on top of that.
 
 use super::Outcome;
-use super::plan::{On, Plan, Then, Trigger};
+use super::plan::{Fault, On, Plan, Then, Trigger};
 
 /// How long a process that died takes to be back.
 const RESTART_MS: u64 = 1_000;
@@ -33,6 +33,28 @@ pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
             plan.end_ms += 20_000;
             plan
         })
+        .collect()
+}
+
+/// A change at a provider whose outcome is not learnt, or that is refused, at every such call of an undisturbed run.
+#[must_use]
+pub fn lost_answers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    let faults = [
+        Fault::ResetBefore,
+        Fault::ResetAfter,
+        Fault::HangBefore,
+        Fault::HangAfter,
+        Fault::RefuseAfter { status: 502 },
+        Fault::Garble,
+        Fault::Refuse { status: 500, retry_after_s: None },
+        Fault::Refuse { status: 429, retry_after_s: Some(3) },
+    ];
+    undisturbed
+        .tally
+        .changing
+        .iter()
+        .flat_map(|call| faults.iter().map(move |fault| (*call, Then::Meet(fault.clone()))))
+        .map(|(call, then)| disturbed(plan, On::Call(call), then))
         .collect()
 }
 

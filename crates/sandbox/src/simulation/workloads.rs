@@ -197,3 +197,26 @@ fn two_pools() -> Plan {
         ],
     )
 }
+
+/// Days in which something fails every hour and comes back: what a process lives through that nobody restarts.
+#[must_use]
+pub fn days(days: u64) -> Plan {
+    const HOUR_MS: u64 = 3_600_000;
+    let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge" });
+    let mut spec = pool_spec(&[ip(1), ip(2), ip(3)], None);
+    if let Some(fields) = spec.as_object_mut() {
+        fields.insert("dnsRecordSet".to_owned(), dns);
+    }
+    let mut then = vec![at(1_000, create("pool", spec))];
+    for hour in 0..days.saturating_mul(24) {
+        let (from_ms, name) = (30_000 + hour * HOUR_MS, node(hour % 4 + 1));
+        then.push(at(from_ms, Act::SetReady { node: name.clone(), ready: false }));
+        then.push(at(from_ms + HOUR_MS / 6, Act::SetReady { node: name.clone(), ready: true }));
+        then.push(at(from_ms + HOUR_MS / 3, Act::CutWatches { replica: 0 }));
+        if hour % 6 == 5 {
+            then.push(at(from_ms + HOUR_MS / 2, Act::AddNode { node: name }));
+            then.push(at(from_ms + HOUR_MS / 2 + 60_000, Act::Compact));
+        }
+    }
+    Plan { replicas: 2, ..plan("days without a restart", scene(4, 3), then) }
+}

@@ -43,6 +43,11 @@ fn a_crash_at_any_call_loses_nothing_and_does_nothing_twice() {
 }
 
 #[test]
+fn a_lost_answer_of_a_provider_loses_nothing_and_does_nothing_twice() {
+    sweep(sweep::lost_answers, 0);
+}
+
+#[test]
 fn a_disturbed_watch_at_any_event_loses_nothing_and_does_nothing_twice() {
     // What is seen in another order may be served in another order.
     sweep(sweep::blindness, 1);

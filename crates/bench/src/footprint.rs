@@ -1,4 +1,4 @@
-//! Memory of a process, as the kernel counts it.
+//! Memory and open files of a process, as the kernel counts them.
 
 use flipop_envtest::{Failure, Outcome};
 use std::fmt::{self, Display};
@@ -29,6 +29,11 @@ impl Memory {
             proportional: field(&rollup, "Pss:")?,
         })
     }
+}
+
+/// Files, sockets and pipes that a process has open.
+pub(crate) fn open_files(id: u32) -> Outcome<u64> {
+    Ok(u64::try_from(fs::read_dir(format!("/proc/{id}/fd"))?.count())?)
 }
 
 fn field(text: &str, name: &str) -> Outcome<u64> {
@@ -66,5 +71,6 @@ mod tests {
         let memory = Memory::of(std::process::id()).unwrap();
         assert!(memory.resident > 0 && memory.resident <= memory.peak && memory.anonymous < memory.resident);
         assert_eq!(mib(15 * 1_024 + 1), "15.1");
+        assert!(open_files(std::process::id()).unwrap() > 2);
     }
 }
