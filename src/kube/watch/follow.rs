@@ -1,11 +1,12 @@
 //! The list-then-watch loop.
 //!
-//! It stands on `Api::list` and `Api::watch` and not on `kube::runtime::watcher`, because the latter hides the
-//! version of a list (needed to recognise one that is older than what was seen), has no deadline on lists and on
-//! the start of a watch, loops on a 410 that comes as an HTTP status, and drops an event that does not decode.
+//! It stands on `Api::watch` and on lists of its own ([`page`]) and not on `kube::runtime::watcher`, because the
+//! latter hides the version of a list (needed to recognise one that is older than what was seen), has no deadline on
+//! lists and on the start of a watch, loops on a 410 that comes as an HTTP status, and drops an event that does not
+//! decode.
 
 use super::health::Registration;
-use super::{Sink, WatchContext, WatchName};
+use super::{Sink, WatchContext, WatchName, page};
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::facts::Observed;
 use flipop_core::moment::Moment;
@@ -189,7 +190,8 @@ where
         };
         let mut all = Vec::new();
         for _ in 0..MAX_PAGES {
-            let page = within(PAGE_TIMEOUT_MS, self.source.api.list(&params)).await.map_err(Stop::list)?;
+            let page =
+                within(PAGE_TIMEOUT_MS, page::read(&self.source.api, &params)).await.map_err(Stop::list)?;
             all.extend(page.items.into_iter().map(self.source.cut));
             if let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) {
                 params.continue_token = Some(token);

@@ -8,6 +8,7 @@
 
 mod follow;
 mod health;
+mod page;
 mod resource;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,29 @@
+//! One page of a list, held once while it is decoded.
+//!
+//! `Api::list` holds the body three times over, has no bound, and logs all of it when it cannot be decoded.
+
+use futures::AsyncReadExt as _;
+use kube::api::ListParams;
+use kube::core::{ObjectList, Request};
+use kube::{Api, Error, Resource};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::pin::pin;
+
+/// Longest body: far more than a page of the largest pods, less than the Deployment's memory.
+const MAX_BYTES: u64 = 96 << 20;
+
+/// Reads a page.
+pub(super) async fn read<K>(api: &Api<K>, params: &ListParams) -> kube::Result<ObjectList<K>>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let request = Request::new(api.resource_url()).list(params).map_err(Error::BuildRequest)?;
+    let body = api.clone().into_client().request_stream(request).await?;
+    let mut bytes = Vec::new();
+    let read = pin!(body).take(MAX_BYTES).read_to_end(&mut bytes).await.map_err(Error::ReadEvents)?;
+    if u64::try_from(read).is_ok_and(|read| read >= MAX_BYTES) {
+        return Err(Error::ReadEvents(std::io::Error::other("the page is too long")));
+    }
+    serde_json::from_slice(&bytes).map_err(Error::SerdeError)
+}
