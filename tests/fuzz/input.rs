@@ -141,7 +141,7 @@ fn hurt(mut bytes: Vec<u8>, damage: Damage) -> Vec<u8> {
         }
         Damage::Insert(at, new) => {
             let at = at.index(bytes.len());
-            bytes.splice(at..at, new);
+            drop(bytes.splice(at..at, new));
         }
     }
     bytes

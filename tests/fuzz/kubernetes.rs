@@ -20,6 +20,8 @@ fn node_again(facts: &NodeFacts) -> Value {
     let addresses = |kind: &str, ips: &[std::net::Ipv4Addr]| -> Vec<Value> {
         ips.iter().map(|ip| json!({"type": kind, "address": ip.to_string()})).collect()
     };
+    let external = addresses("ExternalIP", &facts.external_ips);
+    let addresses = [external, addresses("InternalIP", &facts.internal_ips)].concat();
     let taint = |taint: &Taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
     let field = format!("f:{RESERVED_IP_ANNOTATION}");
     let fields = json!({"manager": FIELD_MANAGER, "fieldsV1": {"f:metadata": {"f:annotations": {field: {}}}}});
@@ -34,7 +36,7 @@ fn node_again(facts: &NodeFacts) -> Value {
         "spec": {"providerID": facts.provider_id, "taints": facts.taints.iter().map(taint).collect::<Vec<_>>()},
         "status": {
             "conditions": [{"type": "Ready", "status": if facts.ready { "True" } else { "Unknown" }}],
-            "addresses": [addresses("ExternalIP", &facts.external_ips), addresses("InternalIP", &facts.internal_ips)].concat(),
+            "addresses": addresses,
         },
     })
 }

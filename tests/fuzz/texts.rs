@@ -66,7 +66,7 @@ fn spliced(decoder: &str) -> impl Strategy<Value = String> + use<> {
             let from = from.index(other.len() + 1);
             let to = from + length.index(other.len() + 1 - from);
             let gone = (at + (to - from) / 2).min(text.len());
-            text.splice(at..gone, other[from..to].iter().copied().chain(new.chars()));
+            drop(text.splice(at..gone, other[from..to].iter().copied().chain(new.chars())));
         }
         text.into_iter().collect()
     })

@@ -30,10 +30,6 @@ pub(crate) struct Canned {
 }
 
 impl Canned {
-    pub(crate) fn ok(body: &[u8]) -> Self {
-        Self::new(200, body)
-    }
-
     pub(crate) fn new(status: u16, body: &[u8]) -> Self {
         Self { status, headers: HeaderMap::new(), body: Bytes::copy_from_slice(body) }
     }

@@ -22,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 /// What is told of a watch that does not get through, and of an object that cannot be read.
 const MAX_TEXT_CHARS: usize = 700;
 
+/// Of each answer: on a paused clock nothing else takes time.
+const LATENCY: Duration = Duration::from_millis(100);
+
 /// Long enough for some tries.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -35,7 +38,10 @@ fn client(answer: impl Fn(bool) -> Bytes + Clone + Send + 'static) -> Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let body = answer(watches);
-        async move { Ok::<_, std::convert::Infallible>(Response::new(Full::new(body))) }
+        async move {
+            tokio::time::sleep(LATENCY).await;
+            Ok::<_, std::convert::Infallible>(Response::new(Full::new(body)))
+        }
     });
     Client::new(service, "default")
 }
