@@ -61,7 +61,7 @@ impl Mutations {
         let scratch = Scratch::new(&root, self.timeout_s)?;
         let mut inputs = BTreeMap::new();
         for (id, (text, mutation)) in &all {
-            inputs.insert(id.clone(), scratch.inputs(text, &mutation.tests)?);
+            inputs.insert(id.clone(), scratch.inputs(text, &mutation.tests));
         }
         let mut results = Results::load(&root)?;
         results.keep(&inputs);
@@ -108,7 +108,7 @@ fn one(
 ) -> Outcome<Row> {
     say(&format!("{id}: {}", mutation.name));
     for tests in &mutation.tests {
-        let sources = scratch.inputs("", std::slice::from_ref(tests))?;
+        let sources = scratch.inputs("", std::slice::from_ref(tests));
         if !results.knows_unchanged(tests, &sources) {
             scratch.restore()?;
             match scratch.test(tests)? {

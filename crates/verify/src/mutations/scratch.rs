@@ -3,8 +3,8 @@
 use super::Mutation;
 use crate::run::{self, Ended};
 use crate::{Doing, Failure, Outcome};
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Permissions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -26,13 +26,20 @@ pub(super) enum Tested {
     Broken(String),
 }
 
+/// A file as it was when the run began: what is edited meanwhile is for the next one.
+#[derive(Debug)]
+struct Content {
+    bytes: Vec<u8>,
+    mode: Permissions,
+}
+
 /// A copy of the repository as it stands, uncommitted changes included.
 #[derive(Debug)]
 pub(super) struct Scratch {
     root: PathBuf,
     copy: PathBuf,
     log: PathBuf,
-    files: BTreeSet<String>,
+    files: BTreeMap<String, Content>,
     timeout: Duration,
 }
 
@@ -40,8 +47,12 @@ impl Scratch {
     pub(super) fn new(root: &Path, timeout_s: u64) -> Outcome<Self> {
         let mut list = Command::new("git");
         list.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
-        let files = run::told(&mut list)?;
-        let files = files.lines().filter(|file| root.join(file).is_file()).map(str::to_owned).collect();
+        let mut files = BTreeMap::new();
+        for file in run::told(&mut list)?.lines().filter(|file| root.join(file).is_file()) {
+            let bytes = fs::read(root.join(file)).doing(format!("read {file}"))?;
+            let mode = fs::metadata(root.join(file)).doing(format!("read {file}"))?.permissions();
+            files.insert(file.to_owned(), Content { bytes, mode });
+        }
         let folder = root.join("target/verify");
         let copy = folder.join("copy");
         fs::create_dir_all(&copy).doing("make the copy")?;
@@ -49,20 +60,18 @@ impl Scratch {
         Ok(Self { root: root.to_owned(), copy, log: folder.join("output.txt"), files, timeout })
     }
 
-    /// Makes the copy what the repository is. Files that are the same keep their times, so that little is rebuilt.
+    /// Makes the copy what the repository was when the run began. Files that are the same keep their times, so that little is rebuilt.
     pub(super) fn restore(&self) -> Outcome<()> {
         for stray in self.strays()? {
             fs::remove_file(&stray).doing(format!("remove {}", stray.display()))?;
         }
-        for file in &self.files {
-            let (from, to) = (self.root.join(file), self.copy.join(file));
-            let wanted = fs::read(&from).doing(format!("read {file}"))?;
-            if fs::read(&to).ok().as_ref() != Some(&wanted) {
+        for (file, Content { bytes, mode }) in &self.files {
+            let to = self.copy.join(file);
+            if fs::read(&to).ok().as_ref() != Some(bytes) {
                 fs::create_dir_all(to.parent().unwrap_or(&self.copy)).doing(format!("copy {file}"))?;
                 // The times of the original would be older than what was built of a mutation.
-                fs::write(&to, wanted).doing(format!("copy {file}"))?;
-                let mode = fs::metadata(&from).doing(format!("copy {file}"))?.permissions();
-                fs::set_permissions(&to, mode).doing(format!("copy {file}"))?;
+                fs::write(&to, bytes).doing(format!("copy {file}"))?;
+                fs::set_permissions(&to, mode.clone()).doing(format!("copy {file}"))?;
             }
         }
         Ok(())
@@ -77,7 +86,7 @@ impl Scratch {
                 let relative = path.strip_prefix(&self.copy).unwrap_or(&path).to_string_lossy().into_owned();
                 if path.is_dir() {
                     folders.push(path);
-                } else if !self.files.contains(&relative) {
+                } else if !self.files.contains_key(&relative) {
                     strays.push(path);
                 }
             }
@@ -131,19 +140,19 @@ impl Scratch {
     }
 
     /// A number that is another one when a mutation, or a source on which its tests depend, is.
-    pub(super) fn inputs(&self, mutation: &str, tests: &[String]) -> Outcome<String> {
+    pub(super) fn inputs(&self, mutation: &str, tests: &[String]) -> String {
         let of_core = tests.iter().all(|tests| tests.contains("--package flipop-core"));
         let mut hash = Fnv::default();
         hash.add(mutation.as_bytes());
-        for file in &self.files {
+        for (file, Content { bytes, .. }) in &self.files {
             let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| file.starts_with(prefix));
             if starts(&OF_NOTHING) || (of_core && !starts(&OF_CORE)) {
                 continue;
             }
             hash.add(file.as_bytes());
-            hash.add(&fs::read(self.root.join(file)).doing(format!("read {file}"))?);
+            hash.add(bytes);
         }
-        Ok(format!("{:016x}", hash.0))
+        format!("{:016x}", hash.0)
     }
 }
 
