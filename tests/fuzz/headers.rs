@@ -13,14 +13,39 @@ use proptest::prelude::*;
 /// No provider silences us for longer than this.
 const LONGEST_MS: u64 = 3_600_000;
 
-const NAMES: [&str; 7] =
-    ["retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "ratelimit", "ratelimit-policy", "date"];
+const NAMES: [&str; 7] = [
+    "retry-after",
+    "ratelimit-limit",
+    "ratelimit-remaining",
+    "ratelimit-reset",
+    "ratelimit",
+    "ratelimit-policy",
+    "date",
+];
 
 const VALUES: [&str; 22] = [
-    "0", "1", "-1", "60", "1800000060", "18446744073709551615", "18446744073709551616", "1e9", "", " 7 ", "inf",
-    "Sat, 16 Jan 2027 08:00:00 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT",
-    "Sunday, 06-Nov-94 08:49:37 GMT", "\"default\";r=50;t=30", "\"default\";q=1200;w=300",
-    "\"a\";r=0;t=18446744073709551615,\"b\";r=1", ";;==,,;", "r=5", "\"d\";r=0;t=-5", "\"d\";r=0;t=0",
+    "0",
+    "1",
+    "-1",
+    "60",
+    "1800000060",
+    "18446744073709551615",
+    "18446744073709551616",
+    "1e9",
+    "",
+    " 7 ",
+    "inf",
+    "Sat, 16 Jan 2027 08:00:00 GMT",
+    "Sun, 06 Nov 1994 08:49:37 GMT",
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "Sunday, 06-Nov-94 08:49:37 GMT",
+    "\"default\";r=50;t=30",
+    "\"default\";q=1200;w=300",
+    "\"a\";r=0;t=18446744073709551615,\"b\";r=1",
+    ";;==,,;",
+    "r=5",
+    "\"d\";r=0;t=-5",
+    "\"d\";r=0;t=0",
 ];
 
 fn value() -> impl Strategy<Value = HeaderValue> {

@@ -74,9 +74,10 @@ fn value_of(sample: &Sample) -> Option<Value> {
 
 fn names_in(value: &Value) -> Vec<String> {
     match value {
-        Value::Object(fields) => {
-            fields.iter().flat_map(|(name, value)| names_in(value).into_iter().chain([name.clone()])).collect()
-        }
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(name, value)| names_in(value).into_iter().chain([name.clone()]))
+            .collect(),
         Value::Array(items) => items.iter().flat_map(names_in).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     }
@@ -89,8 +90,26 @@ pub(crate) fn odd() -> impl Strategy<Value = Value> {
     let number = |text: &&str| Value::Number(text.parse::<Number>().unwrap());
     let numbers: Vec<Value> = numbers.iter().chain(&more).map(number).collect();
     let texts = [
-        "", " ", ".", "..", "*", "\u{0}", "\n", "192.0.2.1", "192.0.2.256", "2001:db8::1", "::ffff:192.0.2.1",
-        "Ä", "\u{202e}", "null", "True", "A", "in-progress", "completed", "errored", "1969-12-31T23:59:60Z",
+        "",
+        " ",
+        ".",
+        "..",
+        "*",
+        "\u{0}",
+        "\n",
+        "192.0.2.1",
+        "192.0.2.256",
+        "2001:db8::1",
+        "::ffff:192.0.2.1",
+        "Ä",
+        "\u{202e}",
+        "null",
+        "True",
+        "A",
+        "in-progress",
+        "completed",
+        "errored",
+        "1969-12-31T23:59:60Z",
     ];
     let texts = texts.iter().map(|text| json!(text));
     let others = [Value::Null, json!(true), json!(false), json!([]), json!({}), json!("x".repeat(LONG))];

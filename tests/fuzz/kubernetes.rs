@@ -24,7 +24,8 @@ fn node_again(facts: &NodeFacts) -> Value {
     let addresses = [external, addresses("InternalIP", &facts.internal_ips)].concat();
     let taint = |taint: &Taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
     let field = format!("f:{RESERVED_IP_ANNOTATION}");
-    let fields = json!({"manager": FIELD_MANAGER, "fieldsV1": {"f:metadata": {"f:annotations": {field: {}}}}});
+    let fields =
+        json!({"manager": FIELD_MANAGER, "fieldsV1": {"f:metadata": {"f:annotations": {field: {}}}}});
     json!({
         "metadata": {
             "name": facts.name, "uid": facts.uid.0,

@@ -14,6 +14,7 @@ use flipop_core::pool::spec::{PoolSpec, Providers, SpecProblem};
 use flipop_core::pool::status::PoolStatus;
 use flipop_core::record_set::spec::NodeSetSpec;
 use flipop_core::record_set::status::RecordSetStatus;
+use flipop_core::selector::is_dns_label;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +71,10 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 }
                 Action::WriteStatus { status, .. } => of_pools.push(*status),
                 Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
-                Action::Assign { .. } | Action::Unassign { .. } | Action::Create { .. } | Action::ApplyRecords { .. } => {
+                Action::Assign { .. }
+                | Action::Unassign { .. }
+                | Action::Create { .. }
+                | Action::ApplyRecords { .. } => {
                     panic!("nothing can be done in an empty world: {action:?}");
                 }
                 Action::Get { .. }
@@ -95,6 +99,9 @@ fn sound_pool(bytes: &[u8]) -> bool {
     let plain = pool::pool_object(&Ok(object.clone()));
     let parsed = PoolSpec::parse(plain.spec.as_ref().unwrap(), &providers());
     decent(&parsed.problems);
+    for (namespace, _) in parsed.criteria.iter().filter_map(|criteria| criteria.pods.as_ref()) {
+        assert!(namespace.is_empty() || is_dns_label(namespace), "{namespace:?} becomes a part of a path");
+    }
     assert!(parsed.desired.is_none_or(|desired| (1..=1_000).contains(&desired)));
     object.metadata.deletion_timestamp = None;
     for status in statuses(vec![pool::pool_object(&Ok(object))], Vec::new()).0 {

@@ -30,7 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An empty list, and then always `events` as what the watch shows.
 fn after_a_list(kind: &'static str, events: Bytes) -> impl Fn(bool) -> Bytes + Clone {
-    let list = format!(r#"{{"kind": "{kind}List", "apiVersion": "v1", "items": [], "metadata": {{"resourceVersion": "1"}}}}"#);
+    let list = format!(
+        r#"{{"kind": "{kind}List", "apiVersion": "v1", "items": [], "metadata": {{"resourceVersion": "1"}}}}"#
+    );
     move |watches| if watches { events.clone() } else { Bytes::from(list.clone()) }
 }
 
@@ -97,7 +99,8 @@ fn nodes(answer: impl Fn(bool) -> Bytes + Clone + Send + 'static) -> bool {
     run(async {
         let context = context(client(answer));
         let health = context.health.clone();
-        follow(health, |sink, cancel| watch_nodes(context, "role=web".to_owned(), (), sink, cancel), |_| {}).await
+        follow(health, |sink, cancel| watch_nodes(context, "role=web".to_owned(), (), sink, cancel), |_| {})
+            .await
     })
 }
 
@@ -105,7 +108,8 @@ fn pods(answer: impl Fn(bool) -> Bytes + Clone + Send + 'static) -> bool {
     run(async {
         let context = context(client(answer));
         let health = context.health.clone();
-        follow(health, |sink, cancel| watch_pods(context, None, String::new(), (), sink, cancel), |_| {}).await
+        follow(health, |sink, cancel| watch_pods(context, None, String::new(), (), sink, cancel), |_| {})
+            .await
     })
 }
 

@@ -212,7 +212,11 @@ fn unexpected(found: &Token, expected: &'static str) -> SelectorError {
 }
 
 fn checked_value(value: String) -> Result<String, SelectorError> {
-    if value.is_empty() || is_name_part(&value) { Ok(value) } else { Err(SelectorError::Value(shown(&value))) }
+    if value.is_empty() || is_name_part(&value) {
+        Ok(value)
+    } else {
+        Err(SelectorError::Value(shown(&value)))
+    }
 }
 
 /// What a message repeats of a text: messages go into statuses.

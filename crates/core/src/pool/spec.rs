@@ -42,7 +42,8 @@ impl RawMatch {
         if !namespace.is_empty() && !is_dns_label(namespace) {
             // It becomes a part of a path at the API server, and must not lead elsewhere there.
             let shown: String = namespace.chars().take(MAX_SHOWN).collect();
-            let message = format!("{shown:?} is no name of a namespace; use lower case letters, digits and '-'");
+            let message =
+                format!("{shown:?} is no name of a namespace; use lower case letters, digits and '-'");
             problems.push(SpecProblem { scope, field: "spec.match.podNamespace".to_owned(), message });
             return None;
         }
