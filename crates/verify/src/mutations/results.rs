@@ -113,7 +113,7 @@ impl Results {
         self.date = now.strftime("%Y-%m-%d").to_string();
         let mut git = Command::new("git");
         git.current_dir(root).args(["rev-parse", "--short", "HEAD"]);
-        self.commit = crate::run::told(&mut git)?.trim().to_owned();
+        crate::run::told(&mut git)?.trim().clone_into(&mut self.commit);
         "cargo run --package flipop-verify -- mutations".clone_into(&mut self.command);
         self.caught = format!("{} of {all}", self.caught());
         let text = serde_saphyr::to_string(self).map_err(|error| Failure::Other(error.to_string()))?;
