@@ -126,7 +126,9 @@ fn the_samples_are_read_as_their_names_say() {
     replay("cloudflare-zone", sound_zone);
     replay("cloudflare-batch", sound_batch);
     replay("cloudflare-error", |body| {
-        [400, 401, 403, 404, 409, 429, 500, 503].iter().for_each(|code| sound_refusal(*code, body));
+        for status in [400, 401, 403, 404, 409, 429, 500, 503] {
+            sound_refusal(status, body);
+        }
         sound_records(body)
     });
 }

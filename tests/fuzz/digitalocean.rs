@@ -173,7 +173,9 @@ fn the_samples_are_read_as_their_names_say() {
     replay("digitalocean-records", sound_records);
     replay("digitalocean-record", sound_change);
     replay("digitalocean-error", |body| {
-        [400, 401, 403, 404, 408, 409, 422, 429, 500, 503].iter().for_each(|code| sound_refusal(*code, body));
+        for status in [400, 401, 403, 404, 408, 409, 422, 429, 500, 503] {
+            sound_refusal(status, body);
+        }
         true
     });
 }

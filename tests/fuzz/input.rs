@@ -56,7 +56,7 @@ fn damaged(samples: Vec<Sample>) -> impl Strategy<Value = Vec<u8>> {
     (prop::sample::select(samples), edits, damage()).prop_map(|(sample, edits, damage)| {
         let Some(mut value) = value_of(&sample) else { return hurt(sample.bytes, damage) };
         for (at, edit) in edits {
-            apply(&mut value, &at, &edit);
+            apply(&mut value, at, &edit);
         }
         if let Damage::Repeat(at) = damage {
             let objects = paths(&value).into_iter().filter(|path| at_path(&mut value, path).is_object());
@@ -196,7 +196,7 @@ fn at_path<'a>(value: &'a mut Value, path: &[usize]) -> &'a mut Value {
     at_path(child.unwrap(), rest)
 }
 
-fn apply(value: &mut Value, at: &Index, edit: &Edit) {
+fn apply(value: &mut Value, at: Index, edit: &Edit) {
     let all = paths(value);
     let path = at.get(&all).clone();
     match edit {
