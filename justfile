@@ -31,6 +31,10 @@ test:
 simulate SEEDS="600":
     SIMULATION_SEEDS={{SEEDS}} SIMULATION_SWEEP=1 cargo test --profile simulation --locked --package flipop-sandbox --test simulation -- --nocapture
 
+# Breaks the operator in one place at a time and expects tests to fail: the tests of the tests.
+verify *ARGS:
+    cargo run --quiet --locked --package flipop-verify -- mutations {{ARGS}}
+
 # Writes crds/ and their copies in k8s/ from the Rust types.
 crds:
     UPDATE_CRDS=1 cargo test --test crds

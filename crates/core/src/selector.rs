@@ -8,6 +8,9 @@ mod example;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+/// Characters of a bad text that a message repeats: one more than a label value may have.
+const MAX_SHOWN: usize = 64;
+
 /// A parsed label selector. The empty one matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Selector {
@@ -135,7 +138,7 @@ impl Parser {
             return Err(unexpected(&token, "a label key"));
         };
         if !is_label_key(&key) {
-            return Err(SelectorError::Key(key));
+            return Err(SelectorError::Key(shown(&key)));
         }
         let operator = if negated { Operator::DoesNotExist } else { self.operator()? };
         Ok(Requirement { key, operator })
@@ -172,7 +175,7 @@ impl Parser {
 
     fn number(&mut self) -> Result<i64, SelectorError> {
         let value = self.exact_value()?;
-        value.parse().map_err(|_| SelectorError::Number(value))
+        value.parse().map_err(|_| SelectorError::Number(shown(&value)))
     }
 
     fn values(&mut self) -> Result<BTreeSet<String>, SelectorError> {
@@ -205,11 +208,20 @@ impl Parser {
 }
 
 fn unexpected(found: &Token, expected: &'static str) -> SelectorError {
-    SelectorError::Unexpected { found: found.text(), expected }
+    SelectorError::Unexpected { found: shown(&found.text()), expected }
 }
 
 fn checked_value(value: String) -> Result<String, SelectorError> {
-    if value.is_empty() || is_name_part(&value) { Ok(value) } else { Err(SelectorError::Value(value)) }
+    if value.is_empty() || is_name_part(&value) {
+        Ok(value)
+    } else {
+        Err(SelectorError::Value(shown(&value)))
+    }
+}
+
+/// What a message repeats of a text: messages go into statuses.
+fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).collect()
 }
 
 /// At most 63 of `[A-Za-z0-9._-]`, first and last a letter or digit.
@@ -228,16 +240,22 @@ fn is_label_key(key: &str) -> bool {
     }
 }
 
-/// Lower-case letters, digits, `-` and dots, at most 253 long; each label starts and ends with a letter or digit.
+/// Lower-case letters, digits, `-` and dots, at most 253 long; each part starts and ends with a letter or digit.
+fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_part)
+}
+
+/// A part of such a name, at most 63 long: the name of a namespace.
 #[must_use]
-pub fn is_dns_subdomain(text: &str) -> bool {
-    let label = |part: &str| {
-        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-        edge(part.chars().next())
-            && edge(part.chars().next_back())
-            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-    };
-    text.len() <= 253 && text.split('.').all(label)
+pub fn is_dns_label(text: &str) -> bool {
+    text.len() <= 63 && is_dns_part(text)
+}
+
+fn is_dns_part(part: &str) -> bool {
+    let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    edge(part.chars().next())
+        && edge(part.chars().next_back())
+        && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
 impl Selector {

@@ -50,9 +50,10 @@ pub(super) fn fault(answer: &Answer) -> Fault {
     answer.refused_with(kind, advice, &id, &message)
 }
 
-/// Whether the answer says that a record exists already.
+/// Whether the answer refuses a change because a record exists already. What a server that failed says is no refusal.
 pub(super) fn says_exists(answer: &Answer) -> bool {
-    !answer.status().is_success() && wire::errors(answer.body()).iter().any(|(code, _)| EXISTS.contains(code))
+    answer.status().is_client_error()
+        && wire::errors(answer.body()).iter().any(|(code, _)| EXISTS.contains(code))
 }
 
 /// Whether the token as a whole is refused, and not only what it was used for.

@@ -6,7 +6,7 @@ use crate::action::ObjectKind;
 use crate::ids::DropletId;
 use crate::matching::{Criteria, Toleration};
 use crate::record_set::spec::SetSpec;
-use crate::selector::{Selector, SelectorError};
+use crate::selector::{Selector, SelectorError, is_dns_label};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,7 +25,8 @@ pub struct RawMatch {
 }
 
 impl RawMatch {
-    /// What a node has to meet; `None` when a selector does not parse, which is noted with this scope.
+    /// What a node has to meet; `None` when a selector does not parse or the namespace is no name of one, which is noted
+    /// with this scope.
     #[must_use]
     pub fn criteria(&self, scope: Scope, problems: &mut Vec<SpecProblem>) -> Option<Criteria> {
         let mut parse = |field: &str, text: &str| {
@@ -37,6 +38,15 @@ impl RawMatch {
         };
         let node_selector = parse("spec.match.nodeLabel", &self.node_label);
         let pod_selector = parse("spec.match.podLabel", &self.pod_label);
+        let namespace = &self.pod_namespace;
+        if !namespace.is_empty() && !is_dns_label(namespace) {
+            // It becomes a part of a path at the API server, and must not lead elsewhere there.
+            let shown: String = namespace.chars().take(MAX_SHOWN).collect();
+            let message =
+                format!("{shown:?} is no name of a namespace; use lower case letters, digits and '-'");
+            problems.push(SpecProblem { scope, field: "spec.match.podNamespace".to_owned(), message });
+            return None;
+        }
         let (node_selector, pod_selector) = (node_selector?, pod_selector?);
         let pods = (!self.pod_namespace.is_empty() || !self.pod_label.is_empty())
             .then(|| (self.pod_namespace.clone(), pod_selector));
@@ -151,6 +161,9 @@ pub struct PoolSpec {
 /// `desiredIPs` beyond this is surely a mistake; it bounds what is created and the size of a status.
 pub const MAX_DESIRED: i64 = 1_000;
 
+/// Characters of a bad text that a message repeats.
+const MAX_SHOWN: usize = 64;
+
 /// More seconds of cool-off than this (a year) mean the same as this.
 const MAX_COOL_OFF_SECONDS: f64 = 31_536_000.0;
 
@@ -202,7 +215,8 @@ impl PoolSpec {
         }
         let usable: Vec<&str> = providers.ip.iter().map(String::as_str).collect();
         let usable = if usable.is_empty() { "none is configured".to_owned() } else { usable.join(", ") };
-        let message = match (providers.known.get(&self.provider), self.provider.as_str()) {
+        let shown: String = self.provider.chars().take(MAX_SHOWN).collect();
+        let message = match (providers.known.get(&self.provider), shown.as_str()) {
             (Some(_), name) if providers.dns_only.contains(name) => {
                 format!("provider {name:?} has no floating IPs; use one that has: {usable}")
             }
@@ -277,7 +291,7 @@ fn cool_off_ms(seconds: f64) -> u64 {
 }
 
 fn parse_ipv4(text: &str) -> Result<Ipv4Addr, String> {
-    let shown: String = text.chars().take(64).collect();
+    let shown: String = text.chars().take(MAX_SHOWN).collect();
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V4(ip)) => Ok(ip),
         Ok(IpAddr::V6(_)) => {
@@ -342,6 +356,10 @@ mod tests {
         assert_eq!(problems(&RawPoolSpec { matching, ..raw() }), pool("spec.match.nodeLabel"));
         let matching = RawMatch { pod_label: "!".into(), ..RawMatch::default() };
         assert_eq!(problems(&RawPoolSpec { matching, ..raw() }), pool("spec.match.podLabel"));
+        for pod_namespace in ["web/secrets?x=", "..", "Web", "a.b", "-a", "a b"].map(str::to_owned) {
+            let matching = RawMatch { pod_namespace, ..RawMatch::default() };
+            assert_eq!(problems(&RawPoolSpec { matching, ..raw() }), pool("spec.match.podNamespace"));
+        }
         let creation = vec![(Scope::Creation, "spec.region".to_owned())];
         assert_eq!(problems(&RawPoolSpec { desired_ips: 2, ..raw() }), creation);
         let ips =

@@ -135,6 +135,21 @@ fn after_a_write_that_may_have_had_an_effect_come_two_reads_five_seconds_apart()
 }
 
 #[test]
+fn a_write_that_fails_again_and_again_is_tried_ever_less_often() {
+    let (mut site, mut now) = (known(&[]), 100_000);
+    for wait in [1_000, 1_000, 5_000, 5_000, 10_000] {
+        send(&mut site, &[1], now);
+        let failure = CallFailure::Fault(fault(FaultKind::Transient, false));
+        site.applied(Err((0, failure)), T(now), Jitter::NONE);
+        assert_eq!(next(&site, &[1], now), Step::Wait(T(now + wait)));
+        now += wait;
+        assert_eq!(next(&site, &[1], now), Step::Read);
+        site.reading();
+        site.read(Ok(vec![]), T(now), Jitter::NONE);
+    }
+}
+
+#[test]
 fn a_time_that_the_provider_names_is_kept() {
     let mut site = Site::default();
     site.reading();

@@ -14,6 +14,7 @@ fn freezes() -> Vec<fn(&mut RawPoolSpec)> {
         |spec| spec.provider = String::new(),
         |spec| spec.matching.node_label = "a in".into(),
         |spec| spec.matching.pod_label = "!".into(),
+        |spec| spec.matching.pod_namespace = "web/pods?x=".into(),
         |spec| {
             spec.ips.clear();
             spec.desired_ips = 0;
@@ -285,4 +286,18 @@ fn each_trouble_is_told_once_as_an_event() {
         world.run(60);
         assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
     }
+}
+
+#[test]
+fn a_frozen_pool_goes_on_claiming_its_addresses() {
+    let mut world = World::with(1, 1);
+    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.run(10);
+    world.edit("pool", |spec| spec.matching.node_label = "a in".into());
+    world.set_node(1, false);
+    world.set_node(2, true);
+    world.run(60);
+    assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))), "{:?}", world.calls);
+    let error = &world.status("younger").ips[&ip(1).to_string()].error;
+    assert!(error.contains("claimed by the older pool"), "{error}");
 }

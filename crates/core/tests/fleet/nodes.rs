@@ -3,7 +3,9 @@
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
 use flipop_core::action::WriteFailure;
+use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
 use flipop_core::pool::spec::RawPoolSpec;
 
 #[test]
@@ -171,4 +173,37 @@ fn values_of_others_stay_on_nodes_that_no_pool_confirms() {
     world.run(700);
     assert_eq!(world.annotations["node-2"], "198.51.100.7");
     assert_eq!(world.annotations["node-1"], ip(1).to_string());
+}
+
+#[test]
+fn after_a_gap_in_the_leadership_nothing_is_assigned_before_the_nodes_are_listed_again() {
+    let mut world = World::with(1, 2);
+    world.run(60);
+    world.add_ip(2);
+    world.hold_watches = true;
+    world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
+    // What node-2 became meanwhile is not known.
+    world.lead_again();
+    world.run(60);
+    assert_eq!(world.assigns, 1, "{:?}", world.calls);
+    world.hold_watches = false;
+    world.run(10);
+    assert_eq!((world.assigns, world.holder(2)), (2, Some(ip(2))));
+}
+
+#[test]
+fn a_pool_that_was_deleted_while_the_watch_was_cut_is_gone() {
+    let mut world = World::with(1, 1);
+    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.run(10);
+    assert_eq!(world.annotations.len(), 1);
+    world.pools.remove("pool");
+    world.observe(Input::Pools(Observed::Reset(world.pools.values().cloned().collect())));
+    world.run(10);
+    assert_eq!(world.status("younger").ips[&ip(1).to_string()].state, "active", "the claim went with it");
+    world.pools.clear();
+    world.observe(Input::Pools(Observed::Reset(Vec::new())));
+    world.run(10);
+    assert!(world.annotations.is_empty());
+    assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
 }

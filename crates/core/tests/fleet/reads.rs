@@ -242,3 +242,32 @@ fn nothing_is_sent_while_the_provider_asks_for_a_pause() {
     world.run(3);
     assert_eq!(world.holder(4), Some(ip(1)));
 }
+
+#[test]
+fn a_poll_that_fails_says_nothing_of_the_action() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(Trick::Slow(20));
+    world.run(3);
+    world.faults.reads = Some(FaultKind::Transient);
+    world.run(10);
+    world.faults.reads = None;
+    world.run(30);
+    assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
+    assert!(!world.notices.contains(&"AssignmentFailed"), "{:?}", world.notices);
+}
+
+#[test]
+fn after_a_gap_in_the_leadership_nothing_is_assigned_before_the_account_is_listed_again() {
+    let mut world = World::with(2, 1);
+    world.run(60);
+    // Another leader may have moved it meanwhile.
+    world.move_by_hand(2, Some(9));
+    world.set_node(2, true);
+    world.faults.lists = Some(FaultKind::Transient);
+    world.lead_again();
+    world.run(30);
+    assert_eq!(world.assigns, 1, "{:?}", world.calls);
+    world.faults.lists = None;
+    world.run(70);
+    assert_eq!((world.assigns, world.holder(2)), (2, Some(ip(2))));
+}

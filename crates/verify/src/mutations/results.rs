@@ -1,0 +1,141 @@
+//! What is known of each mutation, kept in the repository so that a run goes on where the last one ended.
+
+use crate::{Doing, Failure, Outcome};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// Where results are.
+const FILE: &str = "docs/verification/mutations.yaml";
+
+/// What came of a mutation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Verdict {
+    /// Tests failed as they should.
+    Caught,
+    /// All tests passed.
+    Survived,
+    /// It does not compile, or the tests hang.
+    Invalid,
+}
+
+impl Verdict {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Caught => "caught",
+            Self::Survived => "SURVIVED",
+            Self::Invalid => "INVALID",
+        }
+    }
+}
+
+/// One mutation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Row {
+    /// Its file's name.
+    pub(super) mutation: String,
+    /// What is wrong then.
+    pub(super) name: String,
+    /// What came of it.
+    pub(super) verdict: Verdict,
+    /// The tests that failed.
+    pub(super) by: Vec<String>,
+    /// Of which sources this is true.
+    pub(super) inputs: String,
+}
+
+/// Tests that pass without any mutation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Unchanged {
+    pub(super) tests: String,
+    pub(super) inputs: String,
+}
+
+/// The file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Results {
+    date: String,
+    commit: String,
+    command: String,
+    caught: String,
+    table: Vec<Row>,
+    unchanged: Vec<Unchanged>,
+}
+
+impl Results {
+    /// What was found before; nothing where there is no file.
+    pub(super) fn load(root: &Path) -> Outcome<Self> {
+        match fs::read_to_string(root.join(FILE)) {
+            Ok(text) => {
+                serde_saphyr::from_str(&text).map_err(|error| Failure::Other(format!("{FILE}: {error}")))
+            }
+            Err(_missing) => Ok(Self::default()),
+        }
+    }
+
+    /// Forgets what is not about these sources.
+    pub(super) fn keep(&mut self, inputs: &BTreeMap<String, String>) {
+        self.table.retain(|row| inputs.get(&row.mutation) == Some(&row.inputs));
+    }
+
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.table.iter().any(|row| row.mutation == id)
+    }
+
+    pub(super) fn knows_unchanged(&self, tests: &str, inputs: &str) -> bool {
+        self.unchanged.iter().any(|known| known.tests == tests && known.inputs == inputs)
+    }
+
+    pub(super) fn note_unchanged(&mut self, unchanged: Unchanged) {
+        self.unchanged.retain(|known| known.tests != unchanged.tests);
+        self.unchanged.push(unchanged);
+        self.unchanged.sort_by(|a, b| a.tests.cmp(&b.tests));
+    }
+
+    pub(super) fn note(&mut self, row: Row) {
+        self.table.retain(|known| known.mutation != row.mutation);
+        self.table.push(row);
+        self.table.sort_by(|a, b| a.mutation.cmp(&b.mutation));
+    }
+
+    fn caught(&self) -> usize {
+        self.table.iter().filter(|row| row.verdict == Verdict::Caught).count()
+    }
+
+    /// Writes the file.
+    pub(super) fn save(&mut self, root: &Path, all: usize) -> Outcome<()> {
+        #[expect(clippy::disallowed_methods, reason = "the day on which it was run")]
+        let now = jiff::Timestamp::now();
+        self.date = now.strftime("%Y-%m-%d").to_string();
+        let mut git = Command::new("git");
+        git.current_dir(root).args(["rev-parse", "--short", "HEAD"]);
+        crate::run::told(&mut git)?.trim().clone_into(&mut self.commit);
+        "cargo run --package flipop-verify -- mutations".clone_into(&mut self.command);
+        self.caught = format!("{} of {all}", self.caught());
+        let text = serde_saphyr::to_string(self).map_err(|error| Failure::Other(error.to_string()))?;
+        let path = root.join(FILE);
+        fs::create_dir_all(path.parent().unwrap_or(root)).doing(format!("write {FILE}"))?;
+        fs::write(path, text).doing(format!("write {FILE}"))
+    }
+
+    /// Prints the table. True when all that was selected was caught.
+    pub(super) fn print(&self, selected: &BTreeSet<&String>, all: usize) -> bool {
+        let mut out = std::io::stdout().lock();
+        let mut good = true;
+        for id in selected {
+            let row = self.table.iter().find(|row| row.mutation == **id);
+            let (word, by) = row.map_or(("unknown", ""), |row| {
+                (row.verdict.word(), row.by.first().map_or("", String::as_str))
+            });
+            good &= word == Verdict::Caught.word();
+            // A terminal that is gone is no reason to stop.
+            let _ = writeln!(out, "{word:8}  {id:40}  {by}");
+        }
+        let _ = writeln!(out, "{} of {all} caught", self.caught());
+        good
+    }
+}

@@ -1,0 +1,219 @@
+//! The copy in which mutations are made, and the tests that are run there.
+
+use super::Mutation;
+use crate::run::{self, Ended};
+use crate::{Doing, Failure, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Permissions};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What tests of the decisions depend on: nothing else of the repository can change how they end.
+const OF_CORE: [&str; 4] = ["crates/core/", "Cargo.lock", "Cargo.toml", "rust-toolchain.toml"];
+
+/// What no test depends on.
+const OF_NOTHING: [&str; 2] = ["crates/verify/", "docs/verification/"];
+
+/// How tests ended.
+#[derive(Debug)]
+pub(super) enum Tested {
+    /// So many, all well.
+    Passed(u64),
+    /// These failed.
+    Failed(BTreeSet<String>),
+    /// Nothing can be said: it does not compile, hangs, or died without a word.
+    Broken(String),
+}
+
+/// A file as it was when the run began: what is edited meanwhile is for the next one.
+#[derive(Debug)]
+struct Content {
+    bytes: Vec<u8>,
+    mode: Permissions,
+}
+
+/// A copy of the repository as it stands, uncommitted changes included.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    root: PathBuf,
+    copy: PathBuf,
+    log: PathBuf,
+    files: BTreeMap<String, Content>,
+    timeout: Duration,
+}
+
+impl Scratch {
+    pub(super) fn new(root: &Path, timeout_s: u64) -> Outcome<Self> {
+        let mut list = Command::new("git");
+        list.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard"]);
+        let mut files = BTreeMap::new();
+        for file in run::told(&mut list)?.lines().filter(|file| root.join(file).is_file()) {
+            let bytes = fs::read(root.join(file)).doing(format!("read {file}"))?;
+            let mode = fs::metadata(root.join(file)).doing(format!("read {file}"))?.permissions();
+            files.insert(file.to_owned(), Content { bytes, mode });
+        }
+        let folder = root.join("target/verify");
+        let copy = folder.join("copy");
+        fs::create_dir_all(&copy).doing("make the copy")?;
+        let timeout = Duration::from_secs(timeout_s);
+        Ok(Self { root: root.to_owned(), copy, log: folder.join("output.txt"), files, timeout })
+    }
+
+    /// Makes the copy what the repository was when the run began. Files that are the same keep their times, so that little is rebuilt.
+    pub(super) fn restore(&self) -> Outcome<()> {
+        for stray in self.strays()? {
+            fs::remove_file(&stray).doing(format!("remove {}", stray.display()))?;
+        }
+        for (file, Content { bytes, mode }) in &self.files {
+            let to = self.copy.join(file);
+            if fs::read(&to).ok().as_ref() != Some(bytes) {
+                fs::create_dir_all(to.parent().unwrap_or(&self.copy)).doing(format!("copy {file}"))?;
+                // The times of the original would be older than what was built of a mutation.
+                fs::write(&to, bytes).doing(format!("copy {file}"))?;
+                fs::set_permissions(&to, mode.clone()).doing(format!("copy {file}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What tests left in the copy, and what is no longer in the repository.
+    fn strays(&self) -> Outcome<Vec<PathBuf>> {
+        let (mut strays, mut folders) = (Vec::new(), vec![self.copy.clone()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).doing("read the copy")? {
+                let path = entry.doing("read the copy")?.path();
+                let relative = path.strip_prefix(&self.copy).unwrap_or(&path).to_string_lossy().into_owned();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !self.files.contains_key(&relative) {
+                    strays.push(path);
+                }
+            }
+        }
+        Ok(strays)
+    }
+
+    /// Makes a mutation.
+    pub(super) fn apply(&self, mutation: &Mutation) -> Outcome<()> {
+        let Mutation { file, find, replace, .. } = mutation;
+        let path = self.copy.join(file);
+        let text = fs::read_to_string(&path).doing(format!("read {file}"))?;
+        match text.matches(find.as_str()).count() {
+            1 => fs::write(&path, text.replacen(find.as_str(), replace, 1)).doing(format!("write {file}")),
+            count => {
+                Err(Failure::Other(format!("the text to find occurs {count} times in {file}, not once")))
+            }
+        }
+    }
+
+    /// Builds and runs tests.
+    pub(super) fn test(&self, tests: &str) -> Outcome<Tested> {
+        let built = self.cargo(tests, true)?;
+        if !built.succeeded() {
+            return Ok(Tested::Broken(format!("does not build: {tests}\n{}", built.tail())));
+        }
+        let ran = self.cargo(tests, false)?;
+        let failed = failed(&ran.output);
+        Ok(match ran.status {
+            Some(status) if status.success() => Tested::Passed(passed(&ran.output)),
+            Some(_) if !failed.is_empty() => Tested::Failed(failed),
+            Some(_) => Tested::Broken(format!("no test failed, yet cargo did: {tests}\n{}", ran.tail())),
+            None => Tested::Broken(format!("still runs after {} s: {tests}", self.timeout.as_secs())),
+        })
+    }
+
+    fn cargo(&self, tests: &str, only_build: bool) -> Outcome<Ended> {
+        #[expect(clippy::disallowed_methods, reason = "cargo names itself to what it runs")]
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let (options, filters) = tests.split_once(" -- ").unwrap_or((tests, ""));
+        let mut command = Command::new(cargo);
+        command.current_dir(&self.copy).args(["test", "--locked"]).args(options.split_whitespace());
+        if only_build {
+            command.arg("--no-run");
+        } else {
+            command.arg("--").args(filters.split_whitespace());
+        }
+        command.env("CARGO_TARGET_DIR", self.root.join("target/verify/target"));
+        command.env("CARGO_TERM_COLOR", "never").env_remove("CARGO_MANIFEST_DIR");
+        run::to_end(command, self.timeout, &self.log)
+    }
+
+    /// A number that is another one when a mutation, or a source on which its tests depend, is.
+    pub(super) fn inputs(&self, mutation: &str, tests: &[String]) -> String {
+        let of_core = tests.iter().all(|tests| tests.contains("--package flipop-core"));
+        let mut hash = Fnv::default();
+        hash.add(mutation.as_bytes());
+        for (file, Content { bytes, .. }) in &self.files {
+            let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| file.starts_with(prefix));
+            if starts(&OF_NOTHING) || (of_core && !starts(&OF_CORE)) {
+                continue;
+            }
+            hash.add(file.as_bytes());
+            hash.add(bytes);
+        }
+        format!("{:016x}", hash.0)
+    }
+}
+
+/// The tests that a run names as failed.
+fn failed(output: &str) -> BTreeSet<String> {
+    let name = |line: &str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::to_owned);
+    output.lines().filter_map(name).collect()
+}
+
+/// How many tests a run says have passed.
+fn passed(output: &str) -> u64 {
+    let count = |line: &str| {
+        let (_, rest) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        rest.split_once(" passed")?.0.parse::<u64>().ok()
+    };
+    output.lines().filter_map(count).sum()
+}
+
+/// FNV-1a: the same number on every machine and with every compiler.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        // A length keeps "ab", "c" and "a", "bc" apart.
+        let length = bytes.len().to_le_bytes();
+        for byte in length.iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_tests_are_read_by_name_and_passed_ones_counted() {
+        let output = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\n\ntest result: FAILED. 1 passed; 1 \
+                      failed; 0 ignored\nerror: test failed\ntest result: ok. 3 passed; 0 failed\n";
+        assert_eq!(failed(output), BTreeSet::from(["a::c".to_owned()]));
+        assert_eq!(passed(output), 4);
+        assert_eq!((failed("error: could not compile"), passed("")), (BTreeSet::new(), 0));
+    }
+
+    #[test]
+    fn each_byte_and_each_border_makes_another_number() {
+        let hash = |parts: &[&str]| {
+            let mut hash = Fnv::default();
+            for part in parts {
+                hash.add(part.as_bytes());
+            }
+            hash.0
+        };
+        assert_ne!(hash(&["ab", "c"]), hash(&["a", "bc"]));
+        assert_ne!(hash(&["ab"]), hash(&["ac"]));
+        assert_eq!(hash(&["ab"]), hash(&["ab"]));
+    }
+}

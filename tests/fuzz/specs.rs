@@ -1,0 +1,149 @@
+//! Objects of our two kinds, from the API server's bytes to the status that is written about them.
+
+use crate::corpus::replay;
+use crate::input::json_like;
+use flipop::api::translate::{pool, record_set};
+use flipop::api::{FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
+use flipop_core::action::{Action, Outcome, PoolObject, RecordSetObject};
+use flipop_core::budget::Limits;
+use flipop_core::facts::{Observed, ReservedIpList};
+use flipop_core::fleet::{Fleet, Input, Settings};
+use flipop_core::matching::WatchKey;
+use flipop_core::moment::{Jitter, Moment};
+use flipop_core::pool::spec::{PoolSpec, Providers, SpecProblem};
+use flipop_core::pool::status::PoolStatus;
+use flipop_core::record_set::spec::NodeSetSpec;
+use flipop_core::record_set::status::RecordSetStatus;
+use flipop_core::selector::is_dns_label;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is said of one mistake.
+const MAX_PROBLEM_CHARS: usize = 500;
+
+fn providers() -> Providers {
+    let known = [("digitalocean", "DIGITALOCEAN_ACCESS_TOKEN"), ("cloudflare", "CLOUDFLARE_TOKEN")];
+    Providers {
+        ip: BTreeSet::from(["digitalocean".to_owned()]),
+        dns: BTreeSet::from(["digitalocean".to_owned()]),
+        known: known.iter().map(|(name, variable)| ((*name).to_owned(), (*variable).to_owned())).collect(),
+        dns_only: BTreeSet::from(["cloudflare".to_owned()]),
+    }
+}
+
+fn decent(problems: &[SpecProblem]) {
+    for problem in problems {
+        let text = problem.to_string();
+        assert!(text.chars().count() <= MAX_PROBLEM_CHARS, "{} characters: {text}", text.chars().count());
+    }
+}
+
+/// What is written about these objects once the cluster and the account are known to be empty.
+fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStatus>, Vec<RecordSetStatus>) {
+    let limits = BTreeMap::from([("digitalocean".to_owned(), Limits::DIGITALOCEAN)]);
+    let mut fleet = Fleet::new(Settings { providers: providers(), limits, ..Settings::default() });
+    let now = Moment::from_millis(1_000_000);
+    let (mut of_pools, mut of_sets) = (Vec::new(), Vec::new());
+    let mut inputs = vec![
+        Input::Leading,
+        Input::Permit(true),
+        Input::Pools(Observed::Reset(pools)),
+        Input::RecordSets(Observed::Reset(sets)),
+    ];
+    for _ in 0..4 {
+        for input in inputs.drain(..) {
+            fleet.observe(input, now, Jitter::NONE);
+        }
+        for key in fleet.watches() {
+            inputs.push(match &key {
+                WatchKey::Nodes { .. } => Input::Nodes(key, Observed::Reset(Vec::new())),
+                WatchKey::Pods { .. } => Input::Pods(key, Observed::Reset(Vec::new())),
+            });
+        }
+        for action in fleet.plan(now, Jitter::NONE).actions {
+            match action {
+                Action::List { provider } => {
+                    let result = Ok(ReservedIpList::default());
+                    inputs.push(Input::Outcome(Outcome::Listed { provider, begun: now, result }));
+                }
+                Action::ProveDropletRead { provider } => {
+                    inputs.push(Input::Outcome(Outcome::Proved { provider, result: Ok(true) }));
+                }
+                Action::WriteStatus { status, .. } => of_pools.push(*status),
+                Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
+                Action::Assign { .. }
+                | Action::Unassign { .. }
+                | Action::Create { .. }
+                | Action::ApplyRecords { .. } => {
+                    panic!("nothing can be done in an empty world: {action:?}");
+                }
+                Action::Get { .. }
+                | Action::Poll { .. }
+                | Action::FindZone { .. }
+                | Action::ReadRecords { .. }
+                | Action::WriteIps { .. }
+                | Action::Annotate { .. }
+                | Action::SweepAnnotations
+                | Action::Report(_) => {}
+            }
+        }
+    }
+    (of_pools, of_sets)
+}
+
+fn sound_pool(bytes: &[u8]) -> bool {
+    let Ok(mut object) = serde_json::from_slice::<FloatingIPPool>(bytes) else { return false };
+    let written = serde_json::to_string(&object).unwrap();
+    let again: FloatingIPPool = serde_json::from_str(&written).unwrap();
+    assert_eq!((&again.spec, &again.status), (&object.spec, &object.status), "{written}");
+    let plain = pool::pool_object(&Ok(object.clone()));
+    let parsed = PoolSpec::parse(plain.spec.as_ref().unwrap(), &providers());
+    decent(&parsed.problems);
+    for (namespace, _) in parsed.criteria.iter().filter_map(|criteria| criteria.pods.as_ref()) {
+        assert!(namespace.is_empty() || is_dns_label(namespace), "{namespace:?} becomes a part of a path");
+    }
+    assert!(parsed.desired.is_none_or(|desired| (1..=1_000).contains(&desired)));
+    object.metadata.deletion_timestamp = None;
+    for status in statuses(vec![pool::pool_object(&Ok(object))], Vec::new()).0 {
+        let written = pool::written_status(&status, 1, &[], jiff::Timestamp::UNIX_EPOCH);
+        let text = serde_json::to_string(&written).unwrap();
+        let read: FloatingIPPoolStatus = serde_json::from_str(&text).unwrap();
+        assert_eq!(pool::plain_status(&read), status, "or it would be written over and over");
+    }
+    true
+}
+
+fn sound_set(bytes: &[u8]) -> bool {
+    let Ok(mut object) = serde_json::from_slice::<NodeDNSRecordSet>(bytes) else { return false };
+    let written = serde_json::to_string(&object).unwrap();
+    let again: NodeDNSRecordSet = serde_json::from_str(&written).unwrap();
+    assert_eq!((&again.spec, &again.status), (&object.spec, &object.status), "{written}");
+    let plain = record_set::record_set_object(&Ok(object.clone()));
+    decent(&NodeSetSpec::parse(plain.spec.as_ref().unwrap(), &providers()).problems);
+    object.metadata.deletion_timestamp = None;
+    for status in statuses(Vec::new(), vec![record_set::record_set_object(&Ok(object))]).1 {
+        let written = record_set::written_status(&status, 1, &[], jiff::Timestamp::UNIX_EPOCH);
+        let text = serde_json::to_string(&written).unwrap();
+        let read: NodeDNSRecordSetStatus = serde_json::from_str(&text).unwrap();
+        assert_eq!(record_set::plain_status(&read), status, "or it would be written over and over");
+    }
+    true
+}
+
+#[test]
+fn the_samples_are_read_as_their_names_say() {
+    replay("pool", sound_pool);
+    replay("record-set", sound_set);
+}
+
+proptest! {
+    #[test]
+    fn any_pool_is_told_about_soundly_or_refused(bytes in json_like("pool")) {
+        sound_pool(&bytes);
+    }
+
+    #[test]
+    fn any_record_set_is_told_about_soundly_or_refused(bytes in json_like("record-set")) {
+        sound_set(&bytes);
+    }
+}
