@@ -38,6 +38,9 @@ const HOUSEKEEPING: Duration = Duration::from_secs(2);
 /// While a permit is awaited, it is looked for this often.
 const AWAIT_PERMIT: Duration = Duration::from_millis(100);
 
+/// Messages that are remembered as told. More are forgotten together, and told again.
+const MAX_TOLD: usize = 1_000;
+
 /// The loop.
 pub struct Reconciler {
     /// What is decided on.
@@ -215,7 +218,7 @@ impl Reconciler {
             | Outcome::RecordsApplied { .. } => None,
         };
         if let Some(WriteFailure::Forbidden(message)) = failure
-            && self.denials.insert(message.clone())
+            && first_time(&mut self.denials, message.clone())
         {
             tracing::warn!("{message}; grant it as k8s/ does");
         }
@@ -260,12 +263,8 @@ impl Reconciler {
                 self.conditions.insert((K::KIND, uid(object)), object.conditions().to_vec());
             }
             Err(unreadable) => {
-                if self.denials.insert(format!(
-                    "{} {}: {}",
-                    K::KIND.as_str(),
-                    unreadable.name,
-                    unreadable.error
-                )) {
+                let text = format!("{} {}: {}", K::KIND.as_str(), unreadable.name, unreadable.error);
+                if first_time(&mut self.denials, text) {
                     tracing::warn!(
                         kind = K::KIND.as_str(),
                         object = %unreadable.name,
@@ -385,6 +384,14 @@ impl Conditioned for NodeDNSRecordSet {
     }
 }
 
+/// True unless the text is remembered.
+fn first_time(told: &mut BTreeSet<String>, text: String) -> bool {
+    if told.len() >= MAX_TOLD {
+        told.clear();
+    }
+    told.insert(text)
+}
+
 fn uid(object: &impl kube::Resource) -> Uid {
     Uid(object.meta().uid.clone().unwrap_or_default())
 }
@@ -394,5 +401,20 @@ fn map<T, U>(step: &Observed<T>, cut: impl Fn(&T) -> U) -> Observed<U> {
         Observed::Reset(all) => Observed::Reset(all.iter().map(cut).collect()),
         Observed::Apply(one) => Observed::Apply(cut(one)),
         Observed::Delete(one) => Observed::Delete(cut(one)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_told_once_and_what_is_remembered_stays_bounded() {
+        let mut told = BTreeSet::new();
+        assert!(first_time(&mut told, "one".to_owned()) && !first_time(&mut told, "one".to_owned()));
+        for number in 0..3 * MAX_TOLD {
+            assert!(first_time(&mut told, number.to_string()));
+            assert!(told.len() <= MAX_TOLD);
+        }
     }
 }
