@@ -1,5 +1,5 @@
 //! docs/faults.md names tests: they exist, in the place that is said, and every row has one.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at once")]
+#![expect(clippy::panic, reason = "a test may stop at once")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use std::time::Duration;
 const NOTICED: Duration = Duration::from_secs(70);
 
 /// A token that was replaced in its file is used within this by contract.
-const TAKEN_UP: Duration = Duration::from_secs(60);
+const TAKEN_UP: Duration = Duration::from_mins(1);
 
 /// Addresses of an account around the length of a page, which is 200.
 const SIZES: [usize; 4] = [1, 199, 200, 201];

@@ -5,6 +5,7 @@ use crate::team::holder;
 use crate::world::{Pool, SOON, TEAM, World, ip, plain_spec};
 use flipop_envtest::api_proxy::{Answer, ApiProxy, Meet, Rule, RuleId};
 use flipop_envtest::cluster::Kind;
+use flipop_envtest::nodes::NewNode;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::{eventually, throughout};
 use flipop_envtest::{Failure, Outcome};
@@ -62,7 +63,7 @@ fn met<'a>(
 async fn settled(world: &World) -> Outcome<[u64; 2]> {
     world.reserve(&[10]);
     let alpha = world.node("alpha").await?;
-    let beta = world.node_with("beta", |node| node.not_ready()).await?;
+    let beta = world.node_with("beta", NewNode::not_ready).await?;
     world.plain_pool("p", &[10]).await?;
     Ok([alpha, beta])
 }

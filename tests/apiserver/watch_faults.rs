@@ -38,7 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// Waits until a rule has met so many requests.
 #[track_caller]
-fn met<'a>(proxy: &'a ApiProxy, rule: RuleId, times: u64) -> impl Future<Output = Outcome> + use<'a> {
+fn met(proxy: &ApiProxy, rule: RuleId, times: u64) -> impl Future<Output = Outcome> + use<'_> {
     eventually(&format!("{times} requests are met"), SOON, move || async move {
         let met = proxy.met(rule);
         if met >= times { Ok(()) } else { Err(Failure::new(format!("{met} were"))) }
