@@ -5,6 +5,8 @@
 //! `KUBEBUILDER_ASSETS` the tests are reported as ignored, and fail where `CI` is set.
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
+mod account;
+mod api_faults;
 mod assignment;
 mod bad_input;
 mod claims;
@@ -28,13 +30,17 @@ mod leadership;
 mod lease;
 mod node_policy;
 mod observation;
+mod provider_faults;
 mod rbac;
+mod removal;
 mod restart;
+mod rights;
 mod shutdown;
 mod spec_edits;
 mod suite;
 mod team;
 mod warnings;
+mod watch_faults;
 mod world;
 
 use libtest_mimic::Arguments;
@@ -48,7 +54,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 27] = [
+    let modules: [fn() -> Vec<Case>; 33] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -76,6 +82,12 @@ fn main() -> ExitCode {
         dns_pools::cases,
         dns_records::cases,
         dns_restart::cases,
+        rights::cases,
+        watch_faults::cases,
+        api_faults::cases,
+        provider_faults::cases,
+        account::cases,
+        removal::cases,
     ];
     let cases = modules.into_iter().flat_map(|cases| cases());
     let suite = Suite::new();

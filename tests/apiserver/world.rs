@@ -1,5 +1,6 @@
 //! What a test has in hand: a cluster, a `DigitalOcean`, and the operator's binary between the two.
 
+use flipop_envtest::api_proxy::ApiProxy;
 use flipop_envtest::apiserver::ApiServer;
 use flipop_envtest::cluster::{Cluster, Kind, NAMESPACE, SERVICE_ACCOUNT};
 use flipop_envtest::kubectl::Kubectl;
@@ -8,7 +9,7 @@ use flipop_envtest::operator::{CLOUDFLARE_TOKEN, Launch, Operator, TOKEN};
 use flipop_envtest::process::{TAIL_LINES, tail};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Cloud, CloudServer, Op, Options, Provider};
+use flipop_sandbox::cloud::{Call, Cloud, CloudServer, Op, Options, Provider, Trapped};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -89,6 +90,16 @@ impl World {
         self.cloud.cloudflare_url()
     }
 
+    /// Base URL of a server that no request should ever come to.
+    pub(crate) fn trap_url(&self) -> String {
+        self.cloud.trap_url()
+    }
+
+    /// What came there.
+    pub(crate) fn trapped(&self) -> Vec<Trapped> {
+        self.cloud.trapped()
+    }
+
     /// A kubeconfig of the operator's service account.
     pub(crate) async fn operator_kubeconfig(&self) -> Outcome<PathBuf> {
         self.server.service_account(NAMESPACE, SERVICE_ACCOUNT).await
@@ -109,6 +120,21 @@ impl World {
         let mut operator = launch.start(self.server.folder())?;
         operator.healthy().await?;
         Ok(operator)
+    }
+
+    /// How an operator is started behind a proxy that can meet its requests with faults.
+    pub(crate) async fn launch_behind(&self) -> Outcome<(ApiProxy, Launch)> {
+        let kubeconfig = self.operator_kubeconfig().await?;
+        let proxy = ApiProxy::start(&kubeconfig).await?;
+        let launch = Launch::new(binary(), &proxy.kubeconfig(&kubeconfig)?, &self.digitalocean_url())?;
+        Ok((proxy, launch))
+    }
+
+    /// An operator behind such a proxy.
+    pub(crate) async fn operator_behind(&self) -> Outcome<(ApiProxy, Operator)> {
+        let (proxy, launch) = self.launch_behind().await?;
+        let operator = self.start(&launch).await?;
+        Ok((proxy, operator))
     }
 
     /// Reserves addresses out of band.

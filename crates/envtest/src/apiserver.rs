@@ -238,6 +238,23 @@ impl ApiServer {
         self.ready().await
     }
 
+    /// Forgets the history of the store: a watch from before can only be resumed by what the API server itself
+    /// remembers, which is nothing after [`ApiServer::start_again`].
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn compact(&self) -> Outcome {
+        let http = reqwest::Client::builder().no_proxy().build()?;
+        let post = async |path: &str, body: serde_json::Value| -> Outcome<serde_json::Value> {
+            let answer = http.post(format!("{}{path}", self.store_url())).json(&body).send().await?;
+            Ok(answer.error_for_status()?.json().await?)
+        };
+        let any = post("/v3/kv/range", json!({ "key": ByteString(vec![0]), "limit": 1 })).await?;
+        let revision = any.pointer("/header/revision").cloned();
+        let revision = revision.ok_or_else(|| Failure::new(format!("no revision in {any}")))?;
+        post("/v3/kv/compaction", json!({ "revision": revision, "physical": true })).await.map(drop)
+    }
+
     /// Freezes the API server: connections stay open and nothing is answered.
     ///
     /// # Errors

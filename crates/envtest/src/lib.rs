@@ -2,13 +2,14 @@
 //!
 //! Owns: where `kube-apiserver`, `etcd` and `kubectl` come from ([`assets`]), their life as child processes
 //! ([`apiserver`], [`process`]), the operator as a child process ([`operator`]), a network between them that fails
-//! ([`proxy`]), the objects that tests write ([`cluster`]), and ways to look ([`kubectl`], [`scrape`], [`audit`],
-//! [`wait`]). Does not own: the simulated providers (`flipop-sandbox`) and what is expected of the operator (the
-//! tests).
+//! ([`proxy`]), an API server that fails ([`api_proxy`]), the objects that tests write ([`cluster`]), and ways to look
+//! ([`kubectl`], [`scrape`], [`audit`], [`wait`]). Does not own: the simulated providers (`flipop-sandbox`) and what is
+//! expected of the operator (the tests).
 //!
 //! Invariants: everything listens on loopback only; every process that is started ends when its owner is dropped,
 //! on a panic too; nothing is installed outside `target/` and temporary folders.
 
+pub mod api_proxy;
 pub mod apiserver;
 pub mod assets;
 pub mod audit;

@@ -170,7 +170,7 @@ impl Annotations {
                 };
                 self.seen.insert(uid, Seen { name: node, value: value.map(|ip| ip.to_string()) });
             }
-            Err(WriteFailure::Gone | WriteFailure::Conflict) => {
+            Err(WriteFailure::Gone) => {
                 // The node is gone, or another node has its name: nothing of ours stands on this one.
                 self.failures.remove(&uid);
                 self.standing.remove(&uid);
@@ -255,5 +255,23 @@ mod tests {
             under_way.extend(plan(&mut annotations, &desired));
         }
         assert_eq!((written, annotations.standing.len()), (100, 99));
+    }
+
+    #[test]
+    fn a_removal_that_met_a_conflict_is_tried_again() {
+        let mut annotations = Annotations::default();
+        let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
+        annotations.written("n".to_owned(), uid.clone(), Some(ip), Ok(()), (Moment::default(), Jitter::NONE));
+        let removal = [("n".to_owned(), uid.clone(), None)];
+        assert_eq!(plan(&mut annotations, &Desired::default()), removal);
+        let conflict = Err(WriteFailure::Conflict);
+        annotations.written("n".to_owned(), uid, None, conflict, (Moment::default(), Jitter::NONE));
+        let mut out = Out::default();
+        annotations.plan(&Desired::default(), false, Moment::from_millis(5_000), &mut out);
+        assert!(
+            matches!(out.actions.as_slice(), [Action::Annotate { value: None, .. }]),
+            "{:?}",
+            out.actions
+        );
     }
 }

@@ -1,0 +1,465 @@
+//! An HTTP proxy on loopback in front of the API server that meets chosen requests with faults of their own.
+//!
+//! It speaks TLS on both sides, in front with a certificate of its own, and leaves credentials as they are, so the API
+//! server sees who asks. Everything that no [`Rule`] is for passes through, watches included. For faults of the network,
+//! which know nothing of requests, see [`crate::proxy`]. Invariant: dropping it closes every connection.
+
+use crate::tls::Certificates;
+use crate::{Failure, Outcome};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt as _, Either, Full};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::ByteString;
+use kube::client::Body;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+use std::convert::Infallible;
+use std::fmt::{self, Debug};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+
+/// Pause after a failed `accept`.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// An answer of the proxy's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    status: u16,
+    retry_after_s: Option<u32>,
+    body: String,
+}
+
+impl Answer {
+    /// A failure as the API server words it.
+    #[must_use]
+    pub fn failure(status: u16) -> Self {
+        Self { status, retry_after_s: None, body: failure(status, None) }
+    }
+
+    /// The same, with the time after which to come back, as header and in the body.
+    #[must_use]
+    pub fn retry_after(status: u16, seconds: u32) -> Self {
+        Self { status, retry_after_s: Some(seconds), body: failure(status, Some(seconds)) }
+    }
+
+    /// Another body, as it is.
+    #[must_use]
+    pub fn with_body(self, body: &str) -> Self {
+        Self { body: body.to_owned(), ..self }
+    }
+
+    /// 200 with this body.
+    #[must_use]
+    pub fn ok(body: &str) -> Self {
+        Self { status: 200, retry_after_s: None, body: body.to_owned() }
+    }
+
+    fn response(&self) -> Response<Payload> {
+        let mut response = Response::new(own(self.body.clone()));
+        *response.status_mut() =
+            http::StatusCode::from_u16(self.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
+        let kind = if self.body.starts_with('{') { "application/json" } else { "text/plain; charset=utf-8" };
+        response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+fn failure(status: u16, retry_after_s: Option<u32>) -> String {
+    let reason = match status {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "InternalError",
+    };
+    let details = json!({ "retryAfterSeconds": retry_after_s.unwrap_or_default() });
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "injected",
+        "reason": reason, "details": details, "code": status,
+    })
+    .to_string()
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meet {
+    /// It never arrives; this is the answer.
+    Instead(Answer),
+    /// It takes effect; this is the answer all the same.
+    After(Answer),
+    /// It never arrives, and nothing is answered.
+    Swallow,
+    /// It takes effect, and nothing is answered.
+    Mute,
+    /// It is answered, but of the answer's body nothing arrives, and nobody is told.
+    Stall,
+    /// Its connection breaks after so many bytes of the answer's body.
+    Break(usize),
+}
+
+/// Which requests are met, how, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    verb: Option<&'static str>,
+    part: String,
+    times: Option<u64>,
+    meet: Meet,
+}
+
+impl Rule {
+    /// Requests with this verb (`get` for lists too, `watch`, `create`, `update`, `patch`, `delete`; empty: any) that have
+    /// this text in path or query.
+    #[must_use]
+    pub fn new(verb: &'static str, part: &str, meet: Meet) -> Self {
+        Self { verb: Some(verb).filter(|verb| !verb.is_empty()), part: part.to_owned(), times: None, meet }
+    }
+
+    /// So many of them only.
+    #[must_use]
+    pub fn times(self, times: u64) -> Self {
+        Self { times: Some(times), ..self }
+    }
+
+    fn is_for(&self, verb: &str, target: &str) -> bool {
+        self.times != Some(0) && self.verb.is_none_or(|one| one == verb) && target.contains(&self.part)
+    }
+}
+
+/// Names a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleId(usize);
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// When.
+    pub at: Instant,
+    /// Its verb, as in [`Rule::new`].
+    pub verb: &'static str,
+    /// Path and query.
+    pub target: String,
+    /// A rule met it.
+    pub met: bool,
+}
+
+struct Shared {
+    client: Client,
+    rules: Mutex<Vec<(Rule, u64)>>,
+    seen: Mutex<Vec<Seen>>,
+}
+
+/// The proxy.
+pub struct ApiProxy {
+    address: SocketAddr,
+    authority_pem: String,
+    shared: Arc<Shared>,
+    cuts: watch::Sender<u64>,
+    // Its drop ends every task, and with them every connection.
+    _tasks: JoinSet<()>,
+}
+
+impl Debug for ApiProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiProxy").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl ApiProxy {
+    /// A proxy on a free port, without rules, in front of the server that a kubeconfig file names.
+    ///
+    /// # Errors
+    /// When no port can be had, or the file is none.
+    pub async fn start(kubeconfig: &Path) -> Outcome<Self> {
+        let certificates = Certificates::for_host("127.0.0.1")?;
+        let acceptor = acceptor(&certificates)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let client = anonymous(kubeconfig).await?;
+        let shared = Arc::new(Shared { client, rules: Mutex::default(), seen: Mutex::default() });
+        let cuts = watch::Sender::new(0);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, acceptor, Arc::clone(&shared), cuts.subscribe()));
+        Ok(Self { address, authority_pem: certificates.authority_pem, shared, cuts, _tasks: tasks })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A copy of a kubeconfig file, beside it, that leads through the proxy.
+    ///
+    /// # Errors
+    /// When the file is none, or the copy cannot be written.
+    pub fn kubeconfig(&self, original: &Path) -> Outcome<PathBuf> {
+        let mut content: serde_json::Value = serde_json::from_slice(&fs::read(original)?)?;
+        let cluster = content.pointer_mut("/clusters/0/cluster");
+        *cluster.ok_or_else(|| Failure::new("a kubeconfig without a cluster"))? = json!({
+            "server": format!("https://{}", self.address),
+            "certificate-authority-data": ByteString(self.authority_pem.clone().into_bytes()),
+        });
+        let path = original.with_extension(format!("through-{}", self.address.port()));
+        fs::write(&path, content.to_string())?;
+        Ok(path)
+    }
+
+    /// Adds a rule. Of several that are for a request the first counts.
+    #[must_use]
+    pub fn meet(&self, rule: Rule) -> RuleId {
+        let mut rules = locked(&self.shared.rules);
+        rules.push((rule, 0));
+        RuleId(rules.len().saturating_sub(1))
+    }
+
+    /// How many requests a rule has met.
+    #[must_use]
+    pub fn met(&self, id: RuleId) -> u64 {
+        locked(&self.shared.rules).get(id.0).map_or(0, |(_, met)| *met)
+    }
+
+    /// Ends a rule.
+    pub fn lift(&self, id: RuleId) {
+        if let Some((rule, _)) = locked(&self.shared.rules).get_mut(id.0) {
+            rule.times = Some(0);
+        }
+    }
+
+    /// Ends every connection; new ones are served.
+    pub fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts = cuts.saturating_add(1));
+    }
+
+    /// The requests so far.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        locked(&self.shared.seen).clone()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn acceptor(certificates: &Certificates) -> Outcome<TlsAcceptor> {
+    crate::tls::install_provider();
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(certificates.certificate_pem.as_bytes()).collect();
+    let key = PrivateKeyDer::from_pem_slice(certificates.key_pem.as_bytes())?;
+    let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain?, key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// A client without credentials: those of the requests pass through it.
+async fn anonymous(kubeconfig: &Path) -> Outcome<Client> {
+    let mut content = Kubeconfig::read_from(kubeconfig)?;
+    for user in &mut content.auth_infos {
+        user.auth_info = Some(AuthInfo::default());
+    }
+    let mut config = Config::from_custom_kubeconfig(content, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}
+
+async fn accept(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    shared: Arc<Shared>,
+    mut cuts: watch::Receiver<u64>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            cut = cuts.changed() => {
+                connections.abort_all();
+                if cut.is_err() {
+                    return;
+                }
+                continue;
+            }
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                connections.spawn(converse(stream, acceptor.clone(), Arc::clone(&shared)));
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Serves one connection until either side ends it.
+async fn converse(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>) {
+    let _ = stream.set_nodelay(true);
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(shared.respond(request).await) }
+    });
+    // How it ends is the client's to notice.
+    let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+impl Shared {
+    async fn respond(&self, request: Request<Incoming>) -> Response<Payload> {
+        let (parts, body) = request.into_parts();
+        let meet = self.take(verb(&parts), &parts.uri.to_string());
+        match &meet {
+            Some(Meet::Instead(answer)) => return answer.response(),
+            Some(Meet::Swallow) => return std::future::pending().await,
+            Some(Meet::After(_) | Meet::Mute | Meet::Stall | Meet::Break(_)) | None => {}
+        }
+        let Ok(body) = body.collect().await else { return Answer::failure(400).response() };
+        let request = Request::from_parts(parts, Body::from(body.to_bytes()));
+        let Ok(response) = self.client.send(request).await else { return Answer::failure(502).response() };
+        let (mut head, body) = response.into_parts();
+        // How the body is framed is for each connection to say.
+        for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
+            head.headers.remove(name);
+        }
+        let ending = match meet {
+            Some(Meet::After(answer)) => {
+                let _effect = body.collect().await;
+                return answer.response();
+            }
+            Some(Meet::Mute | Meet::Swallow) => {
+                let _effect = body.collect().await;
+                return std::future::pending().await;
+            }
+            Some(Meet::Instead(answer)) => return answer.response(),
+            Some(Meet::Stall) => Ending::Stall,
+            Some(Meet::Break(after)) => Ending::Break(after),
+            None => Ending::Whole,
+        };
+        if ending != Ending::Whole {
+            head.headers.remove(header::CONTENT_LENGTH);
+        }
+        Response::from_parts(head, Either::Right(Passed { body, ending }))
+    }
+
+    /// What is to become of a request, by the first rule that is for it.
+    fn take(&self, verb: &'static str, target: &str) -> Option<Meet> {
+        let meet =
+            locked(&self.rules).iter_mut().find(|(rule, _)| rule.is_for(verb, target)).map(|(rule, met)| {
+                *met = met.saturating_add(1);
+                rule.times = rule.times.map(|times| times.saturating_sub(1));
+                rule.meet.clone()
+            });
+        let seen = Seen { at: now(), verb, target: target.to_owned(), met: meet.is_some() };
+        locked(&self.seen).push(seen);
+        meet
+    }
+}
+
+/// Real time: the clients are other processes.
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn verb(parts: &Parts) -> &'static str {
+    let query = parts.uri.query().unwrap_or_default();
+    let watches = query.split('&').any(|one| one.starts_with("watch="));
+    match parts.method {
+        Method::GET if watches => "watch",
+        Method::GET => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "other",
+    }
+}
+
+type Payload = Either<Full<Bytes>, Passed>;
+
+fn own(body: String) -> Payload {
+    Either::Left(Full::new(Bytes::from(body)))
+}
+
+/// What follows of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Whole,
+    Stall,
+    /// So many bytes, then a failure.
+    Break(usize),
+    /// One turn of waiting, so that what there is gets sent, then the failure.
+    Flush,
+}
+
+/// The body of the API server's answer, as far as it arrives.
+struct Passed {
+    body: Body,
+    ending: Ending,
+}
+
+impl http_body::Body for Passed {
+    type Data = Bytes;
+    type Error = Failed;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failed>>> {
+        match self.ending {
+            Ending::Stall => return Poll::Pending,
+            Ending::Flush => {
+                self.ending = Ending::Break(0);
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Ending::Break(0) => return Poll::Ready(Some(Err(Failed))),
+            Ending::Whole | Ending::Break(_) => {}
+        }
+        let frame = match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(Failed))),
+            Poll::Ready(Some(Ok(frame))) => frame,
+        };
+        let Ending::Break(left) = self.ending else { return Poll::Ready(Some(Ok(frame))) };
+        let Ok(data) = frame.into_data() else { return Poll::Ready(Some(Err(Failed))) };
+        let part = data.slice(..data.len().min(left));
+        self.ending = match left.saturating_sub(part.len()) {
+            0 => Ending::Flush,
+            left => Ending::Break(left),
+        };
+        Poll::Ready(Some(Ok(Frame::data(part))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.ending == Ending::Whole { self.body.size_hint() } else { SizeHint::default() }
+    }
+}
+
+/// The connection to the API server broke, or this one has to.
+#[derive(Debug, thiserror::Error)]
+#[error("the body breaks off")]
+struct Failed;

@@ -1,0 +1,223 @@
+//! An API server that throttles, fails, answers too late, refuses, hangs or shows the past.
+
+use crate::suite::{Case, cases};
+use crate::team::holder;
+use crate::world::{Pool, SOON, TEAM, World, ip, plain_spec};
+use flipop_envtest::api_proxy::{Answer, ApiProxy, Meet, Rule, RuleId};
+use flipop_envtest::cluster::Kind;
+use flipop_envtest::nodes::NewNode;
+use flipop_envtest::operator::Operator;
+use flipop_envtest::wait::{eventually, throughout};
+use flipop_envtest::{Failure, Outcome};
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// After this long without a renewal no permit is left, on a loaded machine too.
+const LAPSED_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// What a server that sheds load says in clear text.
+const TOO_MANY: &str = "Too many requests, please try again later.\n";
+
+/// How long a server keeps to the past, in lists.
+const OLD_LISTS: u64 = 3;
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![Installed:
+        writes_that_are_throttled_refused_lost_or_hung_are_made_good_without_a_needless_move,
+        a_conflict_that_stays_is_tried_ever_less_often,
+        a_lease_call_that_fails_now_and_then_costs_no_leadership,
+        while_the_lease_cannot_be_renewed_nothing_is_written_and_work_resumes_by_itself,
+        an_older_list_is_ignored_until_the_server_shows_the_present,
+    ]
+}
+
+/// Each answer that a request may meet, with how often.
+fn faults() -> Vec<(&'static str, Meet, u64)> {
+    vec![
+        ("throttled", Meet::Instead(Answer::retry_after(429, 1)), 2),
+        ("throttled in clear text", Meet::Instead(Answer::retry_after(429, 1).with_body(TOO_MANY)), 2),
+        ("unavailable", Meet::Instead(Answer::failure(503)), 2),
+        ("timed out after its effect", Meet::After(Answer::failure(504)), 1),
+        ("in conflict", Meet::Instead(Answer::failure(409)), 2),
+        ("hung before its effect", Meet::Swallow, 1),
+        ("hung after its effect", Meet::Mute, 1),
+    ]
+}
+
+/// Waits until a rule has met so many requests.
+#[track_caller]
+fn met<'a>(
+    proxy: &'a ApiProxy,
+    rule: RuleId,
+    times: u64,
+    what: &str,
+) -> impl Future<Output = Outcome> + use<'a> {
+    eventually(&format!("{times} requests are {what}"), SOON, move || async move {
+        let met = proxy.met(rule);
+        if met >= times { Ok(()) } else { Err(Failure::new(format!("{met} were"))) }
+    })
+}
+
+/// A pool of one address with two nodes, of which alpha has it; gives the droplets.
+async fn settled(world: &World) -> Outcome<[u64; 2]> {
+    world.reserve(&[10]);
+    let alpha = world.node("alpha").await?;
+    let beta = world.node_with("beta", NewNode::not_ready).await?;
+    world.plain_pool("p", &[10]).await?;
+    Ok([alpha, beta])
+}
+
+/// The address moves from the first node to the second, by one assignment.
+async fn moves(world: &World, from: &str, to: &str, droplet: u64, what: &str) -> Outcome {
+    let calls = world.cloud().next_call();
+    world.nodes.set_ready(to, true).await?;
+    world.nodes.set_ready(from, false).await?;
+    world.pool_settles("p", &[(10, to)]).await?;
+    world.annotation_settles(to, Some(10)).await?;
+    world.annotation_settles(from, None).await?;
+    assert_eq!(world.assigns(calls), [(ip(10), droplet)], "{what}");
+    Ok(())
+}
+
+async fn writes_that_are_throttled_refused_lost_or_hung_are_made_good_without_a_needless_move(
+    world: &mut World,
+) -> Outcome {
+    let [alpha, beta] = settled(world).await?;
+    let (proxy, mut operator) = world.operator_behind().await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    let mut places = [("alpha", alpha), ("beta", beta)];
+    for (what, meet, times) in faults() {
+        let rules = [("update", "/floatingippools/p/status"), ("patch", "/api/v1/nodes/"), ("", "/events")]
+            .map(|(verb, part)| proxy.meet(Rule::new(verb, part, meet.clone()).times(times)));
+        let [(from, _), (to, droplet)] = places;
+        moves(world, from, to, droplet, what).await?;
+        for rule in rules {
+            met(&proxy, rule, 1, what).await?;
+            proxy.lift(rule);
+        }
+        places.swap(0, 1);
+    }
+    assert!(operator.runs()?, "{}", operator.log_tail());
+    let errors = operator.scrape().await?.sum("flipop_floatingippoolcontroller_ip_assignment_errors", &[]);
+    assert!(errors.is_none_or(|errors| errors == 0.0), "{errors:?}");
+    Ok(())
+}
+
+async fn a_conflict_that_stays_is_tried_ever_less_often(world: &mut World) -> Outcome {
+    settled(world).await?;
+    let (proxy, _operator) = world.operator_behind().await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    let rule =
+        proxy.meet(Rule::new("update", "/floatingippools/p/status", Meet::Instead(Answer::failure(409))));
+    let mut spec = plain_spec(&[10]);
+    spec["assignmentCoolOffSeconds"] = json!(3);
+    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &spec).await?;
+    met(&proxy, rule, 1, "in conflict").await?;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let tries = proxy.met(rule);
+    assert!((2..=6).contains(&tries), "{tries} tries in 10 s");
+    proxy.lift(rule);
+    world.pool_shows("p", "the status is current", SOON, Pool::is_current).await
+}
+
+/// Never a moment without a permit.
+fn led_throughout(operator: &Operator, what: &str) {
+    let log = operator.log();
+    assert!(!log.contains("could not renew the lease"), "{what}:\n{}", operator.log_tail());
+}
+
+async fn a_lease_call_that_fails_now_and_then_costs_no_leadership(world: &mut World) -> Outcome {
+    let [alpha, beta] = settled(world).await?;
+    let (proxy, launch) = world.launch_behind().await?;
+    // Already the first one: the lease is made, and its maker does not hear of it.
+    let made = proxy.meet(Rule::new("create", "/leases", Meet::After(Answer::failure(504))).times(1));
+    let mut operator = world.start(&launch).await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    assert_eq!(proxy.met(made), 1);
+    let identity = holder(world).await?;
+    let mut places = [("alpha", alpha), ("beta", beta)];
+    for (what, meet, _) in faults() {
+        let rule = proxy.meet(Rule::new("update", "/leases/", meet).times(1));
+        met(&proxy, rule, 1, what).await?;
+        let [(from, _), (to, droplet)] = places;
+        moves(world, from, to, droplet, what).await?;
+        led_throughout(&operator, what);
+        places.swap(0, 1);
+    }
+    assert_eq!(holder(world).await?, identity);
+    assert!(operator.runs()?);
+    Ok(())
+}
+
+async fn while_the_lease_cannot_be_renewed_nothing_is_written_and_work_resumes_by_itself(
+    world: &mut World,
+) -> Outcome {
+    let [_, beta] = settled(world).await?;
+    let (proxy, mut operator) = world.operator_behind().await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    let identity = holder(world).await?;
+    let rule = proxy.meet(Rule::new("update", "/leases/", Meet::Instead(Answer::failure(503))));
+    eventually("the permit has ended", LAPSED_TIMEOUT, || async {
+        if operator.log().contains("could not renew the lease") {
+            Ok(())
+        } else {
+            Err(Failure::new(operator.log_tail()))
+        }
+    })
+    .await?;
+    let (calls, writes) = (world.cloud().next_call(), proxy.seen().len());
+    world.nodes.set_ready("beta", true).await?;
+    world.nodes.set_ready("alpha", false).await?;
+    throughout("nothing is written", Duration::from_secs(5), || async {
+        let changes = world.mutating_calls(calls);
+        if changes.is_empty() { Ok(()) } else { Err(Failure::new(format!("{changes:?}"))) }
+    })
+    .await?;
+    let seen = proxy.seen();
+    let others: Vec<_> = seen[writes..]
+        .iter()
+        .filter(|seen| matches!(seen.verb, "update" | "patch" | "create") && !seen.target.contains("/leases"))
+        .collect();
+    assert!(others.is_empty(), "{others:?}");
+    assert_eq!(operator.get("/healthz").await?.0, 200);
+    proxy.lift(rule);
+    world.pool_settles("p", &[(10, "beta")]).await?;
+    assert_eq!(world.assigns(calls), [(ip(10), beta)]);
+    assert_eq!(holder(world).await?, identity);
+    assert!(operator.runs()?);
+    Ok(())
+}
+
+async fn an_older_list_is_ignored_until_the_server_shows_the_present(world: &mut World) -> Outcome {
+    const PATH: &str = "/api/v1/nodes?labelSelector=pool%3Dwork&limit=250";
+    const NODES: &str = "labelSelector=pool%3Dwork";
+    let [alpha, beta] = settled(world).await?;
+    let (proxy, operator) = world.operator_behind().await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    // alpha is a candidate in it, and beta is none.
+    let past = world.kubectl.run(&["get", "--raw", PATH]).await?.stdout;
+    moves(world, "alpha", "beta", beta, "before").await?;
+    let calls = world.cloud().next_call();
+    let gone = proxy.meet(Rule::new("watch", NODES, Meet::Instead(Answer::failure(410))).times(1));
+    let old = proxy.meet(Rule::new("get", NODES, Meet::Instead(Answer::ok(&past))).times(OLD_LISTS));
+    let began = Instant::now();
+    proxy.cut();
+    met(&proxy, gone, 1, "answered with gone").await?;
+    met(&proxy, old, OLD_LISTS, "answered with the past").await?;
+    eventually("the nodes are watched again", SOON, || async {
+        let seen = proxy.seen();
+        let watched = |seen: &&flipop_envtest::api_proxy::Seen| {
+            seen.verb == "watch" && !seen.met && seen.at > began && seen.target.contains(NODES)
+        };
+        seen.iter().find(watched).map(drop).ok_or_else(|| Failure::new("not yet"))
+    })
+    .await?;
+    assert_eq!(world.mutating_calls(calls), [], "nothing is decided from the past");
+    assert!(operator.log().contains("was seen"), "{}", operator.log_tail());
+    // Every list asks for the present, after a restart too: none names a version that would do.
+    let lists = proxy.seen().into_iter().filter(|seen| seen.verb == "get");
+    let lax: Vec<_> = lists.filter(|seen| seen.target.contains("resourceVersion")).collect();
+    assert!(lax.is_empty(), "{lax:?}");
+    moves(world, "beta", "alpha", alpha, "afterwards").await
+}

@@ -1,0 +1,184 @@
+//! Watches that fall silent, break off, are answered with "gone" or miss what happened: noticed in time, nothing lost,
+//! nothing moved without need.
+//!
+//! The operator speaks HTTP/1.1 to the API server, so a GOAWAY, which HTTP/2 has, cannot reach it.
+
+use crate::suite::{Case, cases};
+use crate::world::{ANNOTATION, REGION, SOON, World, binary, ip, plain_spec, same};
+use flipop_envtest::api_proxy::{Answer, ApiProxy, Meet, Rule, RuleId};
+use flipop_envtest::apiserver::kubeconfig_through;
+use flipop_envtest::nodes::NewNode;
+use flipop_envtest::operator::{Launch, Operator};
+use flipop_envtest::proxy::{FaultProxy, Network};
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use serde_json::json;
+use std::time::Duration;
+
+/// What marks the requests for the nodes of these tests.
+const NODES: &str = "labelSelector=pool%3Dwork";
+
+/// A silent watch is noticed within this by contract.
+const SILENCE: Duration = Duration::from_secs(65);
+
+/// Bytes of a watch that arrive before it breaks: more than one event, and hardly ever a whole number of them.
+const FRAGMENT: usize = 3_001;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = cases![Installed:
+        a_watch_that_falls_silent_is_noticed_within_65_seconds,
+        watches_that_break_off_within_an_event_again_and_again_lose_nothing,
+        a_node_made_again_unseen_under_its_name_is_served_as_the_machine_that_it_is,
+    ];
+    cases.extend(cases![InstalledForOne:
+        a_history_that_was_compacted_while_the_watch_was_cut_is_answered_by_a_list,
+    ]);
+    cases
+}
+
+/// Waits until a rule has met so many requests.
+#[track_caller]
+fn met(proxy: &ApiProxy, rule: RuleId, times: u64) -> impl Future<Output = Outcome> + use<'_> {
+    eventually(&format!("{times} requests are met"), SOON, move || async move {
+        let met = proxy.met(rule);
+        if met >= times { Ok(()) } else { Err(Failure::new(format!("{met} were"))) }
+    })
+}
+
+/// How often a watch of nodes was begun anew for this reason.
+async fn restarts(operator: &Operator, reason: &str) -> Outcome<f64> {
+    let labels = [("kind", "nodes"), ("reason", reason)];
+    Ok(operator.scrape().await?.sum("flipop_watch_restarts_total", &labels).unwrap_or_default())
+}
+
+async fn a_watch_that_falls_silent_is_noticed_within_65_seconds(world: &mut World) -> Outcome {
+    world.reserve(&[10, 11]);
+    world.node("alpha").await?;
+    world.node("beta").await?;
+    world.node_with("gamma", |node| node.label("pool", "other")).await?;
+    let (proxy, _operator) = world.operator_behind().await?;
+    world.plain_pool("p", &[10]).await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    let nodes = proxy.meet(Rule::new("watch", NODES, Meet::Stall).times(1));
+    let pools = proxy.meet(Rule::new("watch", "/floatingippools", Meet::Stall).times(1));
+    let calls = world.cloud().next_call();
+    proxy.cut();
+    met(&proxy, nodes, 1).await?;
+    met(&proxy, pools, 1).await?;
+    let silent = tokio::time::Instant::now();
+    world.nodes.set_ready("alpha", false).await?;
+    let mut other = plain_spec(&[11]);
+    other["match"]["nodeLabel"] = json!("pool=other");
+    world.pool("q", &other).await?;
+    world.pool_settles_within("p", &[(10, "beta")], SILENCE.saturating_sub(silent.elapsed())).await?;
+    world.pool_settles_within("q", &[(11, "gamma")], SILENCE.saturating_sub(silent.elapsed())).await?;
+    assert_eq!(world.assigns(calls).len(), 2, "one for each");
+    Ok(())
+}
+
+async fn watches_that_break_off_within_an_event_again_and_again_lose_nothing(world: &mut World) -> Outcome {
+    world.reserve(&[10, 11]);
+    for node in ["alpha", "beta", "gamma"] {
+        world.node(node).await?;
+    }
+    let (proxy, _operator) = world.operator_behind().await?;
+    world.plain_pool("p", &[10, 11]).await?;
+    world.pool_settles("p", &[(10, "alpha"), (11, "beta")]).await?;
+    let calls = world.cloud().next_call();
+    let rule = proxy.meet(Rule::new("watch", "", Meet::Break(FRAGMENT)));
+    proxy.cut();
+    met(&proxy, rule, 1).await?;
+    for number in 0..30 {
+        // Of no consequence to anybody.
+        world.nodes.set_label("gamma", "noise", Some(&number.to_string())).await?;
+        world.nodes.set_label("alpha", "noise", Some(&number.to_string())).await?;
+        if number == 15 {
+            assert_eq!(world.mutating_calls(calls), []);
+            world.nodes.set_ready("alpha", false).await?;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    world.pool_settles("p", &[(10, "gamma"), (11, "beta")]).await?;
+    // Nothing else ends a watch so soon.
+    let seen = proxy.seen().into_iter();
+    let broken = seen.filter(|seen| seen.verb == "watch" && seen.met && seen.target.contains(NODES)).count();
+    assert!(broken >= 4, "{broken} watches of nodes broke");
+    proxy.lift(rule);
+    proxy.cut();
+    world.nodes.set_ready("alpha", true).await?;
+    world
+        .pool_shows("p", "alpha waits", SOON, |pool| {
+            same(pool.names("assignableNodes"), vec!["alpha".to_owned()])
+        })
+        .await?;
+    assert_eq!(world.assigns(calls).len(), 1, "only the one that was needed");
+    Ok(())
+}
+
+async fn a_history_that_was_compacted_while_the_watch_was_cut_is_answered_by_a_list(
+    world: &mut World,
+) -> Outcome {
+    world.reserve(&[10, 11]);
+    for node in ["alpha", "beta", "gamma", "delta"] {
+        world.node(node).await?;
+    }
+    let proxy = FaultProxy::start(world.server.address()).await?;
+    let through = kubeconfig_through(&world.operator_kubeconfig().await?, proxy.address())?;
+    let operator = world.start(&Launch::new(binary(), &through, &world.digitalocean_url())?).await?;
+    world.plain_pool("p", &[10, 11]).await?;
+    world.pool_settles("p", &[(10, "alpha"), (11, "beta")]).await?;
+    let calls = world.cloud().next_call();
+    proxy.set(Network::Cut);
+    // One address loses its node for good, the other one only for a moment that nobody sees.
+    world.nodes.delete("alpha").await?;
+    world.nodes.set_ready("beta", false).await?;
+    world.nodes.set_ready("beta", true).await?;
+    world.nodes.delete("delta").await?;
+    world.server.stop();
+    world.server.compact().await?;
+    world.server.start_again().await?;
+    proxy.set(Network::GOOD);
+    world.pool_settles("p", &[(10, "gamma"), (11, "beta")]).await?;
+    assert_eq!(world.assigns(calls).len(), 1, "beta was never seen to fail");
+    eventually("the watch of nodes began anew because its place was forgotten", SOON, || async {
+        let expired = restarts(&operator, "expired").await?;
+        if expired >= 1.0 { Ok(()) } else { Err(Failure::new(operator.scrape().await.map(|_| "never")?)) }
+    })
+    .await?;
+    world.annotation_settles("gamma", Some(10)).await
+}
+
+async fn a_node_made_again_unseen_under_its_name_is_served_as_the_machine_that_it_is(
+    world: &mut World,
+) -> Outcome {
+    world.reserve(&[10]);
+    world.node("alpha").await?;
+    let (proxy, operator) = world.operator_behind().await?;
+    world.plain_pool("p", &[10]).await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    world.annotation_settles("alpha", Some(10)).await?;
+    let away = proxy.meet(Rule::new("watch", NODES, Meet::Instead(Answer::failure(503))));
+    proxy.cut();
+    met(&proxy, away, 1).await?;
+    let calls = world.cloud().next_call();
+    world.nodes.delete("alpha").await?;
+    let droplet = world.cloud().add_droplet("alpha-2", REGION);
+    world.nodes.create(&NewNode::new("alpha").droplet(droplet).label("pool", "work")).await?;
+    let gone = proxy.meet(Rule::new("watch", NODES, Meet::Instead(Answer::failure(410))).times(1));
+    proxy.lift(away);
+    met(&proxy, gone, 1).await?;
+    world
+        .pool_shows("p", "the address is on the new machine", SOON, |pool| {
+            same(pool.state(10), "active")?;
+            same(pool.of_ip(&ip(10).to_string(), "providerID"), format!("digitalocean://{droplet}").as_str())
+        })
+        .await?;
+    assert_eq!(world.assigns(calls), [(ip(10), droplet)]);
+    eventually("the new node is annotated", SOON, || async {
+        let annotation = world.nodes.annotation("alpha", ANNOTATION).await?;
+        same(annotation, Some(ip(10).to_string())).map_err(Failure::new)
+    })
+    .await?;
+    assert!(restarts(&operator, "expired").await? >= 1.0);
+    Ok(())
+}

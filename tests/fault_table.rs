@@ -1,0 +1,71 @@
+//! docs/faults.md names tests: they exist, in the place that is said, and every row has one.
+#![expect(clippy::panic, reason = "a test may stop at once")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rows of the table.
+const ROWS: usize = 40;
+
+/// Rows that no test shows, as the table says.
+const UNTESTED: [usize; 1] = [40];
+
+/// Rows that the real API server must have a test of.
+const ON_A_REAL_API_SERVER: usize = 25;
+
+fn read(relative: &Path) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(relative);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The rows: number, and the tests that are named.
+fn rows() -> Vec<(usize, Vec<String>)> {
+    let table = read(Path::new("docs/faults.md"));
+    let rows = table.lines().filter_map(|line| {
+        let number = line.strip_prefix("| ")?.split(' ').next()?.parse().ok()?;
+        let spans = line.split('`').skip(1).step_by(2).filter(|span| span.contains("::"));
+        Some((number, spans.map(str::to_owned).collect()))
+    });
+    rows.collect()
+}
+
+/// The file of a test as the table names it.
+fn file(module: &str) -> PathBuf {
+    let (suite, rest) = module.split_once('/').unwrap_or_else(|| panic!("no place of {module}"));
+    let folder = match suite {
+        "core" => "crates/core/tests/fleet",
+        "simulation" => "crates/sandbox/tests/simulation",
+        "provider_http" | "leadership" | "crds" | "apiserver" => return format!("tests/{module}.rs").into(),
+        "src" => "src",
+        other => panic!("{other} is no place of tests"),
+    };
+    Path::new(folder).join(format!("{rest}.rs"))
+}
+
+#[test]
+fn every_test_that_the_table_names_exists_and_is_run() {
+    for (row, tests) in rows() {
+        for test in tests {
+            let (module, name) = test.split_once("::").unwrap();
+            let source = read(&file(module));
+            assert!(source.contains(&format!("fn {name}(")), "row {row}: there is no {test}");
+            if module.starts_with("apiserver/") {
+                let listed = source.lines().any(|line| {
+                    let words = line.split_once(": ").map_or(line, |(_, after)| after);
+                    words.trim().trim_end_matches("]);").trim_end_matches([',', ']']) == name
+                });
+                assert!(listed, "row {row}: {test} is in no list of cases");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_row_has_a_test_or_says_that_it_has_none() {
+    let rows = rows();
+    assert_eq!(rows.iter().map(|(row, _)| *row).collect::<Vec<_>>(), (1..=ROWS).collect::<Vec<_>>());
+    let untested: Vec<_> = rows.iter().filter(|(_, tests)| tests.is_empty()).map(|(row, _)| *row).collect();
+    assert_eq!(untested, UNTESTED);
+    let real = rows.iter().filter(|(_, tests)| tests.iter().any(|test| test.starts_with("apiserver/")));
+    assert!(real.count() >= ON_A_REAL_API_SERVER);
+}
