@@ -1,5 +1,5 @@
 # What CI runs, in the order of how soon it fails.
-check: fmt-check lint deny doc test image
+check: fmt-check lint deny doc test simulate image
 
 # Formats the code.
 fmt:
@@ -27,13 +27,18 @@ doc:
 test:
     cargo test --workspace
 
-# Simulations: random seeds, and all plans of the sweeps.
+# Simulations: random seeds, all plans of the sweeps, three days.
 simulate SEEDS="600":
-    SIMULATION_SEEDS={{SEEDS}} SIMULATION_SWEEP=1 cargo test --profile simulation --locked --package flipop-sandbox --test simulation -- --nocapture
+    SIMULATION_SEEDS={{SEEDS}} SIMULATION_SWEEP=1 SIMULATION_DAYS=3 cargo test --profile simulation --locked --package flipop-sandbox --test simulation --test days -- --nocapture
 
 # Breaks the operator in one place at a time and expects tests to fail: the tests of the tests.
-verify *ARGS:
+mutations *ARGS:
     cargo run --quiet --locked --package flipop-verify -- mutations {{ARGS}}
+
+# Everything that takes hours: the mutations, and more seeds, repetitions and minutes than CI has. Goes on where it ended.
+verify: mutations
+    cargo build --release --locked --package flipop --bin flipop
+    cargo run --quiet --locked --package flipop-verify -- runs
 
 # Writes crds/ and their copies in k8s/ from the Rust types.
 crds:

@@ -3,8 +3,10 @@
 //! Owns what is run and what is kept of it (`docs/verification/`). Does not own the tests themselves. One module per
 //! subcommand; each ends with a count, and fails when it is not as it should be.
 
+mod fnv;
 mod mutations;
 mod run;
+mod runs;
 
 use clap::{Parser, Subcommand};
 use std::io::Write as _;
@@ -45,11 +47,14 @@ struct Cli {
 enum Command {
     /// Breaks the operator in one place at a time, in a scratch copy, and expects tests to fail.
     Mutations(mutations::Mutations),
+    /// Runs more seeds, repetitions and minutes than CI does.
+    Runs(runs::Runs),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Mutations(mutations) => mutations.run(),
+        Command::Runs(runs) => runs.run(),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

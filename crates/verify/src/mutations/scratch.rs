@@ -1,6 +1,7 @@
 //! The copy in which mutations are made, and the tests that are run there.
 
 use super::Mutation;
+use crate::fnv::Fnv;
 use crate::run::{self, Ended};
 use crate::{Doing, Failure, Outcome};
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,7 +153,7 @@ impl Scratch {
             hash.add(file.as_bytes());
             hash.add(bytes);
         }
-        format!("{:016x}", hash.0)
+        hash.to_string()
     }
 }
 
@@ -169,25 +170,6 @@ fn passed(output: &str) -> u64 {
         rest.split_once(" passed")?.0.parse::<u64>().ok()
     };
     output.lines().filter_map(count).sum()
-}
-
-/// FNV-1a: the same number on every machine and with every compiler.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        // A length keeps "ab", "c" and "a", "bc" apart.
-        let length = bytes.len().to_le_bytes();
-        for byte in length.iter().chain(bytes) {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -210,7 +192,7 @@ mod tests {
             for part in parts {
                 hash.add(part.as_bytes());
             }
-            hash.0
+            hash.to_string()
         };
         assert_ne!(hash(&["ab", "c"]), hash(&["a", "bc"]));
         assert_ne!(hash(&["ab"]), hash(&["ac"]));

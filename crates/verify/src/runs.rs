@@ -1,0 +1,224 @@
+//! Long runs: more seeds, more repetitions and more minutes than CI has time for, in shards.
+//!
+//! A run is data (`crates/verify/runs.yaml`). What came of each shard is kept in `docs/verification/runs.yaml` with the
+//! command that repeats it; a shard that passed on exactly these sources is not run again.
+
+use crate::run::{self, to_end};
+use crate::{Doing, Failure, Outcome, say};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What is run.
+const FILE: &str = "crates/verify/runs.yaml";
+
+/// Where results are.
+const RESULTS: &str = "docs/verification/runs.yaml";
+
+/// What a result is about.
+const SOURCES: [&str; 9] =
+    ["Cargo.lock", "Cargo.toml", "crates", "crds", "examples", "k8s", "src", "tests", ":!crates/verify"];
+
+/// See the module.
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    /// Only runs of these names.
+    names: Vec<String>,
+    /// Also shards that passed on exactly these sources.
+    #[arg(long)]
+    again: bool,
+    /// Only says which runs there are and what is known of them.
+    #[arg(long)]
+    list: bool,
+    /// Longest time for one shard, in seconds.
+    #[arg(long, default_value_t = 7_200)]
+    timeout_s: u64,
+}
+
+/// Something to run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    name: String,
+    /// What it shows.
+    shows: String,
+    /// Arguments of cargo; `{shard}` is the number of the shard, from 0.
+    cargo: String,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default = "one")]
+    shards: u32,
+    /// Lines of the output that hold one of these are kept.
+    keep: Vec<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// One shard.
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    run: String,
+    shows: String,
+    shard: String,
+    command: String,
+    passed: bool,
+    said: Vec<String>,
+    date: String,
+    commit: String,
+    sources: String,
+}
+
+/// The file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Results {
+    command: String,
+    table: Vec<Row>,
+}
+
+impl Runs {
+    /// True when every selected shard passed.
+    pub(crate) fn run(&self) -> Outcome<bool> {
+        let root =
+            PathBuf::from(run::told(Command::new("git").args(["rev-parse", "--show-toplevel"]))?.trim());
+        let text = fs::read_to_string(root.join(FILE)).doing(format!("read {FILE}"))?;
+        let runs: Vec<Run> =
+            serde_saphyr::from_str(&text).map_err(|error| Failure::Other(format!("{FILE}: {error}")))?;
+        let chosen = |run: &&Run| self.names.is_empty() || self.names.contains(&run.name);
+        let chosen: Vec<&Run> = runs.iter().filter(chosen).collect();
+        if chosen.is_empty() {
+            return Err(Failure::Other(format!("no run is called {}", self.names.join(" or "))));
+        }
+        let (sources, commit) = sources(&root, !self.list)?;
+        let mut results = load(&root)?;
+        let mut good = true;
+        for run in chosen {
+            for shard in 0..run.shards {
+                let label = format!("{} of {}", shard.saturating_add(1), run.shards);
+                let known = |row: &Row| row.run == run.name && row.shard == label && row.sources == sources;
+                let passed = results.table.iter().any(|row| known(row) && row.passed);
+                say(&format!("{} {label}: {}", run.name, if passed { "passed" } else { "due" }));
+                if self.list || (passed && !self.again) {
+                    good &= passed;
+                    continue;
+                }
+                let (passed, command, said) = self.shard(&root, run, shard)?;
+                good &= passed;
+                results.table.retain(|row| row.run != run.name || row.shard != label);
+                let (date, commit, sources) = (today(), commit.clone(), sources.clone());
+                let (name, shows) = (run.name.clone(), run.shows.clone());
+                results.table.push(Row {
+                    run: name,
+                    shows,
+                    shard: label,
+                    command,
+                    passed,
+                    said,
+                    date,
+                    commit,
+                    sources,
+                });
+                save(&root, &mut results)?;
+            }
+        }
+        Ok(good)
+    }
+
+    fn shard(&self, root: &Path, run: &Run, shard: u32) -> Outcome<(bool, String, Vec<String>)> {
+        let number = shard.to_string();
+        let fill = |text: &str| text.replace("{shard}", &number);
+        let mut command = Command::new("cargo");
+        let set: Vec<String> =
+            run.env.iter().map(|(name, value)| format!("{name}={} ", fill(value))).collect();
+        let text = format!("{}cargo {}", set.concat(), fill(&run.cargo));
+        command.envs(run.env.iter().map(|(name, value)| (name, fill(value))));
+        command.current_dir(root).args(fill(&run.cargo).split_whitespace());
+        say(&format!("  {text}"));
+        let log = root.join("target").join(format!("verify-{}-{shard}.log", run.name));
+        let ended = to_end(command, Duration::from_secs(self.timeout_s), &log)?;
+        let kept = |line: &&str| run.keep.iter().any(|part| line.contains(part.as_str()));
+        let said: Vec<String> =
+            ended.output.lines().filter(kept).map(|line| line.trim().to_owned()).collect();
+        say(&format!("  {}", said.join("\n  ")));
+        if !ended.succeeded() {
+            say(&format!("{}\n  failed; all of it: {}", ended.tail(), log.display()));
+        }
+        Ok((ended.succeeded(), text, said))
+    }
+}
+
+/// A fingerprint of the sources, and the commit that holds them.
+fn sources(root: &Path, committed: bool) -> Outcome<(String, String)> {
+    let git = |arguments: &[&str], paths: &[&str]| {
+        let mut git = Command::new("git");
+        run::told(git.current_dir(root).args(arguments).arg("--").args(paths))
+    };
+    if committed && !git(&["status", "--porcelain"], &SOURCES)?.is_empty() {
+        return Err(Failure::Other("commit first: results name the commit that they are about".to_owned()));
+    }
+    let mut hash = crate::fnv::Fnv::default();
+    hash.add(
+        git(&["ls-tree", "-r", "HEAD"], &[])?
+            .lines()
+            .filter(|line| counts(line))
+            .collect::<String>()
+            .as_bytes(),
+    );
+    let mut head = Command::new("git");
+    let commit = run::told(head.current_dir(root).args(["rev-parse", "--short", "HEAD"]))?;
+    Ok((hash.to_string(), commit.trim().to_owned()))
+}
+
+/// Whether a line of `git ls-tree` names a source.
+fn counts(line: &str) -> bool {
+    let path = line.split_once('\t').map_or("", |(_, path)| path);
+    let named = |part: &&str| path == *part || path.starts_with(&format!("{part}/"));
+    SOURCES.iter().any(named) && !path.starts_with("crates/verify/")
+}
+
+fn today() -> String {
+    #[expect(clippy::disallowed_methods, reason = "the day on which it was run")]
+    let now = jiff::Timestamp::now();
+    now.strftime("%Y-%m-%d").to_string()
+}
+
+fn load(root: &Path) -> Outcome<Results> {
+    match fs::read_to_string(root.join(RESULTS)) {
+        Ok(text) => {
+            serde_saphyr::from_str(&text).map_err(|error| Failure::Other(format!("{RESULTS}: {error}")))
+        }
+        Err(_missing) => Ok(Results::default()),
+    }
+}
+
+fn save(root: &Path, results: &mut Results) -> Outcome<()> {
+    "cargo run --package flipop-verify -- runs".clone_into(&mut results.command);
+    results.table.sort_by(|a, b| (&a.run, a.shard.len(), &a.shard).cmp(&(&b.run, b.shard.len(), &b.shard)));
+    let text = serde_saphyr::to_string(results).map_err(|error| Failure::Other(error.to_string()))?;
+    fs::write(root.join(RESULTS), text).doing(format!("write {RESULTS}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_run_can_be_read_and_each_run_has_a_name_of_its_own() {
+        let runs: Vec<Run> = serde_saphyr::from_str(include_str!("../runs.yaml")).unwrap();
+        let names: std::collections::BTreeSet<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+        assert_eq!(names.len(), runs.len());
+        assert!(runs.iter().all(|run| run.shards > 0 && !run.keep.is_empty()));
+    }
+
+    #[test]
+    fn results_and_this_crate_are_no_sources() {
+        let line = |path: &str| format!("100644 blob 0123\t{path}");
+        assert!(counts(&line("src/main.rs")) && counts(&line("Cargo.lock")));
+        assert!(!counts(&line("docs/verification/runs.yaml")) && !counts(&line("crates/verify/runs.yaml")));
+    }
+}
