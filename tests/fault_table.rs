@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 /// Rows of the table.
 const ROWS: usize = 40;
 
-/// Rows that no test shows, as the table says.
-const UNTESTED: [usize; 1] = [40];
-
 /// Rows that the real API server must have a test of.
 const ON_A_REAL_API_SERVER: usize = 25;
 
@@ -34,8 +31,11 @@ fn file(module: &str) -> PathBuf {
     let (suite, rest) = module.split_once('/').unwrap_or_else(|| panic!("no place of {module}"));
     let folder = match suite {
         "core" => "crates/core/tests/fleet",
+        "sandbox" => "crates/sandbox/tests",
         "simulation" => "crates/sandbox/tests/simulation",
-        "provider_http" | "leadership" | "crds" | "apiserver" => return format!("tests/{module}.rs").into(),
+        "provider_http" | "leadership" | "crds" | "fuzz" | "apiserver" => {
+            return format!("tests/{module}.rs").into();
+        }
         "src" => "src",
         other => panic!("{other} is no place of tests"),
     };
@@ -61,11 +61,11 @@ fn every_test_that_the_table_names_exists_and_is_run() {
 }
 
 #[test]
-fn every_row_has_a_test_or_says_that_it_has_none() {
+fn every_row_has_a_test() {
     let rows = rows();
     assert_eq!(rows.iter().map(|(row, _)| *row).collect::<Vec<_>>(), (1..=ROWS).collect::<Vec<_>>());
     let untested: Vec<_> = rows.iter().filter(|(_, tests)| tests.is_empty()).map(|(row, _)| *row).collect();
-    assert_eq!(untested, UNTESTED);
+    assert_eq!(untested, Vec::<usize>::new());
     let real = rows.iter().filter(|(_, tests)| tests.iter().any(|test| test.starts_with("apiserver/")));
     assert!(real.count() >= ON_A_REAL_API_SERVER);
 }
