@@ -297,6 +297,13 @@ impl Pool {
         }
     }
 
+    /// Another token makes a creation that was refused for want of rights another request, due at once.
+    pub(super) fn forgive_token_creating(&mut self) {
+        if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorised).is_some() {
+            self.request_changed();
+        }
+    }
+
     /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
     pub fn status_refused(&mut self, now: Moment, jitter: Jitter) {
         if self.creation.stage == Stage::Announcing {

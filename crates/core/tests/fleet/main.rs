@@ -21,6 +21,7 @@ mod pods;
 mod purchases;
 mod random;
 mod reads;
+mod tokens;
 mod world;
 mod writes;
 mod zones;

@@ -1,0 +1,101 @@
+//! Tokens that are refused, and others that take their place.
+
+use crate::faults::spec;
+use crate::world::{PROVIDER, Trick, World, ip};
+use crate::zones::{CLOUDFLARE, DnsTrick};
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+use flipop_core::pool::spec::RawPoolSpec;
+
+const REFUSED: Trick = Trick::Refused(FaultKind::Unauthorised);
+
+fn change_token(world: &mut World, provider: &str) {
+    world.observe(Input::TokenChanged(provider.into()));
+}
+
+#[test]
+fn an_assignment_that_was_refused_is_sent_at_once_with_another_token() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(REFUSED);
+    world.run(20);
+    assert_eq!((world.assigns, world.holder(1)), (1, None), "not due yet");
+    change_token(&mut world, PROVIDER);
+    world.run(2);
+    assert_eq!((world.assigns, world.holder(1)), (2, Some(ip(1))), "{:?}", world.calls);
+    // What the new token is refused waits a minute again.
+    world.tricks.push_back(REFUSED);
+    world.set_node(1, false);
+    world.set_node(2, true);
+    world.run(55);
+    assert_eq!(world.assigns, 3);
+    world.run(10);
+    assert_eq!(world.holder(2), Some(ip(1)));
+}
+
+#[test]
+fn an_unassignment_that_was_refused_is_sent_at_once_with_another_token() {
+    let mut world = World::with(2, 1);
+    world.run(65);
+    assert_eq!(world.holder(1), Some(ip(1)));
+    let from = world.now;
+    world.tricks.push_back(REFUSED);
+    // The address that stands on the node is not used any more, and has to make room for the other one.
+    world.moved.insert(ip(1));
+    world.edit("pool", |spec| {
+        spec.ips.reverse();
+        spec.desired_ips = 1;
+    });
+    world.run(20);
+    assert_eq!((world.count(from, "unassign"), world.count(from, "prove")), (1, 1), "{:?}", world.calls);
+    change_token(&mut world, PROVIDER);
+    world.run(4);
+    assert_eq!((world.count(from, "unassign"), world.holder(1)), (2, Some(ip(2))), "{:?}", world.calls);
+}
+
+#[test]
+fn a_creation_that_was_refused_is_sent_at_once_with_another_token() {
+    let mut world = World::with(1, 2);
+    world.run(65);
+    world.tricks.push_back(REFUSED);
+    world.edit("pool", |old| *old = RawPoolSpec { desired_ips: 2, ips: old.ips.clone(), ..spec() });
+    let from = world.now;
+    world.run(20);
+    assert_eq!((world.count(from, "create"), world.created), (1, 0), "not due yet");
+    assert!(world.status("pool").error.contains("Unauthorised"), "{}", world.status("pool").error);
+    change_token(&mut world, PROVIDER);
+    world.run(2);
+    assert_eq!((world.count(from, "create"), world.created), (2, 1), "{:?}", world.calls);
+    world.run(2);
+    assert_eq!(world.status("pool").error, "");
+}
+
+#[test]
+fn a_dns_write_that_was_refused_is_sent_at_once_with_another_token() {
+    for provider in [PROVIDER, CLOUDFLARE] {
+        let mut world = World::with_set(0);
+        world.edit_set("set", |spec| spec.provider = provider.into());
+        world.run(5);
+        world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Unauthorised));
+        world.set_node(1, true);
+        world.run(20);
+        assert_eq!((world.dns.applies.len(), world.dns.changes), (1, 0), "{provider}: not due yet");
+        let error = &world.set_status("set").error;
+        assert!(error.contains("Unauthorised"), "{provider}: {error}");
+        change_token(&mut world, provider);
+        world.run(2);
+        assert_eq!((world.dns.applies.len(), world.dns.changes), (2, 1), "{provider}");
+        assert_eq!(world.set_status("set").state, "active");
+    }
+}
+
+#[test]
+fn another_token_hastens_nothing_that_failed_for_another_reason_or_at_another_provider() {
+    for (kind, provider) in [(FaultKind::Permanent, PROVIDER), (FaultKind::Unauthorised, CLOUDFLARE)] {
+        let mut world = World::with(1, 1);
+        world.tricks.push_back(Trick::Refused(kind));
+        world.run(20);
+        change_token(&mut world, provider);
+        world.run(20);
+        assert_eq!(world.assigns, 1, "{kind} {provider}: {:?}", world.calls);
+    }
+}
