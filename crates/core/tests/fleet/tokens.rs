@@ -88,6 +88,63 @@ fn a_dns_write_that_was_refused_is_sent_at_once_with_another_token() {
     }
 }
 
+fn provider_ready(world: &World) -> Option<(String, String, String)> {
+    let conditions = &world.status("pool").conditions;
+    let told = conditions.iter().find(|condition| condition.kind == "ProviderReady")?;
+    Some((told.status.clone(), told.reason.clone(), told.message.clone()))
+}
+
+#[test]
+fn a_refused_write_is_told_like_a_refused_list_until_it_succeeds_or_there_is_another_token() {
+    let told = || Some(("False".into(), "Unauthorised".into(), "Unauthorised by a trick".into()));
+    let creating = |old: &mut RawPoolSpec| {
+        *old = RawPoolSpec { desired_ips: 2, ips: old.ips.clone(), ..spec() };
+    };
+    let assigning = |old: &mut RawPoolSpec| old.ips.push(ip(2).to_string());
+    for (proved_lately, change) in
+        [(true, creating as fn(&mut RawPoolSpec)), (false, creating), (true, assigning), (false, assigning)]
+    {
+        for new_token in [false, true] {
+            let mut world = World::with(1, 2);
+            world.add_ip(2);
+            world.run(if proved_lately { 10 } else { 100 });
+            world.tricks.extend([REFUSED; 3]);
+            world.edit("pool", change);
+            world.run(1);
+            assert_eq!(provider_ready(&world), told());
+            world.run(59);
+            let (from, writes) = (world.now, world.status_writes);
+            world.run(70);
+            assert_eq!(provider_ready(&world), told());
+            let tries = world.count(from, "assign") + world.count(from, "create");
+            assert!(world.status_writes <= writes + 2 * tries, "{} writes", world.status_writes - writes);
+            assert_eq!(world.notices.iter().filter(|reason| **reason == "ProviderNotReady").count(), 1);
+            if new_token {
+                world.tricks.clear();
+                change_token(&mut world, PROVIDER);
+                world.run(5);
+            } else {
+                world.run(130);
+            }
+            assert_eq!(provider_ready(&world), None);
+            assert!(world.holder(1).is_some() && world.holder(2).is_some());
+        }
+    }
+}
+
+#[test]
+fn a_refused_write_that_nobody_needs_any_more_is_no_trouble() {
+    let mut world = World::with(1, 2);
+    world.run(65);
+    world.tricks.push_back(REFUSED);
+    world.set_node(1, false);
+    world.run(1);
+    assert!(provider_ready(&world).is_some());
+    world.set_node(1, true);
+    world.run(5);
+    assert_eq!((provider_ready(&world), world.holder(1)), (None, Some(ip(1))));
+}
+
 #[test]
 fn another_token_hastens_nothing_that_failed_for_another_reason_or_at_another_provider() {
     for (kind, provider) in [(FaultKind::Permanent, PROVIDER), (FaultKind::Unauthorised, CLOUDFLARE)] {
