@@ -9,6 +9,14 @@ use flipop_core::pool::spec::RawPoolSpec;
 
 const REFUSED: Trick = Trick::Refused(FaultKind::Unauthorised);
 
+/// A call, and a change of a pool of one address that asks for it.
+type Want = (&'static str, fn(&mut RawPoolSpec));
+
+const WANTS: [Want; 2] = [
+    ("create", |spec| *spec = RawPoolSpec { desired_ips: 2, ips: spec.ips.clone(), ..crate::faults::spec() }),
+    ("assign", |spec| spec.ips.push(ip(2).to_string())),
+];
+
 fn change_token(world: &mut World, provider: &str) {
     world.observe(Input::TokenChanged(provider.into()));
 }
@@ -97,12 +105,8 @@ fn provider_ready(world: &World) -> Option<(String, String, String)> {
 #[test]
 fn a_refused_write_is_told_like_a_refused_list_until_it_succeeds_or_there_is_another_token() {
     let told = || Some(("False".into(), "Unauthorised".into(), "Unauthorised by a trick".into()));
-    let creating = |old: &mut RawPoolSpec| {
-        *old = RawPoolSpec { desired_ips: 2, ips: old.ips.clone(), ..spec() };
-    };
-    let assigning = |old: &mut RawPoolSpec| old.ips.push(ip(2).to_string());
     for (proved_lately, change) in
-        [(true, creating as fn(&mut RawPoolSpec)), (false, creating), (true, assigning), (false, assigning)]
+        [(true, WANTS[0].1), (false, WANTS[0].1), (true, WANTS[1].1), (false, WANTS[1].1)]
     {
         for new_token in [false, true] {
             let mut world = World::with(1, 2);
@@ -155,4 +159,86 @@ fn another_token_hastens_nothing_that_failed_for_another_reason_or_at_another_pr
         world.run(20);
         assert_eq!(world.assigns, 1, "{kind} {provider}: {:?}", world.calls);
     }
+}
+
+/// Lets time pass until this call is under way, unanswered.
+fn run_until_sent(world: &mut World, call: &str) {
+    let from = world.now;
+    while world.count(from, call) == 0 {
+        world.run_until(world.now.plus_millis(5));
+    }
+    world.run_until(world.now.plus_millis(1));
+}
+
+#[test]
+fn a_refusal_of_the_former_token_that_comes_late_holds_nothing_up() {
+    for (call, change) in WANTS {
+        let mut world = World::with(1, 2);
+        world.add_ip(2);
+        world.run(65);
+        world.tricks.push_back(REFUSED);
+        world.edit("pool", change);
+        run_until_sent(&mut world, call);
+        let from = world.now;
+        change_token(&mut world, PROVIDER);
+        world.run(4);
+        assert!(world.holder(1).is_some() && world.holder(2).is_some(), "{:?}", world.calls);
+        assert_eq!((world.count(from, "prove"), provider_ready(&world)), (1, None), "{:?}", world.calls);
+    }
+}
+
+#[test]
+fn a_read_with_the_former_token_says_nothing_of_the_new_one() {
+    for call in ["list", "prove"] {
+        for refused in [false, true] {
+            let mut world = World::with(1, 1);
+            world.faults.reads = refused.then_some(FaultKind::Unauthorised);
+            world.faults.lists = None;
+            if call == "prove" {
+                world.faults.proofs = world.faults.reads.take();
+            }
+            run_until_sent(&mut world, call);
+            world.faults.reads = None;
+            world.faults.proofs = None;
+            // The answer that is under way was decided when the call was sent.
+            let from = world.now;
+            change_token(&mut world, PROVIDER);
+            world.run(2);
+            assert_eq!(world.holder(1), Some(ip(1)), "{call} {refused}: {:?}", world.calls);
+            assert_eq!((world.count(from, "prove"), world.count(from, "list")), (1, 1), "{call} {refused}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_of_the_former_token_in_dns_that_comes_late_holds_nothing_up() {
+    for provider in [PROVIDER, CLOUDFLARE] {
+        let mut world = World::with_set(0);
+        world.edit_set("set", |spec| spec.provider = provider.into());
+        world.run(5);
+        world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Unauthorised));
+        world.set_node(1, true);
+        while world.dns.applies.is_empty() {
+            world.run_until(world.now.plus_millis(5));
+        }
+        change_token(&mut world, provider);
+        world.run(2);
+        assert_eq!((world.dns.applies.len(), world.dns.changes), (2, 1), "{provider}");
+        assert_eq!(world.set_status("set").state, "active");
+    }
+}
+
+#[test]
+fn an_unknown_outcome_that_could_not_be_read_is_read_at_once_with_another_token() {
+    let mut world = World::with(2, 1);
+    world.run(65);
+    world.faults.gets = Some(FaultKind::Unauthorised);
+    world.tricks.push_back(Trick::Lost(true));
+    world.set_node(2, true);
+    world.run(10);
+    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "in-progress");
+    world.faults.gets = None;
+    change_token(&mut world, PROVIDER);
+    world.run(1);
+    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active", "{:?}", world.calls);
 }
