@@ -77,6 +77,31 @@ async fn a_busy_server_is_asked_once_and_told_who_asks() {
 }
 
 #[tokio::test]
+async fn how_long_a_server_asks_to_wait_is_known_however_it_says_so() {
+    let text =
+        "HTTP/1.1 429 Busy\r\nRetry-After: 7\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nbusy\n";
+    let status = "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 113\r\n\r\n\
+        {\"kind\":\"Status\",\"status\":\"Failure\",\"code\":503,\"message\":\"busy\",\
+        \"details\":{\"kind\":\"nodes\",\"retryAfterSeconds\":7}}";
+    let bare = "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 64\r\n\r\n\
+        {\"kind\":\"Status\",\"status\":\"Failure\",\"code\":503,\"message\":\"busy\"}";
+    let date =
+        "HTTP/1.1 429 Busy\r\nRetry-After: Wed, 21 Oct 2015 07:28:00 GMT\r\nContent-Length: 4\r\n\r\nbusy";
+    let silent = "HTTP/1.1 429 Busy\r\nContent-Length: 4\r\n\r\nbusy";
+    let answers =
+        [(text, Some(7_000)), (status, Some(7_000)), (bare, Some(7_000)), (date, None), (silent, None)];
+    for (answer, asked) in answers {
+        let server = serve(Some(answer)).await;
+        for make in [requests, watches, lease] {
+            let trouble = get(make(&server.cluster()).unwrap()).await.unwrap_err();
+            let busy = [TroubleKind::Throttled, TroubleKind::ServerError].contains(&trouble.kind);
+            assert!(busy && trouble.message.ends_with(" busy"), "{answer}: {trouble:?}");
+            assert_eq!(trouble.retry_after_ms, asked, "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_lease_call_ends_after_three_seconds_and_idle_time_does_not_count() {
     let node = "HTTP/1.1 200 OK\r\nContent-Length: 29\r\n\r\n{\"metadata\":{\"name\":\"a\"} }   ";
     let server = serve(Some(node)).await;

@@ -9,6 +9,7 @@ pub mod events;
 pub mod kubeconfig;
 pub mod objects;
 mod proxy;
+mod retry_after;
 #[cfg(test)]
 pub(crate) mod stub;
 pub mod trouble;

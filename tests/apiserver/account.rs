@@ -16,8 +16,8 @@ const NOTICED: Duration = Duration::from_secs(70);
 /// A token that was replaced in its file is used within this by contract.
 const TAKEN_UP: Duration = Duration::from_mins(1);
 
-/// An assignment that was refused for want of rights is sent again after a minute, whatever token there is by then.
-const SENT_AGAIN: Duration = Duration::from_secs(75);
+/// What was refused is sent again as soon as there is another token, not only when its minute is over.
+const SENT_AGAIN: Duration = Duration::from_secs(20);
 
 /// Addresses of an account around the length of a page, which is 200.
 const SIZES: [usize; 4] = [1, 199, 200, 201];

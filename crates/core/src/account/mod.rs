@@ -79,6 +79,8 @@ pub struct Account {
     trouble: Option<Trouble>,
     /// A list that was begun before this does not count.
     not_before: Moment,
+    /// Since when there is the present token.
+    token_since: Moment,
     reads: reads::Reads,
 }
 
@@ -97,6 +99,7 @@ impl Account {
             held: None,
             trouble: None,
             not_before: Moment::default(),
+            token_since: Moment::default(),
             reads: reads::Reads::default(),
         }
     }
@@ -164,12 +167,20 @@ impl Account {
         self.budget.observe(now, report);
     }
 
-    /// Another token: what was proved of the old one is proved no more.
+    /// Another token: what was proved of the old one is proved no more, and what it was refused is tried at once.
     pub fn token_changed(&mut self, now: Moment) {
+        self.token_since = now;
+        self.ops.values_mut().for_each(|op| op.look_at_once(now));
         self.droplet_read = DropletRead::Unproved;
         self.trouble = None;
         self.restart(now);
         self.reads.prove_now(now);
+    }
+
+    /// The former token was refused what was begun then, which says nothing of the present one.
+    #[must_use]
+    pub fn is_outdated(&self, fault: &Fault, begun: Moment) -> bool {
+        fault.kind == FaultKind::Unauthorised && begun < self.token_since
     }
 
     /// Reading begins, or begins anew after a pause in which others may have written: nobody acts before a new list.
@@ -204,16 +215,20 @@ impl Account {
         now: Moment,
         jitter: Jitter,
     ) -> Changes {
+        let outdated = match &result {
+            Ok(_) => begun < self.not_before,
+            Err(fault) => self.is_outdated(fault, begun),
+        };
+        if outdated {
+            self.reads.list_done(begun);
+            self.reads.list_at(now);
+            return Changes::default();
+        }
         match result {
             Err(fault) => {
                 self.reads.list_failed(&fault, now, jitter);
                 self.read_failed(fault, now);
                 Changes { any: true, ..Changes::default() }
-            }
-            Ok(_) if begun < self.not_before => {
-                self.reads.list_done(begun);
-                self.reads.list_at(now);
-                Changes::default()
             }
             Ok(list) => {
                 self.reads.list_done(begun);
@@ -269,7 +284,11 @@ impl Account {
 
     /// The answer to the question whether the token may read droplets.
     pub fn on_proof(&mut self, result: Result<bool, Fault>, now: Moment, jitter: Jitter) -> Changes {
-        self.reads.prove_done(result.is_ok());
+        let begun = self.reads.prove_done(result.is_ok());
+        if begun.is_some_and(|begun| begun < self.token_since) {
+            self.reads.prove_now(now);
+            return Changes::default();
+        }
         if result.is_ok() {
             self.trouble = None;
         }
@@ -313,6 +332,7 @@ impl Account {
         let found = match result {
             Ok(read) => Some(read),
             Err(fault) if fault.kind == FaultKind::NotFound => None,
+            Err(fault) if self.is_outdated(&fault, begun) => return changes,
             Err(fault) => {
                 if let Some(op) = self.ops.get_mut(&ip) {
                     op.read_failed(&fault, now, jitter);
@@ -366,6 +386,10 @@ impl Account {
         now: Moment,
     ) -> Changes {
         let mut changes = Changes { any: true, ..Changes::default() };
+        let begun = self.ops.get(&ip).map_or(now, |op| op.started);
+        // A refusal had no effect: it is as if nothing had been sent.
+        let answer =
+            answer.filter(|answer| !answer.as_ref().is_err_and(|fault| self.is_outdated(fault, begun)));
         if let Some(Err(fault)) = &answer {
             self.refused(fault, now);
         }

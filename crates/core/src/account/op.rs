@@ -236,6 +236,14 @@ impl Op {
         }
     }
 
+    /// Another token: a look that was put off because the old one was refused is due.
+    pub fn look_at_once(&mut self, now: Moment) {
+        match &mut self.stage {
+            Stage::Sending => {}
+            Stage::Polling { next, .. } | Stage::Verifying { next, .. } => *next = now.min(*next),
+        }
+    }
+
     /// A read of the address said nothing: where it stands may be hidden from this token.
     pub fn read_hidden(&mut self, now: Moment) {
         if let Stage::Verifying { looks, next, .. } = &mut self.stage {

@@ -73,12 +73,14 @@ impl Reads {
         self.prove_due = Some(at);
     }
 
-    pub(super) fn prove_done(&mut self, answered: bool) {
+    /// Answers when the proof was begun.
+    pub(super) fn prove_done(&mut self, answered: bool) -> Option<Moment> {
         self.prove_in_flight = false;
         self.prove_due = None;
         if answered {
             self.prove_failures = 0;
         }
+        self.last_proof
     }
 
     pub(super) fn prove_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {

@@ -183,7 +183,12 @@ impl Dns {
         (now, jitter): (Moment, Jitter),
     ) {
         let Some(account) = self.accounts.get_mut(provider) else { return };
-        account.answered(zone.text(), Access::Read, failure_of(&result), now, jitter);
+        let failure = failure_of(&result);
+        if account.is_outdated(zone) && is_refusal(failure) {
+            account.not_sent();
+        } else {
+            account.answered(zone.text(), Access::Read, failure, now, jitter);
+        }
         account.looked_up(zone, result, now, jitter);
     }
 
@@ -196,7 +201,11 @@ impl Dns {
     ) {
         if let Some(account) = self.accounts.get_mut(&key.provider) {
             let failure = failure_of(&result);
-            account.answered(&key.zone, Access::Read, failure, now, jitter);
+            if is_refusal(failure) && self.sites.get(key).is_some_and(Site::is_outdated) {
+                account.not_sent();
+            } else {
+                account.answered(&key.zone, Access::Read, failure, now, jitter);
+            }
             if let Some((FaultKind::NotFound, message)) = failure {
                 account.lost(&key.zone, message, now, jitter);
             }
@@ -217,6 +226,13 @@ impl Dns {
     ) {
         let Some(site) = self.sites.get_mut(key) else { return };
         let (asked, writer) = site.under_way();
+        let result = result.map_err(|unfinished| match unfinished.cause {
+            // What another token was refused says nothing of this one, and had no effect.
+            CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, .. }) if site.is_outdated() => {
+                Unfinished { cause: CallFailure::NotSent, ..unfinished }
+            }
+            CallFailure::Fault(_) | CallFailure::NotSent => unfinished,
+        });
         if let Some(account) = self.accounts.get_mut(&key.provider) {
             let per = account.rules().changes_per_request;
             let announced = asked.div_ceil(per);
@@ -349,6 +365,10 @@ fn admit(
     }
     account.sent(zone, access, now);
     true
+}
+
+fn is_refusal(failure: Option<(FaultKind, &str)>) -> bool {
+    failure.is_some_and(|(kind, _)| kind == FaultKind::Unauthorised)
 }
 
 fn failure_of<T>(result: &Result<T, Fault>) -> Option<(FaultKind, &str)> {

@@ -283,6 +283,7 @@ fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
     read || trouble
         || pool.spec.is_frozen()
         || account.trouble().is_some()
+        || pool.has_untold_refusal()
         || account.droplet_read() == DropletRead::Missing
 }
 

@@ -28,7 +28,7 @@ enum Stage {
     /// The intent is to be written into the status.
     Announcing,
     /// The request is under way.
-    Sending,
+    Sending { since: Moment },
     /// It is not known whether an address was bought; lists begun after `since` will tell.
     Resolving { since: Moment, first: Option<Moment> },
 }
@@ -93,7 +93,7 @@ impl Pool {
         match self.creation.stage {
             Stage::Idle => self.announce(account, world, named, busy, out),
             Stage::Announcing => self.send(account, world, out),
-            Stage::Sending => {}
+            Stage::Sending { .. } => {}
             Stage::Resolving { since, first } => self.resolve(account, named, (since, first), out),
         }
     }
@@ -214,7 +214,7 @@ impl Pool {
             return;
         }
         account.budget().sent(Purpose::Create, world.now);
-        self.creation.stage = Stage::Sending;
+        self.creation.stage = Stage::Sending { since: world.now };
         let (provider, pool) = (self.spec.provider.clone(), self.object.clone());
         out.actions.push(Action::Create { provider, pool, region: intent.region });
     }
@@ -297,6 +297,13 @@ impl Pool {
         }
     }
 
+    /// Another token makes a creation that was refused for want of rights another request, due at once.
+    pub(super) fn forgive_token_creating(&mut self) {
+        if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorised).is_some() {
+            self.request_changed();
+        }
+    }
+
     /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
     pub fn status_refused(&mut self, now: Moment, jitter: Jitter) {
         if self.creation.stage == Stage::Announcing {
@@ -330,6 +337,13 @@ impl Pool {
         (now, jitter): (Moment, Jitter),
         actions: &mut Vec<Action>,
     ) {
+        let outdated = if let Err(CallFailure::Fault(fault)) = &result
+            && let Stage::Sending { since } = self.creation.stage
+        {
+            account.is_outdated(fault, since)
+        } else {
+            false
+        };
         match result {
             Ok(ip) => {
                 let region =
@@ -341,6 +355,8 @@ impl Pool {
                 self.creation.failure = None;
                 actions.push(self.notice(false, "Created", ip, format!("created {ip}")));
             }
+            // A refusal bought nothing: it is as if nothing had been sent.
+            Err(_) if outdated => self.creation.stage = Stage::Announcing,
             Err(CallFailure::NotSent) => {
                 account.budget().not_sent();
                 self.creation.stage = Stage::Announcing;

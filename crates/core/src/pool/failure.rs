@@ -40,6 +40,11 @@ impl<I: PartialEq> Failure<I> {
         self.input == *input && self.spec_version == spec_version
     }
 
+    /// Forgets a refusal of the token: another one makes what it was sent for a new request.
+    pub fn forgive_token(slot: &mut Option<Self>) {
+        slot.take_if(|failure| failure.kind == FaultKind::Unauthorised);
+    }
+
     /// When the same request may be sent again, if that is not yet.
     #[must_use]
     pub fn waits(&self, input: &I, spec_version: u64, now: Moment) -> Option<Moment> {

@@ -401,7 +401,9 @@ impl Pool {
                 standing && !effective.contains(ip) && !named_elsewhere.contains(ip)
             });
         }
-        self.ips.retain(|ip, _| effective.contains(ip));
+        // What failed for an address that was let go still says when it may be tried again.
+        let former = self.former();
+        self.ips.retain(|ip, _| effective.contains(ip) || former.contains(ip));
         self.held = effective.difference(named_elsewhere).copied().collect();
     }
 }

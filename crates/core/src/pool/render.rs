@@ -135,7 +135,7 @@ impl Pool {
         now: Moment,
     ) -> Vec<Condition> {
         let mut conditions = vec![self.ready(account, status), self.spec_valid()];
-        conditions.extend(account.and_then(provider_condition));
+        conditions.extend(account.and_then(|account| provider_condition(account).or_else(|| self.refusal())));
         conditions.extend(self.conflict());
         conditions.extend(self.blocked_nodes());
         conditions.extend(self.creation_uncertain());
@@ -153,6 +153,26 @@ impl Pool {
             conditions.push(condition("WriteDenied", "True", "Refused", message.clone()));
         }
         conditions
+    }
+
+    /// What was sent for this pool and refused for want of rights, and is to be sent again.
+    fn refusal(&self) -> Option<Condition> {
+        let moved = self.ips.iter().filter(|(ip, _)| !self.report.active.contains_key(ip));
+        let moved = moved.filter_map(|(_, record)| record.failure.as_ref());
+        let moved = moved.map(|failure| (failure.kind, &failure.message));
+        let created = self.creation.failure.iter().map(|(kind, message)| (*kind, message));
+        let (kind, message) = moved.chain(created).find(|(kind, _)| *kind == FaultKind::Unauthorised)?;
+        Some(condition("ProviderReady", "False", kind.reason(), message.clone()))
+    }
+
+    /// A refusal that the server's copy of the status does not tell of. It has to be told before the token is proved
+    /// anew, which may take a minute; told once, it changes nothing that is said while that goes on.
+    #[must_use]
+    pub fn has_untold_refusal(&self) -> bool {
+        let told = |new: &Condition| {
+            self.on_server.conditions.iter().any(|old| old.kind == new.kind && old.reason == new.reason)
+        };
+        self.refusal().is_some_and(|refusal| !told(&refusal))
     }
 
     /// What a status says is wrong that the last one did not: an Event for each, so that it is seen when it began.

@@ -26,6 +26,8 @@ const MAX_CALLS: usize = 32;
 struct Lookup {
     found: Option<Zone>,
     in_flight: bool,
+    /// What is under way was begun with another token.
+    outdated: bool,
     due: Moment,
     failure: Option<Failure<()>>,
 }
@@ -129,11 +131,19 @@ impl DnsAccount {
         self.lookups.entry(zone.clone()).or_default().in_flight = true;
     }
 
+    /// The zone is being looked up with another token than the present one.
+    #[must_use]
+    pub fn is_outdated(&self, zone: &ZoneRef) -> bool {
+        self.lookups.get(zone).is_some_and(|lookup| lookup.outdated)
+    }
+
     /// A zone was looked up.
     pub fn looked_up(&mut self, zone: &ZoneRef, result: Result<Zone, Fault>, now: Moment, jitter: Jitter) {
         let lookup = self.lookups.entry(zone.clone()).or_default();
         lookup.in_flight = false;
+        let outdated = std::mem::take(&mut lookup.outdated);
         match result {
+            Err(fault) if outdated && fault.kind == FaultKind::Unauthorised => {}
             Ok(found) => {
                 lookup.failure = None;
                 lookup.due = now.plus_millis(UNNAMED_INTERVAL_MS);
@@ -177,6 +187,7 @@ impl DnsAccount {
         for lookup in self.lookups.values_mut() {
             lookup.failure = None;
             lookup.due = Moment::default();
+            lookup.outdated = lookup.in_flight;
         }
     }
 
@@ -324,5 +335,26 @@ mod tests {
         assert_eq!(account.zone_failure(&name).map(|(_, count, _)| count), Some(3));
         account.token_changed();
         assert_eq!(account.lookup_due(&name, T(400)), Ok(()));
+    }
+
+    #[test]
+    fn a_zone_that_the_former_token_may_not_see_is_looked_up_at_once_with_another_one() {
+        let mut account = account();
+        let name = ZoneRef::Name("example.com".into());
+        let refused = Fault {
+            kind: FaultKind::Unauthorised,
+            message: "403".into(),
+            outcome_unknown: false,
+            retry_after_ms: None,
+        };
+        for (changed, due) in [(true, Ok(())), (false, Err(Some(T(60))))] {
+            account.looking_up(&name);
+            if changed {
+                account.token_changed();
+            }
+            assert_eq!(account.is_outdated(&name), changed);
+            account.looked_up(&name, Err(refused.clone()), T(0), Jitter::NONE);
+            assert_eq!(account.lookup_due(&name, T(0)), due);
+        }
     }
 }

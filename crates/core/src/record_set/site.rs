@@ -92,7 +92,7 @@ pub struct Site {
     read_due: Moment,
     doubt: Option<Doubt>,
     flight: Option<Flight>,
-    /// What is under way was begun before a restart: its answer is only an end.
+    /// What is under way was begun before a restart or with another token: its answer is only an end.
     outdated: bool,
     /// When the latest rounds began.
     rounds: VecDeque<Moment>,
@@ -156,6 +156,13 @@ impl Site {
     /// Another token: what the old one was refused may work now.
     pub fn forgive(&mut self) {
         self.failure = None;
+        self.outdated |= self.flight.is_some();
+    }
+
+    /// What is under way was begun before a restart or with another token.
+    #[must_use]
+    pub fn is_outdated(&self) -> bool {
+        self.outdated
     }
 
     /// What to do now. `settled_at` is when changes of what is wanted have had their time to settle; `paced` sites begin

@@ -21,6 +21,7 @@ mod pods;
 mod purchases;
 mod random;
 mod reads;
+mod tokens;
 mod world;
 mod writes;
 mod zones;
@@ -300,4 +301,23 @@ fn an_address_that_leaves_the_spec_and_returns_is_taken_back_where_it_stands() {
         assert_eq!(world.assigns, 2, "after {pause} s");
         assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active");
     }
+}
+
+#[test]
+fn an_address_that_was_let_go_and_cannot_be_taken_off_is_tried_ever_more_slowly() {
+    let mut world = World::with(2, 1);
+    world.run(65);
+    world.tricks.extend([Trick::Refused(FaultKind::Permanent); 500]);
+    world.moved.insert(ip(1));
+    let from = world.now;
+    world.edit("pool", |spec| {
+        spec.ips.remove(0);
+    });
+    world.run(1_000);
+    assert_eq!(world.count(from, "unassign"), 4, "after 0, 1, 6 and 16 min");
+    let ips = &world.status("pool").ips;
+    assert!(!ips.contains_key(&ip(1).to_string()), "it is the pool's no more: {ips:?}");
+    world.tricks.clear();
+    world.run(600);
+    assert_eq!(world.holder(1), Some(ip(2)));
 }

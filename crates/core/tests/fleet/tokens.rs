@@ -1,0 +1,244 @@
+//! Tokens that are refused, and others that take their place.
+
+use crate::faults::spec;
+use crate::world::{PROVIDER, Trick, World, ip};
+use crate::zones::{CLOUDFLARE, DnsTrick};
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+use flipop_core::pool::spec::RawPoolSpec;
+
+const REFUSED: Trick = Trick::Refused(FaultKind::Unauthorised);
+
+/// A call, and a change of a pool of one address that asks for it.
+type Want = (&'static str, fn(&mut RawPoolSpec));
+
+const WANTS: [Want; 2] = [
+    ("create", |spec| *spec = RawPoolSpec { desired_ips: 2, ips: spec.ips.clone(), ..crate::faults::spec() }),
+    ("assign", |spec| spec.ips.push(ip(2).to_string())),
+];
+
+fn change_token(world: &mut World, provider: &str) {
+    world.observe(Input::TokenChanged(provider.into()));
+}
+
+#[test]
+fn an_assignment_that_was_refused_is_sent_at_once_with_another_token() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(REFUSED);
+    world.run(20);
+    assert_eq!((world.assigns, world.holder(1)), (1, None), "not due yet");
+    change_token(&mut world, PROVIDER);
+    world.run(2);
+    assert_eq!((world.assigns, world.holder(1)), (2, Some(ip(1))), "{:?}", world.calls);
+    // What the new token is refused waits a minute again.
+    world.tricks.push_back(REFUSED);
+    world.set_node(1, false);
+    world.set_node(2, true);
+    world.run(55);
+    assert_eq!(world.assigns, 3);
+    world.run(10);
+    assert_eq!(world.holder(2), Some(ip(1)));
+}
+
+#[test]
+fn an_unassignment_that_was_refused_is_sent_at_once_with_another_token() {
+    let mut world = World::with(2, 1);
+    world.run(65);
+    assert_eq!(world.holder(1), Some(ip(1)));
+    let from = world.now;
+    world.tricks.push_back(REFUSED);
+    // The address that stands on the node is not used any more, and has to make room for the other one.
+    world.moved.insert(ip(1));
+    world.edit("pool", |spec| {
+        spec.ips.reverse();
+        spec.desired_ips = 1;
+    });
+    world.run(20);
+    assert_eq!((world.count(from, "unassign"), world.count(from, "prove")), (1, 1), "{:?}", world.calls);
+    change_token(&mut world, PROVIDER);
+    world.run(4);
+    assert_eq!((world.count(from, "unassign"), world.holder(1)), (2, Some(ip(2))), "{:?}", world.calls);
+}
+
+#[test]
+fn a_creation_that_was_refused_is_sent_at_once_with_another_token() {
+    let mut world = World::with(1, 2);
+    world.run(65);
+    world.tricks.push_back(REFUSED);
+    world.edit("pool", |old| *old = RawPoolSpec { desired_ips: 2, ips: old.ips.clone(), ..spec() });
+    let from = world.now;
+    world.run(20);
+    assert_eq!((world.count(from, "create"), world.created), (1, 0), "not due yet");
+    assert!(world.status("pool").error.contains("Unauthorised"), "{}", world.status("pool").error);
+    change_token(&mut world, PROVIDER);
+    world.run(2);
+    assert_eq!((world.count(from, "create"), world.created), (2, 1), "{:?}", world.calls);
+    world.run(2);
+    assert_eq!(world.status("pool").error, "");
+}
+
+#[test]
+fn a_dns_write_that_was_refused_is_sent_at_once_with_another_token() {
+    for provider in [PROVIDER, CLOUDFLARE] {
+        let mut world = World::with_set(0);
+        world.edit_set("set", |spec| spec.provider = provider.into());
+        world.run(5);
+        world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Unauthorised));
+        world.set_node(1, true);
+        world.run(20);
+        assert_eq!((world.dns.applies.len(), world.dns.changes), (1, 0), "{provider}: not due yet");
+        let error = &world.set_status("set").error;
+        assert!(error.contains("Unauthorised"), "{provider}: {error}");
+        change_token(&mut world, provider);
+        world.run(2);
+        assert_eq!((world.dns.applies.len(), world.dns.changes), (2, 1), "{provider}");
+        assert_eq!(world.set_status("set").state, "active");
+    }
+}
+
+fn provider_ready(world: &World) -> Option<(String, String, String)> {
+    let conditions = &world.status("pool").conditions;
+    let told = conditions.iter().find(|condition| condition.kind == "ProviderReady")?;
+    Some((told.status.clone(), told.reason.clone(), told.message.clone()))
+}
+
+#[test]
+fn a_refused_write_is_told_like_a_refused_list_until_it_succeeds_or_there_is_another_token() {
+    let told = || Some(("False".into(), "Unauthorised".into(), "Unauthorised by a trick".into()));
+    for (proved_lately, change) in
+        [(true, WANTS[0].1), (false, WANTS[0].1), (true, WANTS[1].1), (false, WANTS[1].1)]
+    {
+        for new_token in [false, true] {
+            let mut world = World::with(1, 2);
+            world.add_ip(2);
+            world.run(if proved_lately { 10 } else { 100 });
+            world.tricks.extend([REFUSED; 3]);
+            world.edit("pool", change);
+            world.run(1);
+            assert_eq!(provider_ready(&world), told());
+            world.run(59);
+            let (from, writes) = (world.now, world.status_writes);
+            world.run(70);
+            assert_eq!(provider_ready(&world), told());
+            let tries = world.count(from, "assign") + world.count(from, "create");
+            assert!(world.status_writes <= writes + 2 * tries, "{} writes", world.status_writes - writes);
+            assert_eq!(world.notices.iter().filter(|reason| **reason == "ProviderNotReady").count(), 1);
+            if new_token {
+                world.tricks.clear();
+                change_token(&mut world, PROVIDER);
+                world.run(5);
+            } else {
+                world.run(130);
+            }
+            assert_eq!(provider_ready(&world), None);
+            assert!(world.holder(1).is_some() && world.holder(2).is_some());
+        }
+    }
+}
+
+#[test]
+fn a_refused_write_that_nobody_needs_any_more_is_no_trouble() {
+    let mut world = World::with(1, 2);
+    world.run(65);
+    world.tricks.push_back(REFUSED);
+    world.set_node(1, false);
+    world.run(1);
+    assert!(provider_ready(&world).is_some());
+    world.set_node(1, true);
+    world.run(5);
+    assert_eq!((provider_ready(&world), world.holder(1)), (None, Some(ip(1))));
+}
+
+#[test]
+fn another_token_hastens_nothing_that_failed_for_another_reason_or_at_another_provider() {
+    for (kind, provider) in [(FaultKind::Permanent, PROVIDER), (FaultKind::Unauthorised, CLOUDFLARE)] {
+        let mut world = World::with(1, 1);
+        world.tricks.push_back(Trick::Refused(kind));
+        world.run(20);
+        change_token(&mut world, provider);
+        world.run(20);
+        assert_eq!(world.assigns, 1, "{kind} {provider}: {:?}", world.calls);
+    }
+}
+
+/// Lets time pass until this call is under way, unanswered.
+fn run_until_sent(world: &mut World, call: &str) {
+    let from = world.now;
+    while world.count(from, call) == 0 {
+        world.run_until(world.now.plus_millis(5));
+    }
+    world.run_until(world.now.plus_millis(1));
+}
+
+#[test]
+fn a_refusal_of_the_former_token_that_comes_late_holds_nothing_up() {
+    for (call, change) in WANTS {
+        let mut world = World::with(1, 2);
+        world.add_ip(2);
+        world.run(65);
+        world.tricks.push_back(REFUSED);
+        world.edit("pool", change);
+        run_until_sent(&mut world, call);
+        let from = world.now;
+        change_token(&mut world, PROVIDER);
+        world.run(4);
+        assert!(world.holder(1).is_some() && world.holder(2).is_some(), "{:?}", world.calls);
+        assert_eq!((world.count(from, "prove"), provider_ready(&world)), (1, None), "{:?}", world.calls);
+    }
+}
+
+#[test]
+fn a_read_with_the_former_token_says_nothing_of_the_new_one() {
+    for call in ["list", "prove"] {
+        for refused in [false, true] {
+            let mut world = World::with(1, 1);
+            world.faults.reads = refused.then_some(FaultKind::Unauthorised);
+            world.faults.lists = None;
+            if call == "prove" {
+                world.faults.proofs = world.faults.reads.take();
+            }
+            run_until_sent(&mut world, call);
+            world.faults.reads = None;
+            world.faults.proofs = None;
+            // The answer that is under way was decided when the call was sent.
+            let from = world.now;
+            change_token(&mut world, PROVIDER);
+            world.run(2);
+            assert_eq!(world.holder(1), Some(ip(1)), "{call} {refused}: {:?}", world.calls);
+            assert_eq!((world.count(from, "prove"), world.count(from, "list")), (1, 1), "{call} {refused}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_of_the_former_token_in_dns_that_comes_late_holds_nothing_up() {
+    for provider in [PROVIDER, CLOUDFLARE] {
+        let mut world = World::with_set(0);
+        world.edit_set("set", |spec| spec.provider = provider.into());
+        world.run(5);
+        world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Unauthorised));
+        world.set_node(1, true);
+        while world.dns.applies.is_empty() {
+            world.run_until(world.now.plus_millis(5));
+        }
+        change_token(&mut world, provider);
+        world.run(2);
+        assert_eq!((world.dns.applies.len(), world.dns.changes), (2, 1), "{provider}");
+        assert_eq!(world.set_status("set").state, "active");
+    }
+}
+
+#[test]
+fn an_unknown_outcome_that_could_not_be_read_is_read_at_once_with_another_token() {
+    let mut world = World::with(2, 1);
+    world.run(65);
+    world.faults.gets = Some(FaultKind::Unauthorised);
+    world.tricks.push_back(Trick::Lost(true));
+    world.set_node(2, true);
+    world.run(10);
+    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "in-progress");
+    world.faults.gets = None;
+    change_token(&mut world, PROVIDER);
+    world.run(1);
+    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active", "{:?}", world.calls);
+}
