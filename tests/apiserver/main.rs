@@ -48,7 +48,7 @@ use std::process::ExitCode;
 use suite::{Case, Suite};
 
 /// Servers, and tests, at a time: most of a test's time is waiting, and a server takes 300 MB.
-const TESTS_AT_A_TIME: usize = 3;
+const TESTS_AT_A_TIME: usize = 4;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
