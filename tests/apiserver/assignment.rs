@@ -219,7 +219,6 @@ async fn an_ip_that_nobody_else_needs_stays_and_is_active_again_when_its_node_re
 
 async fn assignments_of_a_pool_keep_their_distance(world: &mut World) -> Outcome {
     const COOL_OFF_MS: u64 = 2_500;
-    const WAY_MS: u64 = 500;
     world.reserve(&[10, 11, 12]);
     for node in ["alpha", "beta", "gamma"] {
         world.node(node).await?;
@@ -230,8 +229,8 @@ async fn assignments_of_a_pool_keep_their_distance(world: &mut World) -> Outcome
     world.pool("p", &spec).await?;
     world.pool_settles("p", &[(10, "alpha"), (11, "beta"), (12, "gamma")]).await?;
     let at: Vec<u64> = world.mutating_calls(0).iter().map(|call| call.at_ms).collect();
-    // Calls are stamped on arrival: on a loaded machine the first, with its new connection, has the longer way.
-    assert!(at.windows(2).all(|pair| pair[1] + WAY_MS >= pair[0] + COOL_OFF_MS), "{at:?}");
+    // 50 ms: the calls are stamped on arrival, after different ways.
+    assert!(at.windows(2).all(|pair| pair[1] + 50 >= pair[0] + COOL_OFF_MS), "{at:?}");
     Ok(())
 }
 
