@@ -5,7 +5,7 @@
 //! the last code of ours before the bytes go to the connection.
 
 use super::kubeconfig::Cluster;
-use super::retry_after::KeepRetryAfter;
+use super::refusal::ReadRefusals;
 use crate::leader::permit::Permit;
 use futures::future::{Either, Ready, ready};
 use http::Request;
@@ -93,7 +93,7 @@ fn with_deadlines(cluster: &Cluster, connect: Duration, read: Duration) -> Confi
 
 fn build(config: Config) -> Result<Client, ClientError> {
     let builder = ClientBuilder::try_from(config).map_err(|error| ClientError(error.to_string()))?;
-    Ok(builder.with_layer(&Fence).with_layer(&KeepRetryAfter).build())
+    Ok(builder.with_layer(&Fence).with_layer(&ReadRefusals).build())
 }
 
 /// Layers a [`Fenced`] service.

@@ -102,6 +102,30 @@ async fn how_long_a_server_asks_to_wait_is_known_however_it_says_so() {
 }
 
 #[tokio::test]
+async fn a_refusal_in_protobuf_is_read_like_any_other() {
+    // message "old", reason "Expired", details with retryAfterSeconds 3.
+    let status = "\x12\x07Failure\x1a\x03old\x22\x07Expired\x2a\x02\x28\x03";
+    let body = format!("k8s\0\x12{}{status}", char::from(u8::try_from(status.len()).unwrap()));
+    let head = "Content-Type: application/vnd.kubernetes.protobuf";
+    let answer = |body: &str, more: &str| {
+        let length = body.len();
+        format!("HTTP/1.1 410 Gone\r\n{head}\r\n{more}Content-Length: {length}\r\n\r\n{body}")
+    };
+    for (body, more, says, asked) in [
+        (body.as_str(), "", "410 old", Some(3_000)),
+        (body.as_str(), "Retry-After: 9\r\n", "410 old", Some(3_000)),
+        ("k8s\0\x12", "", "410 k8s", None),
+        ("", "Retry-After: 9\r\n", "410 Gone", Some(9_000)),
+    ] {
+        let server = serve(Some(answer(body, more).leak())).await;
+        let trouble = get(requests(&server.cluster()).unwrap()).await.unwrap_err();
+        assert_eq!(trouble.kind, TroubleKind::Expired, "{trouble:?}");
+        assert!(trouble.message.starts_with(says), "{trouble:?}");
+        assert_eq!(trouble.retry_after_ms, asked, "{trouble:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_lease_call_ends_after_three_seconds_and_idle_time_does_not_count() {
     let node = "HTTP/1.1 200 OK\r\nContent-Length: 29\r\n\r\n{\"metadata\":{\"name\":\"a\"} }   ";
     let server = serve(Some(node)).await;

@@ -8,8 +8,9 @@ pub mod client;
 pub mod events;
 pub mod kubeconfig;
 pub mod objects;
+mod protobuf;
 mod proxy;
-mod retry_after;
+mod refusal;
 #[cfg(test)]
 pub(crate) mod stub;
 pub mod trouble;

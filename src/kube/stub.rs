@@ -98,6 +98,12 @@ pub(crate) fn refusal(code: u16, reason: &str) -> Answer {
     Ok(with_code(code, &status))
 }
 
+/// Any body.
+pub(crate) fn raw(code: u16, body: Vec<u8>) -> Answer {
+    let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
+    Ok(Response::builder().status(code).body(body).unwrap())
+}
+
 fn with_code(code: u16, value: &Value) -> Response<StubBody> {
     let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
     Response::builder().status(code).body(body).unwrap()

@@ -28,6 +28,7 @@ mod interop;
 mod isolation;
 mod leadership;
 mod lease;
+mod lists;
 mod node_policy;
 mod observation;
 mod provider_faults;
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 33] = [
+    let modules: [fn() -> Vec<Case>; 34] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         leadership::cases,
         failover::cases,
         lease::cases,
+        lists::cases,
         interop::cases,
         shutdown::cases,
         creation::cases,

@@ -50,6 +50,17 @@ pub(crate) fn json_like(decoder: &str) -> impl Strategy<Value = Vec<u8>> + use<>
     ]
 }
 
+/// Anything for a decoder of bytes that are no text.
+pub(crate) fn bytes_like(decoder: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
+    let hurts = prop::collection::vec(damage(), 1..4);
+    let hurt_samples = (prop::sample::select(samples(decoder)), hurts)
+        .prop_map(|(sample, hurts)| hurts.into_iter().fold(sample.bytes, hurt));
+    prop_oneof![
+        1 => prop::collection::vec(any::<u8>(), 0..512),
+        4 => hurt_samples,
+    ]
+}
+
 /// Samples with something wrong.
 fn damaged(samples: Vec<Sample>) -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<Index>(), edit()), 0..4);

@@ -1,17 +1,19 @@
 //! Answers of the API server to a watch: whole lists, and events one by one.
 
 use crate::corpus::replay;
-use crate::input::json_like;
+use crate::input::{bytes_like, json_like};
 use crate::transport::run;
 use bytes::Bytes;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
 use flipop::clock::Clock;
+use flipop::kube::objects::protobuf;
 use flipop::kube::watch::{Seen, WatchContext, WatchHealth, watch_nodes, watch_pods, watch_resources};
 use flipop::random::Random;
 use flipop::signal;
 use flipop_core::facts::Observed;
 use http::{Request, Response};
 use http_body_util::Full;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Client;
 use kube::client::Body;
 use proptest::prelude::*;
@@ -150,9 +152,27 @@ fn sound_events(bytes: &[u8]) {
     assert!(pools(after_a_list("FloatingIPPool", events)), "the list is whole");
 }
 
+/// The list as its kind reads it; a watch after it, of no events.
+fn sound_protobuf(bytes: &[u8]) -> bool {
+    let list = Bytes::copy_from_slice(bytes);
+    let answer = move |watches| if watches { Bytes::new() } else { list.clone() };
+    let (of_nodes, of_pods) = (nodes(answer.clone()), pods(answer));
+    let decoded = Bytes::copy_from_slice(bytes);
+    let sound = |version: Option<String>| version.is_some_and(|version| !version.is_empty());
+    let complete = |list: &ListMeta| list.continue_.is_none() && sound(list.resource_version.clone());
+    if let Some(Ok(list)) = protobuf::nodes(&decoded) {
+        assert_eq!(of_nodes, complete(&list.metadata), "{:?}", list.metadata);
+    }
+    if let Some(Ok(list)) = protobuf::pods(&decoded) {
+        assert_eq!(of_pods, complete(&list.metadata), "{:?}", list.metadata);
+    }
+    of_nodes && of_pods
+}
+
 #[test]
 fn the_samples_are_read_as_their_names_say() {
     replay("list", sound_list);
+    replay("list-protobuf", sound_protobuf);
     replay("event", |bytes| {
         sound_events(bytes);
         true
@@ -165,6 +185,11 @@ proptest! {
     #[test]
     fn any_list_is_delivered_or_told_of(bytes in json_like("list")) {
         sound_list(&bytes);
+    }
+
+    #[test]
+    fn any_list_in_protobuf_is_delivered_or_told_of(bytes in bytes_like("list-protobuf")) {
+        sound_protobuf(&bytes);
     }
 
     #[test]

@@ -7,6 +7,9 @@ use std::net::Ipv4Addr;
 /// The node annotation that carries the confirmed reserved IP.
 pub const RESERVED_IP_ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
 
+/// The node label that names the region, which the cloud's controller manager writes.
+pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
+
 /// A taint of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taint {
@@ -33,7 +36,7 @@ pub struct NodeFacts {
     pub deleting: bool,
     /// `spec.taints`.
     pub taints: Vec<Taint>,
-    /// Label `topology.kubernetes.io/region`, which the cloud's controller manager writes.
+    /// The value of [`REGION_LABEL`].
     pub region: Option<String>,
     /// IPv4 addresses of type `ExternalIP`, in the order of the object.
     pub external_ips: Vec<Ipv4Addr>,

@@ -7,6 +7,7 @@
 
 use super::health::Registration;
 use super::{Sink, WatchContext, WatchName, page};
+use crate::kube::objects::protobuf::DecodeList;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::facts::Observed;
 use flipop_core::moment::Moment;
@@ -69,12 +70,14 @@ pub(super) enum Absent {
 }
 
 /// What to watch and how to cut it.
-pub(super) struct Source<K, T> {
+pub(super) struct Source<K: Clone, T> {
     pub(super) api: Api<K>,
     pub(super) name: WatchName,
     pub(super) label_selector: String,
     pub(super) field_selector: Option<String>,
     pub(super) absent: Absent,
+    /// Lists are read as protobuf, where the API knows these objects in it.
+    pub(super) decode_list: Option<DecodeList<K>>,
     pub(super) cut: fn(K) -> T,
 }
 
@@ -93,7 +96,7 @@ impl Stop {
 }
 
 /// One running watch.
-pub(super) struct Follow<K, T, G> {
+pub(super) struct Follow<K: Clone, T, G> {
     context: WatchContext,
     source: Source<K, T>,
     tag: G,
@@ -191,7 +194,9 @@ where
         let mut all = Vec::new();
         for _ in 0..MAX_PAGES {
             let page =
-                within(PAGE_TIMEOUT_MS, page::read(&self.source.api, &params)).await.map_err(Stop::list)?;
+                within(PAGE_TIMEOUT_MS, page::read(&self.source.api, &params, self.source.decode_list))
+                    .await
+                    .map_err(Stop::list)?;
             all.extend(page.items.into_iter().map(self.source.cut));
             if let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) {
                 params.continue_token = Some(token);

@@ -17,7 +17,7 @@ pub use health::{WatchHealth, WatchName, WatchStatus};
 pub use resource::{Seen, Undecodable};
 
 use crate::clock::Clock;
-use crate::kube::objects::{NodeSlim, PodSlim};
+use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::random::Random;
 use crate::signal;
 use flipop_core::facts::{NodeFacts, Observed, PodFacts};
@@ -64,6 +64,7 @@ pub async fn watch_nodes<G: Clone + Send>(
         label_selector,
         field_selector: None,
         absent: Absent::Waited,
+        decode_list: Some(protobuf::nodes),
         cut: NodeSlim::into_facts,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
@@ -91,6 +92,7 @@ pub async fn watch_pods<G: Clone + Send>(
         label_selector,
         field_selector: Some("status.phase=Running".to_owned()),
         absent: Absent::Waited,
+        decode_list: Some(protobuf::pods),
         cut: PodSlim::into_facts,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
@@ -116,6 +118,7 @@ pub async fn watch_resources<K, G>(
         label_selector: String::new(),
         field_selector: None,
         absent: Absent::CountsAsEmpty,
+        decode_list: None,
         cut: resource::seen,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;

@@ -116,6 +116,29 @@ async fn a_list_is_delivered_only_when_its_last_page_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lists_are_asked_for_in_protobuf_and_read_as_they_come() {
+    let mut bench = start();
+    let first = bench.list().await;
+    assert_eq!(first.request.headers()[http::header::ACCEPT], crate::kube::protobuf::ACCEPT);
+    // A list of one node, "b", at version 5, in the envelope.
+    let item: &[u8] = b"\x0a\x03\x0a\x01b";
+    let list = [b"\x0a\x03\x12\x015\x12\x05", item].concat();
+    let body = [b"k8s\0\x0a\x00\x12\x0c", list.as_slice()].concat();
+    first.answer(stub::raw(200, body));
+    assert_eq!(bench.step().await, Observed::Reset(vec!["b".to_owned()]));
+    let watch = bench.calls.next().await;
+    assert!(watch.uri().contains("resourceVersion=5"), "{}", watch.uri());
+    assert_eq!(watch.request.headers().get(http::header::ACCEPT), None, "events are read as JSON");
+    watch.answer(stub::refusal(410, "Expired"));
+    bench.list().await.answer(stub::raw(200, b"k8s\0\x12\xff".to_vec()));
+    let again = bench.list().await;
+    let status = bench.health.snapshot().into_values().next().unwrap();
+    assert!(status.message.contains("could not be decoded"), "{}", status.message);
+    again.answer(page(6, &[node("c", 6)], None));
+    assert_eq!(bench.step().await, Observed::Reset(vec!["c".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_follow_the_list_and_a_watch_that_ends_is_resumed_where_it_stood() {
     let mut bench = start();
     let pen = bench.sync(5, &["a"]).await;

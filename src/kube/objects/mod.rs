@@ -1,7 +1,9 @@
 //! Nodes and pods, decoded no further than decisions need.
 //!
 //! What kubelets write beside that (images, volumes, other conditions, other managers' fields) is skipped while
-//! the JSON is read and never stored. Decoding does not fail on odd values: what cannot be understood is absent.
+//! the answer is read and never stored. Decoding does not fail on odd values: what cannot be understood is absent.
+
+pub mod protobuf;
 
 use flipop_core::facts::{NodeFacts, PodFacts, Taint};
 use flipop_core::ids::Uid;
@@ -130,7 +132,7 @@ struct RawLabels {
     region: Option<String>,
 }
 
-// The literals below repeat `RESERVED_IP_ANNOTATION`, because serde attributes take no constants; a test compares.
+// The literals repeat `REGION_LABEL` and `RESERVED_IP_ANNOTATION`: serde attributes take no constants. A test compares.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawAnnotations {
@@ -327,7 +329,7 @@ impl From<RawPod> for PodSlim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::facts::RESERVED_IP_ANNOTATION;
+    use flipop_core::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
     use serde_json::{Value, json};
 
     fn node(value: Value) -> NodeFacts {
@@ -344,7 +346,7 @@ mod tests {
             "apiVersion": "v1", "kind": "Node",
             "metadata": {
                 "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
-                "labels": {"topology.kubernetes.io/region": "nyc3", "other": "x"},
+                "labels": {REGION_LABEL: "nyc3", "other": "x"},
                 "annotations": {RESERVED_IP_ANNOTATION: "192.0.2.1", "other": "x"},
                 "managedFields": [
                     {"manager": "kubelet", "fieldsV1": {"f:status": {"f:images": {}}}},

@@ -1,0 +1,134 @@
+//! Refusals of the API server, in the one form that kube reads.
+//!
+//! kube hands on the body of a refusal alone, if it is a `Status` in JSON. But where protobuf was asked for, it is a
+//! `Status` in protobuf; and what is refused before the API itself (too many requests at a time, a server that shuts down, a
+//! proxy in front of it) is plain text, with the seconds to wait in the header `Retry-After`. Both are put into a `Status`
+//! here. Nothing is repeated, and nobody waits.
+
+use super::protobuf;
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::{Request, Response, StatusCode};
+use http_body::Body as HttpBody;
+use http_body_util::{BodyExt as _, Either, Full, Limited};
+use kube::client::Body;
+use kube::core::Status;
+use kube::core::response::StatusDetails;
+use prost::Message;
+use std::task::{Context, Poll};
+use tower::{BoxError, Layer, Service};
+
+/// Longest refusal that is read: a `Status` that names every field of a large object fits.
+const MAX_REFUSAL_BYTES: usize = 1 << 20;
+
+/// Layers a [`Readable`] service.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadRefusals;
+
+impl<S> Layer<S> for ReadRefusals {
+    type Service = Readable<S>;
+
+    fn layer(&self, inner: S) -> Readable<S> {
+        Readable { inner }
+    }
+}
+
+/// Makes the body of each refusal a `Status` in JSON that holds all that the refusal says.
+#[derive(Debug, Clone)]
+pub(super) struct Readable<S> {
+    inner: S,
+}
+
+impl<S, B> Service<Request<Body>> for Readable<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
+    S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Either<B, Full<Bytes>>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let answer = self.inner.call(request);
+        async move {
+            let answer = answer.await?;
+            let seconds = asked_to_wait(&answer);
+            if !is_refusal(&answer) || (seconds.is_none() && !may_be_protobuf(&answer)) {
+                return Ok(answer.map(Either::Left));
+            }
+            let (parts, body) = answer.into_parts();
+            // What a refusal says is worth less than that it is one.
+            let text = Limited::new(body, MAX_REFUSAL_BYTES).collect().await;
+            let text = text.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            let body = status(&text, parts.status, seconds)?;
+            Ok(Response::from_parts(parts, Either::Right(Full::new(body))))
+        }
+        .boxed()
+    }
+}
+
+fn is_refusal<B>(answer: &Response<B>) -> bool {
+    answer.status().is_client_error() || answer.status().is_server_error()
+}
+
+fn may_be_protobuf<B>(answer: &Response<B>) -> bool {
+    let kind = answer.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(protobuf::CONTENT_TYPE.as_bytes()))
+}
+
+/// The seconds that the header names; none if it names a date, which no API server does.
+fn asked_to_wait<B>(answer: &Response<B>) -> Option<u32> {
+    answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// What a refusal says, as JSON.
+fn status(body: &Bytes, code: StatusCode, seconds: Option<u32>) -> Result<Bytes, serde_json::Error> {
+    let from_protobuf = protobuf::message(body).and_then(Result::ok).map(|wire: WireStatus| {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let status = Status::failure(&text(&wire.message), &text(&wire.reason)).with_code(code.as_u16());
+        (status, wire.details.and_then(|details| u32::try_from(details.retry_after_seconds).ok()))
+    });
+    let (mut status, said) =
+        from_protobuf.or_else(|| Some((serde_json::from_slice(body).ok()?, None))).unwrap_or_else(|| {
+            let reason = code.canonical_reason().unwrap_or_default();
+            (Status::failure(String::from_utf8_lossy(body).trim(), reason).with_code(code.as_u16()), None)
+        });
+    let details = status.details.get_or_insert_with(|| StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    });
+    if details.retry_after_seconds == 0 {
+        details.retry_after_seconds = said.filter(|seconds| *seconds > 0).or(seconds).unwrap_or_default();
+    }
+    serde_json::to_vec(&status).map(Bytes::from)
+}
+
+/// `k8s.io.apimachinery.pkg.apis.meta.v1.Status`, as far as the refusal of a list fills it.
+#[derive(Clone, PartialEq, Message)]
+struct WireStatus {
+    #[prost(bytes = "bytes", tag = "3")]
+    message: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    reason: Bytes,
+    #[prost(message, optional, tag = "5")]
+    details: Option<WireDetails>,
+}
+
+/// `StatusDetails`.
+#[derive(Clone, PartialEq, Message)]
+struct WireDetails {
+    #[prost(int32, tag = "5")]
+    retry_after_seconds: i32,
+}
