@@ -9,10 +9,9 @@ use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
 use crate::provider::observe::{CallObserver, CallRecord};
 use arc_swap::ArcSwap;
-use flipop_core::action::ObjectKind;
 use flipop_core::fleet::{PoolSnapshot, RecordSetSnapshot, Snapshot};
+use flipop_core::ids::{ObjectKind, ObjectName};
 
-use flipop_core::ids::ObjectName;
 use prometheus::{
     CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry, TextEncoder,

@@ -4,7 +4,8 @@ use super::{Executor, call_failure};
 use crate::provider::CallContext;
 use crate::provider::dns::{DnsProvider, ENSURE, Unfinished};
 use crate::provider::observe::{self, Record};
-use flipop_core::action::{self, Action, Outcome, Owner};
+use flipop_core::action::{self, Action, Outcome};
+use flipop_core::ids::Owner;
 use std::sync::Arc;
 
 impl Executor {

@@ -2,9 +2,9 @@
 
 use super::{Executor, call_failure};
 use crate::provider::{Action as ProviderAction, CallContext, CallError, IpProvider};
-use flipop_core::action::{Action, CallFailure, ObjectKind, ObjectRef, Outcome};
+use flipop_core::action::{Action, CallFailure, Outcome};
 use flipop_core::facts::ActionStatus;
-use flipop_core::ids::ActionId;
+use flipop_core::ids::{ActionId, ObjectKind, ObjectRef};
 use std::sync::Arc;
 
 impl Executor {

@@ -4,10 +4,8 @@ use super::{Done, Executor};
 use crate::api::translate::{pool, record_set};
 use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
 use crate::kube::writes::{self, ObjectVersion, WriteError};
-use flipop_core::action::{
-    Action, AnnotatedNode, ObjectKind, ObjectRef, Outcome, WriteFailure, WrittenStatus,
-};
-use flipop_core::ids::Uid;
+use flipop_core::action::{Action, AnnotatedNode, Outcome, WriteFailure, WrittenStatus};
+use flipop_core::ids::{ObjectKind, ObjectRef, Uid};
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -7,51 +7,13 @@ use crate::dns::{ChangeSet, Record, Zone};
 use crate::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::fault::Fault;
 pub use crate::fault::WriteFailure;
-use crate::ids::{ActionId, DropletId, ObjectName, Uid};
+use crate::ids::{ActionId, DropletId, ObjectKind, ObjectRef, Owner, Uid};
 use crate::moment::Moment;
 use crate::pool::status::PoolStatus;
 use crate::record_set::name::ZoneRef;
 use crate::record_set::spec::RawRecordSetSpec;
 use crate::record_set::status::RecordSetStatus;
 use std::net::Ipv4Addr;
-
-/// One of our objects.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectRef {
-    /// `metadata.uid`.
-    pub uid: Uid,
-    /// Namespace and name.
-    pub name: ObjectName,
-}
-
-/// The kinds of our objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ObjectKind {
-    /// `FloatingIPPool`.
-    Pool,
-    /// `NodeDNSRecordSet`.
-    RecordSet,
-}
-
-impl ObjectKind {
-    /// The kind as in manifests and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pool => "FloatingIPPool",
-            Self::RecordSet => "NodeDNSRecordSet",
-        }
-    }
-}
-
-/// An object of either kind, as the owner of records.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
-    /// Its kind.
-    pub kind: ObjectKind,
-    /// Which one.
-    pub object: ObjectRef,
-}
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]

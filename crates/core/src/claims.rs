@@ -1,6 +1,6 @@
 //! Who owns the records at a name: of all objects that name it, the oldest, whichever kind it is, valid or not.
 
-use crate::action::Owner;
+use crate::ids::Owner;
 use crate::record_set::site::SiteKey;
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn age(claim: &Claim) -> impl Ord + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::{ObjectKind, ObjectRef};
+    use crate::ids::{ObjectKind, ObjectRef};
     use crate::ids::{ObjectName, Uid};
 
     fn claim(fqdn: &str, created_at_s: i64, kind: ObjectKind, name: &str) -> Claim {

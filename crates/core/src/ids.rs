@@ -67,3 +67,41 @@ impl fmt::Display for ActionId {
         write!(f, "{}", self.0)
     }
 }
+
+/// One of our objects.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectRef {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// Namespace and name.
+    pub name: ObjectName,
+}
+
+/// The kinds of our objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// `FloatingIPPool`.
+    Pool,
+    /// `NodeDNSRecordSet`.
+    RecordSet,
+}
+
+impl ObjectKind {
+    /// The kind as in manifests and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pool => "FloatingIPPool",
+            Self::RecordSet => "NodeDNSRecordSet",
+        }
+    }
+}
+
+/// An object of either kind, as the owner of records.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Which one.
+    pub object: ObjectRef,
+}

@@ -8,8 +8,7 @@ pub mod record_set;
 
 use crate::api::{Condition, DnsRecordSet, Match, given};
 use crate::kube::watch::Undecodable;
-use flipop_core::action::ObjectRef;
-use flipop_core::ids::{ObjectName, Uid};
+use flipop_core::ids::{ObjectName, ObjectRef, Uid};
 use flipop_core::matching::Toleration;
 use flipop_core::pool::spec::{RawMatch, RawRecordSet};
 use flipop_core::pool::status::Condition as PlainCondition;

@@ -2,9 +2,10 @@
 
 use super::op::Op;
 use super::{Account, DropletRead};
-use crate::action::{Action, ObjectRef};
+use crate::action::Action;
 use crate::budget::Purpose;
 use crate::fault::Fault;
+use crate::ids::ObjectRef;
 use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -4,12 +4,12 @@
 //! each request; what is not allowed to start is asked again in time, and holds up nothing else.
 
 use crate::account::Account;
-use crate::action::{Action, CallFailure, Notice, ObjectKind, Owner, Unfinished};
+use crate::action::{Action, CallFailure, Notice, Unfinished};
 use crate::budget::{Budget, Limits, Purpose, RateReport};
 use crate::claims::{self, Claim};
 use crate::dns::{ChangeSet, Record, Rules, Zone};
 use crate::fault::{Fault, FaultKind};
-use crate::ids::Uid;
+use crate::ids::{ObjectKind, Owner, Uid};
 use crate::moment::{Jitter, Moment};
 use crate::pool::assign::Out;
 use crate::pool::spec::Providers;

@@ -3,9 +3,9 @@
 use super::Fleet;
 use crate::account::Account;
 use crate::account::belief::Place;
-use crate::action::{Action, ObjectKind, Owner, RecordSetObject, WriteFailure, WrittenStatus};
+use crate::action::{Action, RecordSetObject, WriteFailure, WrittenStatus};
 use crate::facts::Observed;
-use crate::ids::Uid;
+use crate::ids::{ObjectKind, Owner, Uid};
 use crate::matching::{NodeStore, PodStore, WatchKey};
 use crate::moment::{Jitter, Moment};
 use crate::pool::Pool;

@@ -15,9 +15,9 @@ pub mod status;
 
 use crate::account::Account;
 use crate::account::belief::Place;
-use crate::action::{ObjectRef, PoolObject};
+use crate::action::PoolObject;
 use crate::facts::NodeFacts;
-use crate::ids::{DropletId, Uid};
+use crate::ids::{DropletId, ObjectRef, Uid};
 use crate::matching::{Mismatch, NodeStore, PodStore, verdict};
 use crate::moment::Moment;
 use failure::Failure;

@@ -2,8 +2,7 @@
 //!
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
-use crate::action::ObjectKind;
-use crate::ids::DropletId;
+use crate::ids::{DropletId, ObjectKind};
 use crate::matching::{Criteria, Toleration};
 use crate::record_set::spec::SetSpec;
 use crate::selector::{Selector, SelectorError, is_dns_label};

@@ -3,8 +3,9 @@
 use super::set::Choice;
 use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec};
 use super::status::{RecordSetStatus, Remark, Report};
-use crate::action::{ObjectRef, RecordSetObject};
+use crate::action::RecordSetObject;
 use crate::facts::NodeFacts;
+use crate::ids::ObjectRef;
 use crate::matching::{NodeStore, PodStore, verdict};
 use crate::moment::{Jitter, Moment, Schedule};
 use crate::pool::render::enumerate;

@@ -7,9 +7,10 @@
 //! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time.
 
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns};
-use crate::action::{CallFailure, Owner};
+use crate::action::CallFailure;
 use crate::dns::{Change, ChangeSet, Record};
 use crate::fault::{Fault, FaultKind};
+use crate::ids::Owner;
 use crate::moment::{Jitter, Moment};
 use crate::pool::failure::Failure;
 use std::collections::{BTreeSet, VecDeque};

@@ -1,6 +1,5 @@
 use super::*;
-use crate::action::{ObjectKind, ObjectRef};
-use crate::ids::{ObjectName, Uid};
+use crate::ids::{ObjectKind, ObjectName, ObjectRef, Uid};
 use crate::record_set::diff::{Target, TtlRule};
 
 const T: fn(u64) -> Moment = Moment::from_millis;

@@ -3,9 +3,9 @@
 
 use super::diff::{DEFAULT_TTL, TtlRule};
 use super::name::ZoneRef;
-use crate::action::ObjectKind;
 use crate::dns::{Rules, ZoneForm};
 use crate::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
+use crate::ids::ObjectKind;
 use crate::matching::Criteria;
 use crate::pool::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
 use std::net::Ipv4Addr;

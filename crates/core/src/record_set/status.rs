@@ -189,6 +189,6 @@ impl Told {
 
 /// Names an object in a message.
 #[must_use]
-pub fn described(kind: crate::action::ObjectKind, name: &ObjectName) -> String {
+pub fn described(kind: crate::ids::ObjectKind, name: &ObjectName) -> String {
     format!("{} {name}", kind.as_str())
 }

@@ -3,10 +3,10 @@
 use crate::faults::{nodes_key, pods_key};
 use crate::world::{World, droplet};
 use crate::zones::{external, internal};
-use flipop_core::action::{ObjectRef, Outcome, PoolObject, WriteFailure, WrittenStatus};
+use flipop_core::action::{Outcome, PoolObject, WriteFailure, WrittenStatus};
 use flipop_core::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::fleet::Input;
-use flipop_core::ids::{DropletId, ObjectName, Uid};
+use flipop_core::ids::{DropletId, ObjectName, ObjectRef, Uid};
 use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
 

@@ -4,7 +4,7 @@ use crate::dns::{condition, pool};
 use crate::faults::spec;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
-use flipop_core::action::ObjectKind;
+use flipop_core::ids::ObjectKind;
 use flipop_core::pool::spec::{RawPoolSpec, RawRecordSet};
 
 const WWW: &str = "www.example.com";

@@ -4,12 +4,12 @@ pub(crate) use crate::faults::Trick;
 use crate::faults::{Faults, fault, fleet, nodes_key, spec};
 use crate::zones::{self, Dns};
 use flipop_core::action::{
-    Action, AnnotatedNode, CallFailure, Notice, ObjectRef, Outcome, PoolObject, RecordSetObject, WriteFailure,
+    Action, AnnotatedNode, CallFailure, Notice, Outcome, PoolObject, RecordSetObject, WriteFailure,
 };
 use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::{Fleet, Input};
-use flipop_core::ids::{ActionId, DropletId, Uid};
+use flipop_core::ids::{ActionId, DropletId, ObjectRef, Uid};
 use flipop_core::matching::WatchKey;
 use flipop_core::moment::{Jitter, Moment};
 use flipop_core::pool::spec::RawPoolSpec;

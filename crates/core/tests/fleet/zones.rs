@@ -2,15 +2,13 @@
 
 use crate::faults::fault;
 use crate::world::{PROVIDER, World};
-use flipop_core::action::{
-    Action, CallFailure, ObjectRef, Outcome, RecordSetObject, Unfinished, WriteFailure,
-};
-use flipop_core::action::{ObjectKind, Owner, WrittenStatus};
+use flipop_core::action::WrittenStatus;
+use flipop_core::action::{Action, CallFailure, Outcome, RecordSetObject, Unfinished, WriteFailure};
 use flipop_core::dns::{Change, Record, Rules, Zone};
 use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::ids::{ObjectName, Uid};
+use flipop_core::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
 use flipop_core::moment::Moment;
 use flipop_core::pool::spec::RawRecordSet;
 use flipop_core::record_set::name::ZoneRef;
