@@ -123,12 +123,7 @@ async fn an_address_moved_by_hand_comes_back(world: &mut World) -> Outcome {
 }
 
 async fn an_address_taken_to_another_candidate_by_hand_is_accepted(world: &mut World) -> Outcome {
-    world.reserve(&[10]);
-    world.node("alpha").await?;
-    let beta = world.node("beta").await?;
-    let _operator = world.operator().await?;
-    world.plain_pool("p", &[10]).await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
+    let (_operator, beta) = world.on_alpha_beside_beta().await?;
     let calls = world.cloud().next_call();
     world.cloud().move_ip(ip(10), Some(beta))?;
     world.pool_settles_within("p", &[(10, "beta")], NOTICED).await?;

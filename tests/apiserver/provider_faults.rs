@@ -277,12 +277,7 @@ async fn a_node_that_flaps_while_its_address_moves_costs_one_move_per_cool_off(w
 }
 
 async fn a_node_deleted_while_its_address_is_on_the_way_hands_it_on_afterwards(world: &mut World) -> Outcome {
-    world.reserve(&[10]);
-    world.node("alpha").await?;
-    let beta = world.node("beta").await?;
-    let _operator = world.operator().await?;
-    world.plain_pool("p", &[10]).await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
+    let (_operator, beta) = world.on_alpha_beside_beta().await?;
     world.cloud().tune(|knobs| knobs.action_ms = BUSY_MS);
     let since = world.cloud().next_call();
     world.nodes.set_ready("alpha", false).await?;

@@ -177,6 +177,17 @@ impl World {
         self.pool(name, &plain_spec(last)).await
     }
 
+    /// A pool `p` whose one address is on `alpha`, and the droplet of `beta`, which could have it too.
+    pub(crate) async fn on_alpha_beside_beta(&self) -> Outcome<(Operator, u64)> {
+        self.reserve(&[10]);
+        self.node("alpha").await?;
+        let beta = self.node("beta").await?;
+        let operator = self.operator().await?;
+        self.plain_pool("p", &[10]).await?;
+        self.pool_settles("p", &[(10, "alpha")]).await?;
+        Ok((operator, beta))
+    }
+
     /// Reads a pool.
     pub(crate) async fn get_pool(&self, name: &str) -> Outcome<Pool> {
         Ok(Pool(self.cluster.get(Kind::Pool, TEAM, name).await?))

@@ -77,14 +77,20 @@ fn a_creation_that_was_refused_is_sent_at_once_with_another_token() {
     assert_eq!(world.status("pool").error, "");
 }
 
+/// A record set whose next write will be refused, and something to write.
+fn about_to_be_refused(provider: &str) -> World {
+    let mut world = World::with_set(0);
+    world.edit_set("set", |spec| spec.provider = provider.into());
+    world.run(5);
+    world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Unauthorised));
+    world.set_node(1, true);
+    world
+}
+
 #[test]
 fn a_dns_write_that_was_refused_is_sent_at_once_with_another_token() {
     for provider in [PROVIDER, CLOUDFLARE] {
-        let mut world = World::with_set(0);
-        world.edit_set("set", |spec| spec.provider = provider.into());
-        world.run(5);
-        world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Unauthorised));
-        world.set_node(1, true);
+        let mut world = about_to_be_refused(provider);
         world.run(20);
         assert_eq!((world.dns.applies.len(), world.dns.changes), (1, 0), "{provider}: not due yet");
         let error = &world.set_status("set").error;
@@ -213,11 +219,7 @@ fn a_read_with_the_former_token_says_nothing_of_the_new_one() {
 #[test]
 fn a_refusal_of_the_former_token_in_dns_that_comes_late_holds_nothing_up() {
     for provider in [PROVIDER, CLOUDFLARE] {
-        let mut world = World::with_set(0);
-        world.edit_set("set", |spec| spec.provider = provider.into());
-        world.run(5);
-        world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Unauthorised));
-        world.set_node(1, true);
+        let mut world = about_to_be_refused(provider);
         while world.dns.applies.is_empty() {
             world.run_until(world.now.plus_millis(5));
         }
