@@ -143,6 +143,7 @@ impl Reconciler {
                 () = cancel.cancelled() => return,
                 () = drain.cancelled(), if !draining => {
                     draining = true;
+                    self.executor.events.stop();
                     self.observe(Input::Draining);
                 }
                 changed = self.leader.changed() => if changed.is_err() { return } else { self.observe_leader() },

@@ -204,6 +204,14 @@ pub struct CreatedIp {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Creation {
+    /// Counts the creations of this pool.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub number: u64,
+
+    /// The provider that was asked.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub provider: String,
+
     /// Region slug in which it was begun.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub region: String,

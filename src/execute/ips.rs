@@ -29,7 +29,7 @@ impl Executor {
             Action::Poll { provider, pool, ip, action } => {
                 let context = pool.as_ref().map(context).unwrap_or_default();
                 let result = self.ip_provider(&provider)?.get_action(&context, ip, action).await;
-                Outcome::Polled { provider, ip, result: result.map(|action| action.status) }
+                Outcome::Polled { provider, ip, begun, result: result.map(|action| action.status) }
             }
             Action::Assign { provider, pool, ip, droplet, .. } => {
                 let client = self.ip_provider(&provider)?;
@@ -44,7 +44,7 @@ impl Executor {
             Action::Create { provider, pool, region } => {
                 let client = self.ip_provider(&provider)?;
                 let result = client.create_reserved_ip(&context(&pool), &self.permit, &region).await;
-                Outcome::Created { provider, pool: pool.uid, result: result.map_err(call_failure) }
+                Outcome::Created { provider, pool, result: result.map_err(call_failure) }
             }
             Action::FindZone { .. }
             | Action::ReadRecords { .. }

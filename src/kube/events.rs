@@ -2,18 +2,23 @@
 //!
 //! [`Events::emit`] puts a note into a bounded queue and returns; [`EventWriter::run`] publishes them one by one
 //! with kube's recorder, which also merges repetitions into series. A note whose permit is over is dropped, as is
-//! one that finds the queue full. A refusal (403) is said once and remembered for a condition.
+//! one that finds the queue full. A refusal (403) is said once and remembered for a condition. Each write carries its
+//! note's permit, so that the fence asks for it again.
 
 use super::trouble::{Trouble, TroubleKind};
 use crate::leader::permit::Permit;
+use arc_swap::ArcSwapOption;
+use http::Request;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
+use kube::client::Body;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tower::BoxError;
 
 /// Notes that wait: several for each of a few hundred IPs at once; beyond that older ones say enough.
 const QUEUE: usize = 1_000;
@@ -55,25 +60,44 @@ pub struct Note {
     pub text: String,
 }
 
+/// Lives until nothing of a note is on its way any more.
+pub type Guard = Box<dyn Send + Sync>;
+
+/// A note, the right to write it, and what waits for it.
+struct Queued {
+    permit: Permit,
+    note: Note,
+    guard: Guard,
+}
+
 #[derive(Debug, Default)]
 struct Shared {
+    stopped: AtomicBool,
+    /// Of the note that is being published.
+    permit: ArcSwapOption<Permit>,
     dropped: AtomicU64,
     forbidden: AtomicBool,
 }
 
 /// The callers' side.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Events {
-    queue: mpsc::Sender<(Permit, Note)>,
+    queue: mpsc::Sender<Queued>,
     shared: Arc<Shared>,
 }
 
 impl Events {
     /// Queues a note that follows from leadership under `permit`. Never waits.
-    pub fn emit(&self, permit: &Permit, note: Note) {
-        if self.queue.try_send((permit.clone(), note)).is_err() {
+    pub fn emit(&self, permit: &Permit, note: Note, guard: Guard) {
+        let queued = Queued { permit: permit.clone(), note, guard };
+        if self.shared.stopped.load(Ordering::Relaxed) || self.queue.try_send(queued).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// No further note is begun: the process is to end.
+    pub fn stop(&self) {
+        self.shared.stopped.store(true, Ordering::Relaxed);
     }
 
     /// The service account may not write events (as of the last try).
@@ -91,7 +115,7 @@ impl Events {
 
 /// The task's side.
 pub struct EventWriter {
-    queue: mpsc::Receiver<(Permit, Note)>,
+    queue: mpsc::Receiver<Queued>,
     shared: Arc<Shared>,
     recorder: Recorder,
 }
@@ -102,8 +126,27 @@ pub fn events(client: Client, instance: &str) -> (Events, EventWriter) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let shared = Arc::new(Shared::default());
     let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(instance.to_owned()) };
-    let recorder = Recorder::new(client, reporter);
+    let recorder = Recorder::new(with_permits(client, Arc::clone(&shared)), reporter);
     (Events { queue: sender, shared: Arc::clone(&shared) }, EventWriter { queue, shared, recorder })
+}
+
+/// A client whose requests carry the permit of the note that is being published.
+fn with_permits(client: Client, shared: Arc<Shared>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        if let Some(permit) = shared.permit.load_full() {
+            request.extensions_mut().insert(Permit::clone(&permit));
+        }
+        let client = client.clone();
+        async move {
+            match client.send(request).await {
+                Ok(answer) => Ok(answer),
+                Err(kube::Error::Service(cause)) => Err(cause),
+                Err(error) => Err(BoxError::from(error)),
+            }
+        }
+    });
+    Client::new(service, namespace)
 }
 
 impl EventWriter {
@@ -117,16 +160,18 @@ impl EventWriter {
     }
 
     async fn publish_all(&mut self) {
-        while let Some((permit, note)) = self.queue.recv().await {
-            if permit.may_start().is_err() {
+        while let Some(Queued { permit, note, guard }) = self.queue.recv().await {
+            if self.shared.stopped.load(Ordering::Relaxed) || permit.may_start().is_err() {
                 self.shared.dropped.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
+            self.shared.permit.store(Some(Arc::new(permit.clone())));
             let result = tokio::select! {
                 biased;
                 () = permit.ended() => continue,
                 result = self.publish(note) => result,
             };
+            drop(guard);
             match result {
                 Ok(()) => self.shared.forbidden.store(false, Ordering::Relaxed),
                 Err(trouble) => {
@@ -175,7 +220,43 @@ fn cut(mut text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::cut;
+    use super::*;
+    use crate::clock::Clock;
+    use crate::kube::stub;
+    use crate::leader::permit::PermitSource;
+    use serde_json::json;
+    use tokio::task::JoinSet;
+
+    fn note() -> Note {
+        let (action, text) = ("Assigned:192.0.2.1".to_owned(), "assigned".to_owned());
+        let regarding = ObjectReference { namespace: Some("ns".to_owned()), ..ObjectReference::default() };
+        Note { regarding, severity: Severity::Normal, reason: "Assigned", action, text }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_note_carries_its_permit_is_waited_for_and_none_is_begun_after_the_end() {
+        let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+        let source = PermitSource::new(clock.clone());
+        source.extend(clock.now());
+        let (client, mut calls) = stub::by_hand();
+        let (events, writer) = events(client, "one");
+        let mut tasks = JoinSet::new();
+        tasks.spawn(writer.run(CancellationToken::new()));
+        let waiting = Arc::new(());
+        events.emit(&source.permit(), note(), Box::new(Arc::clone(&waiting)));
+        events.emit(&source.permit(), note(), Box::new(Arc::clone(&waiting)));
+        let call = calls.next().await;
+        assert!(call.request.extensions().get::<Permit>().is_some_and(|permit| permit.may_start().is_ok()));
+        assert_eq!(Arc::strong_count(&waiting), 3);
+        events.stop();
+        call.answer(stub::object(&json!({"metadata": {"name": "e", "namespace": "ns"}, "eventTime": null})));
+        events.emit(&source.permit(), note(), Box::new(Arc::clone(&waiting)));
+        while Arc::strong_count(&waiting) > 1 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(calls.is_quiet(), "nothing is begun after the end");
+        assert_eq!(events.dropped(), 2);
+    }
 
     #[test]
     fn a_note_is_cut_between_characters() {

@@ -8,7 +8,7 @@ use crate::world::{Pool, REGION, SOON, World, binary, ip, plain_spec, same};
 use flipop_envtest::apiserver::connect;
 use flipop_envtest::cluster::{Cluster, Kind, NAMESPACE, SERVICE_ACCOUNT};
 use flipop_envtest::operator::{Launch, Operator};
-use flipop_envtest::wait::eventually;
+use flipop_envtest::wait::{eventually, throughout};
 use flipop_envtest::{Failure, Outcome};
 use flipop_sandbox::cloud::Provider;
 use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
@@ -229,13 +229,16 @@ async fn each_right_to_the_lease_that_is_missing_is_named_and_nobody_acts_withou
     role.without(&[("leases", "update")]).await?;
     warns(&operator, &["could not renew the lease", "cannot update"]).await?;
     let calls = world.cloud().next_call();
-    world.cloud().move_ip(ip(10), None)?;
-    world.nodes.set_label("alpha", "noise", Some("1")).await?;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(world.mutating_calls(calls), [], "no permit, no write");
+    // A move to beta is due at once.
+    world.pod("web-1", "beta").await?;
+    world.nodes.delete_pod("web", "web-0").await?;
+    throughout("no permit, no write", Duration::from_secs(3), || async {
+        same(world.mutating_calls(calls).as_slice(), &[]).map_err(Failure::new)
+    })
+    .await?;
     assert!(operator.runs()?, "{}", operator.log_tail());
     role.restore().await?;
-    lands_on(world, alpha, SOON).await
+    world.pool_settles("p", &[(10, "beta")]).await
 }
 
 async fn statuses_that_may_not_be_written_stop_purchases_and_nothing_else(world: &mut World) -> Outcome {

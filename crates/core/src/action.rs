@@ -247,6 +247,8 @@ pub enum Outcome {
     },
     /// To [`Action::Poll`].
     Polled {
+        /// When the call began.
+        begun: Moment,
         /// The provider.
         provider: String,
         /// The address.
@@ -268,7 +270,7 @@ pub enum Outcome {
         /// The provider.
         provider: String,
         /// The pool.
-        pool: Uid,
+        pool: ObjectRef,
         /// The new address.
         result: Result<Ipv4Addr, CallFailure>,
     },

@@ -81,6 +81,8 @@ fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
         .iter()
         .filter_map(|created| created.ip.parse().ok().map(|ip| Created { ip, written: created.written }));
     let intent = status.creation.as_ref().map(|creation| Intent {
+        number: creation.number,
+        provider: creation.provider.clone(),
         region: creation.region.clone(),
         known: addresses(&creation.known_ips),
         uncertain: (creation.phase == UNCERTAIN).then(|| addresses(&creation.uncertain_ips)),
@@ -132,12 +134,15 @@ pub fn written_status(
         written.created_ips = Some(created.collect());
         written.former_ips = texts(former);
         written.orphan_ips = orphans.as_ref().map(texts);
-        written.creation = intent.as_ref().map(|Intent { region, known, uncertain }| Creation {
-            region: region.clone(),
-            known_ips: texts(known),
-            phase: if uncertain.is_some() { UNCERTAIN } else { OPEN }.to_owned(),
-            uncertain_ips: uncertain.as_ref().map(texts).unwrap_or_default(),
-        });
+        written.creation =
+            intent.as_ref().map(|Intent { number, provider, region, known, uncertain }| Creation {
+                number: *number,
+                provider: provider.clone(),
+                region: region.clone(),
+                known_ips: texts(known),
+                phase: if uncertain.is_some() { UNCERTAIN } else { OPEN }.to_owned(),
+                uncertain_ips: uncertain.as_ref().map(texts).unwrap_or_default(),
+            });
     }
     written
 }
@@ -168,6 +173,8 @@ mod tests {
             former: BTreeSet::from([ip("192.0.2.5")]),
             orphans: Some(BTreeSet::new()),
             intent: Some(Intent {
+                number: 7,
+                provider: "digitalocean".into(),
                 region: "nyc3".into(),
                 known: BTreeSet::from([ip("192.0.2.7")]),
                 uncertain: None,

@@ -410,12 +410,20 @@ impl Account {
     pub fn on_poll(
         &mut self,
         ip: Ipv4Addr,
+        begun: Moment,
         result: Result<crate::facts::ActionStatus, Fault>,
         now: Moment,
         jitter: Jitter,
     ) -> Changes {
         self.reads.poll_done(ip);
         let mut changes = Changes::default();
+        if result.as_ref().is_err_and(|fault| self.is_outdated(fault, begun)) {
+            // The action is asked after again, with the present token.
+            if let Some(op) = self.ops.get_mut(&ip) {
+                op.look_at_once(now);
+            }
+            return changes;
+        }
         if let Err(fault) = &result {
             self.refused(fault, now);
         }

@@ -19,8 +19,9 @@ use crate::facts::{NodeFacts, Observed, PodFacts};
 use crate::ids::Uid;
 use crate::matching::{NodeStore, PodStore, WatchKey};
 use crate::moment::{Jitter, Moment};
-use crate::pool::Pool;
 use crate::pool::spec::Providers;
+use crate::pool::status::PoolStatus;
+use crate::pool::{Pool, creation};
 use crate::record_set::node_set::NodeSet;
 use crate::record_set::site::SiteKey;
 use annotations::Annotations;
@@ -349,9 +350,9 @@ impl Fleet {
             Outcome::Proved { provider, result } => {
                 self.with_account(&provider, (now, jitter), |account| account.on_proof(result, now, jitter));
             }
-            Outcome::Polled { provider, ip, result } => {
+            Outcome::Polled { provider, ip, begun, result } => {
                 self.with_account(&provider, (now, jitter), |account| {
-                    account.on_poll(ip, result, now, jitter)
+                    account.on_poll(ip, begun, result, now, jitter)
                 });
             }
             Outcome::Changed { provider, ip, result } => {
@@ -364,10 +365,10 @@ impl Fleet {
             }
             Outcome::Created { provider, pool, result } => {
                 self.dirty = true;
-                if let Some(account) = self.accounts.get_mut(&provider)
-                    && let Some(pool) = self.pools.get_mut(&pool)
-                {
-                    pool.on_created(account, result, (now, jitter), &mut self.outbox);
+                let Some(account) = self.accounts.get_mut(&provider) else { return };
+                match self.pools.get_mut(&pool.uid) {
+                    Some(pool) => pool.on_created(account, result, (now, jitter), &mut self.outbox),
+                    None => self.outbox.extend(creation::ownerless(pool, &result)),
                 }
             }
             Outcome::StatusWritten { pool, result } => self.status_written(&pool, result, (now, jitter)),
@@ -454,7 +455,12 @@ impl Fleet {
             }
             Err(WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Transient(_)) => return,
         };
-        if sent.is_some_and(|sent| sent.memory.is_some()) && kept.status.memory.is_none() {
+        let lost = |sent: PoolStatus| {
+            let intent =
+                |status: &PoolStatus| status.memory.as_ref().and_then(|memory| memory.intent.clone());
+            sent.memory.is_some() && (kept.status.memory.is_none() || intent(&sent) != intent(&kept.status))
+        };
+        if sent.is_some_and(lost) {
             pool.crds_are_outdated(now, jitter);
         } else if kept.status.memory.is_some() {
             pool.crds_are_current();

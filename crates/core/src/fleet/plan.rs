@@ -101,10 +101,16 @@ impl Fleet {
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);
                     }
-                    let busy = self.open_intent_elsewhere(&members);
-                    pool.plan_creation(&mut account, &world, &named, busy, out);
+                    if !pool.is_live() || !pool.matched {
+                        pool.note_lost(owners);
+                    }
+                    if pool.creates_at() == provider {
+                        let busy = self.open_intent_elsewhere(&provider);
+                        pool.plan_creation(&mut account, &world, &named, busy, out);
+                    }
                     self.pools.insert(uid.clone(), pool);
                 }
+                self.resolve_strangers(&order, &provider, &mut account, &named, out);
             } else {
                 let unread = self.pools.values_mut().filter(|pool| pool.spec.provider == provider);
                 unread.for_each(Pool::forget_mismatched);
@@ -159,10 +165,29 @@ impl Fleet {
         standing
     }
 
+    /// Pools whose spec names another provider by now, and whose creation was asked of this one.
+    fn resolve_strangers(
+        &mut self,
+        order: &[Uid],
+        provider: &str,
+        account: &mut Account,
+        named: &BTreeSet<Ipv4Addr>,
+        out: &mut Out,
+    ) {
+        for pool in order {
+            if let Some(pool) = self.pools.get_mut(pool)
+                && pool.spec.provider != provider
+                && pool.creates_at() == provider
+            {
+                pool.end_creation(account, named, out);
+            }
+        }
+    }
+
     /// Another pool of the account (the one that is planned is taken out of the map) has a creation that may have
     /// happened.
-    fn open_intent_elsewhere(&self, members: &[Uid]) -> bool {
-        members.iter().filter_map(|uid| self.pools.get(uid)).any(|pool| {
+    fn open_intent_elsewhere(&self, provider: &str) -> bool {
+        self.pools.values().filter(|pool| !pool.deleting && pool.creates_at() == provider).any(|pool| {
             let intent = pool.memory.as_ref().and_then(|memory| memory.intent.as_ref());
             pool.creation.is_open() || intent.is_some_and(Intent::is_open)
         })
@@ -171,7 +196,8 @@ impl Fleet {
     fn plan_reads(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, now: Moment, out: &mut Out) {
         for (provider, account) in &mut self.accounts {
             // What no object asks for is not read.
-            let wanted = self.pools.values().any(|pool| pool.spec.provider == *provider);
+            let concerns = |pool: &Pool| pool.spec.provider == *provider || pool.creates_at() == provider;
+            let wanted = self.pools.values().any(concerns);
             if !wanted && account.ops().next().is_none() {
                 continue;
             }
@@ -281,6 +307,7 @@ fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
     let Some(account) = account else { return true };
     let read = account.is_known() && pool.matched;
     read || trouble
+        || pool.has_unrecorded_creation()
         || pool.spec.is_frozen()
         || account.trouble().is_some()
         || pool.has_untold_refusal()

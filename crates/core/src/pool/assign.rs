@@ -89,9 +89,19 @@ impl Pool {
         self.report = report;
     }
 
+    /// Notes which addresses are another pool's, where nothing else is planned.
+    pub fn note_lost(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) {
+        self.report.lost = self.lost_of(owners);
+    }
+
+    fn lost_of(&self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) -> BTreeMap<Ipv4Addr, ObjectName> {
+        let lost = |ip: &Ipv4Addr| owners.get(ip).filter(|owner| owner.uid != self.object.uid);
+        self.effective().into_iter().filter_map(|ip| Some((ip, lost(&ip)?.name.clone()))).collect()
+    }
+
     /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
     fn note_standing(&mut self, mine: &[Ipv4Addr], account: &Account, world: &World<'_>) -> Report {
-        let mut report = Report::default();
+        let mut report = Report { lost: self.lost_of(world.owners), ..Report::default() };
         let by_droplet: BTreeMap<DropletId, String> = self
             .candidates
             .iter()
@@ -111,9 +121,6 @@ impl Pool {
                 record.was_active = false;
                 self.counter += 1;
                 record.released = self.counter;
-            }
-            if let Some(owner) = world.owners.get(&ip).filter(|owner| owner.uid != self.object.uid) {
-                report.lost.insert(ip, owner.name.clone());
             }
         }
         let stands: BTreeMap<DropletId, Ipv4Addr> =

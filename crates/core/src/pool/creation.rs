@@ -9,9 +9,10 @@ use super::Pool;
 use super::assign::{Out, World};
 use super::memory::{Intent, Memory};
 use crate::account::Account;
-use crate::action::{Action, CallFailure};
+use crate::action::{Action, CallFailure, Notice};
 use crate::budget::Purpose;
 use crate::fault::{Fault, FaultKind};
+use crate::ids::{ObjectKind, ObjectRef};
 use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -37,6 +38,8 @@ enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Creation {
     stage: Stage,
+    /// Number of the last intent.
+    number: u64,
     failures: u32,
     due: Moment,
     /// Why the last creation failed.
@@ -48,13 +51,15 @@ pub struct Creation {
 }
 
 impl Creation {
-    /// After a restart an open intent has to be resolved.
+    /// After a restart, or a pause in which others may have led, an open intent has to be resolved.
     #[must_use]
-    pub fn recalled(memory: Option<&Memory>) -> Self {
-        let open = memory.and_then(|memory| memory.intent.as_ref()).is_some_and(Intent::is_open);
+    pub fn recalled(&self, memory: Option<&Memory>) -> Self {
+        let intent = memory.and_then(|memory| memory.intent.as_ref());
+        let number = intent.map_or(0, |intent| intent.number).max(self.number);
+        let open = intent.is_some_and(Intent::is_open);
         let stage =
             if open { Stage::Resolving { since: Moment::default(), first: None } } else { Stage::Idle };
-        Self { stage, ..Self::default() }
+        Self { stage, number, ..Self::default() }
     }
 
     /// The request is to be sent, or under way, or its effect unknown.
@@ -64,6 +69,25 @@ impl Creation {
     }
 }
 
+/// What is told when the pool is gone by the time its creation is answered: an address without an owner costs money.
+#[must_use]
+pub fn ownerless(object: ObjectRef, result: &Result<Ipv4Addr, CallFailure>) -> Option<Action> {
+    let (subject, message) = match result {
+        Ok(ip) => (
+            ip.to_string(),
+            format!("created {ip} for this pool, which is gone: put it into another pool's spec.ips, or release it"),
+        ),
+        Err(CallFailure::Fault(fault)) if fault.outcome_unknown => (
+            "unknown".to_owned(),
+            "an address may have been created for this pool, which is gone: look for an unassigned one in the account"
+                .to_owned(),
+        ),
+        Err(CallFailure::Fault(_) | CallFailure::NotSent) => return None,
+    };
+    let reason = "CreatedWithoutPool";
+    Some(Action::Report(Notice { kind: ObjectKind::Pool, object, warning: true, reason, subject, message }))
+}
+
 impl Pool {
     /// True while an address was bought that the server's copy of the status does not remember yet.
     #[must_use]
@@ -71,6 +95,15 @@ impl Pool {
         let remembered = |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
         let created = self.memory.iter().flat_map(|memory| &memory.created);
         !self.creation.crds_outdated && created.into_iter().any(|created| !remembered(created.ip))
+    }
+
+    /// The provider that answers for the creation under way, else for the next one: an edit of `spec.provider` does not
+    /// change what was asked of whom.
+    #[must_use]
+    pub fn creates_at(&self) -> &str {
+        let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        let asked = intent.map(|intent| intent.provider.as_str()).filter(|provider| !provider.is_empty());
+        asked.unwrap_or(&self.spec.provider)
     }
 
     /// How many addresses are missing.
@@ -95,6 +128,17 @@ impl Pool {
             Stage::Announcing => self.send(account, world, out),
             Stage::Sending { .. } => {}
             Stage::Resolving { since, first } => self.resolve(account, named, (since, first), out),
+        }
+    }
+
+    /// Ends a creation that was asked of `account`, which the spec no longer names.
+    pub fn end_creation(&mut self, account: &mut Account, named: &BTreeSet<Ipv4Addr>, out: &mut Out) {
+        self.weigh_uncertain(account, named, out);
+        match self.creation.stage {
+            // Nothing was sent yet.
+            Stage::Announcing => self.forget_intent(),
+            Stage::Resolving { since, first } => self.resolve(account, named, (since, first), out),
+            Stage::Idle | Stage::Sending { .. } => {}
         }
     }
 
@@ -165,7 +209,9 @@ impl Pool {
         }
         memory.orphans.get_or_insert_with(|| self.creation.orphans.clone());
         let known = listed.keys().chain(named).copied().collect();
-        memory.intent = Some(Intent { region, known, uncertain: None });
+        self.creation.number = self.creation.number.saturating_add(1);
+        let (number, provider) = (self.creation.number, self.spec.provider.clone());
+        memory.intent = Some(Intent { number, provider, region, known, uncertain: None });
         self.creation.stage = Stage::Announcing;
     }
 

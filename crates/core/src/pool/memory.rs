@@ -15,6 +15,10 @@ pub struct Created {
 /// A creation that may have happened: written down before the request is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
+    /// No two intents of a pool have the same number, so that one on the server is never taken for its successor.
+    pub number: u64,
+    /// The provider that is asked; empty where an older operator wrote the intent down.
+    pub provider: String,
     /// Region slug.
     pub region: String,
     /// Every address that the account was known to have.

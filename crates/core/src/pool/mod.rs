@@ -163,7 +163,7 @@ impl Pool {
         let status = &seen.status;
         self.memory.clone_from(&status.memory);
         self.held = status.held_addresses();
-        self.creation = creation::Creation::recalled(self.memory.as_ref());
+        self.creation = self.creation.recalled(self.memory.as_ref());
     }
 
     /// True while what the pool remembers is not known, so that writing its status would wipe that out.

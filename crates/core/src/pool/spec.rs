@@ -265,7 +265,7 @@ impl PoolSpec {
             desired => self.desired = usize::try_from(desired).ok().filter(|desired| *desired > 0),
         }
         match self.desired {
-            Some(_) if self.region.is_none() => {
+            Some(desired) if self.region.is_none() && desired > self.ips.len() => {
                 let message =
                     "no region is named, so no address can be created; name the region of your nodes";
                 self.problem(Scope::Creation, "spec.region", message);

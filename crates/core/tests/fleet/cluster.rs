@@ -102,7 +102,18 @@ impl World {
     }
 
     /// A pod on a node, with labels that every pool asks for.
+    /// Lets the writes of statuses that were held on their way arrive, and no longer holds any.
+    pub(crate) fn release_status_writes(&mut self) {
+        for (pool, version, status) in self.faults.held_status_writes.take().unwrap_or_default() {
+            self.write_status(&pool, &version, status);
+        }
+    }
+
     pub(crate) fn write_status(&mut self, pool: &ObjectRef, resource_version: &str, mut status: PoolStatus) {
+        if let Some(held) = &mut self.faults.held_status_writes {
+            held.push((pool.clone(), resource_version.to_owned(), status));
+            return;
+        }
         self.status_writes += 1;
         if self.go_crds {
             status = PoolStatus {

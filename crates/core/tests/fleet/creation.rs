@@ -199,3 +199,58 @@ fn two_pools_buy_one_after_the_other() {
     world.run(200);
     assert_eq!(world.created, 4);
 }
+
+#[test]
+fn nothing_is_bought_while_a_write_that_forgets_its_intent_is_on_its_way() {
+    let mut world = world(1);
+    world.tricks.push_back(Trick::Refused(FaultKind::Transient));
+    while world.calls.iter().all(|(_, call)| !call.starts_with("create")) {
+        world.run_until(world.now.plus_millis(5));
+    }
+    // The refusal is answered by a status without the intent, which takes long to arrive.
+    world.faults.held_status_writes = Some(Vec::new());
+    let from = world.now.plus_millis(1);
+    for n in 4..=6 {
+        world.run(3);
+        world.set_node(n, true);
+    }
+    assert_eq!((world.count(from, "create"), world.created), (0, 0), "{:?}", world.calls);
+    assert_eq!(world.faults.held_status_writes.as_ref().map(Vec::len), Some(1));
+    world.release_status_writes();
+    world.run(20);
+    assert_eq!((world.created, spec_ips(&world)), (1, 1));
+}
+
+#[test]
+fn a_purchase_for_a_pool_that_is_gone_is_told() {
+    for (trick, told) in [(Trick::Fine, "192.0.2.201"), (Trick::Lost(true), "unknown")] {
+        let mut world = world(1);
+        world.tricks.push_back(trick);
+        while world.calls.iter().all(|(_, call)| !call.starts_with("create")) {
+            world.run_until(world.now.plus_millis(5));
+        }
+        world.delete_pool("pool");
+        world.run(5);
+        let told_of = |event: &&flipop_core::action::Notice| event.reason == "CreatedWithoutPool";
+        let events: Vec<_> = world.events.iter().filter(told_of).collect();
+        assert!(events.len() == 1 && events[0].warning && events[0].subject == told, "{:?}", world.events);
+    }
+}
+
+#[test]
+fn a_creation_is_resolved_by_the_provider_that_was_asked_and_holds_up_the_others_until_then() {
+    let mut world = world(1);
+    world.tricks.push_back(Trick::Lost(true));
+    while world.calls.iter().all(|(_, call)| !call.starts_with("create")) {
+        world.run_until(world.now.plus_millis(5));
+    }
+    world.edit("pool", |spec| spec.provider = "nowhere".into());
+    world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
+    let from = world.now.plus_millis(1);
+    world.run(25);
+    assert_eq!((world.count(from, "create"), world.created), (0, 1), "{:?}", world.calls);
+    world.run(100);
+    assert_eq!((world.count(from, "create"), world.created), (1, 2), "{:?}", world.calls);
+    let created = |pool: &str| world.status(pool).memory.as_ref().map_or(0, |memory| memory.created.len());
+    assert_eq!((created("pool"), created("other")), (1, 1));
+}

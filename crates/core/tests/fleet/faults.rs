@@ -7,8 +7,10 @@ use flipop_core::budget::Limits;
 use flipop_core::facts::{ReservedIp, ReservedIpList};
 use flipop_core::fault::{Fault, FaultKind};
 use flipop_core::fleet::{Fleet, Settings};
+use flipop_core::ids::ObjectRef;
 use flipop_core::matching::WatchKey;
 use flipop_core::pool::spec::{Providers, RawPoolSpec};
+use flipop_core::pool::status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
@@ -46,8 +48,12 @@ pub(crate) struct Faults {
     pub(crate) stale: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
     /// How the next writes of a status fail.
     pub(crate) status_writes: VecDeque<WriteFailure>,
+    /// Writes of a status are on their way for as long as this holds, as (pool, version that they replace, status).
+    pub(crate) held_status_writes: Option<Vec<(ObjectRef, String, PoolStatus)>>,
     /// How the next annotations fail.
     pub(crate) annotations: VecDeque<WriteFailure>,
+    /// Answers to polls take so much longer than others.
+    pub(crate) late_polls_ms: u64,
     /// Watches show nothing.
     pub(crate) mute: bool,
 }

@@ -204,6 +204,25 @@ fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
 }
 
 #[test]
+fn a_pool_that_does_nothing_tells_conflicting_claims_too_and_forgets_them() {
+    let mut world = World::with(2, 2);
+    world.run(10);
+    let nothing = RawPoolSpec { ips: vec![ip(2).to_string()], provider: "nowhere".into(), ..spec() };
+    world.add_pool("younger", nothing);
+    // Frozen for a selector, it still belongs to the account.
+    world.edit("younger", |spec| {
+        spec.provider = "digitalocean".into();
+        spec.matching.node_label = "a in".into();
+    });
+    world.run(10);
+    let conflict = |world: &World| world.status("younger").conditions.iter().any(|c| c.kind == "Conflict");
+    assert!(conflict(&world), "{:?}", world.status("younger"));
+    world.edit("pool", |spec| spec.ips.truncate(1));
+    world.run(10);
+    assert!(!conflict(&world), "{:?}", world.status("younger"));
+}
+
+#[test]
 fn a_conflicting_claim_moves_nothing_and_ends_with_the_older_pool() {
     let mut world = World::with(2, 3);
     world.run(10);

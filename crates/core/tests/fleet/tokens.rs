@@ -244,3 +244,25 @@ fn an_unknown_outcome_that_could_not_be_read_is_read_at_once_with_another_token(
     world.run(1);
     assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active", "{:?}", world.calls);
 }
+
+#[test]
+fn a_poll_that_the_former_token_was_refused_late_holds_nothing_up() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(Trick::Slow(10));
+    while world.calls.iter().all(|(_, call)| !call.starts_with("assign")) {
+        world.run_until(world.now.plus_millis(5));
+    }
+    let from = world.now;
+    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.late_polls_ms = 2_000;
+    while world.count(from, "poll") == 0 {
+        world.run_until(world.now.plus_millis(5));
+    }
+    // The poll that is under way was decided when it was sent, and is answered after the new token was proved.
+    world.faults.reads = None;
+    world.faults.late_polls_ms = 0;
+    world.run_until(world.now.plus_millis(5));
+    change_token(&mut world, PROVIDER);
+    world.run(15);
+    assert_eq!(world.status("pool").ips["192.0.2.1"].state, "active", "{:?}", world.calls);
+}

@@ -7,7 +7,7 @@ use flipop_core::action::{
     Action, AnnotatedNode, CallFailure, Notice, Outcome, PoolObject, RecordSetObject, WriteFailure,
 };
 use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
-use flipop_core::fault::FaultKind;
+use flipop_core::fault::{Fault, FaultKind};
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::ids::{ActionId, DropletId, ObjectRef, Uid};
 use flipop_core::matching::WatchKey;
@@ -241,6 +241,18 @@ impl World {
         panic!("the decisions do not come to rest");
     }
 
+    fn progress(&self, action: ActionId) -> Result<ActionStatus, Fault> {
+        if let Some(kind) = self.faults.reads {
+            return Err(fault(kind, false));
+        }
+        match self.pending.get(&action) {
+            None => Err(fault(FaultKind::NotFound, false)),
+            Some(pending) if pending.ends > self.now => Ok(ActionStatus::InProgress),
+            Some(pending) if pending.errored => Ok(ActionStatus::Errored),
+            Some(_) => Ok(ActionStatus::Completed),
+        }
+    }
+
     fn complete_actions(&mut self) {
         for pending in self.pending.values_mut().filter(|pending| !pending.over && pending.ends <= self.now) {
             pending.over = true;
@@ -274,7 +286,11 @@ impl World {
     }
 
     pub(crate) fn answer(&mut self, outcome: Outcome) {
-        self.inputs.push((self.now.plus_millis(50), Input::Outcome(outcome)));
+        self.answer_late(0, outcome);
+    }
+
+    fn answer_late(&mut self, late_ms: u64, outcome: Outcome) {
+        self.inputs.push((self.now.plus_millis(50 + late_ms), Input::Outcome(outcome)));
     }
 
     fn execute(&mut self, action: Action) {
@@ -296,14 +312,9 @@ impl World {
             }
             Action::Poll { ip, action, .. } => {
                 self.call(format!("poll {ip}"));
-                let result = match self.pending.get(&action) {
-                    None => Err(fault(FaultKind::NotFound, false)),
-                    Some(pending) if pending.ends > self.now => Ok(ActionStatus::InProgress),
-                    Some(pending) if pending.errored => Ok(ActionStatus::Errored),
-                    Some(_) => Ok(ActionStatus::Completed),
-                };
-                let result = self.faults.reads.map_or(result, |kind| Err(fault(kind, false)));
-                self.answer(Outcome::Polled { provider, ip, result });
+                let result = self.progress(action);
+                let answer = Outcome::Polled { provider, ip, begun: self.now, result };
+                self.answer_late(self.faults.late_polls_ms, answer);
             }
             Action::Assign { ip, droplet, node, pool, .. } => {
                 self.check_assignment(&pool, ip, droplet, &node);
@@ -456,7 +467,7 @@ impl World {
                 result = Ok(ip(n));
             }
         }
-        self.answer(Outcome::Created { provider: PROVIDER.to_owned(), pool: pool.uid, result });
+        self.answer(Outcome::Created { provider: PROVIDER.to_owned(), pool, result });
     }
 
     pub(crate) fn call(&mut self, what: impl Into<String>) {
