@@ -3,6 +3,8 @@
 use crate::suite::{Case, cases};
 use crate::team::{holder, launch, replica, replica_with, stage, while_addresses_move, writers, writes};
 use crate::world::{Pool, SOON, World, plain_spec, same};
+use flipop_envtest::audit::Write;
+use flipop_envtest::cluster::USER;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::process::{FullPipe, Signal};
 use flipop_envtest::wait::eventually;
@@ -66,6 +68,7 @@ async fn sigterm_waits_for_a_purchase_records_it_and_starts_nothing_else(world: 
     world.pool("p", &spec).await?;
     let purchase = under_way(world, Op::CreateReservedIp).await?;
     operator.signal(Signal::TERM)?;
+    let since = world.server.audit().position()?;
     while world.cloud().calls(purchase.seq).first().is_some_and(|call| call.ended_ms.is_none()) {
         assert_eq!(holder(world).await?, identity, "the lease is kept while a call is under way");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -78,6 +81,10 @@ async fn sigterm_waits_for_a_purchase_records_it_and_starts_nothing_else(world: 
     assert!(remembered.contains(&bought[0]), "{remembered}");
     let later: Vec<Op> = world.mutating_calls(purchase.seq + 1).iter().map(|call| call.op).collect();
     assert_eq!(later, [], "neither the assignment nor the second purchase is begun");
+    let written = world.server.audit().writes_of(USER, since)?;
+    let other = |write: &&Write| !["leases", "floatingippools/status"].contains(&write.resource.as_str());
+    let other: Vec<&Write> = written.iter().filter(other).collect();
+    assert!(other.is_empty(), "neither is an Event: {other:?}");
     assert!(holder(world).await.is_err(), "released");
     Ok(())
 }

@@ -361,6 +361,9 @@ mod tests {
         }
         let creation = vec![(Scope::Creation, "spec.region".to_owned())];
         assert_eq!(problems(&RawPoolSpec { desired_ips: 2, ..raw() }), creation);
+        // Without anything to create no region is needed.
+        let listed = ["192.0.2.1", "192.0.2.2"].map(str::to_owned).to_vec();
+        assert_eq!(problems(&RawPoolSpec { desired_ips: 2, ips: listed, ..raw() }), []);
         let ips =
             ["192.0.2.1", "nonsense", "2001:db8::1", "192.0.2.1", "192.0.2.2"].map(str::to_owned).to_vec();
         let spec = PoolSpec::parse(&RawPoolSpec { ips, ..raw() }, &providers());

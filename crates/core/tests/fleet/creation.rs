@@ -1,8 +1,9 @@
 //! Buying addresses: exactly as many as desired, whatever is lost on the way.
 
 use crate::faults::spec;
-use crate::world::{Trick, World, ip};
+use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
 use flipop_core::pool::spec::RawPoolSpec;
 
 fn world(desired: i64) -> World {
@@ -253,4 +254,16 @@ fn a_creation_is_resolved_by_the_provider_that_was_asked_and_holds_up_the_others
     assert_eq!((world.count(from, "create"), world.created), (1, 2), "{:?}", world.calls);
     let created = |pool: &str| world.status(pool).memory.as_ref().map_or(0, |memory| memory.created.len());
     assert_eq!((created("pool"), created("other")), (1, 1));
+}
+
+#[test]
+fn a_purchase_is_recorded_at_the_end_of_the_process_though_another_token_made_the_account_unknown() {
+    let mut world = world(1);
+    while world.calls.iter().all(|(_, call)| !call.starts_with("create")) {
+        world.run_until(world.now.plus_millis(5));
+    }
+    world.observe(Input::TokenChanged(PROVIDER.into()));
+    world.observe(Input::Draining);
+    world.run(3);
+    assert_eq!(world.status("pool").memory.as_ref().map(|memory| memory.created.len()), Some(1));
 }
