@@ -127,7 +127,8 @@ impl Dns {
                     continue;
                 }
             }
-            if admit(account, accounts, &place.provider, (place.zone.text(), Access::Read), now, out) {
+            let gate = account.lookup_gate(&place.zone).to_owned();
+            if admit(account, accounts, &place.provider, (&gate, Access::Write), now, out) {
                 account.looking_up(&place.zone);
                 let (provider, owner) = (place.provider.clone(), view.owner.clone());
                 out.actions.push(Action::FindZone { provider, owner, zone: place.zone.clone() });
@@ -206,8 +207,10 @@ impl Dns {
             } else {
                 account.answered(&key.zone, Access::Read, failure, now, jitter);
             }
-            if let Some((FaultKind::NotFound, message)) = failure {
-                account.lost(&key.zone, message, now, jitter);
+            match failure {
+                Some((FaultKind::NotFound, message)) => account.lost(&key.zone, message, now, jitter),
+                Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
+                Some(_) | None => {}
             }
         }
         if let Some(site) = self.sites.get_mut(key) {
@@ -244,7 +247,12 @@ impl Dns {
                 }
             };
             match failure {
-                Some(failure) => account.answered(&key.zone, Access::Write, failure, now, jitter),
+                Some(failure) => {
+                    account.answered(&key.zone, Access::Write, failure, now, jitter);
+                    if is_refusal(failure) {
+                        account.doubt(&key.zone);
+                    }
+                }
                 None => account.not_sent(),
             }
             if let Some(budget) = budget(account, accounts, &key.provider) {

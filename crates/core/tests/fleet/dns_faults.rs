@@ -289,3 +289,57 @@ fn a_set_whose_nodes_cannot_be_watched_says_so() {
     world.run(5);
     assert_eq!(condition(&world, "set", "WatchFailing"), None);
 }
+
+/// A set at Cloudflare, in a zone by its name, that is as it should be.
+fn at_cloudflare() -> World {
+    let mut world = World::with_set(2);
+    world.edit_set("set", |spec| spec.provider = CLOUDFLARE.into());
+    world.run(10);
+    assert_eq!(world.dns.addresses(CLOUDFLARE, WWW).len(), 2);
+    world
+}
+
+#[test]
+fn a_zone_that_was_made_anew_under_its_name_is_found_by_itself() {
+    // It shows when the records are read, and when they are written.
+    for (write, within) in [(false, 700), (true, 200)] {
+        let mut world = at_cloudflare();
+        world.dns.renew_zone("0123456789abcdef0123456789abcdef");
+        if write {
+            world.set_node(3, true);
+        }
+        world.run(within);
+        assert_eq!(world.dns.addresses(CLOUDFLARE, WWW).len(), 2 + usize::from(write), "{write}");
+        assert_eq!(world.set_status("set").state, "active", "{write}");
+        assert_eq!(world.dns.lookups, 2, "{write}");
+    }
+}
+
+#[test]
+fn another_token_looks_a_zone_up_again_and_its_records_stay_known_meanwhile() {
+    let mut world = at_cloudflare();
+    let reads = world.dns.reads;
+    world.observe(Input::TokenChanged(CLOUDFLARE.into()));
+    world.run(5);
+    assert_eq!((world.dns.lookups, world.dns.reads), (2, reads), "it is the same zone");
+    world.dns.renew_zone("0123456789abcdef0123456789abcdef");
+    world.observe(Input::TokenChanged(CLOUDFLARE.into()));
+    world.run(5);
+    assert_eq!((world.dns.lookups, world.dns.addresses(CLOUDFLARE, WWW).len()), (3, 2));
+    assert_eq!(world.set_status("set").state, "active");
+}
+
+#[test]
+fn a_zone_that_refuses_the_token_costs_one_call_a_minute_lookups_included() {
+    let mut world = at_cloudflare();
+    world.dns.read_fault = Some(FaultKind::Unauthorised);
+    world.run(1_200);
+    let from = world.dns.reads + world.dns.lookups;
+    world.run(1_200);
+    let calls = world.dns.reads + world.dns.lookups - from;
+    assert!((15..=20).contains(&calls), "{calls} calls in 20 minutes");
+    assert!(world.set_status("set").error.contains("spec.dnsRecordSet.zone example.com"));
+    world.dns.read_fault = None;
+    world.run(140);
+    assert_eq!(world.set_status("set").state, "active");
+}

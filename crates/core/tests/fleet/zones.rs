@@ -96,6 +96,14 @@ impl Dns {
         found
     }
 
+    /// The zone at Cloudflare is made anew, or in another account: its records are gone, and its id is another one.
+    pub(crate) fn renew_zone(&mut self, id: &str) {
+        let key = (CLOUDFLARE.to_owned(), ZONE_ID.to_owned());
+        self.zones.remove(&key);
+        self.records.remove(&key);
+        self.zone(CLOUDFLARE, id, Some("example.com"));
+    }
+
     fn find_zone(&mut self, provider: &str, zone: &ZoneRef) -> Result<Zone, flipop_core::fault::Fault> {
         self.lookups += 1;
         let found = self.zones.iter().find(|((owner, id), found)| {
@@ -116,8 +124,7 @@ impl Dns {
         }
         let shown = Moment::from_millis(now.as_millis().saturating_sub(self.lag_ms));
         let past = self.history.iter().find(|(until, _)| *until > shown).map(|(_, records)| records);
-        let records =
-            past.unwrap_or(&self.records).get(key).ok_or_else(|| fault(FaultKind::NotFound, false))?;
+        let records = past.unwrap_or(&self.records).get(key).ok_or_else(|| unseen(&key.0))?;
         Ok(records.iter().filter(|(name, _)| name == fqdn).map(|(_, record)| record.clone()).collect())
     }
 
@@ -130,6 +137,9 @@ impl Dns {
     ) -> Result<Vec<Record>, Unfinished> {
         self.applies.push(now);
         assert!(!changes.is_empty(), "nothing to do is not done");
+        if !self.records.contains_key(&(provider.clone(), zone.clone())) {
+            return Err(Unfinished { done: 0, cause: CallFailure::Fault(unseen(provider)) });
+        }
         if self.lag_ms > 0 {
             self.history.push((now, self.records.clone()));
         }
@@ -199,6 +209,12 @@ impl Dns {
         });
         all.filter(|(_, name, record)| record.kind != "A" || !ours.contains(&name.as_str())).collect()
     }
+}
+
+/// What a zone answers that the token cannot see.
+fn unseen(provider: &str) -> flipop_core::fault::Fault {
+    let kind = if provider == CLOUDFLARE { FaultKind::Unauthorised } else { FaultKind::NotFound };
+    fault(kind, false)
 }
 
 pub(crate) fn dns() -> Dns {
