@@ -12,6 +12,7 @@ use crate::provider::http::{Request, bounded};
 use flipop_core::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Rules, Zone};
 use flipop_core::fault::{Fault, FaultKind};
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 
 /// Where and as who.
@@ -45,9 +46,8 @@ pub(super) async fn carry_out(
     fqdn: &str,
     set: &ChangeSet,
 ) -> Result<Applied, Unfinished> {
-    if let Some(name) = &zone.name {
-        dns::relative(fqdn, name).map_err(|fault| Unfinished { done: 0, cause: fault.into() })?;
-    }
+    let named = client.zones.check(zone, fqdn);
+    named.map_err(|fault| Unfinished { done: 0, cause: fault.into() })?;
     let target = Target { client, permit, zone, fqdn };
     let mut applied = Applied::default();
     for range in batches(set) {
@@ -97,7 +97,7 @@ impl Target<'_> {
         let sent = if rest.is_empty() {
             Vec::new()
         } else if rest.len() == changes.len() {
-            return Err(not_shown(&fault).into());
+            return Err(self.in_the_way(changes, &seen, &fault).await?.into());
         } else {
             match self.send(&rest).await {
                 Ok(records) => records,
@@ -112,6 +112,23 @@ impl Target<'_> {
             Standing::Left(record) => Some(record),
         });
         Ok(left.collect())
+    }
+
+    /// What stands in the way of changes of which none is made. Where the zone's name is not known, it may be a record
+    /// that has the name completed with the zone's: from it the name is known then.
+    async fn in_the_way(self, changes: &[&Change], seen: &[Record], fault: &Fault) -> Result<Fault, Fault> {
+        if self.zone.name.is_none() && seen.is_empty() {
+            let Self { client, zone, fqdn, .. } = self;
+            let addresses: Vec<Ipv4Addr> = changes.iter().filter_map(|change| address(change)).collect();
+            let name = records::completed_with(&client.api, zone, fqdn, &addresses).await?;
+            if let Some(name) = name
+                && let Err(outside) = dns::relative(fqdn, &name)
+            {
+                client.zones.learn(&zone.id, &name);
+                return Ok(outside);
+            }
+        }
+        Ok(not_shown(fault))
     }
 
     /// Sends one batch.
@@ -195,6 +212,14 @@ fn body(changes: &[&Change], fqdn: &str) -> Value {
         .into()
 }
 
+/// The address that a change brings.
+fn address(change: &Change) -> Option<Ipv4Addr> {
+    match change {
+        Change::Update { ip, .. } | Change::Create { ip, .. } => Some(*ip),
+        Change::Delete { .. } => None,
+    }
+}
+
 /// How a change stands, going by some records.
 enum Standing {
     /// Not made.
@@ -230,7 +255,6 @@ fn not_shown(fault: &Fault) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     fn set(updates: usize, creates: usize, deletes: usize, survivor: bool) -> ChangeSet {
         let ip = Ipv4Addr::new(192, 0, 2, 1);

@@ -210,6 +210,7 @@ impl Dns {
             match failure {
                 Some((FaultKind::NotFound, message)) => account.lost(&key.zone, message, now, jitter),
                 Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
+                Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
                 Some(_) | None => {}
             }
         }
@@ -249,8 +250,10 @@ impl Dns {
             match failure {
                 Some(failure) => {
                     account.answered(&key.zone, Access::Write, failure, now, jitter);
-                    if is_refusal(failure) {
-                        account.doubt(&key.zone);
+                    match failure {
+                        Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
+                        Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
+                        Some(_) | None => {}
                     }
                 }
                 None => account.not_sent(),

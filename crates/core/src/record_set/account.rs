@@ -93,7 +93,12 @@ impl DnsAccount {
     pub fn zone(&self, zone: &ZoneRef) -> Option<Zone> {
         if self.rules.zone_form == ZoneForm::Name {
             let name = zone.text().to_owned();
-            return Some(Zone { id: name.clone(), name: Some(name), ttl_floor: self.rules.ttl_floor });
+            return Some(Zone {
+                id: name.clone(),
+                name: Some(name),
+                shown: None,
+                ttl_floor: self.rules.ttl_floor,
+            });
         }
         let found = |lookup: &Lookup| lookup.found.clone();
         // What a name means, only a lookup of the name can tell: ids do not stay.
@@ -200,6 +205,16 @@ impl DnsAccount {
         for (zone, lookup) in &mut self.lookups {
             if matches!(zone, ZoneRef::Name(_)) && lookup.found.as_ref().is_some_and(|found| found.id == id) {
                 lookup.doubted = true;
+            }
+        }
+    }
+
+    /// Something is wrong with what was asked of a zone without a name: its name may have shown, and tell what.
+    pub fn name_may_show(&mut self, id: &str, now: Moment) {
+        for lookup in self.lookups.values_mut() {
+            let unnamed = |zone: &Zone| zone.id == id && zone.name.is_none() && zone.shown.is_none();
+            if lookup.found.as_ref().is_some_and(unnamed) {
+                lookup.due = lookup.due.min(now);
             }
         }
     }
@@ -339,7 +354,7 @@ mod tests {
         assert_eq!(account.lookup_due(&name, T(0)), Ok(()));
         account.looking_up(&name);
         assert_eq!(account.lookup_due(&name, T(0)), Err(None));
-        let zone = Zone { id: "abc".into(), name: Some("example.com".into()), ttl_floor: 60 };
+        let zone = Zone { id: "abc".into(), name: Some("example.com".into()), shown: None, ttl_floor: 60 };
         account.looked_up(&name, Ok(zone.clone()), T(1), Jitter::NONE);
         assert_eq!((account.zone(&name), account.zone(&id)), (Some(zone.clone()), Some(zone)));
         assert_eq!(account.lookup_due(&id, T(1)), Err(None));

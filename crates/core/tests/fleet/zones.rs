@@ -62,13 +62,15 @@ pub(crate) struct Dns {
     /// Single changes.
     pub(crate) changes: usize,
     serial: usize,
+    /// The name of this zone shows later.
+    showing: Option<(ZoneKey, String)>,
 }
 
 impl Dns {
     fn zone(&mut self, provider: &str, id: &str, name: Option<&str>) {
         let key = (provider.to_owned(), id.to_owned());
         let floor = Rules::of(provider).unwrap().ttl_floor;
-        let zone = Zone { id: id.to_owned(), name: name.map(str::to_owned), ttl_floor: floor };
+        let zone = Zone { id: id.to_owned(), name: name.map(str::to_owned), shown: None, ttl_floor: floor };
         self.zones.insert(key.clone(), zone);
         self.records.insert(key, Vec::new());
     }
@@ -102,6 +104,11 @@ impl Dns {
         self.zones.remove(&key);
         self.records.remove(&key);
         self.zone(CLOUDFLARE, id, Some("example.com"));
+    }
+
+    /// The name of a zone that may not be read shows in what the next change makes, if that is not accepted.
+    pub(crate) fn name_shows_later(&mut self, id: &str, name: &str) {
+        self.showing = Some(((CLOUDFLARE.to_owned(), id.to_owned()), name.to_owned()));
     }
 
     fn find_zone(&mut self, provider: &str, zone: &ZoneRef) -> Result<Zone, flipop_core::fault::Fault> {
@@ -149,6 +156,11 @@ impl Dns {
             DnsTrick::Refused(done, _) | DnsTrick::Lost(done) => done.min(changes.len()),
             DnsTrick::NotSent => 0,
         };
+        if trick == DnsTrick::Refused(0, FaultKind::Invalid)
+            && let Some((key, name)) = self.showing.take()
+        {
+            self.zones.get_mut(&key).unwrap().shown = Some(name);
+        }
         let mut left = Vec::new();
         for change in changes.iter().take(carried) {
             let before = self.addresses(provider, fqdn).len();
