@@ -160,8 +160,9 @@ impl Set {
         now: Moment,
     ) -> Wanted {
         if self.site.as_ref() != Some(key) {
-            let Told { published, right, .. } = &view.told;
-            self.emptied = *right && published.fqdn == key.fqdn && published.addresses.is_empty();
+            // An edit may name another place, where nothing was deleted yet.
+            let Told { published, right, current, .. } = &view.told;
+            self.emptied = *right && *current && published.fqdn == key.fqdn && published.addresses.is_empty();
             self.site = Some(key.clone());
             self.wanted = None;
             self.changes = None;
