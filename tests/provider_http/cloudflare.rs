@@ -9,7 +9,12 @@ use flipop::provider::dns::{DnsProvider, Unfinished};
 use flipop_core::budget::{Budget, Limits, Purpose};
 use flipop_core::dns::{Change, ChangeSet, Record};
 use flipop_core::fault::FaultKind;
+use flipop_core::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
+use flipop_core::moment::{Jitter, Moment};
+use flipop_core::record_set::diff::{Target, TtlRule, Wanted};
+use flipop_core::record_set::site::{Applied as SiteApplied, Site, Step};
 use flipop_sandbox::cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 fn creates(count: u32) -> ChangeSet {
@@ -103,12 +108,50 @@ async fn a_record_that_exists_is_as_good_as_made() {
     let applied =
         world.apply(&changes([create("192.0.2.1"), create("192.0.2.2"), create("192.0.2.3")])).await;
     let left = a_records(&applied.unwrap().records);
-    assert_eq!(left, [(address("192.0.2.1"), 60), (address("192.0.2.2"), 300), (address("192.0.2.3"), 60)]);
+    assert_eq!(
+        left,
+        [(address("192.0.2.1"), 60), (address("192.0.2.3"), 60)],
+        "what has to be read again is left out"
+    );
     assert_eq!(world.addresses(), ["192.0.2.1", "192.0.2.2", "192.0.2.3"]);
     let before = world.cloud().next_call();
     world.apply(&changes([create("192.0.2.1"), create("192.0.2.2")])).await.unwrap();
     let ops: Vec<Op> = world.cloud().calls(before).into_iter().map(|call| call.op).collect();
     assert_eq!(ops, [Op::BatchRecords, Op::ListRecords], "nothing was left to do");
+}
+
+#[tokio::test]
+async fn the_ttl_of_a_record_that_exists_already_is_put_right_and_nothing_fails() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let addresses = ["192.0.2.1", "192.0.2.2"].map(address);
+    let (target, undecided) = (Target::Exact(addresses.into()), BTreeSet::new());
+    let wanted = Wanted { target, undecided, ttl: TtlRule::Every(60) };
+    let object = ObjectRef { uid: Uid("set".into()), name: ObjectName::new("ns", "set") };
+    let owner = Owner { kind: ObjectKind::RecordSet, object };
+    let (mut site, now, mut steps) = (Site::default(), Moment::default(), Vec::new());
+    loop {
+        match site.next(&wanted, now, false, now) {
+            Step::Read => {
+                steps.push("read");
+                site.reading();
+                site.read(world.read().await, now, Jitter::NONE);
+                if steps.len() == 1 {
+                    // Somebody else is faster.
+                    world.add_record(&RecordView::new(WWW, "A", "192.0.2.2", 300));
+                }
+            }
+            Step::Apply(set) => {
+                steps.push("apply");
+                site.applying(wanted.clone(), set.changes.clone(), 0, owner.clone(), now);
+                let applied = world.apply(&set).await.unwrap();
+                assert_eq!(site.applied(Ok(applied.records), now, Jitter::NONE), SiteApplied::Done);
+            }
+            Step::Rest(_) => break,
+            step @ (Step::Busy | Step::Wait(_)) => panic!("{step:?} after {steps:?}: {:?}", site.failure()),
+        }
+    }
+    assert_eq!(steps, ["read", "apply", "read", "apply"]);
+    assert_eq!(a_records(&world.read().await.unwrap()), addresses.map(|ip| (ip, 60)));
 }
 
 #[tokio::test]

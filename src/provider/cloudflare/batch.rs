@@ -78,7 +78,8 @@ fn batches(set: &ChangeSet) -> Vec<Range<usize>> {
 }
 
 impl Target<'_> {
-    /// Makes these changes true. Returns the record that each leaves, if it leaves one.
+    /// Makes these changes true. Returns the record that each leaves, if it leaves one; a record that was there already
+    /// with another TTL than is wanted is left out, so that its TTL is put right after another reading.
     async fn settle(self, changes: &[&Change]) -> Result<Vec<Option<Record>>, CallError> {
         let fault = match self.send(changes).await {
             Ok(records) => return Ok(records),
@@ -106,10 +107,12 @@ impl Target<'_> {
             }
         };
         let mut sent = sent.into_iter();
-        let left = standing.into_iter().map(|standing| match standing {
+        let left = changes.iter().zip(standing).map(|(change, standing)| match standing {
             Standing::Open => sent.next().flatten(),
             Standing::Gone => None,
-            Standing::Left(record) => Some(record),
+            Standing::Left(record) => {
+                Some(record).filter(|record| record.proxied || ttl(change) == Some(record.ttl))
+            }
         });
         Ok(left.collect())
     }
@@ -216,6 +219,14 @@ fn body(changes: &[&Change], fqdn: &str) -> Value {
 fn address(change: &Change) -> Option<Ipv4Addr> {
     match change {
         Change::Update { ip, .. } | Change::Create { ip, .. } => Some(*ip),
+        Change::Delete { .. } => None,
+    }
+}
+
+/// The TTL that a change brings.
+fn ttl(change: &Change) -> Option<u32> {
+    match change {
+        Change::Update { ttl, .. } | Change::Create { ttl, .. } => Some(*ttl),
         Change::Delete { .. } => None,
     }
 }

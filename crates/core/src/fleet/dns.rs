@@ -269,7 +269,11 @@ impl Dns {
                     site.addresses().iter().flatten().map(ToString::to_string).collect();
                 let count = crate::pool::render::count_addresses(addresses.len());
                 let named = crate::pool::render::enumerate(addresses.into_iter());
-                let message = format!("{} has {count} now: {named}", key.fqdn);
+                let message = if site.is_known() {
+                    format!("{} has {count} now: {named}", key.fqdn)
+                } else {
+                    format!("{} was changed, and is read again", key.fqdn)
+                };
                 actions.push(notice(&owner, false, "RecordsChanged", &key.fqdn, message));
             }
             (Applied::Done | Applied::Partly | Applied::NotSent | Applied::Failed(_), _) => {}
