@@ -318,6 +318,22 @@ fn a_zone_that_was_made_anew_under_its_name_is_found_by_itself() {
 }
 
 #[test]
+fn a_zone_that_went_away_is_told_and_found_when_it_comes_again() {
+    let mut world = at_cloudflare();
+    world.dns.drop_zone();
+    world.run(800);
+    let status = world.set_status("set");
+    assert!(status.error.contains("spec.dnsRecordSet.zone example.com: NotFound"), "{}", status.error);
+    assert!((2..=4).contains(&world.dns.lookups), "{}", world.dns.lookups);
+    world.dns.renew_zone("0123456789abcdef0123456789abcdef");
+    world.run(700);
+    assert_eq!(
+        (world.dns.addresses(CLOUDFLARE, WWW).len(), world.set_status("set").state.as_str()),
+        (2, "active")
+    );
+}
+
+#[test]
 fn another_token_looks_a_zone_up_again_and_its_records_stay_known_meanwhile() {
     let mut world = at_cloudflare();
     let reads = world.dns.reads;

@@ -98,11 +98,16 @@ impl Dns {
         found
     }
 
-    /// The zone at Cloudflare is made anew, or in another account: its records are gone, and its id is another one.
-    pub(crate) fn renew_zone(&mut self, id: &str) {
+    /// The token does not see the zone at Cloudflare any more.
+    pub(crate) fn drop_zone(&mut self) {
         let key = (CLOUDFLARE.to_owned(), ZONE_ID.to_owned());
         self.zones.remove(&key);
         self.records.remove(&key);
+    }
+
+    /// The zone at Cloudflare is made anew, or in another account: its records are gone, and its id is another one.
+    pub(crate) fn renew_zone(&mut self, id: &str) {
+        self.drop_zone();
         self.zone(CLOUDFLARE, id, Some("example.com"));
     }
 
