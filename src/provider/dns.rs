@@ -21,7 +21,8 @@ pub const ENSURE: &str = "EnsureDNSARecordSet";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Applied {
     /// The records that updates and creates left, as the provider answered them, in the order of the changes. With
-    /// those that no change touched they are the whole set: there is no need to read it again.
+    /// those that no change touched they are the whole set, and there is no need to read it again, unless some are left
+    /// out.
     pub records: Vec<Record>,
 }
 

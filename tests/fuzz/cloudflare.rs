@@ -20,7 +20,7 @@ fn client(status: u16, body: &[u8]) -> Cloudflare {
 }
 
 fn zone() -> Zone {
-    Zone { id: ID.to_owned(), name: Some("example.com".to_owned()), ttl_floor: 60 }
+    Zone { id: ID.to_owned(), name: Some("example.com".to_owned()), shown: None, ttl_floor: 60 }
 }
 
 async fn records(body: &[u8]) -> Option<Vec<Record>> {

@@ -20,7 +20,7 @@ fn client(status: u16, body: &[u8]) -> DigitalOcean {
 }
 
 fn zone() -> Zone {
-    Zone { id: "example.com".to_owned(), name: Some("example.com".to_owned()), ttl_floor: 30 }
+    Zone { id: "example.com".to_owned(), name: Some("example.com".to_owned()), shown: None, ttl_floor: 30 }
 }
 
 async fn list(body: &[u8]) -> Option<ReservedIpList> {

@@ -9,7 +9,12 @@ use flipop::provider::dns::{DnsProvider, Unfinished};
 use flipop_core::budget::{Budget, Limits, Purpose};
 use flipop_core::dns::{Change, ChangeSet, Record};
 use flipop_core::fault::FaultKind;
+use flipop_core::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
+use flipop_core::moment::{Jitter, Moment};
+use flipop_core::record_set::diff::{Target, TtlRule, Wanted};
+use flipop_core::record_set::site::{Applied as SiteApplied, Site, Step};
 use flipop_sandbox::cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 fn creates(count: u32) -> ChangeSet {
@@ -103,12 +108,50 @@ async fn a_record_that_exists_is_as_good_as_made() {
     let applied =
         world.apply(&changes([create("192.0.2.1"), create("192.0.2.2"), create("192.0.2.3")])).await;
     let left = a_records(&applied.unwrap().records);
-    assert_eq!(left, [(address("192.0.2.1"), 60), (address("192.0.2.2"), 300), (address("192.0.2.3"), 60)]);
+    assert_eq!(
+        left,
+        [(address("192.0.2.1"), 60), (address("192.0.2.3"), 60)],
+        "what has to be read again is left out"
+    );
     assert_eq!(world.addresses(), ["192.0.2.1", "192.0.2.2", "192.0.2.3"]);
     let before = world.cloud().next_call();
     world.apply(&changes([create("192.0.2.1"), create("192.0.2.2")])).await.unwrap();
     let ops: Vec<Op> = world.cloud().calls(before).into_iter().map(|call| call.op).collect();
     assert_eq!(ops, [Op::BatchRecords, Op::ListRecords], "nothing was left to do");
+}
+
+#[tokio::test]
+async fn the_ttl_of_a_record_that_exists_already_is_put_right_and_nothing_fails() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let addresses = ["192.0.2.1", "192.0.2.2"].map(address);
+    let (target, undecided) = (Target::Exact(addresses.into()), BTreeSet::new());
+    let wanted = Wanted { target, undecided, ttl: TtlRule::Every(60) };
+    let object = ObjectRef { uid: Uid("set".into()), name: ObjectName::new("ns", "set") };
+    let owner = Owner { kind: ObjectKind::RecordSet, object };
+    let (mut site, now, mut steps) = (Site::default(), Moment::default(), Vec::new());
+    loop {
+        match site.next(&wanted, now, false, now) {
+            Step::Read => {
+                steps.push("read");
+                site.reading();
+                site.read(world.read().await, now, Jitter::NONE);
+                if steps.len() == 1 {
+                    // Somebody else is faster.
+                    world.add_record(&RecordView::new(WWW, "A", "192.0.2.2", 300));
+                }
+            }
+            Step::Apply(set) => {
+                steps.push("apply");
+                site.applying(wanted.clone(), set.changes.clone(), 0, owner.clone(), now);
+                let applied = world.apply(&set).await.unwrap();
+                assert_eq!(site.applied(Ok(applied.records), now, Jitter::NONE), SiteApplied::Done);
+            }
+            Step::Rest(_) => break,
+            step @ (Step::Busy | Step::Wait(_)) => panic!("{step:?} after {steps:?}: {:?}", site.failure()),
+        }
+    }
+    assert_eq!(steps, ["read", "apply", "read", "apply"]);
+    assert_eq!(a_records(&world.read().await.unwrap()), addresses.map(|ip| (ip, 60)));
 }
 
 #[tokio::test]
@@ -136,7 +179,7 @@ async fn a_zone_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn a_zone_that_was_refused_is_asked_for_again() {
+async fn what_is_remembered_of_a_zone_is_dropped_when_it_refuses() {
     let world = cloudflare(&["*"], Plan::Free).await;
     world.client.find_zone(&account(), ZONE).await.unwrap();
     world.next(Op::ListRecords, Fault::Refuse(Refusal::Forbidden));
@@ -178,21 +221,71 @@ async fn a_token_for_records_only_works_by_id_and_is_told_what_it_lacks_by_name(
     assert!(fault.message.contains("Zone Read") && fault.message.contains("dnsRecordSet.zone"), "{fault}");
 }
 
-#[tokio::test]
-async fn a_name_outside_of_a_zone_without_a_known_name_is_taken_back_and_never_tried_again() {
-    let world = cloudflare(&["dns:edit"], Plan::Free).await;
-    let (permit, outside) = (&world.leadership.permit, "www.example.org");
+const OUTSIDE: &str = "www.example.org";
+
+/// Writes at a name outside of the zone, which is refused.
+async fn outside(world: &World, client: &dyn DnsProvider) -> flipop_core::fault::Fault {
     let set = changes([create("192.0.2.1"), create("192.0.2.2")]);
-    let result = world.client.apply(&account(), permit, &world.zone, outside, &set).await;
-    let Err(Unfinished { done: 0, cause: CallError::Fault(fault) }) = result else { panic!("{result:?}") };
+    let permit = &world.leadership.permit;
+    match client.apply(&account(), permit, &world.zone, OUTSIDE, &set).await {
+        Err(Unfinished { done: 0, cause: CallError::Fault(fault) }) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The zone's name is known to the client now, for nothing but to hold names against it.
+async fn only_refuses(world: &World, client: &dyn DnsProvider) {
+    let zone = client.find_zone(&account(), &world.zone.id).await.unwrap();
+    assert_eq!((zone.name.as_deref(), zone.shown.as_deref()), (None, Some(ZONE)));
+    let before = world.cloud().next_call();
+    // Whoever asks need not know it yet.
+    let fault = outside(world, client).await;
+    assert!(
+        fault.message.contains("dnsRecordSet.recordName www.example.org is outside of the zone example.com")
+    );
+    let fault = client.read_records(&account(), &world.zone, OUTSIDE).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Invalid, "{fault}");
+    assert_eq!(world.cloud().calls(before), []);
+    client.read_records(&account(), &world.zone, WWW).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_zone_without_a_known_name_made_of_a_name_outside_is_taken_back_and_nothing_is_sent_after_it()
+{
+    let world = cloudflare(&["dns:edit"], Plan::Free).await;
+    let fault = outside(&world, &*world.client).await;
     assert_eq!((fault.kind, fault.outcome_unknown), (FaultKind::Invalid, false));
     assert!(fault.message.contains("dnsRecordSet.recordName www.example.org is outside"), "{fault}");
     assert_eq!(world.cloud().records(Provider::Cloudflare, ZONE), [], "what was made is gone");
-    let zone = world.client.find_zone(&account(), &world.zone.id).await.unwrap();
-    assert_eq!(zone.name.as_deref(), Some(ZONE), "the zone's name has shown");
-    let before = world.cloud().next_call();
-    world.client.apply(&account(), permit, &zone, outside, &set).await.unwrap_err();
-    assert_eq!(world.cloud().calls(before), []);
+    only_refuses(&world, &*world.client).await;
+}
+
+#[tokio::test]
+async fn a_record_that_stands_where_a_name_outside_would_be_made_tells_the_zone_s_name() {
+    let world = cloudflare(&["dns:edit"], Plan::Free).await;
+    for (name, ip) in
+        [("www.example.org.example.com", "192.0.2.2"), ("www.example.org.a.example.com", "192.0.2.1")]
+    {
+        world.add_record(&RecordView::new(name, "A", ip, 60));
+    }
+    let records = world.cloud().records(Provider::Cloudflare, ZONE);
+    let fault = outside(&world, &*world.client).await;
+    assert_eq!((fault.kind, fault.outcome_unknown), (FaultKind::Invalid, false), "{fault}");
+    assert_eq!(world.cloud().records(Provider::Cloudflare, ZONE), records, "nothing is made or deleted");
+    only_refuses(&world, &*world.client).await;
+}
+
+#[tokio::test]
+async fn a_name_inside_of_a_zone_without_a_known_name_is_not_taken_for_one_outside() {
+    let world = cloudflare(&["dns:edit"], Plan::Free).await;
+    for name in ["www.example.com.example.com", "www.example.com.a.example.com"] {
+        world.add_record(&RecordView::new(name, "A", "192.0.2.1", 60));
+    }
+    world.next(Op::BatchRecords, Fault::Refuse(Refusal::IdenticalRecord));
+    let (_, fault) = world.apply_fault(&changes([create("192.0.2.1")])).await;
+    assert_eq!(fault.kind, FaultKind::InProgress, "{fault}");
+    world.apply(&changes([create("192.0.2.1")])).await.unwrap();
+    assert_eq!(world.addresses(), ["192.0.2.1"]);
 }
 
 #[tokio::test]
@@ -256,7 +349,7 @@ async fn pages_are_as_long_as_the_server_makes_them() {
     })
     .await;
     let client = Cloudflare::new(config(&server.url())).unwrap();
-    let zone = flipop_core::dns::Zone { id: "1".to_owned(), name: None, ttl_floor: 60 };
+    let zone = flipop_core::dns::Zone { id: "1".to_owned(), name: None, shown: None, ttl_floor: 60 };
     assert_eq!(client.read_records(&account(), &zone, WWW).await.unwrap().len(), 201);
     assert_eq!(server.received().len(), 3);
     assert!(server.received()[0].line.starts_with("GET /zones/1/dns_records?name=www.example.com&per_page="));

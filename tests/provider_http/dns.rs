@@ -327,7 +327,7 @@ async fn an_excess_blocks_the_token_for_the_time_that_is_told() {
 #[tokio::test]
 async fn a_zone_is_canonical_whoever_wrote_it() {
     let digitalocean = digitalocean(&["*"]).await;
-    let expected = Zone { id: ZONE.to_owned(), name: Some(ZONE.to_owned()), ttl_floor: 30 };
+    let expected = Zone { id: ZONE.to_owned(), name: Some(ZONE.to_owned()), shown: None, ttl_floor: 30 };
     assert_eq!(digitalocean.client.find_zone(&account(), "Example.COM.").await, Ok(expected));
     let cloudflare = cloudflare(&["*"], Plan::Enterprise).await;
     assert_eq!((cloudflare.zone.name.as_deref(), cloudflare.zone.ttl_floor), (Some(ZONE), 30));

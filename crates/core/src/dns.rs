@@ -17,6 +17,9 @@ pub struct Zone {
     pub id: String,
     /// Its name in lower case without a final dot; `None` when the token may not read it.
     pub name: Option<String>,
+    /// The name where the token may not read it, as it showed in the names of records. Names are held against it;
+    /// none is completed with it.
+    pub shown: Option<String>,
     /// The least TTL that the zone takes, in seconds: the provider's floor, or less where the zone's plan allows it.
     pub ttl_floor: u32,
 }

@@ -12,6 +12,7 @@ use crate::provider::http::{Request, bounded};
 use flipop_core::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Rules, Zone};
 use flipop_core::fault::{Fault, FaultKind};
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
 use std::ops::Range;
 
 /// Where and as who.
@@ -45,9 +46,8 @@ pub(super) async fn carry_out(
     fqdn: &str,
     set: &ChangeSet,
 ) -> Result<Applied, Unfinished> {
-    if let Some(name) = &zone.name {
-        dns::relative(fqdn, name).map_err(|fault| Unfinished { done: 0, cause: fault.into() })?;
-    }
+    let named = client.zones.check(zone, fqdn);
+    named.map_err(|fault| Unfinished { done: 0, cause: fault.into() })?;
     let target = Target { client, permit, zone, fqdn };
     let mut applied = Applied::default();
     for range in batches(set) {
@@ -78,7 +78,8 @@ fn batches(set: &ChangeSet) -> Vec<Range<usize>> {
 }
 
 impl Target<'_> {
-    /// Makes these changes true. Returns the record that each leaves, if it leaves one.
+    /// Makes these changes true. Returns the record that each leaves, if it leaves one; a record that was there already
+    /// with another TTL than is wanted is left out, so that its TTL is put right after another reading.
     async fn settle(self, changes: &[&Change]) -> Result<Vec<Option<Record>>, CallError> {
         let fault = match self.send(changes).await {
             Ok(records) => return Ok(records),
@@ -97,7 +98,7 @@ impl Target<'_> {
         let sent = if rest.is_empty() {
             Vec::new()
         } else if rest.len() == changes.len() {
-            return Err(not_shown(&fault).into());
+            return Err(self.in_the_way(changes, &seen, &fault).await?.into());
         } else {
             match self.send(&rest).await {
                 Ok(records) => records,
@@ -106,12 +107,31 @@ impl Target<'_> {
             }
         };
         let mut sent = sent.into_iter();
-        let left = standing.into_iter().map(|standing| match standing {
+        let left = changes.iter().zip(standing).map(|(change, standing)| match standing {
             Standing::Open => sent.next().flatten(),
             Standing::Gone => None,
-            Standing::Left(record) => Some(record),
+            Standing::Left(record) => {
+                Some(record).filter(|record| record.proxied || ttl(change) == Some(record.ttl))
+            }
         });
         Ok(left.collect())
+    }
+
+    /// What stands in the way of changes of which none is made. Where the zone's name is not known, it may be a record
+    /// that has the name completed with the zone's: from it the name is known then.
+    async fn in_the_way(self, changes: &[&Change], seen: &[Record], fault: &Fault) -> Result<Fault, Fault> {
+        if self.zone.name.is_none() && seen.is_empty() {
+            let Self { client, zone, fqdn, .. } = self;
+            let addresses: Vec<Ipv4Addr> = changes.iter().filter_map(|change| address(change)).collect();
+            let name = records::completed_with(&client.api, zone, fqdn, &addresses).await?;
+            if let Some(name) = name
+                && let Err(outside) = dns::relative(fqdn, &name)
+            {
+                client.zones.learn(&zone.id, &name);
+                return Ok(outside);
+            }
+        }
+        Ok(not_shown(fault))
     }
 
     /// Sends one batch.
@@ -195,6 +215,22 @@ fn body(changes: &[&Change], fqdn: &str) -> Value {
         .into()
 }
 
+/// The address that a change brings.
+fn address(change: &Change) -> Option<Ipv4Addr> {
+    match change {
+        Change::Update { ip, .. } | Change::Create { ip, .. } => Some(*ip),
+        Change::Delete { .. } => None,
+    }
+}
+
+/// The TTL that a change brings.
+fn ttl(change: &Change) -> Option<u32> {
+    match change {
+        Change::Update { ttl, .. } | Change::Create { ttl, .. } => Some(*ttl),
+        Change::Delete { .. } => None,
+    }
+}
+
 /// How a change stands, going by some records.
 enum Standing {
     /// Not made.
@@ -230,7 +266,6 @@ fn not_shown(fault: &Fault) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     fn set(updates: usize, creates: usize, deletes: usize, survivor: bool) -> ChangeSet {
         let ip = Ipv4Addr::new(192, 0, 2, 1);

@@ -104,6 +104,7 @@ impl DnsProvider for Cloudflare {
         fqdn: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Record>, Fault>> {
         let work = async move {
+            self.zones.check(zone, fqdn)?;
             let read = records::read(&self.api, zone, fqdn).await;
             self.doubt_zone(zone, read.as_ref().err());
             read

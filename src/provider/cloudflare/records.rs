@@ -4,8 +4,9 @@ use super::{result, wire};
 use crate::provider::dns::{self, Named};
 use crate::provider::http::{Api, Request};
 use crate::provider::paging::{self, Page, Pages};
-use flipop_core::dns::{Record, Zone};
+use flipop_core::dns::{ADDRESS_KIND, Record, Zone};
 use flipop_core::fault::Fault;
+use std::net::Ipv4Addr;
 
 /// Records on one page. The API gives up to five million; this many with comments and tags stay below the bound on
 /// bodies, and a name with more has other troubles.
@@ -13,11 +14,30 @@ const PER_PAGE: u64 = 1_000;
 
 /// Every record of the name, of any type.
 pub(super) async fn read(api: &Api, zone: &Zone, fqdn: &str) -> Result<Vec<Record>, Fault> {
-    if let Some(name) = &zone.name {
-        dns::relative(fqdn, name)?;
-    }
     let entries = paging::whole(&Records { api, zone: &zone.id, fqdn }).await?;
     dns::of_name(entries.into_values(), fqdn)
+}
+
+/// The name of the zone, where a record has one of these addresses at a name that is `fqdn` completed with the zone's.
+/// Every name below `fqdn` ends in the zone's, so that the shortest has nothing in between.
+pub(super) async fn completed_with(
+    api: &Api,
+    zone: &Zone,
+    fqdn: &str,
+    addresses: &[Ipv4Addr],
+) -> Result<Option<String>, Fault> {
+    let below = format!("{fqdn}.");
+    let query = [("name.startswith", below.as_str()), ("type", ADDRESS_KIND), ("per_page", "1000")];
+    let answer = api.read(Request::get(&["zones", &zone.id, "dns_records"], &query)).await?;
+    let envelope: wire::Envelope<Vec<wire::RecordEntry>> = result(&answer)?;
+    let records = envelope.result.ok_or_else(|| answer.malformed("it has no result"))?;
+    let zones = records.into_iter().filter_map(|entry| {
+        let name = entry.name.strip_suffix('.').unwrap_or(&entry.name).to_ascii_lowercase();
+        let zone = name.strip_prefix(&below)?.to_owned();
+        let address = entry.into_record().address()?;
+        addresses.contains(&address).then_some(zone)
+    });
+    Ok(zones.min_by_key(String::len))
 }
 
 struct Records<'a> {

@@ -36,7 +36,7 @@ struct Memory {
     generation: u64,
     /// By what a spec says.
     found: BTreeMap<String, (Moment, Zone)>,
-    /// Names of zones, by id, that showed in the records of tokens that may not read them.
+    /// Names of zones, by id, that showed in the records of tokens that may not read them. An id keeps its name.
     learned: BTreeMap<String, String>,
 }
 
@@ -74,6 +74,12 @@ impl Zones {
 
     fn learned(&self, id: &str) -> Option<String> {
         self.lock().learned.get(id).cloned()
+    }
+
+    /// Refuses a name that is outside of its zone, as far as the zone's name is known by any means.
+    pub(super) fn check(&self, zone: &Zone, fqdn: &str) -> Result<(), Fault> {
+        let name = zone.name.clone().or_else(|| self.learned(&zone.id));
+        name.map_or(Ok(()), |name| dns::relative(fqdn, &name).map(drop))
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
@@ -138,8 +144,8 @@ impl Cloudflare {
         let answer = self.api.read(Request::get(&["zones", id], &[])).await?;
         if answer.status() == StatusCode::FORBIDDEN && !refusal::refuses_token(&answer) {
             // The token may only edit records; or there is no such zone, which shows when it is read.
-            let name = self.zones.learned(id);
-            return Ok(Zone { id: id.to_owned(), name, ttl_floor: Rules::CLOUDFLARE.ttl_floor });
+            let shown = self.zones.learned(id);
+            return Ok(Zone { id: id.to_owned(), name: None, shown, ttl_floor: Rules::CLOUDFLARE.ttl_floor });
         }
         let zone: wire::ZoneEntry = content(&answer)?;
         if zone.id.eq_ignore_ascii_case(id) {
@@ -156,7 +162,7 @@ fn content<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<T, Fault> 
 
 fn found(entry: &wire::ZoneEntry) -> Zone {
     let ttl_floor = if entry.is_enterprise() { ENTERPRISE_TTL_FLOOR } else { Rules::CLOUDFLARE.ttl_floor };
-    Zone { id: entry.id.clone(), name: Some(entry.name.to_ascii_lowercase()), ttl_floor }
+    Zone { id: entry.id.clone(), name: Some(entry.name.to_ascii_lowercase()), shown: None, ttl_floor }
 }
 
 #[cfg(test)]
@@ -164,7 +170,7 @@ mod tests {
     use super::*;
 
     fn zone(id: &str) -> Zone {
-        Zone { id: id.to_owned(), name: None, ttl_floor: 60 }
+        Zone { id: id.to_owned(), name: None, shown: None, ttl_floor: 60 }
     }
 
     #[test]

@@ -233,6 +233,7 @@ impl DnsProvider for DigitalOcean {
         let found = dns::zone_name(zone).map(|name| Zone {
             id: name.clone(),
             name: Some(name),
+            shown: None,
             ttl_floor: Rules::DIGITALOCEAN.ttl_floor,
         });
         std::future::ready(found).boxed()

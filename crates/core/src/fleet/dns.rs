@@ -127,7 +127,8 @@ impl Dns {
                     continue;
                 }
             }
-            if admit(account, accounts, &place.provider, (place.zone.text(), Access::Read), now, out) {
+            let gate = account.lookup_gate(&place.zone).to_owned();
+            if admit(account, accounts, &place.provider, (&gate, Access::Write), now, out) {
                 account.looking_up(&place.zone);
                 let (provider, owner) = (place.provider.clone(), view.owner.clone());
                 out.actions.push(Action::FindZone { provider, owner, zone: place.zone.clone() });
@@ -206,8 +207,11 @@ impl Dns {
             } else {
                 account.answered(&key.zone, Access::Read, failure, now, jitter);
             }
-            if let Some((FaultKind::NotFound, message)) = failure {
-                account.lost(&key.zone, message, now, jitter);
+            match failure {
+                Some((FaultKind::NotFound, message)) => account.lost(&key.zone, message, now, jitter),
+                Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
+                Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
+                Some(_) | None => {}
             }
         }
         if let Some(site) = self.sites.get_mut(key) {
@@ -244,7 +248,14 @@ impl Dns {
                 }
             };
             match failure {
-                Some(failure) => account.answered(&key.zone, Access::Write, failure, now, jitter),
+                Some(failure) => {
+                    account.answered(&key.zone, Access::Write, failure, now, jitter);
+                    match failure {
+                        Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
+                        Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
+                        Some(_) | None => {}
+                    }
+                }
                 None => account.not_sent(),
             }
             if let Some(budget) = budget(account, accounts, &key.provider) {
@@ -258,7 +269,11 @@ impl Dns {
                     site.addresses().iter().flatten().map(ToString::to_string).collect();
                 let count = crate::pool::render::count_addresses(addresses.len());
                 let named = crate::pool::render::enumerate(addresses.into_iter());
-                let message = format!("{} has {count} now: {named}", key.fqdn);
+                let message = if site.is_known() {
+                    format!("{} has {count} now: {named}", key.fqdn)
+                } else {
+                    format!("{} was changed, and is read again", key.fqdn)
+                };
                 actions.push(notice(&owner, false, "RecordsChanged", &key.fqdn, message));
             }
             (Applied::Done | Applied::Partly | Applied::NotSent | Applied::Failed(_), _) => {}

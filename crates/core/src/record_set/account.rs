@@ -2,7 +2,8 @@
 //! refused.
 //!
 //! Invariant: where a token was refused, one call a minute finds out whether it still is, and no more than one a minute
-//! over all zones of the token; other zones go on.
+//! over all zones of the token; other zones go on. Of a zone that was found by its name, every other of these calls looks
+//! the name up again, since a zone that was made anew has another id, and the former id is refused.
 
 use super::name::ZoneRef;
 use crate::budget::Budget;
@@ -28,6 +29,8 @@ struct Lookup {
     in_flight: bool,
     /// What is under way was begun with another token.
     outdated: bool,
+    /// The name may mean another zone by now: what was found is used until another lookup tells.
+    doubted: bool,
     due: Moment,
     failure: Option<Failure<()>>,
 }
@@ -90,13 +93,16 @@ impl DnsAccount {
     pub fn zone(&self, zone: &ZoneRef) -> Option<Zone> {
         if self.rules.zone_form == ZoneForm::Name {
             let name = zone.text().to_owned();
-            return Some(Zone { id: name.clone(), name: Some(name), ttl_floor: self.rules.ttl_floor });
+            return Some(Zone {
+                id: name.clone(),
+                name: Some(name),
+                shown: None,
+                ttl_floor: self.rules.ttl_floor,
+            });
         }
         let found = |lookup: &Lookup| lookup.found.clone();
-        let same = |found: &&Zone| match zone {
-            ZoneRef::Name(name) => found.name.as_ref() == Some(name),
-            ZoneRef::Id(id) => found.id == *id,
-        };
+        // What a name means, only a lookup of the name can tell: ids do not stay.
+        let same = |found: &&Zone| matches!(zone, ZoneRef::Id(id) if found.id == *id);
         let own = self.lookups.get(zone).and_then(found);
         own.or_else(|| self.lookups.values().filter_map(|lookup| lookup.found.as_ref()).find(same).cloned())
     }
@@ -104,7 +110,8 @@ impl DnsAccount {
     /// Why a zone is not known.
     #[must_use]
     pub fn zone_failure(&self, zone: &ZoneRef) -> Option<(FaultKind, u32, &str)> {
-        let failure = self.lookups.get(zone)?.failure.as_ref()?;
+        let lookup = self.lookups.get(zone).filter(|lookup| lookup.found.is_none())?;
+        let failure = lookup.failure.as_ref()?;
         Some((failure.kind, failure.count, failure.message.as_str()))
     }
 
@@ -119,16 +126,26 @@ impl DnsAccount {
         let known = self.zone(zone);
         let named = known.as_ref().is_some_and(|zone| zone.name.is_some());
         match self.lookups.get(zone) {
-            _ if named => Err(None),
             Some(lookup) if lookup.in_flight => Err(None),
+            Some(Lookup { doubted: true, failure: None, .. }) => Ok(()),
+            Some(Lookup { doubted: false, .. }) | None if named => Err(None),
             Some(lookup) if lookup.due > now => Err(Some(lookup.due)),
             Some(_) | None => Ok(()),
         }
     }
 
+    /// Which zone's refusal a lookup has to wait for: that of the id which is in doubt.
+    #[must_use]
+    pub fn lookup_gate<'a>(&'a self, zone: &'a ZoneRef) -> &'a str {
+        let found = self.lookups.get(zone).and_then(|lookup| lookup.found.as_ref());
+        found.map_or(zone.text(), |found| found.id.as_str())
+    }
+
     /// A zone is being looked up.
     pub fn looking_up(&mut self, zone: &ZoneRef) {
-        self.lookups.entry(zone.clone()).or_default().in_flight = true;
+        let lookup = self.lookups.entry(zone.clone()).or_default();
+        lookup.in_flight = true;
+        lookup.doubted = false;
     }
 
     /// The zone is being looked up with another token than the present one.
@@ -147,9 +164,17 @@ impl DnsAccount {
             Ok(found) => {
                 lookup.failure = None;
                 lookup.due = now.plus_millis(UNNAMED_INTERVAL_MS);
-                lookup.found = Some(found);
+                let before = lookup.found.replace(found);
+                if let Some(before) =
+                    before.filter(|before| lookup.found.as_ref().is_some_and(|found| found.id != before.id))
+                {
+                    self.gates.retain(|(id, _), _| *id != before.id);
+                }
             }
             Err(fault) => {
+                if matches!(zone, ZoneRef::Name(_)) && fault.kind == FaultKind::NotFound {
+                    lookup.found = None;
+                }
                 let wait = now.plus_millis(fault.retry_after_ms.unwrap_or(0));
                 Failure::note(
                     &mut lookup.failure,
@@ -175,6 +200,25 @@ impl DnsAccount {
         }
     }
 
+    /// A zone refuses the token. So does the former id of a zone that was made anew, or that another account has now.
+    pub fn doubt(&mut self, id: &str) {
+        for (zone, lookup) in &mut self.lookups {
+            if matches!(zone, ZoneRef::Name(_)) && lookup.found.as_ref().is_some_and(|found| found.id == id) {
+                lookup.doubted = true;
+            }
+        }
+    }
+
+    /// Something is wrong with what was asked of a zone without a name: its name may have shown, and tell what.
+    pub fn name_may_show(&mut self, id: &str, now: Moment) {
+        for lookup in self.lookups.values_mut() {
+            let unnamed = |zone: &Zone| zone.id == id && zone.name.is_none() && zone.shown.is_none();
+            if lookup.found.as_ref().is_some_and(unnamed) {
+                lookup.due = lookup.due.min(now);
+            }
+        }
+    }
+
     /// Keeps only zones that are still named.
     pub fn retain(&mut self, named: impl Fn(&ZoneRef) -> bool) {
         self.lookups.retain(|zone, lookup| lookup.in_flight || named(zone));
@@ -184,7 +228,9 @@ impl DnsAccount {
     pub fn token_changed(&mut self) {
         self.gates.clear();
         self.probe_due = Moment::default();
-        for lookup in self.lookups.values_mut() {
+        for (zone, lookup) in &mut self.lookups {
+            // Another account may have another zone of this name.
+            lookup.doubted = matches!(zone, ZoneRef::Name(_)) && (lookup.found.is_some() || lookup.in_flight);
             lookup.failure = None;
             lookup.due = Moment::default();
             lookup.outdated = lookup.in_flight;
@@ -308,7 +354,7 @@ mod tests {
         assert_eq!(account.lookup_due(&name, T(0)), Ok(()));
         account.looking_up(&name);
         assert_eq!(account.lookup_due(&name, T(0)), Err(None));
-        let zone = Zone { id: "abc".into(), name: Some("example.com".into()), ttl_floor: 60 };
+        let zone = Zone { id: "abc".into(), name: Some("example.com".into()), shown: None, ttl_floor: 60 };
         account.looked_up(&name, Ok(zone.clone()), T(1), Jitter::NONE);
         assert_eq!((account.zone(&name), account.zone(&id)), (Some(zone.clone()), Some(zone)));
         assert_eq!(account.lookup_due(&id, T(1)), Err(None));

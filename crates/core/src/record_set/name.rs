@@ -60,6 +60,9 @@ pub enum NameError {
     Outside(String, String),
     /// It is relative to a zone whose name the token may not read.
     ZoneUnnamed(String),
+    /// It is taken as a full name, since the token may not read the zone's name, and lies elsewhere: the name and the
+    /// zone, as it showed.
+    OutsideShown(String, String),
 }
 
 impl fmt::Display for NameError {
@@ -73,6 +76,12 @@ impl fmt::Display for NameError {
             Self::Outside(name, zone) => write!(
                 f,
                 "{name:?} ends in a dot and is not in the zone {zone}; leave the dot out for a relative name"
+            ),
+            Self::OutsideShown(name, zone) => write!(
+                f,
+                "{name:?} is taken as a full name, since the token may not read the zone's name, and is not in the zone \
+                 {zone}; write a name in that zone in full, or correct dnsRecordSet.zone, or give the token the scope \
+                 Zone:Read"
             ),
             Self::ZoneUnnamed(name) => write!(
                 f,
@@ -96,9 +105,7 @@ pub fn qualify(record_name: &str, zone: Option<&str>) -> Result<String, NameErro
             Err(NameError::ZoneUnnamed(shown(&lower)))
         };
     };
-    let inside = |name: &str| {
-        name == zone || name.strip_suffix(zone).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
-    };
+    let inside = |name: &str| is_inside(name, zone);
     if lower == "@" {
         return Ok(zone.to_owned());
     }
@@ -110,6 +117,21 @@ pub fn qualify(record_name: &str, zone: Option<&str>) -> Result<String, NameErro
         };
     }
     if inside(&lower) { canonical(&lower) } else { canonical(&format!("{lower}.{zone}")) }
+}
+
+/// Holds a full name against the name of its zone, as far as that showed in records.
+///
+/// # Errors
+/// It is not inside.
+pub fn check_shown(fqdn: String, zone: Option<&str>) -> Result<String, NameError> {
+    match zone {
+        Some(zone) if !is_inside(&fqdn, zone) => Err(NameError::OutsideShown(shown(&fqdn), zone.to_owned())),
+        Some(_) | None => Ok(fqdn),
+    }
+}
+
+fn is_inside(name: &str, zone: &str) -> bool {
+    name == zone || name.strip_suffix(zone).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
 }
 
 fn canonical(text: &str) -> Result<String, NameError> {

@@ -2,7 +2,7 @@
 
 use super::account::DnsAccount;
 use super::diff::{Target, TtlRule, Wanted};
-use super::name::{NameError, ZoneRef, qualify};
+use super::name::{NameError, ZoneRef, check_shown, qualify};
 use super::site::{Site, SiteKey};
 use super::spec::{Place, SetSpec, WhenEmpty};
 use super::status::{Phase, Remark, Report, Told, described};
@@ -79,12 +79,13 @@ impl Located {
         let known = known.or_else(|| match zone {
             // Without a token nothing can be looked up or written, but the name can be told.
             ZoneRef::Name(name) if account.is_none() => {
-                Some(Zone { id: name.clone(), name: Some(name.clone()), ttl_floor: 0 })
+                Some(Zone { id: name.clone(), name: Some(name.clone()), shown: None, ttl_floor: 0 })
             }
             ZoneRef::Name(_) | ZoneRef::Id(_) => None,
         });
         let name = match (&known, zone) {
-            (Some(zone), _) => qualify(record_name, zone.name.as_deref()),
+            (Some(zone), _) => qualify(record_name, zone.name.as_deref())
+                .and_then(|fqdn| check_shown(fqdn, zone.shown.as_deref())),
             (None, ZoneRef::Name(name)) => qualify(record_name, Some(name)),
             (None, ZoneRef::Id(_)) => return Self::Pending(record_name.clone()),
         };
@@ -159,8 +160,9 @@ impl Set {
         now: Moment,
     ) -> Wanted {
         if self.site.as_ref() != Some(key) {
-            let Told { published, right, .. } = &view.told;
-            self.emptied = *right && published.fqdn == key.fqdn && published.addresses.is_empty();
+            // An edit may name another place, where nothing was deleted yet.
+            let Told { published, right, current, .. } = &view.told;
+            self.emptied = *right && *current && published.fqdn == key.fqdn && published.addresses.is_empty();
             self.site = Some(key.clone());
             self.wanted = None;
             self.changes = None;
@@ -278,6 +280,9 @@ impl Set {
         if let Some((reason, message)) = failure(view, scene) {
             return failed(reason, message);
         }
+        if let Some(message) = scene.site.and_then(waits_for) {
+            return (Some((Phase::InProgress { message }, None)), None);
+        }
         if view.choice.is_none() {
             return (None, None);
         }
@@ -347,6 +352,12 @@ fn active(wanted: &Wanted, choice: Option<&Choice>, site: &Site) -> Phase {
         }
     };
     Phase::Active { reason, message }
+}
+
+/// What a change waits for that the provider puts off again and again.
+fn waits_for(site: &Site) -> Option<String> {
+    let (kind, count, message) = site.failure()?;
+    (kind == FaultKind::InProgress && count >= TOLD_FAILURES).then(|| message.to_owned())
 }
 
 /// What stands in the way at the provider.

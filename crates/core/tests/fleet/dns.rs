@@ -165,6 +165,29 @@ fn when_every_node_stops_matching_a_node_set_is_deleted_once_and_a_kept_one_stay
 }
 
 #[test]
+fn what_was_deleted_once_at_one_provider_is_deleted_at_another_one_too() {
+    let mut world = World::with_set(1);
+    // The other one's zone is known already.
+    let spec = RawRecordSetSpec { provider: CLOUDFLARE.into(), ..set_spec("other") };
+    world.add_record_set("other", spec);
+    world.run(10);
+    world.set_node(1, false);
+    world.run(30);
+    assert_eq!(world.dns.emptied.len(), 2);
+    // From an earlier time of the set.
+    world.dns.add(CLOUDFLARE, ZONE_ID, WWW, "A", "198.51.100.9");
+    world.edit_set("set", |spec| spec.provider = CLOUDFLARE.into());
+    world.run(30);
+    assert!(world.dns.addresses(CLOUDFLARE, WWW).is_empty());
+    assert_eq!(world.set_status("set").state, "active");
+    // And once there as well.
+    world.dns.add(CLOUDFLARE, ZONE_ID, WWW, "A", "198.51.100.9");
+    world.start();
+    world.run(700);
+    assert_eq!(world.dns.addresses(CLOUDFLARE, WWW).len(), 1);
+}
+
+#[test]
 fn a_pool_publishes_exactly_its_active_addresses_and_is_never_emptied() {
     let mut world = pool(2, 3);
     world.run(10);

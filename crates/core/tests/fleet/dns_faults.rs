@@ -1,11 +1,13 @@
 //! Record sets in bad weather: lost replies, lagging lists, refusals, aliases, missing permits.
 
 use crate::dns::{condition, pool};
+use crate::faults::fault;
 use crate::world::{PROVIDER, World, ip};
-use crate::zones::{CLOUDFLARE, DnsTrick, set_spec};
+use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::moment::Moment;
+use flipop_core::pool::spec::RawRecordSet;
 
 const WWW: &str = "www.example.com";
 
@@ -288,4 +290,119 @@ fn a_set_whose_nodes_cannot_be_watched_says_so() {
     world.observe(trouble(None));
     world.run(5);
     assert_eq!(condition(&world, "set", "WatchFailing"), None);
+}
+
+/// A set at Cloudflare, in a zone by its name, that is as it should be.
+fn at_cloudflare() -> World {
+    let mut world = World::with_set(2);
+    world.edit_set("set", |spec| spec.provider = CLOUDFLARE.into());
+    world.run(10);
+    assert_eq!(world.dns.addresses(CLOUDFLARE, WWW).len(), 2);
+    world
+}
+
+#[test]
+fn a_zone_that_was_made_anew_under_its_name_is_found_by_itself() {
+    // It shows when the records are read, and when they are written.
+    for (write, within) in [(false, 700), (true, 200)] {
+        let mut world = at_cloudflare();
+        world.dns.renew_zone("0123456789abcdef0123456789abcdef");
+        if write {
+            world.set_node(3, true);
+        }
+        world.run(within);
+        assert_eq!(world.dns.addresses(CLOUDFLARE, WWW).len(), 2 + usize::from(write), "{write}");
+        assert_eq!(world.set_status("set").state, "active", "{write}");
+        assert_eq!(world.dns.lookups, 2, "{write}");
+    }
+}
+
+#[test]
+fn a_zone_that_went_away_is_told_and_found_when_it_comes_again() {
+    let mut world = at_cloudflare();
+    world.dns.drop_zone();
+    world.run(800);
+    let status = world.set_status("set");
+    assert!(status.error.contains("spec.dnsRecordSet.zone example.com: NotFound"), "{}", status.error);
+    assert!((2..=4).contains(&world.dns.lookups), "{}", world.dns.lookups);
+    world.dns.renew_zone("0123456789abcdef0123456789abcdef");
+    world.run(700);
+    assert_eq!(
+        (world.dns.addresses(CLOUDFLARE, WWW).len(), world.set_status("set").state.as_str()),
+        (2, "active")
+    );
+}
+
+#[test]
+fn another_token_looks_a_zone_up_again_and_its_records_stay_known_meanwhile() {
+    let mut world = at_cloudflare();
+    let reads = world.dns.reads;
+    world.observe(Input::TokenChanged(CLOUDFLARE.into()));
+    world.run(5);
+    assert_eq!((world.dns.lookups, world.dns.reads), (2, reads), "it is the same zone");
+    world.dns.renew_zone("0123456789abcdef0123456789abcdef");
+    world.observe(Input::TokenChanged(CLOUDFLARE.into()));
+    world.run(5);
+    assert_eq!((world.dns.lookups, world.dns.addresses(CLOUDFLARE, WWW).len()), (3, 2));
+    assert_eq!(world.set_status("set").state, "active");
+}
+
+#[test]
+fn a_zone_that_refuses_the_token_costs_one_call_a_minute_lookups_included() {
+    let mut world = at_cloudflare();
+    world.dns.read_fault = Some(FaultKind::Unauthorised);
+    world.run(1_200);
+    let from = world.dns.reads + world.dns.lookups;
+    world.run(1_200);
+    let calls = world.dns.reads + world.dns.lookups - from;
+    assert!((15..=20).contains(&calls), "{calls} calls in 20 minutes");
+    assert!(world.set_status("set").error.contains("spec.dnsRecordSet.zone example.com"));
+    world.dns.read_fault = None;
+    world.run(140);
+    assert_eq!(world.set_status("set").state, "active");
+}
+
+#[test]
+fn a_full_name_outside_of_a_zone_whose_name_only_showed_is_an_error_of_the_spec_and_is_never_completed() {
+    let mut world = World::with_set(2);
+    let hidden = |name: &str| {
+        let place = record_set(name);
+        Some(RawRecordSet { provider: CLOUDFLARE.into(), zone: "hidden".into(), ..place })
+    };
+    world.run(5);
+    let applies = world.dns.applies.len();
+    world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Invalid));
+    world.dns.name_shows_later("hidden", "hidden.org");
+    world.edit_set("set", |spec| spec.record_set = hidden("www.example.com"));
+    world.run(5);
+    let status = world.set_status("set").clone();
+    for text in ["spec.dnsRecordSet.recordName", "www.example.com", "zone hidden.org", "Zone:Read"] {
+        assert!(status.error.contains(text), "{text}: {}", status.error);
+    }
+    let reason = |kind: &str| status.conditions.iter().find(|c| c.kind == kind).map(|c| c.reason.as_str());
+    assert_eq!((reason("Ready"), reason("SpecValid")), (Some("InvalidSpec"), Some("RecordSetIgnored")));
+    world.run(7_200);
+    assert_eq!(world.dns.applies.len(), applies + 1, "nothing more was sent");
+    assert!(world.dns.addresses(CLOUDFLARE, "www.example.com.hidden.org").is_empty());
+    for name in ["www", "www.hidden.org"] {
+        world.edit_set("set", |spec| spec.record_set = hidden(name));
+        world.run(5);
+        assert_eq!(world.set_status("set").state == "active", name.contains('.'), "{name}");
+    }
+    assert_eq!(world.dns.addresses(CLOUDFLARE, "www.hidden.org").len(), 2);
+}
+
+#[test]
+fn what_a_change_waits_for_again_and_again_is_told() {
+    let mut world = World::with_set(2);
+    world.run_until(world.now.plus_millis(200));
+    world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::InProgress); 8]);
+    world.run(30);
+    let status = world.set_status("set");
+    assert_eq!((status.state.as_str(), status.error.as_str()), ("in-progress", ""));
+    let waits = condition(&world, "set", "Ready").unwrap();
+    assert_eq!(waits, fault(FaultKind::InProgress, false).message);
+    assert!(world.events.iter().all(|notice| !notice.warning));
+    world.run(300);
+    assert_eq!(world.set_status("set").state, "active");
 }

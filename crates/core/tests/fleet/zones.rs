@@ -62,13 +62,15 @@ pub(crate) struct Dns {
     /// Single changes.
     pub(crate) changes: usize,
     serial: usize,
+    /// The name of this zone shows later.
+    showing: Option<(ZoneKey, String)>,
 }
 
 impl Dns {
     fn zone(&mut self, provider: &str, id: &str, name: Option<&str>) {
         let key = (provider.to_owned(), id.to_owned());
         let floor = Rules::of(provider).unwrap().ttl_floor;
-        let zone = Zone { id: id.to_owned(), name: name.map(str::to_owned), ttl_floor: floor };
+        let zone = Zone { id: id.to_owned(), name: name.map(str::to_owned), shown: None, ttl_floor: floor };
         self.zones.insert(key.clone(), zone);
         self.records.insert(key, Vec::new());
     }
@@ -96,6 +98,24 @@ impl Dns {
         found
     }
 
+    /// The token does not see the zone at Cloudflare any more.
+    pub(crate) fn drop_zone(&mut self) {
+        let key = (CLOUDFLARE.to_owned(), ZONE_ID.to_owned());
+        self.zones.remove(&key);
+        self.records.remove(&key);
+    }
+
+    /// The zone at Cloudflare is made anew, or in another account: its records are gone, and its id is another one.
+    pub(crate) fn renew_zone(&mut self, id: &str) {
+        self.drop_zone();
+        self.zone(CLOUDFLARE, id, Some("example.com"));
+    }
+
+    /// The name of a zone that may not be read shows in what the next change makes, if that is not accepted.
+    pub(crate) fn name_shows_later(&mut self, id: &str, name: &str) {
+        self.showing = Some(((CLOUDFLARE.to_owned(), id.to_owned()), name.to_owned()));
+    }
+
     fn find_zone(&mut self, provider: &str, zone: &ZoneRef) -> Result<Zone, flipop_core::fault::Fault> {
         self.lookups += 1;
         let found = self.zones.iter().find(|((owner, id), found)| {
@@ -116,8 +136,7 @@ impl Dns {
         }
         let shown = Moment::from_millis(now.as_millis().saturating_sub(self.lag_ms));
         let past = self.history.iter().find(|(until, _)| *until > shown).map(|(_, records)| records);
-        let records =
-            past.unwrap_or(&self.records).get(key).ok_or_else(|| fault(FaultKind::NotFound, false))?;
+        let records = past.unwrap_or(&self.records).get(key).ok_or_else(|| unseen(&key.0))?;
         Ok(records.iter().filter(|(name, _)| name == fqdn).map(|(_, record)| record.clone()).collect())
     }
 
@@ -130,6 +149,9 @@ impl Dns {
     ) -> Result<Vec<Record>, Unfinished> {
         self.applies.push(now);
         assert!(!changes.is_empty(), "nothing to do is not done");
+        if !self.records.contains_key(&(provider.clone(), zone.clone())) {
+            return Err(Unfinished { done: 0, cause: CallFailure::Fault(unseen(provider)) });
+        }
         if self.lag_ms > 0 {
             self.history.push((now, self.records.clone()));
         }
@@ -139,6 +161,11 @@ impl Dns {
             DnsTrick::Refused(done, _) | DnsTrick::Lost(done) => done.min(changes.len()),
             DnsTrick::NotSent => 0,
         };
+        if trick == DnsTrick::Refused(0, FaultKind::Invalid)
+            && let Some((key, name)) = self.showing.take()
+        {
+            self.zones.get_mut(&key).unwrap().shown = Some(name);
+        }
         let mut left = Vec::new();
         for change in changes.iter().take(carried) {
             let before = self.addresses(provider, fqdn).len();
@@ -199,6 +226,12 @@ impl Dns {
         });
         all.filter(|(_, name, record)| record.kind != "A" || !ours.contains(&name.as_str())).collect()
     }
+}
+
+/// What a zone answers that the token cannot see.
+fn unseen(provider: &str) -> flipop_core::fault::Fault {
+    let kind = if provider == CLOUDFLARE { FaultKind::Unauthorised } else { FaultKind::NotFound };
+    fault(kind, false)
 }
 
 pub(crate) fn dns() -> Dns {

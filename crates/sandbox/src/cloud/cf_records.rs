@@ -243,6 +243,7 @@ pub(super) fn blank(id: String) -> CfRecord {
 /// The filters of a list. What is not given matches all; other parameters are ignored, as they are there.
 struct Filter {
     name: Option<String>,
+    name_start: Option<String>,
     rtype: Option<String>,
     content: Option<String>,
     proxied: Option<String>,
@@ -253,6 +254,7 @@ impl Filter {
         let exact = |name: &str| request.param(name).or_else(|| request.param(&format!("{name}.exact")));
         Self {
             name: exact("name").map(|name| name.to_ascii_lowercase()),
+            name_start: request.param("name.startswith").map(|start| start.to_ascii_lowercase()),
             rtype: request.param("type"),
             content: exact("content"),
             proxied: request.param("proxied"),
@@ -261,6 +263,7 @@ impl Filter {
 
     fn takes(&self, record: &CfRecord) -> bool {
         self.name.as_deref().is_none_or(|name| name == record.name)
+            && self.name_start.as_deref().is_none_or(|start| record.name.starts_with(start))
             && self.rtype.as_deref().is_none_or(|rtype| rtype == record.rtype)
             && self.content.as_deref().is_none_or(|content| content == record.content)
             && self.proxied.as_deref().is_none_or(|proxied| proxied == record.proxied.to_string())
