@@ -147,3 +147,23 @@ fn one(
         inputs,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mutation_finds_its_place() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for (id, (_, Mutation { file, find, replace, .. })) in load(&root).unwrap() {
+            let text =
+                fs::read_to_string(root.join(&file)).unwrap_or_else(|error| panic!("{id}: {file}: {error}"));
+            assert_eq!(
+                text.matches(find.as_str()).count(),
+                1,
+                "{id}: the text to find occurs so often in {file}"
+            );
+            assert_ne!(find, replace, "{id}");
+        }
+    }
+}
