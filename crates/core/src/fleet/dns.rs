@@ -201,7 +201,7 @@ impl Dns {
     ) {
         if let Some(account) = self.accounts.get_mut(&key.provider) {
             let failure = failure_of(&result);
-            if is_refusal(failure) && self.sites.get(key).is_some_and(Site::is_outdated) {
+            if is_refusal(failure) && self.sites.get(key).is_some_and(|site| site.is_outdated(Access::Read)) {
                 account.not_sent();
             } else {
                 account.answered(&key.zone, Access::Read, failure, now, jitter);
@@ -228,7 +228,9 @@ impl Dns {
         let (asked, writer) = site.under_way();
         let result = result.map_err(|unfinished| match unfinished.cause {
             // What another token was refused says nothing of this one, and had no effect.
-            CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, .. }) if site.is_outdated() => {
+            CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, .. })
+                if site.is_outdated(Access::Write) =>
+            {
                 Unfinished { cause: CallFailure::NotSent, ..unfinished }
             }
             CallFailure::Fault(_) | CallFailure::NotSent => unfinished,
@@ -289,19 +291,26 @@ impl Drive<'_> {
                 self.out.later(at);
             }
             Step::Wait(at) => self.out.later(at),
-            Step::Read => {
-                let access = (key.zone.as_str(), Access::Read);
-                if admit(self.account, self.accounts, &key.provider, access, self.now, self.out) {
-                    self.site.reading();
-                    self.out.actions.push(Action::ReadRecords {
-                        provider: key.provider.clone(),
-                        owner: owner.clone(),
-                        zone: zone.clone(),
-                        fqdn: key.fqdn.clone(),
-                    });
+            Step::Read => self.read(owner, key, zone),
+            Step::Apply(set) => {
+                self.apply(owner, key, zone, wanted, set);
+                if self.site.is_reread_due(self.now) {
+                    self.read(owner, key, zone);
                 }
             }
-            Step::Apply(set) => self.apply(owner, key, zone, wanted, set),
+        }
+    }
+
+    fn read(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone) {
+        let access = (key.zone.as_str(), Access::Read);
+        if admit(self.account, self.accounts, &key.provider, access, self.now, self.out) {
+            self.site.reading();
+            self.out.actions.push(Action::ReadRecords {
+                provider: key.provider.clone(),
+                owner: owner.clone(),
+                zone: zone.clone(),
+                fqdn: key.fqdn.clone(),
+            });
         }
     }
 

@@ -274,7 +274,11 @@ impl World {
     }
 
     pub(crate) fn answer(&mut self, outcome: Outcome) {
-        self.inputs.push((self.now.plus_millis(50), Input::Outcome(outcome)));
+        self.answer_after(50, outcome);
+    }
+
+    pub(crate) fn answer_after(&mut self, ms: u64, outcome: Outcome) {
+        self.inputs.push((self.now.plus_millis(ms), Input::Outcome(outcome)));
     }
 
     fn execute(&mut self, action: Action) {

@@ -50,6 +50,8 @@ pub(crate) struct Dns {
     pub(crate) tricks: VecDeque<DnsTrick>,
     /// What reads are answered with, if not with records.
     pub(crate) read_fault: Option<FaultKind>,
+    /// Reads take so much longer, and show the zone as it was when they were begun.
+    pub(crate) slow_ms: u64,
     /// Reads show the zone as it was this many milliseconds ago.
     pub(crate) lag_ms: u64,
     history: Vec<(Moment, Records)>,
@@ -295,7 +297,8 @@ impl World {
             Action::ReadRecords { provider, zone, fqdn, .. } => {
                 let key = (provider.clone(), zone.id.clone());
                 let result = self.dns.read(&key, &fqdn, self.now);
-                self.answer(Outcome::RecordsRead { provider, zone: zone.id, fqdn, result });
+                let outcome = Outcome::RecordsRead { provider, zone: zone.id, fqdn, result };
+                self.answer_after(50 + self.dns.slow_ms, outcome);
             }
             Action::ApplyRecords { provider, zone, fqdn, set, owner } => {
                 self.call(format!("apply {fqdn} for {}", owner.object.name));
