@@ -20,8 +20,7 @@ use crate::record_set::set::{Located, Scene, Set, View};
 use crate::record_set::site::{Applied, Site, SiteKey, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Requests of one change set. Where each change is a request of its own a call stays short enough to end in time at
-/// shutdown, and the newest wish is looked at in between.
+/// Requests of one change set. Where each change is a request of its own, the newest wish is looked at in between.
 const MAX_REQUESTS: usize = 25;
 
 type Accounts = BTreeMap<String, Account>;
@@ -240,8 +239,10 @@ impl Dns {
             let announced = asked.div_ceil(per);
             let (sent, failure) = match &result {
                 Ok(_) => (announced, Some(None)),
-                Err(Unfinished { done, cause: CallFailure::NotSent }) => (done.div_ceil(per), None),
-                Err(Unfinished { done, cause: CallFailure::Fault(fault) }) => {
+                Err(Unfinished { done, cause: CallFailure::NotSent, .. }) => {
+                    (done.div_ceil(per), (*done > 0).then_some(None))
+                }
+                Err(Unfinished { done, cause: CallFailure::Fault(fault), .. }) => {
                     (done / per + 1, Some(Some((fault.kind, fault.message.as_str()))))
                 }
             };
@@ -253,7 +254,14 @@ impl Dns {
                 (sent..announced).for_each(|_| budget.not_sent());
             }
         }
-        let result = result.map_err(|Unfinished { done, cause }| (done, cause));
+        let result = match result {
+            Err(Unfinished { done, records, cause: CallFailure::NotSent })
+                if site.stopped_after(done, &records) =>
+            {
+                Ok(records)
+            }
+            result => result.map_err(|Unfinished { done, cause, .. }| (done, cause)),
+        };
         match (site.applied(result, now, jitter), writer) {
             (Applied::Done, Some(owner)) => {
                 let addresses: Vec<String> =

@@ -317,6 +317,19 @@ impl Site {
         }
     }
 
+    /// Of the change set under way, the rest was not sent after so many changes. True when the records that these left
+    /// are all known: they are the answer then, and what is left follows without a read.
+    pub fn stopped_after(&mut self, done: usize, records: &[Record]) -> bool {
+        let Some(applying) = self.applying.as_mut().filter(|_| done > 0) else { return false };
+        let kept = applying.changes.iter().take(done);
+        if records.len() != kept.filter(|change| !matches!(change, Change::Delete { .. })).count() {
+            return false;
+        }
+        applying.left = applying.left.saturating_add(applying.changes.len().saturating_sub(done));
+        applying.changes.truncate(done);
+        true
+    }
+
     /// The answer to a change set: the records that updates and creates left, or how many changes certainly had their
     /// effect and why the next one failed.
     pub fn applied(

@@ -282,6 +282,24 @@ fn without_a_permit_names_are_read_but_not_written() {
 }
 
 #[test]
+fn what_was_not_sent_of_a_round_follows_without_a_read() {
+    for done in 1..5 {
+        let mut world = World::with_set(5);
+        world.run_until(world.now.plus_millis(200));
+        world.dns.tricks.push_back(DnsTrick::Stopped(done));
+        world.run(3);
+        assert_eq!(world.published(WWW), [1, 2, 3, 4, 5], "{done}");
+        assert_eq!((world.dns.reads, world.dns.applies.len(), world.dns.changes), (1, 2, 5), "{done}");
+        world.dns.tricks.push_back(DnsTrick::Stopped(done));
+        (1..=3).for_each(|n| world.set_node(n, false));
+        world.set_node(6, true);
+        world.run(3);
+        assert_eq!((world.published(WWW), world.dns.reads), (vec![4, 5, 6], 1), "{done}");
+        assert!(world.dns.emptied.is_empty());
+    }
+}
+
+#[test]
 fn a_draining_process_starts_nothing() {
     let mut world = World::with_set(2);
     world.run(5);

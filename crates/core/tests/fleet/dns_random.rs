@@ -50,6 +50,7 @@ fn events() -> impl Strategy<Value = Event> {
         2 => (0..4_usize, kinds()).prop_map(|(done, kind)| Event::Trick(DnsTrick::Refused(done, kind))),
         2 => (0..4_usize).prop_map(|done| Event::Trick(DnsTrick::Lost(done))),
         1 => Just(Event::Trick(DnsTrick::NotSent)),
+        1 => (0..4_usize).prop_map(|done| Event::Trick(DnsTrick::Stopped(done))),
         1 => any::<bool>().prop_map(|effect| Event::IpTrick(Trick::Lost(effect))),
         1 => any::<bool>().prop_map(Event::Permit),
         1 => Just(Event::Crash),

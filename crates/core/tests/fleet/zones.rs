@@ -33,6 +33,8 @@ pub(crate) enum DnsTrick {
     Lost(usize),
     /// Nothing is sent, for want of a permit.
     NotSent,
+    /// So many changes are carried out, and the rest is not sent.
+    Stopped(usize),
 }
 
 /// A zone of a provider.
@@ -138,7 +140,9 @@ impl Dns {
         let trick = self.tricks.pop_front().unwrap_or(DnsTrick::Fine);
         let carried = match trick {
             DnsTrick::Fine => changes.len(),
-            DnsTrick::Refused(done, _) | DnsTrick::Lost(done) => done.min(changes.len()),
+            DnsTrick::Refused(done, _) | DnsTrick::Lost(done) | DnsTrick::Stopped(done) => {
+                done.min(changes.len())
+            }
             DnsTrick::NotSent => 0,
         };
         let mut left = Vec::new();
@@ -152,13 +156,14 @@ impl Dns {
         }
         match trick {
             DnsTrick::Refused(_, kind) if carried < changes.len() => {
-                Err(Unfinished { done: carried, cause: CallFailure::Fault(fault(kind, false)) })
+                Err(unfinished(carried, CallFailure::Fault(fault(kind, false))))
             }
-            DnsTrick::Fine | DnsTrick::Refused(..) => Ok(left),
-            DnsTrick::Lost(_) => {
-                Err(Unfinished { done: 0, cause: CallFailure::Fault(fault(FaultKind::Transient, true)) })
+            DnsTrick::Stopped(_) if carried < changes.len() => {
+                Err(Unfinished { records: left, ..unfinished(carried, CallFailure::NotSent) })
             }
-            DnsTrick::NotSent => Err(Unfinished { done: 0, cause: CallFailure::NotSent }),
+            DnsTrick::Fine | DnsTrick::Refused(..) | DnsTrick::Stopped(_) => Ok(left),
+            DnsTrick::Lost(_) => Err(unfinished(0, CallFailure::Fault(fault(FaultKind::Transient, true)))),
+            DnsTrick::NotSent => Err(unfinished(0, CallFailure::NotSent)),
         }
     }
 
@@ -201,6 +206,10 @@ impl Dns {
         });
         all.filter(|(_, name, record)| record.kind != "A" || !ours.contains(&name.as_str())).collect()
     }
+}
+
+fn unfinished(done: usize, cause: CallFailure) -> Unfinished {
+    Unfinished { done, records: Vec::new(), cause }
 }
 
 pub(crate) fn dns() -> Dns {
