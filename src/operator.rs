@@ -285,6 +285,7 @@ async fn end(
 ) -> Result<(), OperatorError> {
     tracing::info!("shutting down: nothing new is started");
     election.leader.stand_down();
+    election.permits.close();
     drain.cancel();
     let drained = tokio::select! {
         biased;

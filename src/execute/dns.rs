@@ -2,9 +2,9 @@
 
 use super::{Executor, call_failure};
 use crate::provider::CallContext;
-use crate::provider::dns::{DnsProvider, ENSURE, Unfinished};
+use crate::provider::dns::{Applied, DnsProvider, ENSURE, Unfinished};
 use crate::provider::observe::{self, Record};
-use flipop_core::action::{self, Action, Outcome};
+use flipop_core::action::{self, Action, CallFailure, Outcome};
 use flipop_core::ids::Owner;
 use std::sync::Arc;
 
@@ -32,7 +32,15 @@ impl Executor {
                 };
                 let applied = client.apply(&context, &self.permit, &zone, &fqdn, &set);
                 let result = observe::recorded(record, applied).await;
-                let result = result.map(|applied| applied.records).map_err(unfinished);
+                let result = match result {
+                    Ok(Applied { done, records }) if done == set.changes.len() => Ok(records),
+                    Ok(Applied { done, records }) => {
+                        Err(action::Unfinished { done, records, cause: CallFailure::NotSent })
+                    }
+                    Err(Unfinished { done, cause }) => {
+                        Err(action::Unfinished { done, records: Vec::new(), cause: call_failure(cause) })
+                    }
+                };
                 Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result }
             }
             Action::List { .. }
@@ -59,8 +67,4 @@ impl Executor {
 fn context(owner: &Owner) -> CallContext {
     let name = &owner.object.name;
     CallContext::object(owner.kind.as_str(), name.namespace.clone(), name.name.clone())
-}
-
-fn unfinished(Unfinished { done, cause }: Unfinished) -> action::Unfinished {
-    action::Unfinished { done, cause: call_failure(cause) }
 }

@@ -28,6 +28,8 @@ pub struct PermitEnded;
 struct Grant {
     epoch: u64,
     ends_at: Option<Moment>,
+    /// The process is ending.
+    closing: bool,
 }
 
 /// The elector's side.
@@ -54,7 +56,7 @@ impl PermitSource {
         self.grant.send_modify(|grant| {
             lapsed = grant.ends_at.is_some_and(|end| end <= now);
             if lapsed {
-                *grant = Grant { epoch: grant.epoch.saturating_add(1), ends_at: Some(ends_at) };
+                *grant = Grant { epoch: grant.epoch.saturating_add(1), ends_at: Some(ends_at), ..*grant };
             } else {
                 grant.ends_at = Some(grant.ends_at.map_or(ends_at, |end| end.max(ends_at)));
             }
@@ -64,8 +66,14 @@ impl PermitSource {
 
     /// The lease is lost or given up: from now on nothing may start.
     pub fn revoke(&self) {
-        self.grant
-            .send_modify(|grant| *grant = Grant { epoch: grant.epoch.saturating_add(1), ends_at: None });
+        self.grant.send_modify(|grant| {
+            *grant = Grant { epoch: grant.epoch.saturating_add(1), ends_at: None, ..*grant };
+        });
+    }
+
+    /// The process is ending: what is on its way is finished, and no series of calls is gone on with.
+    pub fn close(&self) {
+        self.grant.send_modify(|grant| grant.closing = true);
     }
 
     /// When what is granted now ends, if it has not yet.
@@ -104,6 +112,12 @@ impl Permit {
         }
     }
 
+    /// Whether a series of calls that was begun may go on with the next one.
+    #[must_use]
+    pub fn may_go_on(&self) -> bool {
+        !self.grant.latest().closing
+    }
+
     /// The end as granted so far; `None` when this permit is void.
     #[must_use]
     pub fn ends_at(&self) -> Option<Moment> {
@@ -121,7 +135,7 @@ impl Permit {
     pub async fn ended(&self) {
         let mut grant = self.grant.clone();
         loop {
-            let Grant { epoch, ends_at } = grant.see();
+            let Grant { epoch, ends_at, .. } = grant.see();
             let Some(end) = ends_at.filter(|_| epoch == self.epoch) else { return };
             if end <= self.clock.now() {
                 return;
@@ -143,6 +157,23 @@ mod tests {
     fn source() -> (Clock, PermitSource) {
         let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
         (clock.clone(), PermitSource::new(clock))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_that_is_closed_stays_closed_and_lets_what_was_begun_end() {
+        let (clock, source) = source();
+        source.extend(clock.now());
+        let permit = source.permit();
+        assert!(permit.may_go_on());
+        source.close();
+        assert_eq!((permit.may_go_on(), permit.may_start()), (false, Ok(())));
+        source.extend(clock.now());
+        assert!(!permit.may_go_on(), "renewals go on meanwhile");
+        tokio::time::advance(Duration::from_millis(PERMIT_MS)).await;
+        source.extend(clock.now());
+        assert!(!source.permit().may_go_on());
+        source.revoke();
+        assert!(!source.permit().may_go_on());
     }
 
     #[tokio::test(start_paused = true)]

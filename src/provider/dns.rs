@@ -5,7 +5,8 @@
 //! (`FindZone`, `ListRecords`), as are all reads.
 //!
 //! Invariants: a read answers with every record of the name or with a fault, never with some; applying stops at the
-//! first failure and says how far it came; nothing but `A` records of the given name is ever written.
+//! first failure, and between two requests when the process ends or the token has to be left alone, and says how far it
+//! came; nothing but `A` records of the given name is ever written.
 
 use crate::leader::permit::Permit;
 use crate::provider::http::{Failure, bounded};
@@ -17,12 +18,14 @@ use futures::future::BoxFuture;
 /// Name of a whole round in the metrics: that of the Go operator.
 pub const ENSURE: &str = "EnsureDNSARecordSet";
 
-/// A change set that was carried out to its end.
+/// A change set that was carried out, as far as was asked for or allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Applied {
-    /// The records that updates and creates left, as the provider answered them, in the order of the changes. With
-    /// those that no change touched they are the whole set, and there is no need to read it again, unless some are left
-    /// out.
+    /// So many changes, from the front of the list. Where these are not all, nothing was sent of the rest.
+    pub done: usize,
+    /// The records that updates and creates among them left, as the provider answered them, in the order of the changes.
+    /// With those that no change touched they are the whole set, and there is no need to read it again, unless some are
+    /// left out.
     pub records: Vec<Record>,
 }
 
@@ -58,7 +61,7 @@ pub trait DnsProvider: Account {
         fqdn: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Record>, Fault>>;
 
-    /// Carries out a change set, in its order, until something fails.
+    /// Carries out a change set, in its order, until something fails, the process ends or the token is blocked.
     fn apply<'a>(
         &'a self,
         context: &'a CallContext,

@@ -53,6 +53,13 @@ impl RateState {
         });
     }
 
+    /// Whether the token has to be left alone now.
+    pub(crate) fn is_blocked(&self) -> bool {
+        let (report, now) = (*self.report.borrow(), self.clock.now());
+        let used_up = report.quota.filter(|quota| quota.remaining == 0).map(|quota| quota.reset_at);
+        report.blocked_until.max(used_up).is_some_and(|until| until > now)
+    }
+
     /// Reads an answer's headers. Returns for how long the provider asks to wait, if it does.
     pub(crate) fn learn(
         &self,
@@ -193,6 +200,23 @@ mod tests {
             assert_eq!(state.learn(1, StatusCode::TOO_MANY_REQUESTS, &headers(answer)), asked, "{answer:?}");
             let report = *state.subscribe().borrow();
             assert_eq!(report.blocked_until, Some(Moment::from_millis(blocked)), "{answer:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_left_alone_while_it_is_blocked_or_used_up() {
+        let cases: [(StatusCode, &Pairs, u64); 4] = [
+            (StatusCode::OK, &[("ratelimit", "\"default\";r=1;t=30")], 0),
+            (StatusCode::OK, &[("ratelimit", "\"default\";r=0;t=30")], 30),
+            (StatusCode::OK, &[("ratelimit-remaining", "0"), ("ratelimit-reset", "1800000007")], 7),
+            (StatusCode::TOO_MANY_REQUESTS, &[("retry-after", "20")], 20),
+        ];
+        for (status, answer, seconds) in cases {
+            let state = state();
+            state.learn(1, status, &headers(answer));
+            assert_eq!(state.is_blocked(), seconds > 0, "{answer:?}");
+            tokio::time::advance(std::time::Duration::from_secs(seconds)).await;
+            assert!(!state.is_blocked(), "{answer:?}");
         }
     }
 

@@ -132,10 +132,10 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
         same(objects.deleted.addresses(world).as_slice(), &theirs[..]).map_err(Failure::new)
     })
     .await?;
-    // Four deletes at DigitalOcean; at Cloudflare one batch for the set, and one or two for the pool.
+    // Four deletes at DigitalOcean; at Cloudflare one batch for the set, and one for the pool.
     let ops: Vec<Op> = world.dns_writes(calls).into_iter().map(|(op, _)| op).collect();
     assert_eq!(ops.iter().filter(|op| **op == Op::DeleteRecord).count(), 4, "{ops:?}");
-    assert!(ops.iter().filter(|op| **op == Op::BatchRecords).count() <= 3, "{ops:?}");
+    assert_eq!(ops.iter().filter(|op| **op == Op::BatchRecords).count(), 2, "{ops:?}");
 
     let back = world.cloud().next_call();
     operator.signal(Signal::STOP)?;

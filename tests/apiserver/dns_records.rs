@@ -89,7 +89,8 @@ async fn foreign_addresses_are_made_exact_and_external_dns_is_warned_about(world
         // One that is right, one that is not, and one that does not parse as an address.
         name.write(world, external(2), 300);
         name.write(world, external(88), 300);
-        name.write(world, external(89), 300);
+        let broken = RecordView::new(&name.fqdn, "A", "198.51.100.256", 300);
+        world.cloud().add_record(name.provider, &name.zone, &broken);
         for (kind, data) in [
             ("TXT", "\"heritage=external-dns,external-dns/owner=default\""),
             ("AAAA", "2001:db8::1"),
@@ -107,6 +108,8 @@ async fn foreign_addresses_are_made_exact_and_external_dns_is_warned_about(world
         world.record_set(set, &set_spec(name.provider, "nodes")).await?;
         world.set_settles(set, name, &externals(&[1, 2])).await?;
         assert_eq!(name.others(world), before);
+        let all = world.cloud().records(name.provider, &name.zone);
+        assert_eq!(all.len(), before.len() + 2, "what is no address is gone too: {all:?}");
         world
             .set_shows(set, "external-dns is warned about", SOON, |set| {
                 set.has("ExternalDNS", "True", "OwnershipRecord", &["external-dns", "TXT"])

@@ -2,6 +2,7 @@
 
 use crate::dns::{BOTH, Followed, Name, external, externals, named, set_spec};
 use crate::suite::{Case, cases};
+use crate::team::holder;
 use crate::world::{ANNOTATION, REGION, SOON, World, ip, plain_spec, same};
 use flipop_envtest::nodes::NewNode;
 use flipop_envtest::operator::Operator;
@@ -10,15 +11,20 @@ use flipop_envtest::{Failure, Outcome};
 use flipop_sandbox::cloud::{Fault, Injection, Op, Provider, Target, When};
 use serde_json::json;
 use std::time::Duration;
+use tokio::time::Instant;
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         a_restart_writes_nothing_when_all_is_right,
         a_terminating_pod_or_an_annotated_stranger_at_start_up_makes_no_set_flicker,
         a_process_that_dies_in_the_middle_of_a_round_leaves_no_double_and_no_gap,
+        sigterm_in_the_middle_of_a_round_lets_one_request_end_and_the_next_process_sends_the_rest,
         what_changed_while_nobody_looked_is_put_right_in_one_round,
     ]
 }
+
+/// Longer than one request, and much less than is waited for at most.
+const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Longer than the debounce of a change and the status write that follows it.
 const QUIET: Duration = Duration::from_secs(4);
@@ -191,6 +197,36 @@ async fn a_process_that_dies_in_the_middle_of_a_round_leaves_no_double_and_no_ga
     assert_eq!(world.cloud().count(Provider::DigitalOcean, Op::CreateRecord), 6);
     let cloudflare = world.dns_calls(Provider::Cloudflare, calls);
     assert!(cloudflare.iter().all(|call| !call.op.mutates()), "its batch was complete: {cloudflare:?}");
+    Ok(())
+}
+
+async fn sigterm_in_the_middle_of_a_round_lets_one_request_end_and_the_next_process_sends_the_rest(
+    world: &mut World,
+) -> Outcome {
+    world.zones();
+    let last: Vec<u8> = (1..=10).collect();
+    for number in &last {
+        world.public_node(&format!("n{number}"), *number).await?;
+    }
+    let slow = Fault::Delay { before_ms: 0, after_ms: 1_000 };
+    world.cloud().inject(Injection::always(Target::op(Op::CreateRecord), slow));
+    let name = Name::new(Provider::DigitalOcean, "nodes");
+    let mut operator = world.dns_operator().await?;
+    world.record_set("nodes", &set_spec(name.provider, "nodes")).await?;
+    let begun = eventually("a request of the round is under way", SOON, || async {
+        let call = world.cloud().calls(0).into_iter().rfind(|call| call.op == Op::CreateRecord);
+        call.filter(|call| call.ended_ms.is_none()).ok_or_else(|| Failure::new("not yet"))
+    })
+    .await?;
+    let asked = Instant::now();
+    assert!(operator.terminate().await?.success());
+    assert!(asked.elapsed() < AT_ONCE, "ended after {:?}", asked.elapsed());
+    assert_eq!(world.dns_writes(begun.seq + 1), [], "begun after the signal");
+    assert!(holder(world).await.is_err(), "nothing is under way: the lease is given up");
+    world.cloud().withdraw_all();
+    let _operator = world.dns_operator().await?;
+    world.set_settles("nodes", &name, &externals(&last)).await?;
+    assert_eq!(world.cloud().count(Provider::DigitalOcean, Op::CreateRecord), 10);
     Ok(())
 }
 

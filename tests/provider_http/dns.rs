@@ -6,13 +6,14 @@ use crate::dns_support::{
 use crate::{TOKEN, account};
 use flipop::leader::permit::PermitEnded;
 use flipop::provider::CallError;
-use flipop::provider::dns::Unfinished;
+use flipop::provider::dns::{Applied, Unfinished};
 use flipop_core::dns::{ChangeSet, Zone};
 use flipop_core::fault::FaultKind;
 use flipop_sandbox::cloud::{
-    ChangeKind, Fault, Garble, Op, Plan, Provider, RecordVerb, RecordView, Refusal, When,
+    ChangeKind, Fault, Garble, Injection, Op, Plan, Provider, RecordVerb, RecordView, Refusal, Target, When,
 };
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_set_is_made_changed_and_deleted_and_everything_else_stays_as_it_was() {
@@ -197,6 +198,56 @@ async fn without_a_permit_nothing_is_sent() {
         }
         assert_eq!(world.cloud().calls(before), []);
         assert_eq!(world.read().await.unwrap().len(), 1, "reading needs none");
+    }
+}
+
+/// Each world, the operation that writes to it, a set of two full requests and more, and how many changes these are.
+async fn long_rounds() -> [(World, Op, ChangeSet, usize); 2] {
+    let creates = |count: u32| {
+        let made = (1..=count).map(|number| create(&Ipv4Addr::from(0xC000_0200 + number).to_string()));
+        changes(made.collect::<Vec<_>>())
+    };
+    let [digitalocean, cloudflare] = both().await;
+    [(digitalocean, Op::CreateRecord, creates(5), 2), (cloudflare, Op::BatchRecords, creates(450), 400)]
+}
+
+/// Applies a set whose second request takes a while, and does something meanwhile.
+async fn apply_while(
+    world: &World,
+    op: Op,
+    set: &ChangeSet,
+    meanwhile: impl Future<Output = ()>,
+) -> Result<Applied, Unfinished> {
+    let slow = Fault::Delay { before_ms: 0, after_ms: 500 };
+    let _id = world.cloud().inject(Injection::nth(Target::op(op), 2, slow));
+    let second = async {
+        while world.calls(op).len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        meanwhile.await;
+    };
+    tokio::join!(world.apply(set), second).0
+}
+
+#[tokio::test]
+async fn a_round_is_not_gone_on_with_once_the_process_ends() {
+    for (world, op, set, done) in long_rounds().await {
+        let closing = async { world.leadership.source.close() };
+        let applied = apply_while(&world, op, &set, closing).await.unwrap();
+        assert_eq!((applied.done, applied.records.len(), world.calls(op).len()), (done, done, 2));
+        assert_eq!(a_records(&applied.records), a_records(&world.read().await.unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn a_round_is_not_gone_on_with_while_the_token_has_to_be_left_alone() {
+    for (world, op, set, done) in long_rounds().await {
+        let refused = async {
+            world.next(Op::ListRecords, Fault::Throttle { retry_after_s: Some(30) });
+            assert_eq!(world.read().await.unwrap_err().kind, FaultKind::Throttled);
+        };
+        let applied = apply_while(&world, op, &set, refused).await.unwrap();
+        assert_eq!((applied.done, applied.records.len(), world.calls(op).len()), (done, done, 2));
     }
 }
 

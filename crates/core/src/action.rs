@@ -178,7 +178,7 @@ pub struct Notice {
 /// Why a mutating call to a provider brought no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallFailure {
-    /// Nothing was sent, for want of a permit.
+    /// Nothing was sent: for want of a permit, because the process ends, or because the token has to be left alone.
     NotSent,
     /// It was sent and failed.
     Fault(Fault),
@@ -198,6 +198,8 @@ pub struct WrittenStatus<S = PoolStatus> {
 pub struct Unfinished {
     /// So many changes, from the front of the list, certainly had their effect.
     pub done: usize,
+    /// The records that updates and creates among them left, where they are known.
+    pub records: Vec<Record>,
     /// Why the next one failed.
     pub cause: CallFailure,
 }

@@ -51,10 +51,14 @@ pub(super) async fn carry_out(
     let target = Target { client, permit, zone, fqdn };
     let mut applied = Applied::default();
     for range in batches(set) {
-        let done = range.start;
+        let Range { start: done, end } = range;
+        if done > 0 && !client.api.may_go_on(permit) {
+            break;
+        }
         let changes: Vec<&Change> = set.changes.get(range).unwrap_or_default().iter().collect();
         let left = target.settle(&changes).await.map_err(|cause| Unfinished { done, cause })?;
         applied.records.extend(left.into_iter().flatten());
+        applied.done = end;
     }
     Ok(applied)
 }

@@ -172,10 +172,14 @@ impl DigitalOcean {
         let mut applied = Applied::default();
         let target = Target::new(zone, fqdn).map_err(|fault| Unfinished { done: 0, cause: fault.into() })?;
         for (done, change) in set.changes.iter().enumerate() {
+            if done > 0 && !self.api.may_go_on(permit) {
+                break;
+            }
             match self.change(permit, target, change).await {
                 Ok(record) => applied.records.extend(record),
                 Err(cause) => return Err(Unfinished { done, cause }),
             }
+            applied.done = done.saturating_add(1);
         }
         Ok(applied)
     }

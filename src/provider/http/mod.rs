@@ -277,6 +277,13 @@ impl Api {
         }
     }
 
+    /// Whether a series of requests that was begun may go on with the next one: the process is not ending, and the
+    /// token does not have to be left alone.
+    #[must_use]
+    pub fn may_go_on(&self, permit: &Permit) -> bool {
+        permit.may_go_on() && !self.rate.is_blocked()
+    }
+
     fn bearer(&self) -> Result<Bearer, Fault> {
         self.token.bearer().map_err(|error| Fault {
             kind: FaultKind::Unauthorised,

@@ -20,8 +20,7 @@ use crate::record_set::set::{Located, Scene, Set, View};
 use crate::record_set::site::{Applied, Site, SiteKey, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Requests of one change set. Where each change is a request of its own a call stays short enough to end in time at
-/// shutdown, and the newest wish is looked at in between.
+/// Requests of one change set. Where each change is a request of its own, the newest wish is looked at in between.
 const MAX_REQUESTS: usize = 25;
 
 type Accounts = BTreeMap<String, Account>;
@@ -202,7 +201,7 @@ impl Dns {
     ) {
         if let Some(account) = self.accounts.get_mut(&key.provider) {
             let failure = failure_of(&result);
-            if is_refusal(failure) && self.sites.get(key).is_some_and(Site::is_outdated) {
+            if is_refusal(failure) && self.sites.get(key).is_some_and(|site| site.is_outdated(Access::Read)) {
                 account.not_sent();
             } else {
                 account.answered(&key.zone, Access::Read, failure, now, jitter);
@@ -232,7 +231,9 @@ impl Dns {
         let (asked, writer) = site.under_way();
         let result = result.map_err(|unfinished| match unfinished.cause {
             // What another token was refused says nothing of this one, and had no effect.
-            CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, .. }) if site.is_outdated() => {
+            CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, .. })
+                if site.is_outdated(Access::Write) =>
+            {
                 Unfinished { cause: CallFailure::NotSent, ..unfinished }
             }
             CallFailure::Fault(_) | CallFailure::NotSent => unfinished,
@@ -242,8 +243,10 @@ impl Dns {
             let announced = asked.div_ceil(per);
             let (sent, failure) = match &result {
                 Ok(_) => (announced, Some(None)),
-                Err(Unfinished { done, cause: CallFailure::NotSent }) => (done.div_ceil(per), None),
-                Err(Unfinished { done, cause: CallFailure::Fault(fault) }) => {
+                Err(Unfinished { done, cause: CallFailure::NotSent, .. }) => {
+                    (done.div_ceil(per), (*done > 0).then_some(None))
+                }
+                Err(Unfinished { done, cause: CallFailure::Fault(fault), .. }) => {
                     (done / per + 1, Some(Some((fault.kind, fault.message.as_str()))))
                 }
             };
@@ -262,7 +265,14 @@ impl Dns {
                 (sent..announced).for_each(|_| budget.not_sent());
             }
         }
-        let result = result.map_err(|Unfinished { done, cause }| (done, cause));
+        let result = match result {
+            Err(Unfinished { done, records, cause: CallFailure::NotSent })
+                if site.stopped_after(done, &records) =>
+            {
+                Ok(records)
+            }
+            result => result.map_err(|Unfinished { done, cause, .. }| (done, cause)),
+        };
         match (site.applied(result, now, jitter), writer) {
             (Applied::Done, Some(owner)) => {
                 let addresses: Vec<String> =
@@ -304,19 +314,26 @@ impl Drive<'_> {
                 self.out.later(at);
             }
             Step::Wait(at) => self.out.later(at),
-            Step::Read => {
-                let access = (key.zone.as_str(), Access::Read);
-                if admit(self.account, self.accounts, &key.provider, access, self.now, self.out) {
-                    self.site.reading();
-                    self.out.actions.push(Action::ReadRecords {
-                        provider: key.provider.clone(),
-                        owner: owner.clone(),
-                        zone: zone.clone(),
-                        fqdn: key.fqdn.clone(),
-                    });
+            Step::Read => self.read(owner, key, zone),
+            Step::Apply(set) => {
+                self.apply(owner, key, zone, wanted, set);
+                if self.site.is_reread_due(self.now) {
+                    self.read(owner, key, zone);
                 }
             }
-            Step::Apply(set) => self.apply(owner, key, zone, wanted, set),
+        }
+    }
+
+    fn read(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone) {
+        let access = (key.zone.as_str(), Access::Read);
+        if admit(self.account, self.accounts, &key.provider, access, self.now, self.out) {
+            self.site.reading();
+            self.out.actions.push(Action::ReadRecords {
+                provider: key.provider.clone(),
+                owner: owner.clone(),
+                zone: zone.clone(),
+                fqdn: key.fqdn.clone(),
+            });
         }
     }
 

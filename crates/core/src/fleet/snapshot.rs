@@ -30,7 +30,7 @@ pub struct PoolSnapshot {
     pub name: ObjectName,
     /// `spec.provider`.
     pub provider: String,
-    /// FQDN of the pool's record set, empty without one.
+    /// FQDN of the pool's record set where it is known, else the name as it was written; empty without one.
     pub dns: String,
     /// Candidates without an address.
     pub available: usize,
@@ -51,7 +51,7 @@ pub struct RecordSetSnapshot {
     pub name: ObjectName,
     /// The provider of its records.
     pub provider: String,
-    /// FQDN of its records, where it is known.
+    /// FQDN of its records where it is known, else the name as it was written.
     pub dns: String,
     /// Addresses that are published.
     pub records: usize,
@@ -146,10 +146,9 @@ impl Fleet {
         let known = self.dns.set(&set.object.uid);
         let status = known.and_then(|known| known.report.as_ref()).map(|report| set.render(report));
         let status = status.as_ref().unwrap_or(&set.on_server);
-        let provider = set.spec.set.place.as_ref().map(|place| place.provider.clone());
         RecordSetSnapshot {
             name: set.object.name.clone(),
-            provider: provider.unwrap_or_default(),
+            provider: set.spec.set.provider.clone(),
             dns: known.map(|known| known.name.clone()).unwrap_or_default(),
             records: status.addresses.len(),
             state: status.state.clone(),

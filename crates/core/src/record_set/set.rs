@@ -222,9 +222,9 @@ impl Set {
 
     /// Decides what is to be said, and returns when to decide anew.
     pub fn tell(&mut self, view: &View, scene: Scene<'_>, now: Moment) -> Option<Moment> {
-        self.name = match (scene.located.name(), &view.spec.place) {
-            ("", Some(place)) => place.record_name.clone(),
-            (name, _) => name.to_owned(),
+        self.name = match scene.located.name() {
+            "" => view.spec.record_name.clone(),
+            name => name.to_owned(),
         };
         let (told, later) = self.phase(view, scene, now);
         self.report = told.map(|(phase, spec_error)| Report {

@@ -4,8 +4,10 @@
 //! claim, and so that one change set at a time is under way whoever asked for it.
 //!
 //! Invariants: nothing is written without a read, or an own complete write, that is still believed; after a failed
-//! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time.
+//! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time, except that
+//! what is still believed is written while it is only read again. The answer to such a read tells nothing.
 
+use super::account::Access;
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns};
 use crate::action::CallFailure;
 use crate::dns::{Change, ChangeSet, Record};
@@ -42,11 +44,24 @@ pub struct SiteKey {
     pub fqdn: String,
 }
 
-/// The call under way.
+/// The read under way.
+#[derive(Debug, Default)]
+struct Reading {
+    /// It was begun before a restart or with another token: its answer is only an end.
+    outdated: bool,
+    /// A write was begun meanwhile: the answer may show the time before it.
+    overtaken: bool,
+}
+
+/// The change set under way.
 #[derive(Debug)]
-enum Flight {
-    Reading,
-    Applying { wanted: Wanted, changes: Vec<Change>, left: usize, writer: Owner },
+struct Applying {
+    wanted: Wanted,
+    changes: Vec<Change>,
+    left: usize,
+    writer: Owner,
+    /// It was begun before a restart or with another token: what it leaves is read again.
+    outdated: bool,
 }
 
 /// Reads that are still needed before anything is written.
@@ -92,21 +107,23 @@ pub struct Site {
     believed: bool,
     read_due: Moment,
     doubt: Option<Doubt>,
-    flight: Option<Flight>,
-    /// What is under way was begun before a restart or with another token: its answer is only an end.
-    outdated: bool,
+    reading: Option<Reading>,
+    applying: Option<Applying>,
     /// When the latest rounds began.
     rounds: VecDeque<Moment>,
     /// What the round under way goes on with, when its changes did not fit into one call.
     goes_on: Option<Wanted>,
+    /// Of a write, or of a read without which nothing is known.
     failure: Option<Failure<Option<Wanted>>>,
+    /// Of a read of what is known already.
+    reread_failure: Option<Failure<()>>,
 }
 
 impl Site {
     /// A call is under way.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.flight.is_some()
+        self.reading.is_some() || self.applying.is_some()
     }
 
     /// The addresses that stand there, as last seen.
@@ -115,10 +132,10 @@ impl Site {
         self.records.as_deref().map(addresses)
     }
 
-    /// The records are known.
+    /// The records are known, and nothing speaks against it.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.believed
+        self.believed && self.reread_failure.is_none()
     }
 
     /// Whether external-dns writes there too.
@@ -136,65 +153,84 @@ impl Site {
     /// Whether the records, as far as known, are what is wanted.
     #[must_use]
     pub fn is_right(&self, wanted: &Wanted) -> bool {
-        let records = self.records.as_deref().filter(|_| self.believed);
+        let records = self.records.as_deref().filter(|_| self.is_known());
         records.is_some_and(|records| alias(records).is_none() && diff(records, wanted).is_empty())
     }
 
     /// The last failure, how often it came in a row, and its message.
     #[must_use]
     pub fn failure(&self) -> Option<(FaultKind, u32, &str)> {
-        self.failure.as_ref().map(|failure| (failure.kind, failure.count, failure.message.as_str()))
+        let reread = self.reread_failure.as_ref();
+        let reread = reread.map(|failure| (failure.kind, failure.count, failure.message.as_str()));
+        let failure = self.failure.as_ref();
+        failure.map(|failure| (failure.kind, failure.count, failure.message.as_str())).or(reread)
     }
 
     /// Everything is read again before anything is written.
     pub fn restart(&mut self) {
         self.believed = false;
-        self.outdated = self.flight.is_some();
-        self.failure = None;
         self.goes_on = None;
+        self.forgive();
     }
 
     /// Another token: what the old one was refused may work now.
     pub fn forgive(&mut self) {
         self.failure = None;
-        self.outdated |= self.flight.is_some();
+        self.reread_failure = None;
+        self.reading.iter_mut().for_each(|reading| reading.outdated = true);
+        self.applying.iter_mut().for_each(|applying| applying.outdated = true);
     }
 
-    /// What is under way was begun before a restart or with another token.
+    /// The call of this kind that is under way was begun before a restart or with another token.
     #[must_use]
-    pub fn is_outdated(&self) -> bool {
-        self.outdated
+    pub fn is_outdated(&self, access: Access) -> bool {
+        match access {
+            Access::Read => self.reading.as_ref().is_some_and(|reading| reading.outdated),
+            Access::Write => self.applying.as_ref().is_some_and(|applying| applying.outdated),
+        }
     }
 
     /// What to do now. `settled_at` is when changes of what is wanted have had their time to settle; `paced` sites begin
     /// only so many rounds in a row.
     #[must_use]
     pub fn next(&self, wanted: &Wanted, settled_at: Moment, paced: bool, now: Moment) -> Step {
-        if self.flight.is_some() {
+        if self.applying.is_some() {
             return Step::Busy;
         }
-        let due = self.failure.as_ref().and_then(|failure| {
-            let read = failure.waits(&None, 0, now);
-            read.or_else(|| failure.waits(&Some(wanted.clone()), 0, now))
-        });
-        if let Some(due) = due {
+        let failed = self.failure.as_ref();
+        let failed_write = failed.and_then(|failure| failure.waits(&Some(wanted.clone()), 0, now));
+        let known = self.records.as_deref().filter(|_| self.believed && self.doubt.is_none());
+        let changes = known.map(|records| diff(records, wanted)).unwrap_or_default();
+        if !changes.is_empty() {
+            let paused = self.rounds.front().filter(|_| paced && self.rounds.len() >= MAX_ROUNDS);
+            let paused = paused.map_or(now, |first| first.plus_millis(ROUNDS_WINDOW_MS));
+            let begins = if self.goes_on.as_ref() == Some(wanted) { now } else { paused.max(settled_at) };
+            let begins = begins.max(failed_write.unwrap_or(now));
+            return if begins > now { Step::Wait(begins) } else { Step::Apply(changes) };
+        }
+        if self.reading.is_some() {
+            return Step::Busy;
+        }
+        let failed_read = failed.and_then(|failure| failure.waits(&None, 0, now)).or(failed_write);
+        let doubted = self.doubt.as_ref().map(|doubt| doubt.next).filter(|next| *next > now);
+        if let Some(due) = failed_read.or(doubted) {
             return Step::Wait(due);
         }
-        let Some(records) = self.records.as_deref().filter(|_| self.believed && self.doubt.is_none()) else {
-            let next = self.doubt.as_ref().map(|doubt| doubt.next).filter(|next| *next > now);
-            return next.map_or(Step::Read, Step::Wait);
-        };
-        if self.read_due <= now {
+        if known.is_none() {
             return Step::Read;
         }
-        let changes = diff(records, wanted);
-        if changes.is_empty() {
-            return Step::Rest(self.read_due);
+        match self.reread_failure.as_ref() {
+            Some(failure) if failure.due > now => Step::Wait(failure.due),
+            None if self.read_due > now => Step::Rest(self.read_due),
+            Some(_) | None => Step::Read,
         }
-        let paused = self.rounds.front().filter(|_| paced && self.rounds.len() >= MAX_ROUNDS);
-        let paused = paused.map_or(now, |first| first.plus_millis(ROUNDS_WINDOW_MS));
-        let begins = if self.goes_on.as_ref() == Some(wanted) { now } else { paused.max(settled_at) };
-        if begins > now { Step::Wait(begins.min(self.read_due)) } else { Step::Apply(changes) }
+    }
+
+    /// The records are due to be read again, whatever else there is to be done.
+    #[must_use]
+    pub fn is_reread_due(&self, now: Moment) -> bool {
+        let failed = self.reread_failure.as_ref().is_some_and(|failure| failure.due > now);
+        !self.is_busy() && self.read_due <= now && !failed
     }
 
     /// All is right: what failed before is over.
@@ -204,7 +240,7 @@ impl Site {
 
     /// A read goes out.
     pub fn reading(&mut self) {
-        self.flight = Some(Flight::Reading);
+        self.reading = Some(Reading::default());
     }
 
     /// A change set goes out, with `left` more changes to follow.
@@ -223,35 +259,37 @@ impl Site {
             }
         }
         self.goes_on = None;
-        self.flight = Some(Flight::Applying { wanted, changes, left, writer });
+        self.reading.iter_mut().for_each(|reading| reading.overtaken = true);
+        self.applying = Some(Applying { wanted, changes, left, writer, outdated: false });
     }
 
     /// How many changes are under way, and for whom.
     #[must_use]
     pub fn under_way(&self) -> (usize, Option<Owner>) {
-        match &self.flight {
-            Some(Flight::Applying { changes, writer, .. }) => (changes.len(), Some(writer.clone())),
-            Some(Flight::Reading) | None => (0, None),
-        }
+        let applying = self.applying.as_ref();
+        applying.map_or((0, None), |applying| (applying.changes.len(), Some(applying.writer.clone())))
     }
 
     /// The answer to a read.
     pub fn read(&mut self, result: Result<Vec<Record>, Fault>, now: Moment, jitter: Jitter) {
-        if !matches!(self.flight, Some(Flight::Reading)) {
-            return;
-        }
-        self.flight = None;
-        if std::mem::take(&mut self.outdated) {
-            return;
+        match self.reading.take() {
+            Some(Reading { outdated: false, overtaken: false }) => {}
+            Some(Reading { .. }) | None => return,
         }
         let records = match result {
             Ok(records) => records,
+            Err(fault) if self.believed => {
+                let what = (fault.kind, fault.message.as_str());
+                Failure::note(&mut self.reread_failure, what, ((), 0), None, (now, jitter));
+                put_off(&mut self.reread_failure, &fault, now);
+                return;
+            }
             Err(fault) => {
-                self.believed = false;
                 self.fail(&fault, None, now, jitter);
                 return;
             }
         };
+        self.reread_failure = None;
         let alias = alias(&records).map(|record| record.data.clone());
         self.records = Some(records);
         if let Some(doubt) = &mut self.doubt {
@@ -279,6 +317,19 @@ impl Site {
         }
     }
 
+    /// Of the change set under way, the rest was not sent after so many changes. True when the records that these left
+    /// are all known: they are the answer then, and what is left follows without a read.
+    pub fn stopped_after(&mut self, done: usize, records: &[Record]) -> bool {
+        let Some(applying) = self.applying.as_mut().filter(|_| done > 0) else { return false };
+        let kept = applying.changes.iter().take(done);
+        if records.len() != kept.filter(|change| !matches!(change, Change::Delete { .. })).count() {
+            return false;
+        }
+        applying.left = applying.left.saturating_add(applying.changes.len().saturating_sub(done));
+        applying.changes.truncate(done);
+        true
+    }
+
     /// The answer to a change set: the records that updates and creates left, or how many changes certainly had their
     /// effect and why the next one failed.
     pub fn applied(
@@ -287,14 +338,9 @@ impl Site {
         now: Moment,
         jitter: Jitter,
     ) -> Applied {
-        let (wanted, changes, left) = match self.flight.take() {
-            Some(Flight::Applying { wanted, changes, left, writer: _ }) => (wanted, changes, left),
-            other => {
-                self.flight = other;
-                return Applied::NotSent;
-            }
+        let Some(Applying { wanted, changes, left, writer: _, outdated }) = self.applying.take() else {
+            return Applied::NotSent;
         };
-        let outdated = std::mem::take(&mut self.outdated);
         match result {
             Ok(answered) => {
                 let expected =
@@ -315,7 +361,8 @@ impl Site {
                 self.failure = None;
                 self.goes_on = (left > 0).then_some(wanted);
                 // A list may still show the time before this write.
-                self.read_due = self.read_due.max(now.plus_millis(SETTLE_MS));
+                let failed = self.reread_failure.take().map_or(now, |failure| failure.due);
+                self.read_due = self.read_due.max(now.plus_millis(SETTLE_MS)).max(failed);
                 if left > 0 { Applied::Partly } else { Applied::Done }
             }
             Err((0, CallFailure::NotSent)) => {
@@ -328,6 +375,7 @@ impl Site {
             }
             Err((done, CallFailure::Fault(mut fault))) => {
                 self.believed = false;
+                self.reread_failure = None;
                 if fault.kind == FaultKind::NotFound {
                     // A record that others deleted meanwhile; that the zone is gone shows when it is read.
                     fault.kind = FaultKind::Transient;
@@ -343,14 +391,20 @@ impl Site {
 
     fn distrust(&mut self, now: Moment) {
         self.believed = false;
+        self.reread_failure = None;
         self.doubt = Some(Doubt { reads: 2, next: now });
     }
 
     fn fail(&mut self, fault: &Fault, input: Option<Wanted>, now: Moment, jitter: Jitter) {
         Failure::note(&mut self.failure, (fault.kind, &fault.message), (input, 0), None, (now, jitter));
-        if let (Some(failure), Some(wait)) = (&mut self.failure, fault.retry_after_ms) {
-            failure.due = failure.due.max(now.plus_millis(wait));
-        }
+        put_off(&mut self.failure, fault, now);
+    }
+}
+
+/// What the provider asks to wait is waited.
+fn put_off<I>(failure: &mut Option<Failure<I>>, fault: &Fault, now: Moment) {
+    if let (Some(failure), Some(wait)) = (failure, fault.retry_after_ms) {
+        failure.due = failure.due.max(now.plus_millis(wait));
     }
 }
 

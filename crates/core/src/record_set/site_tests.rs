@@ -80,6 +80,39 @@ fn nothing_is_written_before_a_read_and_nothing_is_read_after_an_own_write() {
 }
 
 #[test]
+fn a_known_site_is_written_while_it_is_read_again_and_that_read_tells_nothing() {
+    let mut site = known(&[1]);
+    assert_eq!(next(&site, &[1], RESYNC_MS), Step::Read);
+    site.reading();
+    assert_eq!(next(&site, &[1], RESYNC_MS), Step::Busy);
+    let changes = send(&mut site, &[1, 2], RESYNC_MS + 10);
+    site.read(Ok(vec![a(1)]), T(RESYNC_MS + 20), Jitter::NONE);
+    site.applied(Ok(answer(&changes)), T(RESYNC_MS + 30), Jitter::NONE);
+    assert_eq!(next(&site, &[1, 2], RESYNC_MS + 40), Step::Rest(T(RESYNC_MS + 30 + SETTLE_MS)));
+}
+
+#[test]
+fn a_failed_read_of_what_is_known_puts_off_the_next_read_only() {
+    let (mut site, mut now) = (known(&[1]), RESYNC_MS);
+    for wait in [1_000, 1_000, 5_000, 5_000] {
+        assert_eq!(next(&site, &[1], now), Step::Read);
+        site.reading();
+        site.read(Err(fault(FaultKind::Transient, false)), T(now), Jitter::NONE);
+        assert_eq!(next(&site, &[1], now), Step::Wait(T(now + wait)));
+        assert_eq!(applies(next(&site, &[1, 2], now)).len(), 1);
+        assert!(!site.is_right(&wanted(&[1])), "it is told");
+        now += wait;
+    }
+    let late = Fault { retry_after_ms: Some(90_000), ..fault(FaultKind::Throttled, false) };
+    site.reading();
+    site.read(Err(late), T(now), Jitter::NONE);
+    let changes = send(&mut site, &[1, 2], now);
+    site.applied(Ok(answer(&changes)), T(now), Jitter::NONE);
+    assert_eq!(next(&site, &[1, 2], now), Step::Rest(T(now + 90_000)), "the provider asked for so much time");
+    assert!(site.is_right(&wanted(&[1, 2])));
+}
+
+#[test]
 fn a_paced_site_begins_two_rounds_in_two_seconds_and_then_waits() {
     let mut site = known(&[]);
     for (now, addresses) in [(0, vec![1]), (100, vec![1, 2])] {

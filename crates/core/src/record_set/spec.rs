@@ -41,6 +41,10 @@ pub enum WhenEmpty {
 pub struct SetSpec {
     /// Where it is; `None` when the spec does not say it well enough. It is claimed even if the rest is wrong.
     pub place: Option<Place>,
+    /// The provider that is named or meant, which may be unknown; shown even where there is no place.
+    pub provider: String,
+    /// The name as it was written, shown where there is no place.
+    pub record_name: String,
     /// TTL of the records, before the zone's floor.
     pub ttl: TtlRule,
     /// What becomes of it without addresses.
@@ -96,7 +100,8 @@ impl SetSpec {
             zone,
             record_name: raw.record_name.clone(),
         });
-        Self { place, ttl, when_empty, valid: problems.len() == before }
+        let (provider, record_name) = (provider.to_owned(), raw.record_name.clone());
+        Self { place, provider, record_name, ttl, when_empty, valid: problems.len() == before }
     }
 }
 
@@ -254,6 +259,8 @@ impl NodeSetSpec {
         let empty = Self {
             set: SetSpec {
                 place: None,
+                provider: String::new(),
+                record_name: String::new(),
                 ttl: TtlRule::New(DEFAULT_TTL),
                 when_empty: WhenEmpty::Keep,
                 valid: false,

@@ -6,6 +6,7 @@ use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
 use flipop_core::ids::ObjectKind;
 use flipop_core::pool::spec::{RawPoolSpec, RawRecordSet};
+use flipop_core::record_set::spec::RawRecordSetSpec;
 
 const WWW: &str = "www.example.com";
 
@@ -173,4 +174,29 @@ fn a_deleted_object_lets_its_name_go_even_while_its_change_is_under_way() {
     world.run(10);
     assert_eq!(world.published(WWW), [1, 2, 3, 4]);
     assert_eq!(world.set_status("young").state, "active");
+}
+
+#[test]
+fn what_is_written_labels_a_set_whose_zone_is_missing_or_malformed() {
+    for zone in ["", "a b.c"] {
+        let mut world = pool(1, 1);
+        let spec = set_spec("web");
+        let bad = RawRecordSet { zone: zone.into(), ..record_set("web") };
+        world
+            .add_record_set("by-default", RawRecordSetSpec { record_set: Some(bad.clone()), ..spec.clone() });
+        let named = RawRecordSet { provider: CLOUDFLARE.into(), ..bad.clone() };
+        world.add_record_set("named", RawRecordSetSpec { record_set: Some(named), ..spec.clone() });
+        world.add_record_set("without", RawRecordSetSpec { record_set: None, ..spec });
+        world.edit("pool", |spec| spec.record_set = Some(bad));
+        world.run(10);
+        let snapshot = world.fleet.snapshot();
+        let labels = |name: &str| {
+            let set = snapshot.record_sets.iter().find(|set| set.name.name == name).unwrap();
+            (set.provider.as_str(), set.dns.as_str())
+        };
+        assert_eq!(labels("by-default"), (PROVIDER, "web"));
+        assert_eq!(labels("named"), (CLOUDFLARE, "web"));
+        assert_eq!(labels("without"), (PROVIDER, ""));
+        assert_eq!(snapshot.pools[0].dns, "web");
+    }
 }

@@ -157,6 +157,80 @@ fn while_the_provider_is_down_addresses_move_on_and_dns_catches_up_in_one_round(
     assert_eq!(world.dns.applies.len(), applies + 2);
 }
 
+/// When the change sets were sent that an event led to, in milliseconds after it.
+fn rounds_after(world: &mut World, event: impl FnOnce(&mut World)) -> Vec<u64> {
+    let (before, start) = (world.dns.applies.len(), world.now);
+    event(world);
+    world.run(10);
+    world.dns.applies.iter().skip(before).map(|at| at.millis_since(start)).collect()
+}
+
+#[test]
+fn a_read_of_what_is_known_that_hangs_holds_up_neither_the_drop_nor_the_publishing_round() {
+    let mut world = pool(2, 3);
+    world.run(20);
+    world.dns.slow_ms = 9_950;
+    let reads = world.dns.reads;
+    while world.dns.reads == reads {
+        world.run_until(world.now.plus_millis(100));
+    }
+    let rounds = rounds_after(&mut world, |world| world.set_node(1, false));
+    assert!(matches!(rounds[..], [0, published] if published < 1_200), "{rounds:?}");
+    assert_eq!(world.published(WWW), [1, 2]);
+    assert_eq!(
+        world.dns.reads,
+        reads + 1,
+        "its answer may show the time before the change, and is not believed"
+    );
+    world.dns.slow_ms = 0;
+    world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
+    world.run(60);
+    assert_eq!((world.dns.reads, world.published(WWW)), (reads + 2, vec![1, 2]), "it is read again");
+}
+
+#[test]
+fn reads_that_fail_do_not_hold_up_changes_of_what_is_known() {
+    let mut world = pool(2, 3);
+    world.run(20);
+    world.dns.read_fault = Some(FaultKind::Transient);
+    let reads = world.dns.reads;
+    world.run(3_600);
+    let failed = world.dns.reads - reads;
+    assert!((10..30).contains(&failed), "{failed} reads in an hour");
+    let reported = |world: &World| {
+        let conditions = &world.status("pool").conditions;
+        conditions.iter().any(|c| c.kind == "RecordSetReady" && c.reason == "Transient")
+    };
+    assert!(reported(&world));
+    let rounds = rounds_after(&mut world, |world| world.set_node(1, false));
+    assert!(matches!(rounds[..], [0, published] if published < 1_200), "{rounds:?}");
+    assert_eq!((world.published(WWW), world.dns.reads), (vec![1, 2], reads + failed));
+    world.dns.read_fault = None;
+    world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
+    world.run(600);
+    assert_eq!((world.published(WWW), reported(&world)), (vec![1, 2], false));
+}
+
+#[test]
+fn a_failed_write_beside_a_read_that_hangs_is_repaired_after_reads_that_were_begun_later() {
+    for trick in [DnsTrick::Lost(0), DnsTrick::Lost(1), DnsTrick::Refused(0, FaultKind::Transient)] {
+        let mut world = pool(2, 3);
+        world.run(20);
+        world.dns.slow_ms = 9_950;
+        let reads = world.dns.reads;
+        while world.dns.reads == reads {
+            world.run_until(world.now.plus_millis(100));
+        }
+        world.dns.slow_ms = 0;
+        world.dns.tricks.push_back(trick);
+        world.delete_node(1);
+        world.run(60);
+        assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![1, 2], 0), "{trick:?}");
+        let needed = if matches!(trick, DnsTrick::Lost(_)) { 2 } else { 1 };
+        assert_eq!(world.dns.reads, reads + 1 + needed, "{trick:?}");
+    }
+}
+
 #[test]
 fn a_zone_that_the_account_does_not_have_is_asked_for_ever_more_slowly_and_found_when_it_comes() {
     for provider in [PROVIDER, CLOUDFLARE] {
@@ -207,6 +281,24 @@ fn without_a_permit_names_are_read_but_not_written() {
     world.observe(Input::Permit(true));
     world.run(1);
     assert_eq!(world.published(WWW), [1, 2]);
+}
+
+#[test]
+fn what_was_not_sent_of_a_round_follows_without_a_read() {
+    for done in 1..5 {
+        let mut world = World::with_set(5);
+        world.run_until(world.now.plus_millis(200));
+        world.dns.tricks.push_back(DnsTrick::Stopped(done));
+        world.run(3);
+        assert_eq!(world.published(WWW), [1, 2, 3, 4, 5], "{done}");
+        assert_eq!((world.dns.reads, world.dns.applies.len(), world.dns.changes), (1, 2, 5), "{done}");
+        world.dns.tricks.push_back(DnsTrick::Stopped(done));
+        (1..=3).for_each(|n| world.set_node(n, false));
+        world.set_node(6, true);
+        world.run(3);
+        assert_eq!((world.published(WWW), world.dns.reads), (vec![4, 5, 6], 1), "{done}");
+        assert!(world.dns.emptied.is_empty());
+    }
 }
 
 #[test]

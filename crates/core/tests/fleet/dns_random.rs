@@ -18,6 +18,7 @@ enum Event {
     ByHand(usize, u8),
     ReadFault(Option<FaultKind>),
     Lag(u64),
+    Slow(u64),
     Trick(DnsTrick),
     IpTrick(Trick),
     Permit(bool),
@@ -45,9 +46,11 @@ fn events() -> impl Strategy<Value = Event> {
         1 => (0..3_usize, 100..110_u8).prop_map(|(name, n)| Event::ByHand(name, n)),
         1 => prop::option::of(kinds()).prop_map(Event::ReadFault),
         1 => prop_oneof![Just(0), Just(3_000_u64)].prop_map(Event::Lag),
+        1 => prop_oneof![Just(0), Just(9_950_u64)].prop_map(Event::Slow),
         2 => (0..4_usize, kinds()).prop_map(|(done, kind)| Event::Trick(DnsTrick::Refused(done, kind))),
         2 => (0..4_usize).prop_map(|done| Event::Trick(DnsTrick::Lost(done))),
         1 => Just(Event::Trick(DnsTrick::NotSent)),
+        1 => (0..4_usize).prop_map(|done| Event::Trick(DnsTrick::Stopped(done))),
         1 => any::<bool>().prop_map(|effect| Event::IpTrick(Trick::Lost(effect))),
         1 => any::<bool>().prop_map(Event::Permit),
         1 => Just(Event::Crash),
@@ -80,6 +83,7 @@ fn happen(world: &mut World, event: &Event) {
         }
         Event::ReadFault(kind) => world.dns.read_fault = kind,
         Event::Lag(ms) => world.dns.lag_ms = ms,
+        Event::Slow(ms) => world.dns.slow_ms = ms,
         Event::Trick(trick) => world.dns.tricks.push_back(trick),
         Event::IpTrick(trick) => world.tricks.push_back(trick),
         Event::Permit(permit) => world.observe(Input::Permit(permit)),
@@ -105,6 +109,7 @@ proptest! {
         world.observe(Input::Permit(true));
         world.dns.read_fault = None;
         world.dns.lag_ms = 0;
+        world.dns.slow_ms = 0;
         world.dns.tricks.clear();
         world.tricks.clear();
         happen(&mut world, &Event::Rename(false));

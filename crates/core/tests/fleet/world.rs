@@ -286,11 +286,11 @@ impl World {
     }
 
     pub(crate) fn answer(&mut self, outcome: Outcome) {
-        self.answer_late(0, outcome);
+        self.answer_after(50, outcome);
     }
 
-    fn answer_late(&mut self, late_ms: u64, outcome: Outcome) {
-        self.inputs.push((self.now.plus_millis(50 + late_ms), Input::Outcome(outcome)));
+    pub(crate) fn answer_after(&mut self, ms: u64, outcome: Outcome) {
+        self.inputs.push((self.now.plus_millis(ms), Input::Outcome(outcome)));
     }
 
     fn execute(&mut self, action: Action) {
@@ -314,7 +314,7 @@ impl World {
                 self.call(format!("poll {ip}"));
                 let result = self.progress(action);
                 let answer = Outcome::Polled { provider, ip, begun: self.now, result };
-                self.answer_late(self.faults.late_polls_ms, answer);
+                self.answer_after(50 + self.faults.late_polls_ms, answer);
             }
             Action::Assign { ip, droplet, node, pool, .. } => {
                 self.check_assignment(&pool, ip, droplet, &node);

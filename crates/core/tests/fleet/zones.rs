@@ -33,6 +33,8 @@ pub(crate) enum DnsTrick {
     Lost(usize),
     /// Nothing is sent, for want of a permit.
     NotSent,
+    /// So many changes are carried out, and the rest is not sent.
+    Stopped(usize),
 }
 
 /// A zone of a provider.
@@ -50,6 +52,8 @@ pub(crate) struct Dns {
     pub(crate) tricks: VecDeque<DnsTrick>,
     /// What reads are answered with, if not with records.
     pub(crate) read_fault: Option<FaultKind>,
+    /// Reads take so much longer, and show the zone as it was when they were begun.
+    pub(crate) slow_ms: u64,
     /// Reads show the zone as it was this many milliseconds ago.
     pub(crate) lag_ms: u64,
     history: Vec<(Moment, Records)>,
@@ -150,7 +154,7 @@ impl Dns {
         self.applies.push(now);
         assert!(!changes.is_empty(), "nothing to do is not done");
         if !self.records.contains_key(&(provider.clone(), zone.clone())) {
-            return Err(Unfinished { done: 0, cause: CallFailure::Fault(unseen(provider)) });
+            return Err(unfinished(0, CallFailure::Fault(unseen(provider))));
         }
         if self.lag_ms > 0 {
             self.history.push((now, self.records.clone()));
@@ -158,7 +162,9 @@ impl Dns {
         let trick = self.tricks.pop_front().unwrap_or(DnsTrick::Fine);
         let carried = match trick {
             DnsTrick::Fine => changes.len(),
-            DnsTrick::Refused(done, _) | DnsTrick::Lost(done) => done.min(changes.len()),
+            DnsTrick::Refused(done, _) | DnsTrick::Lost(done) | DnsTrick::Stopped(done) => {
+                done.min(changes.len())
+            }
             DnsTrick::NotSent => 0,
         };
         if trick == DnsTrick::Refused(0, FaultKind::Invalid)
@@ -177,13 +183,14 @@ impl Dns {
         }
         match trick {
             DnsTrick::Refused(_, kind) if carried < changes.len() => {
-                Err(Unfinished { done: carried, cause: CallFailure::Fault(fault(kind, false)) })
+                Err(unfinished(carried, CallFailure::Fault(fault(kind, false))))
             }
-            DnsTrick::Fine | DnsTrick::Refused(..) => Ok(left),
-            DnsTrick::Lost(_) => {
-                Err(Unfinished { done: 0, cause: CallFailure::Fault(fault(FaultKind::Transient, true)) })
+            DnsTrick::Stopped(_) if carried < changes.len() => {
+                Err(Unfinished { records: left, ..unfinished(carried, CallFailure::NotSent) })
             }
-            DnsTrick::NotSent => Err(Unfinished { done: 0, cause: CallFailure::NotSent }),
+            DnsTrick::Fine | DnsTrick::Refused(..) | DnsTrick::Stopped(_) => Ok(left),
+            DnsTrick::Lost(_) => Err(unfinished(0, CallFailure::Fault(fault(FaultKind::Transient, true)))),
+            DnsTrick::NotSent => Err(unfinished(0, CallFailure::NotSent)),
         }
     }
 
@@ -232,6 +239,10 @@ impl Dns {
 fn unseen(provider: &str) -> flipop_core::fault::Fault {
     let kind = if provider == CLOUDFLARE { FaultKind::Unauthorised } else { FaultKind::NotFound };
     fault(kind, false)
+}
+
+fn unfinished(done: usize, cause: CallFailure) -> Unfinished {
+    Unfinished { done, records: Vec::new(), cause }
 }
 
 pub(crate) fn dns() -> Dns {
@@ -328,7 +339,8 @@ impl World {
             Action::ReadRecords { provider, zone, fqdn, .. } => {
                 let key = (provider.clone(), zone.id.clone());
                 let result = self.dns.read(&key, &fqdn, self.now);
-                self.answer(Outcome::RecordsRead { provider, zone: zone.id, fqdn, result });
+                let outcome = Outcome::RecordsRead { provider, zone: zone.id, fqdn, result };
+                self.answer_after(50 + self.dns.slow_ms, outcome);
             }
             Action::ApplyRecords { provider, zone, fqdn, set, owner } => {
                 self.call(format!("apply {fqdn} for {}", owner.object.name));
