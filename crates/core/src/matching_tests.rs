@@ -49,6 +49,19 @@ fn a_toleration_tolerates_as_kubernetes_does() {
 }
 
 #[test]
+fn a_toleration_with_an_effect_tolerates_no_other_effect() {
+    let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+    for (tolerated, tainted) in effects.into_iter().flat_map(|one| effects.map(|other| (one, other))) {
+        let toleration = toleration("k", "Exists", "", tolerated);
+        assert_eq!(
+            toleration.tolerates(&taint("k", "v", tainted)),
+            tolerated == tainted,
+            "{tolerated} {tainted}"
+        );
+    }
+}
+
+#[test]
 fn each_criterion_alone_excludes_a_node() {
     let criteria = Criteria { pods: Some(("ns".into(), Selector::default())), ..Criteria::default() };
     let mut pods = PodStore::default();
