@@ -190,7 +190,7 @@ async fn while_the_lease_cannot_be_renewed_nothing_is_written_and_work_resumes_b
 }
 
 async fn an_older_list_is_ignored_until_the_server_shows_the_present(world: &mut World) -> Outcome {
-    const PATH: &str = "/api/v1/nodes?labelSelector=pool%3Dwork&limit=250";
+    const PATH: &str = "/api/v1/nodes?labelSelector=pool%3Dwork&limit=500";
     const NODES: &str = "labelSelector=pool%3Dwork";
     let [alpha, beta] = settled(world).await?;
     let (proxy, operator) = world.operator_behind().await?;

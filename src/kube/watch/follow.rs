@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Objects per page of a list: larger pages cost memory, smaller ones round trips (10 to 20 MiB, measured).
-const PAGE_SIZE: u32 = 250;
+const PAGE_SIZE: u32 = 500;
 
 /// Pages of one list: far beyond the largest supported cluster, so that a list that never ends cannot hold us.
 const MAX_PAGES: u32 = 20_000;
