@@ -19,7 +19,7 @@ const FILE: &str = "crates/verify/runs.yaml";
 /// Where results are.
 const RESULTS: &str = "docs/verification/runs.yaml";
 
-/// What a result is about.
+/// What a result is about, except where a run says that something has no part in it.
 const SOURCES: [&str; 9] =
     ["Cargo.lock", "Cargo.toml", "crates", "crds", "examples", "k8s", "src", "tests", ":!crates/verify"];
 
@@ -52,6 +52,9 @@ struct Run {
     env: BTreeMap<String, String>,
     #[serde(default = "one")]
     shards: u32,
+    /// Sources that have no part in it: folders, or `*` and the end of a name.
+    #[serde(default)]
+    without: Vec<String>,
     /// Lines of the output that hold one of these are kept.
     keep: Vec<String>,
 }
@@ -94,10 +97,11 @@ impl Runs {
         if chosen.is_empty() {
             return Err(Failure::Other(format!("no run is called {}", self.names.join(" or "))));
         }
-        let (sources, commit) = sources(&root, !self.list)?;
+        let (tree, commit) = tree(&root, !self.list)?;
         let mut results = load(&root)?;
         let mut good = true;
         for run in chosen {
+            let sources = fingerprint(&tree, &run.without);
             for shard in 0..run.shards {
                 let label = format!("{} of {}", shard.saturating_add(1), run.shards);
                 let known = |row: &Row| row.run == run.name && row.shard == label && row.sources == sources;
@@ -152,8 +156,8 @@ impl Runs {
     }
 }
 
-/// A fingerprint of the sources, and the commit that holds them.
-fn sources(root: &Path, committed: bool) -> Outcome<(String, String)> {
+/// The committed tree, as `git ls-tree` tells it, and its commit.
+fn tree(root: &Path, committed: bool) -> Outcome<(String, String)> {
     let git = |arguments: &[&str], paths: &[&str]| {
         let mut git = Command::new("git");
         run::told(git.current_dir(root).args(arguments).arg("--").args(paths))
@@ -161,24 +165,28 @@ fn sources(root: &Path, committed: bool) -> Outcome<(String, String)> {
     if committed && !git(&["status", "--porcelain"], &SOURCES)?.is_empty() {
         return Err(Failure::Other("commit first: results name the commit that they are about".to_owned()));
     }
-    let mut hash = crate::fnv::Fnv::default();
-    hash.add(
-        git(&["ls-tree", "-r", "HEAD"], &[])?
-            .lines()
-            .filter(|line| counts(line))
-            .collect::<String>()
-            .as_bytes(),
-    );
     let mut head = Command::new("git");
     let commit = run::told(head.current_dir(root).args(["rev-parse", "--short", "HEAD"]))?;
-    Ok((hash.to_string(), commit.trim().to_owned()))
+    Ok((git(&["ls-tree", "-r", "HEAD"], &[])?, commit.trim().to_owned()))
 }
 
-/// Whether a line of `git ls-tree` names a source.
-fn counts(line: &str) -> bool {
+/// A fingerprint of the sources that have a part in a run.
+fn fingerprint(tree: &str, without: &[String]) -> String {
+    let mut hash = crate::fnv::Fnv::default();
+    tree.lines().filter(|line| counts(line, without)).for_each(|line| hash.add(line.as_bytes()));
+    hash.to_string()
+}
+
+/// Whether a line of `git ls-tree` names a source that has a part in a run.
+fn counts(line: &str, without: &[String]) -> bool {
     let path = line.split_once('\t').map_or("", |(_, path)| path);
-    let named = |part: &&str| path == *part || path.starts_with(&format!("{part}/"));
-    SOURCES.iter().any(named) && !path.starts_with("crates/verify/")
+    let within =
+        |folder: &str| path == folder || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    let excluded = |part: &String| match part.strip_prefix('*') {
+        Some(end) => path.ends_with(end),
+        None => within(part),
+    };
+    SOURCES.into_iter().any(within) && !within("crates/verify") && !without.iter().any(excluded)
 }
 
 fn today() -> String {
@@ -215,10 +223,50 @@ mod tests {
         assert!(runs.iter().all(|run| run.shards > 0 && !run.keep.is_empty()));
     }
 
+    fn counts(path: &str, without: &[&str]) -> bool {
+        let without: Vec<String> = without.iter().map(|part| (*part).to_owned()).collect();
+        super::counts(&format!("100644 blob 0123\t{path}"), &without)
+    }
+
     #[test]
     fn results_and_this_crate_are_no_sources() {
-        let line = |path: &str| format!("100644 blob 0123\t{path}");
-        assert!(counts(&line("src/main.rs")) && counts(&line("Cargo.lock")));
-        assert!(!counts(&line("docs/verification/runs.yaml")) && !counts(&line("crates/verify/runs.yaml")));
+        assert!(counts("src/main.rs", &[]) && counts("Cargo.lock", &[]));
+        assert!(!counts("docs/verification/runs.yaml", &[]) && !counts("crates/verify/runs.yaml", &[]));
+    }
+
+    #[test]
+    fn a_run_leaves_out_folders_and_ends_of_names_and_nothing_that_only_begins_alike() {
+        let without = ["tests", "crates/core/tests", "*_tests.rs"];
+        assert!(
+            !counts("tests/apiserver/main.rs", &without)
+                && !counts("crates/core/tests/fleet/main.rs", &without)
+        );
+        assert!(!counts("crates/core/src/matching_tests.rs", &without));
+        assert!(
+            counts("crates/sandbox/tests/simulation/main.rs", &without) && counts("src/tests.rs", &without)
+        );
+        assert!(
+            counts("crates/core/tests2/a.rs", &without) && counts("crates/core/src/matching.rs", &without)
+        );
+    }
+
+    #[test]
+    fn what_is_left_out_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let runs: Vec<Run> = serde_saphyr::from_str(include_str!("../runs.yaml")).unwrap();
+        for part in runs.iter().flat_map(|run| &run.without).filter(|part| !part.starts_with('*')) {
+            assert!(root.join(part).exists(), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_tells_sources_apart_and_does_not_see_what_is_left_out() {
+        let tree = |core: u8, tests: u8| {
+            format!("100644 blob {core}\tcrates/core/src/lib.rs\n100644 blob {tests}\ttests/crds.rs\n")
+        };
+        let without = ["tests".to_owned()];
+        assert_ne!(fingerprint(&tree(1, 1), &without), fingerprint(&tree(2, 1), &without));
+        assert_eq!(fingerprint(&tree(1, 1), &without), fingerprint(&tree(1, 2), &without));
+        assert_ne!(fingerprint(&tree(1, 1), &[]), fingerprint(&tree(1, 2), &[]));
     }
 }

@@ -3,7 +3,7 @@
 use crate::dns::{condition, pool};
 use crate::faults::spec;
 use crate::world::{PROVIDER, World, ip};
-use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
+use crate::zones::{CLOUDFLARE, DnsTrick, ZONE_ID, external, record_set, set_spec};
 use flipop_core::ids::ObjectKind;
 use flipop_core::pool::spec::{RawPoolSpec, RawRecordSet};
 use flipop_core::record_set::spec::RawRecordSetSpec;
@@ -36,6 +36,26 @@ fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_tak
     assert_eq!(world.dns.applies.len(), applies + 1);
     assert_eq!(world.dns.reads, reads, "what is known of the name passes on with it");
     assert!(world.dns.emptied.is_empty());
+}
+
+#[test]
+fn a_name_that_changes_hands_while_it_is_changed_waits_for_the_end_of_that() {
+    let mut world = World::with_set(2);
+    world.run(10);
+    let applies = world.dns.applies.len();
+    world.dns.tricks.push_back(DnsTrick::Slow(5_000));
+    world.edit_set("set", |spec| spec.address_type = "InternalIP".into());
+    while world.dns.applies.len() == applies {
+        world.run_until(world.now.plus_millis(100));
+    }
+    world.delete_record_set("set");
+    world.run_until(world.now.plus_millis(100));
+    world.add_record_set("next", set_spec("www"));
+    world.run(3);
+    assert_eq!(world.dns.applies.len(), applies + 1);
+    world.run(10);
+    assert_eq!(world.dns.applies.len(), applies + 2);
+    assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1), external(2)]);
 }
 
 #[test]

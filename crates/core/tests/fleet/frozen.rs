@@ -49,6 +49,22 @@ fn a_frozen_pool_changes_nothing_even_across_a_restart_and_thaws_without_a_move(
 }
 
 #[test]
+fn a_frozen_pool_gives_nothing_back_that_is_taken_from_it_until_it_thaws() {
+    for (number, freeze) in freezes().into_iter().enumerate() {
+        let mut world = World::with(2, 3);
+        world.run(10);
+        let before = world.pools["pool"].spec.clone().unwrap();
+        world.edit("pool", freeze);
+        world.move_by_hand(1, None);
+        world.run(200);
+        assert_eq!(world.assigns, 2, "freeze {number}");
+        world.edit("pool", |spec| *spec = before);
+        world.run(70);
+        assert_eq!(world.assigns, 3, "freeze {number}");
+    }
+}
+
+#[test]
 fn a_pool_without_one_good_address_is_not_ready_and_a_purchase_counts_towards_what_is_desired() {
     let mut world = World::with(1, 2);
     world.edit("pool", |spec| spec.ips = vec!["192.0.2.300".into()]);
@@ -129,14 +145,15 @@ fn a_provider_that_fails_from_the_start_is_told_and_takes_nothing_back() {
     }
 }
 
-#[test]
-fn edits_that_keep_an_assignment_valid_never_move_it() {
-    let edits: Vec<fn(&mut RawPoolSpec)> = vec![
+/// Edits after which every assignment is still a valid one.
+fn harmless() -> Vec<fn(&mut RawPoolSpec)> {
+    vec![
         |spec| spec.ips.reverse(),
         |spec| spec.region = "ams3".into(),
         |spec| spec.region = String::new(),
         |spec| spec.desired_ips = 3,
         |spec| spec.cool_off_seconds = 100.0,
+        |spec| spec.cool_off_seconds = f64::NAN,
         |spec| spec.ips.push("nonsense".into()),
         |spec| spec.ips.insert(0, "2001:db8::1".into()),
         |spec| spec.ips.push(ip(1).to_string()),
@@ -148,8 +165,12 @@ fn edits_that_keep_an_assignment_valid_never_move_it() {
                 ..RawMatch::default()
             };
         },
-    ];
-    for (number, edit) in edits.into_iter().enumerate() {
+    ]
+}
+
+#[test]
+fn edits_that_keep_an_assignment_valid_never_move_it() {
+    for (number, edit) in harmless().into_iter().enumerate() {
         let mut world = World::with(3, 4);
         world.run(10);
         let before = world.pools["pool"].spec.clone().unwrap();
@@ -161,6 +182,31 @@ fn edits_that_keep_an_assignment_valid_never_move_it() {
         world.run(60);
         assert_eq!((world.assigns, &world.annotations), (3, &annotations), "edit {number}");
         assert_eq!(world.status("pool").error, "");
+    }
+}
+
+#[test]
+fn from_any_edit_to_any_other_and_back_nothing_moves() {
+    let edits: Vec<fn(&mut RawPoolSpec)> = harmless().into_iter().chain(freezes()).collect();
+    for (first, from) in edits.iter().enumerate() {
+        for (second, to) in edits.iter().enumerate() {
+            let mut world = World::with(3, 4);
+            world.run(10);
+            let before = world.pools["pool"].spec.clone().unwrap();
+            let annotations = world.annotations.clone();
+            world.edit("pool", from);
+            world.run(20);
+            world.edit("pool", |spec| {
+                *spec = before.clone();
+                to(spec);
+            });
+            world.run(20);
+            world.edit("pool", |spec| *spec = before);
+            world.run(60);
+            let what = format!("edit {first}, then {second}");
+            assert_eq!((world.assigns, &world.annotations), (3, &annotations), "{what}");
+            assert_eq!(world.status("pool").error, "", "{what}");
+        }
     }
 }
 

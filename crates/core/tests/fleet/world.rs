@@ -58,7 +58,7 @@ pub(crate) struct World {
     /// What goes wrong beside mutating provider calls.
     pub(crate) faults: Faults,
     pending: BTreeMap<ActionId, Pending>,
-    inputs: Vec<(Moment, Input)>,
+    pub(crate) inputs: Vec<(Moment, Input)>,
     running: BTreeSet<WatchKey>,
     /// No watch starts.
     pub(crate) hold_watches: bool,

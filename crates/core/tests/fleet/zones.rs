@@ -27,6 +27,8 @@ pub(crate) const ZONE_ID: &str = "023e105f4ecef8ad9ca31a8372d0c353";
 pub(crate) enum DnsTrick {
     /// As it should.
     Fine,
+    /// As it should, but the answer takes so many milliseconds longer.
+    Slow(u64),
     /// So many changes are carried out, and the next one is refused with this kind.
     Refused(usize, FaultKind),
     /// So many changes are carried out, of which the answer says nothing.
@@ -161,7 +163,7 @@ impl Dns {
         }
         let trick = self.tricks.pop_front().unwrap_or(DnsTrick::Fine);
         let carried = match trick {
-            DnsTrick::Fine => changes.len(),
+            DnsTrick::Fine | DnsTrick::Slow(_) => changes.len(),
             DnsTrick::Refused(done, _) | DnsTrick::Lost(done) | DnsTrick::Stopped(done) => {
                 done.min(changes.len())
             }
@@ -188,7 +190,7 @@ impl Dns {
             DnsTrick::Stopped(_) if carried < changes.len() => {
                 Err(Unfinished { records: left, ..unfinished(carried, CallFailure::NotSent) })
             }
-            DnsTrick::Fine | DnsTrick::Refused(..) | DnsTrick::Stopped(_) => Ok(left),
+            DnsTrick::Fine | DnsTrick::Slow(_) | DnsTrick::Refused(..) | DnsTrick::Stopped(_) => Ok(left),
             DnsTrick::Lost(_) => Err(unfinished(0, CallFailure::Fault(fault(FaultKind::Transient, true)))),
             DnsTrick::NotSent => Err(unfinished(0, CallFailure::NotSent)),
         }
@@ -345,19 +347,34 @@ impl World {
             Action::ApplyRecords { provider, zone, fqdn, set, owner } => {
                 self.call(format!("apply {fqdn} for {}", owner.object.name));
                 self.check_changes(&set.changes);
+                self.check_alone(&provider, &zone.id, &fqdn);
+                let slow_ms = match self.dns.tricks.front() {
+                    Some(DnsTrick::Slow(ms)) => *ms,
+                    Some(_) | None => 0,
+                };
                 let key = (provider.clone(), zone.id.clone());
                 let emptied = self.dns.emptied.len();
                 let result = self.dns.apply(&key, &fqdn, &set.changes, self.now);
                 if self.dns.emptied.len() > emptied {
                     self.check_emptied(&owner);
                 }
-                self.answer(Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result });
+                let outcome = Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result };
+                self.answer_after(50 + slow_ms, outcome);
             }
             Action::WriteRecordSetStatus { record_set, resource_version, status, .. } => {
                 self.write_set_status(&record_set, &resource_version, *status);
             }
             other => panic!("not about DNS: {other:?}"),
         }
+    }
+
+    /// While a name is changed nobody else changes it.
+    fn check_alone(&self, provider: &str, zone: &str, fqdn: &str) {
+        let at_work = self.inputs.iter().any(|(_, input)| {
+            matches!(input, Input::Outcome(Outcome::RecordsApplied { provider: p, zone: z, fqdn: f, .. })
+                if (p.as_str(), z.as_str(), f.as_str()) == (provider, zone, fqdn))
+        });
+        assert!(!at_work, "{fqdn} is changed twice at a time");
     }
 
     /// Only addresses that some node or the account has may ever be written, and updates come before creates and

@@ -7,10 +7,12 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::Method;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Which of the two simulated providers a request is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// The v2 API of `DigitalOcean`.
     DigitalOcean,

@@ -225,7 +225,7 @@ fn weather(draw: &mut Draw, replicas: usize) -> Option<Weather> {
     let to_ms = from_ms + draw.between(2_000, 100_000);
     let side = draw.of(&[Side::Kube, Side::Cloud])?;
     let replica = usize::try_from(draw.below(u64::try_from(replicas).unwrap_or(1))).ok();
-    let which = Which { replica: replica.filter(|_| draw.chance(30)), side: Some(side), text: None };
+    let which = Which { replica: replica.filter(|_| draw.chance(30)), side: Some(side), ..Which::default() };
     let percent = draw.of(&[3, 10, 30, 80])?;
     let common = [
         Fault::Delay { ms: 3_000 },

@@ -232,6 +232,7 @@ impl Network {
             let matches = (weather.from_ms..weather.to_ms).contains(&now_ms)
                 && weather.which.replica.is_none_or(|replica| replica == process.replica)
                 && weather.which.side.is_none_or(|side| side == facts.side)
+                && weather.which.provider.is_none_or(|provider| Some(provider) == facts.account)
                 && weather.which.text.as_ref().is_none_or(|text| facts.what.contains(text));
             if !matches || roll(*seed, seq, salt, 100) >= weather.percent {
                 continue;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a plan decides a run completely. Latencies and dice come from its seed, everything else stands in it.
 
+use crate::cloud::Provider;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::Ipv4Addr;
@@ -256,6 +257,9 @@ pub struct Which {
     /// Calls to this side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Side>,
+    /// Calls to this provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Provider>,
     /// Calls whose description contains this text, for example `assign` or `PUT leases`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,

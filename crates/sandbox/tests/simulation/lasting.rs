@@ -1,0 +1,289 @@
+//! Faults that last: minutes and hours of virtual time, in which the judge of the simulation sees every call, and the
+//! counts and times that users would hold us to.
+
+use crate::support::play;
+use flipop_sandbox::cloud::Provider;
+use flipop_sandbox::simulation::plan::{Act, Fault, Plan, Side, Step, Weather, Which};
+use flipop_sandbox::simulation::{self, Outcome};
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+
+const MINUTE_MS: u64 = 60_000;
+
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+
+/// When objects and nodes stand and their addresses are assigned.
+const QUIET_MS: u64 = 60_000;
+
+/// How long nothing may be written before a run ends (`simulation::settled`).
+const REST_MS: u64 = 600_000;
+
+/// How often the end is looked for.
+const LOOK_MS: u64 = 2_000;
+
+fn ip(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, last)
+}
+
+fn node(number: u64) -> String {
+    format!("node-{number:04}")
+}
+
+fn at(at_ms: u64, act: Act) -> Step {
+    Step { at_ms, act }
+}
+
+fn ready(at_ms: u64, number: u64, ready: bool) -> Step {
+    at(at_ms, Act::SetReady { node: node(number), ready })
+}
+
+fn create(kind: &str, name: &str, spec: Value) -> Step {
+    at(1_000, Act::Create { kind: kind.to_owned(), name: name.to_owned(), spec })
+}
+
+fn record_set(provider: &str, zone: &str, name: &str) -> Value {
+    json!({ "provider": provider, "zone": zone, "recordName": name })
+}
+
+/// A pool of given addresses, with a record set at `DigitalOcean` and what else is merged into its spec.
+fn pool(ips: u8, more: &Value) -> Step {
+    let mut spec = json!({
+        "provider": "digitalocean", "region": "nyc3",
+        "ips": (1..=ips).map(ip).collect::<Vec<_>>(),
+        "match": { "nodeLabel": "role=edge" },
+        "dnsRecordSet": record_set("digitalocean", "example.com", "edge"),
+    });
+    for (field, value) in more.as_object().into_iter().flatten() {
+        spec[field] = value.clone();
+    }
+    create("FloatingIPPool", "pool", spec)
+}
+
+/// The nodes themselves, published at Cloudflare.
+fn node_set() -> Step {
+    let spec = json!({
+        "match": { "nodeLabel": "role=edge" },
+        "dnsRecordSet": record_set("cloudflare", "example.net", "nodes"),
+    });
+    create("NodeDNSRecordSet", "nodes", spec)
+}
+
+fn plan(name: &str, (nodes, ips): (u64, u8), then: Vec<Step>, end_ms: u64) -> Plan {
+    let mut steps: Vec<Step> = (1..=nodes).map(|number| at(0, Act::AddNode { node: node(number) })).collect();
+    steps.extend((1..=ips).map(|last| at(0, Act::AddIp { ip: ip(last) })));
+    steps.extend(then);
+    steps.sort_by_key(|step| step.at_ms);
+    Plan {
+        name: name.to_owned(),
+        seed: 7,
+        replicas: 2,
+        steps,
+        weather: Vec::new(),
+        triggers: Vec::new(),
+        end_ms,
+        staleness_ms: 5_000,
+    }
+}
+
+fn weather((from_ms, to_ms): (u64, u64), which: Which, fault: Fault) -> Weather {
+    Weather { from_ms, to_ms, which, percent: 100, fault }
+}
+
+fn calls_of(provider: Provider) -> Which {
+    Which { provider: Some(provider), ..Which::default() }
+}
+
+fn text(text: &str) -> Which {
+    Which { side: Some(Side::Cloud), text: Some(text.to_owned()), ..Which::default() }
+}
+
+/// Plays a plan; nothing may have been broken.
+fn good(plan: &Plan) -> Outcome {
+    let outcome = play(plan);
+    assert_eq!(outcome.violations, [], "{}", plan.name);
+    outcome
+}
+
+/// Plays a plan and answers the calls that were sent too: when, and what.
+fn told(plan: &Plan) -> (Outcome, Vec<(u64, String)>) {
+    let outcome = simulation::run(plan, true).unwrap();
+    assert_eq!(outcome.violations, [], "{}", plan.name);
+    let call = |line: &str| {
+        let (time, rest) = line.trim_start().split_once(' ')?;
+        let (_, what) = rest.split_once(" > ")?;
+        let (seconds, millis) = time.split_once('.')?;
+        Some((seconds.parse::<u64>().ok()? * 1_000 + millis.parse::<u64>().ok()?, what.to_owned()))
+    };
+    let calls: Vec<(u64, String)> = outcome.story.lines().filter_map(call).collect();
+    assert!(calls.len() > 20, "the story tells {} calls", calls.len());
+    (outcome, calls)
+}
+
+/// How many calls with this text were sent in a span.
+fn count(calls: &[(u64, String)], text: &str, (from_ms, to_ms): (u64, u64)) -> usize {
+    calls.iter().filter(|(at_ms, what)| (from_ms..to_ms).contains(at_ms) && what.contains(text)).count()
+}
+
+/// When the first call with this text was sent after a moment.
+fn first(calls: &[(u64, String)], text: &str, from_ms: u64) -> u64 {
+    calls.iter().find(|(at_ms, what)| *at_ms >= from_ms && what.contains(text)).unwrap().0
+}
+
+fn assigns(outcome: &Outcome) -> usize {
+    outcome.tally.assigns.values().sum()
+}
+
+#[test]
+fn after_ten_minutes_without_an_api_server_all_is_right_within_ten_seconds() {
+    let away = (QUIET_MS, QUIET_MS + 10 * MINUTE_MS);
+    for fault in [Fault::HangBefore, Fault::ResetBefore, Fault::Refuse { status: 503, retry_after_s: None }] {
+        let lost = ready(away.0 + MINUTE_MS, 1, false);
+        let mut plan =
+            plan("no API server for ten minutes", (3, 2), vec![pool(2, &json!({})), lost], away.1 + 10_000);
+        plan.staleness_ms = 11 * MINUTE_MS;
+        let which = Which { side: Some(Side::Kube), ..Which::default() };
+        plan.weather.push(weather(away, which, fault.clone()));
+        let (outcome, calls) = told(&plan);
+        assert_eq!(assigns(&outcome), 3, "{fault:?}");
+        // The permit outlives the outage by what is left of the lease, and nothing more.
+        let unlicensed = (away.0 + 15_000, away.1);
+        assert_eq!(count(&calls, "assign", unlicensed), 0, "{fault:?}");
+        let late = outcome.ended_ms - plan.end_ms;
+        assert!(late <= REST_MS + 2 * LOOK_MS, "{fault:?}: at rest {late} ms after the end");
+    }
+}
+
+#[test]
+fn nodes_that_flap_for_an_hour_cost_one_move_per_cool_off() {
+    const COOL_OFF_S: u64 = 120;
+    let mut then = vec![pool(1, &json!({ "assignmentCoolOffSeconds": COOL_OFF_S }))];
+    for number in 1..=2 {
+        // Each toggles every 1 to 120 s.
+        let (mut at_ms, mut up) = (QUIET_MS, true);
+        while at_ms < QUIET_MS + HOUR_MS {
+            at_ms += 1_000 + at_ms * (number + 6) % 119_000;
+            up = !up;
+            then.push(ready(at_ms, number, up));
+        }
+    }
+    let end_ms = QUIET_MS + HOUR_MS + 10 * MINUTE_MS;
+    then.extend([ready(end_ms - 1_000, 1, true), ready(end_ms - 1_000, 2, true)]);
+    let outcome = good(&plan("two nodes flap for an hour", (2, 1), then, end_ms));
+    let most = usize::try_from((end_ms - QUIET_MS) / 1_000 / COOL_OFF_S).unwrap() + 2;
+    assert!((5..=most).contains(&assigns(&outcome)), "{} assignments, at most {most}", assigns(&outcome));
+}
+
+#[test]
+fn a_token_that_is_told_to_wait_is_silent_for_as_long_and_others_go_on() {
+    // The rest of an hour's quota.
+    let wait_ms = 40 * MINUTE_MS;
+    let lost = ready(QUIET_MS + 5 * MINUTE_MS, 1, false);
+    let end_ms = QUIET_MS + HOUR_MS;
+    let then = vec![pool(2, &json!({})), node_set(), lost];
+    let mut plan = plan("the quota of an hour is used up", (3, 2), then, end_ms);
+    let fault = Fault::Refuse { status: 429, retry_after_s: Some(wait_ms / 1_000) };
+    plan.weather.push(weather((QUIET_MS, QUIET_MS + 2 * MINUTE_MS), calls_of(Provider::DigitalOcean), fault));
+    let (outcome, calls) = told(&plan);
+    let told_at = first(&calls, "list addresses", QUIET_MS);
+    assert_eq!(count(&calls, "addresses", (told_at + 1, told_at + wait_ms)), 0);
+    let moved_at = first(&calls, "assign", QUIET_MS);
+    assert!((told_at + wait_ms..told_at + wait_ms + 10_000).contains(&moved_at), "{told_at}, {moved_at}");
+    // The node's own address left its name at Cloudflare at once.
+    let lost_ms = QUIET_MS + 5 * MINUTE_MS;
+    assert!(count(&calls, "BatchRecords", (lost_ms, lost_ms + 2_000)) == 1);
+    assert_eq!(assigns(&outcome), 3);
+}
+
+#[test]
+fn cloudflares_block_of_five_minutes_is_kept_to_and_holds_up_no_address() {
+    let lost_ms = QUIET_MS + MINUTE_MS;
+    let then = vec![pool(2, &json!({ "dnsRecordSet": null })), node_set(), ready(lost_ms, 1, false)];
+    let mut plan = plan("Cloudflare blocks the token", (3, 2), then, QUIET_MS + 20 * MINUTE_MS);
+    let fault = Fault::Refuse { status: 429, retry_after_s: Some(300) };
+    plan.weather.push(weather((QUIET_MS, lost_ms + MINUTE_MS), calls_of(Provider::Cloudflare), fault));
+    let (_, calls) = told(&plan);
+    let refused_at = first(&calls, "Record", lost_ms);
+    let next_at = first(&calls, "Record", refused_at + 1);
+    assert!((300_000..330_000).contains(&(next_at - refused_at)), "{} ms", next_at - refused_at);
+    let moved_at = first(&calls, "assign", lost_ms);
+    assert!(moved_at < lost_ms + 1_000, "the other token is not held up: {} ms", moved_at - lost_ms);
+}
+
+#[test]
+fn dns_that_is_down_for_an_hour_holds_up_no_address_and_catches_up_with_one_round() {
+    for fault in [Fault::HangBefore, Fault::Refuse { status: 500, retry_after_s: None }] {
+        let losses: Vec<u64> = (0..4).map(|number| QUIET_MS + 10 * MINUTE_MS * (number + 1)).collect();
+        let mut then = vec![pool(2, &json!({}))];
+        for (number, lost_ms) in (1..).zip(&losses) {
+            then.extend([ready(*lost_ms, number, false), ready(lost_ms + 5 * MINUTE_MS, number, true)]);
+        }
+        let down = (QUIET_MS, QUIET_MS + HOUR_MS);
+        let mut plan = plan("DNS is down for an hour", (4, 2), then, down.1 + 10 * MINUTE_MS);
+        plan.weather.push(weather(down, text("Record"), fault.clone()));
+        let (outcome, calls) = told(&plan);
+        let moves = assigns(&outcome) - 2;
+        assert!(moves >= 2, "{fault:?}: {moves} moves");
+        let late: Vec<u64> = losses
+            .iter()
+            .filter(|lost_ms| count(&calls, "assign", (**lost_ms, **lost_ms + MINUTE_MS)) > 0)
+            .map(|lost_ms| first(&calls, "assign", *lost_ms) - lost_ms)
+            .collect();
+        assert!(late.len() == moves && late.iter().all(|late| *late < 1_000), "{fault:?}: {late:?}");
+        assert!(count(&calls, "Record", down) < 100, "{fault:?}: {} calls", count(&calls, "Record", down));
+        // What the name shows in the end is at most two addresses away from what it showed an hour before.
+        let after = (down.1, plan.end_ms);
+        let changes = ["CreateRecord", "PutRecord", "PatchRecord", "DeleteRecord"];
+        let changes: usize = changes.iter().map(|kind| count(&calls, kind, after)).sum();
+        assert!(changes <= 4, "{fault:?}: {changes} changes");
+    }
+}
+
+#[test]
+fn addresses_that_cannot_be_moved_for_an_hour_hold_up_no_names() {
+    let down = (QUIET_MS, QUIET_MS + HOUR_MS);
+    let lost_ms = QUIET_MS + 10 * MINUTE_MS;
+    let then = vec![
+        pool(2, &json!({})),
+        node_set(),
+        ready(lost_ms, 1, false),
+        ready(lost_ms + 10 * MINUTE_MS, 1, true),
+    ];
+    let mut plan = plan("addresses cannot be moved for an hour", (3, 2), then, down.1 + 10 * MINUTE_MS);
+    for what in ["address", "assign", "poll", "get "] {
+        plan.weather.push(weather(down, text(what), Fault::Refuse { status: 500, retry_after_s: None }));
+    }
+    let (_, calls) = told(&plan);
+    for changed_ms in [lost_ms, lost_ms + 10 * MINUTE_MS] {
+        assert_eq!(count(&calls, "BatchRecords", (changed_ms, changed_ms + 3_000)), 1);
+    }
+}
+
+#[test]
+fn a_thousand_nodes_that_fail_at_once_and_come_back_cost_nothing() {
+    const NODES: u64 = 1_000;
+    let back_ms = QUIET_MS + 10 * MINUTE_MS;
+    // Those that hold addresses are the first by name: they fail last and come back first: what is seen in between needs no move either.
+    let down = (1..=NODES).rev().map(|number| ready(QUIET_MS, number, false));
+    let up = (1..=NODES).map(|number| ready(back_ms, number, true));
+    let quiet = |then: Vec<Step>| {
+        let mut begin = vec![pool(5, &json!({}))];
+        begin.extend(then);
+        plan("a thousand nodes fail at once", (NODES, 5), begin, back_ms + MINUTE_MS)
+    };
+    let undisturbed = good(&quiet(Vec::new()));
+    let disturbed = good(&quiet(down.chain(up).collect()));
+    assert_eq!((assigns(&undisturbed), assigns(&disturbed), disturbed.tally.unassigns), (5, 5, 0));
+    assert_eq!(undisturbed.tally.records, disturbed.tally.records, "nothing may leave the name");
+    let more = disturbed.tally.writes - undisturbed.tally.writes;
+    assert!(more <= 4 * 5, "{more} writes");
+}
+
+#[test]
+fn a_status_that_is_wiped_again_and_again_buys_nothing() {
+    let wipes = (1..=6_u64)
+        .map(|number| at(QUIET_MS * number + 777 * number, Act::WipeStatus { name: "pool".into() }));
+    let mut then = vec![pool(0, &json!({ "desiredIPs": 3 }))];
+    then.extend(wipes);
+    let outcome = good(&plan("a status is wiped again and again", (4, 0), then, 8 * MINUTE_MS));
+    assert_eq!((outcome.tally.creates, assigns(&outcome)), (3, 3));
+}
