@@ -53,9 +53,8 @@ fn pool(ips: u8, more: &Value) -> Step {
         "match": { "nodeLabel": "role=edge" },
         "dnsRecordSet": record_set("digitalocean", "example.com", "edge"),
     });
-    for (field, value) in more.as_object().into_iter().flatten() {
-        spec[field] = value.clone();
-    }
+    let fields = spec.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
     create("FloatingIPPool", "pool", spec)
 }
 
