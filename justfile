@@ -35,10 +35,13 @@ simulate SEEDS="600":
 mutations *ARGS:
     cargo run --quiet --locked --package flipop-verify -- mutations {{ARGS}}
 
-# Everything that takes hours: the mutations, and more seeds, repetitions and minutes than CI has. Goes on where it ended.
-verify: mutations
+# More seeds, repetitions and minutes than CI has. Goes on where it ended; `just runs --list` says what is due.
+runs *ARGS:
     cargo build --release --locked --package flipop --bin flipop
-    cargo run --quiet --locked --package flipop-verify -- runs
+    cargo run --quiet --locked --package flipop-verify -- runs {{ARGS}}
+
+# Everything that takes hours.
+verify: mutations runs
 
 # Writes crds/ and their copies in k8s/ from the Rust types.
 crds:

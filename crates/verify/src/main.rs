@@ -4,6 +4,7 @@
 //! subcommand; each ends with a count, and fails when it is not as it should be.
 
 mod fnv;
+mod mutants;
 mod mutations;
 mod run;
 mod runs;

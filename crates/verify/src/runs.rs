@@ -3,6 +3,7 @@
 //! A run is data (`crates/verify/runs.yaml`). What came of each shard is kept in `docs/verification/runs.yaml` with the
 //! command that repeats it; a shard that passed on exactly these sources is not run again.
 
+use crate::mutants::{self, Count, Mutants};
 use crate::run::{self, to_end};
 use crate::{Doing, Failure, Outcome, say};
 use clap::Args;
@@ -55,6 +56,8 @@ struct Run {
     /// Sources that have no part in it: folders, or `*` and the end of a name.
     #[serde(default)]
     without: Vec<String>,
+    /// It is a run of cargo-mutants, and passes by what was noticed.
+    mutants: Option<Mutants>,
     /// Lines of the output that hold one of these are kept.
     keep: Vec<String>,
 }
@@ -71,6 +74,8 @@ struct Row {
     shard: String,
     command: String,
     passed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mutants: Option<Count>,
     said: Vec<String>,
     date: String,
     commit: String,
@@ -111,7 +116,7 @@ impl Runs {
                     good &= passed;
                     continue;
                 }
-                let (passed, command, said) = self.shard(&root, run, shard)?;
+                let Told { passed, mutants, command, said } = self.shard(&root, run, shard)?;
                 good &= passed;
                 results.table.retain(|row| row.run != run.name || row.shard != label);
                 let (date, commit, sources) = (today(), commit.clone(), sources.clone());
@@ -122,6 +127,7 @@ impl Runs {
                     shard: label,
                     command,
                     passed,
+                    mutants,
                     said,
                     date,
                     commit,
@@ -129,11 +135,15 @@ impl Runs {
                 });
                 save(&root, &mut results)?;
             }
+            if let Some(mutants) = &run.mutants {
+                let rows = results.table.iter().filter(|row| row.run == run.name && row.sources == sources);
+                good &= mutants.judge(&run.name, rows.filter_map(|row| row.mutants));
+            }
         }
         Ok(good)
     }
 
-    fn shard(&self, root: &Path, run: &Run, shard: u32) -> Outcome<(bool, String, Vec<String>)> {
+    fn shard(&self, root: &Path, run: &Run, shard: u32) -> Outcome<Told> {
         let number = shard.to_string();
         let fill = |text: &str| text.replace("{shard}", &number);
         let mut command = Command::new("cargo");
@@ -146,14 +156,30 @@ impl Runs {
         let log = root.join("target").join(format!("verify-{}-{shard}.log", run.name));
         let ended = to_end(command, Duration::from_secs(self.timeout_s), &log)?;
         let kept = |line: &&str| run.keep.iter().any(|part| line.contains(part.as_str()));
-        let said: Vec<String> =
+        let mut said: Vec<String> =
             ended.output.lines().filter(kept).map(|line| line.trim().to_owned()).collect();
+        let (mut passed, mut count) = (ended.succeeded(), None);
+        if let Some(mutants) = &run.mutants {
+            let lists = mutants::Lists::read(&root.join(fill(&mutants.lists)))?;
+            // Mutants that were missed are a result too, and not a failure of the shard.
+            passed = ended.status.and_then(|status| status.code()).is_some_and(mutants::is_complete);
+            count = Some(lists.count);
+            said.extend(lists.missed);
+        }
         say(&format!("  {}", said.join("\n  ")));
-        if !ended.succeeded() {
+        if !passed {
             say(&format!("{}\n  failed; all of it: {}", ended.tail(), log.display()));
         }
-        Ok((ended.succeeded(), text, said))
+        Ok(Told { passed, mutants: count, command: text, said })
     }
+}
+
+/// What came of a shard.
+struct Told {
+    passed: bool,
+    mutants: Option<Count>,
+    command: String,
+    said: Vec<String>,
 }
 
 /// The committed tree, as `git ls-tree` tells it, and its commit.

@@ -14,6 +14,7 @@ mod dns;
 mod dns_claims;
 mod dns_faults;
 mod dns_random;
+mod dns_rereads;
 mod faults;
 mod frozen;
 mod nodes;

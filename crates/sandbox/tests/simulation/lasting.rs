@@ -173,6 +173,36 @@ fn nodes_that_flap_for_an_hour_cost_one_move_per_cool_off() {
 }
 
 #[test]
+fn an_action_that_takes_an_hour_is_polled_ever_less_often_told_after_five_minutes_and_holds_up_no_other() {
+    let (lost_ms, other_ms) = (QUIET_MS, QUIET_MS + 2 * MINUTE_MS);
+    let then = vec![
+        pool(2, &json!({ "dnsRecordSet": null })),
+        ready(lost_ms, 1, false),
+        ready(other_ms, 2, false),
+        ready(other_ms + MINUTE_MS, 2, true),
+    ];
+    let mut plan = plan("an action takes an hour", (4, 2), then, QUIET_MS + 2 * HOUR_MS);
+    let stuck = text("assign 192.0.2.1 ");
+    plan.weather.push(weather((lost_ms, lost_ms + 1_000), stuck, Fault::ActionTakes { ms: HOUR_MS }));
+    let (outcome, calls) = told(&plan);
+    let begun = first(&calls, "assign 192.0.2.1 ", lost_ms);
+    assert_eq!(count(&calls, "assign 192.0.2.1 ", (lost_ms, plan.end_ms)), 1, "it is never repeated");
+    assert!(first(&calls, "assign 192.0.2.2 ", other_ms) < other_ms + 1_000);
+    assert_eq!(assigns(&outcome), 4);
+    let polls = |from_s: u64, to_s: u64| {
+        let span = (begun + from_s * 1_000, begun + to_s * 1_000);
+        count(&calls, "poll 192.0.2.1", span) + count(&calls, "get 192.0.2.1", span)
+    };
+    let (at_first, later, stalled) = (polls(0, 10), polls(10, 290), polls(360, 3_560));
+    assert!((3..=5).contains(&at_first) && (40..=60).contains(&later) && (40..=120).contains(&stalled));
+    let told = |from_s: u64, to_s: u64| {
+        count(&calls, "PUT floatingippools", (begun + from_s * 1_000, begun + to_s * 1_000))
+    };
+    assert_eq!((told(200, 299), told(365, 3_500)), (0, 0), "told once");
+    assert!((1..=2).contains(&told(300, 365)), "{} writes of the status", told(300, 365));
+}
+
+#[test]
 fn a_token_that_is_told_to_wait_is_silent_for_as_long_and_others_go_on() {
     // The rest of an hour's quota.
     let wait_ms = 40 * MINUTE_MS;

@@ -1,0 +1,101 @@
+//! What cargo-mutants found: every line of a crate, broken in every way that it knows.
+//!
+//! `mutations` are faults that somebody thought of; these are all the others. A mutant that is not noticed may be harmless
+//! (the next list shows the same), so that a share of them passes, and the rest is named in the results.
+
+use crate::{Doing, Outcome, say};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// How a run of cargo-mutants is judged.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mutants {
+    /// The folder of its lists; `{shard}` is the number of the shard.
+    pub(crate) lists: String,
+    /// So many of a hundred have to be noticed.
+    pub(crate) least_percent: usize,
+}
+
+/// How many mutants were noticed, by a failed test or by a test without end, and how many were not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Count {
+    pub(crate) caught: usize,
+    pub(crate) missed: usize,
+}
+
+/// The lists that cargo-mutants leaves.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    pub(crate) count: Count,
+    pub(crate) missed: Vec<String>,
+}
+
+impl Lists {
+    pub(crate) fn read(folder: &Path) -> Outcome<Self> {
+        let lines = |name: &str| -> Outcome<Vec<String>> {
+            let path = folder.join(name);
+            let text = fs::read_to_string(&path).doing(format!("read {}", path.display()))?;
+            Ok(text.lines().map(str::to_owned).collect())
+        };
+        let missed = lines("missed.txt")?;
+        let caught = lines("caught.txt")?.len() + lines("timeout.txt")?.len();
+        Ok(Self { count: Count { caught, missed: missed.len() }, missed })
+    }
+}
+
+/// Whether it came to its end: nothing missed, something missed, or a test without end among them.
+pub(crate) fn is_complete(code: i32) -> bool {
+    matches!(code, 0 | 2 | 3)
+}
+
+impl Mutants {
+    /// Whether enough were noticed in all shards together.
+    pub(crate) fn judge(&self, name: &str, counts: impl Iterator<Item = Count>) -> bool {
+        let sum = |all: Count, one: Count| Count {
+            caught: all.caught + one.caught,
+            missed: all.missed + one.missed,
+        };
+        let Count { caught, missed } = counts.fold(Count { caught: 0, missed: 0 }, sum);
+        let all = caught + missed;
+        let percent = (caught * 100).checked_div(all).unwrap_or_default();
+        say(&format!("{name}: {caught} of {all} noticed, {percent} % ({} % are needed)", self.least_percent));
+        percent >= self.least_percent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_shards_together_are_judged_and_none_is_not_enough() {
+        let mutants = Mutants { lists: String::new(), least_percent: 90 };
+        let judge = |counts: &[(usize, usize)]| {
+            mutants
+                .judge("x", counts.iter().map(|(caught, missed)| Count { caught: *caught, missed: *missed }))
+        };
+        assert!(judge(&[(80, 10), (10, 0)]) && judge(&[(90, 10)]));
+        assert!(!judge(&[(89, 11)]) && !judge(&[(100, 0), (0, 12)]) && !judge(&[]));
+    }
+
+    #[test]
+    fn lists_are_counted_and_a_test_without_end_has_noticed_something() {
+        let folder = std::env::temp_dir().join(format!("flipop-mutants-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for (name, text) in [("caught.txt", "a\nb\n"), ("missed.txt", "c\n"), ("timeout.txt", "d\n")] {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        let lists = Lists::read(&folder).unwrap();
+        assert_eq!((lists.count, lists.missed), (Count { caught: 3, missed: 1 }, vec!["c".to_owned()]));
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(Lists::read(&folder).unwrap_err().to_string().contains("missed.txt"));
+    }
+
+    #[test]
+    fn only_an_end_of_all_mutants_is_an_end() {
+        assert!([0, 2, 3].into_iter().all(is_complete) && ![1, 4, 70, 101].into_iter().any(is_complete));
+    }
+}
