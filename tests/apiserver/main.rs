@@ -26,6 +26,7 @@ mod failover;
 mod installation;
 mod interop;
 mod isolation;
+mod kills;
 mod leadership;
 mod lease;
 mod lists;
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 34] = [
+    let modules: [fn() -> Vec<Case>; 35] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         spec_edits::cases,
         restart::cases,
         leadership::cases,
+        kills::cases,
         failover::cases,
         lease::cases,
         lists::cases,

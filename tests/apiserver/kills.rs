@@ -1,0 +1,118 @@
+//! A process that dies at any call of a failover: the next one finishes it, and does nothing twice.
+
+use crate::dns::{Name, externals, set_spec};
+use crate::suite::{Case, cases};
+use crate::world::{SOON, World, ip, plain_spec, same};
+use flipop_envtest::operator::Operator;
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use flipop_sandbox::cloud::{Fault, Injection, Op, Provider, Target, When};
+use serde_json::json;
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![Installed: a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothing_twice]
+}
+
+/// The nodes, with the last number of their own address. The first of the pool's addresses goes to and fro between
+/// `alpha` and `gamma`, the second stays on `beta`.
+const NODES: [(&str, u8); 3] = [("alpha", 1), ("beta", 2), ("gamma", 3)];
+
+/// The one of the nodes that never fails.
+const STEADY: usize = 1;
+
+/// Fewer calls than a failover has: the assignment, the look at its action, and both names dropped and published.
+const LEAST_CALLS: u64 = 5;
+
+struct Names {
+    pool: Name,
+    nodes: Name,
+}
+
+impl Names {
+    /// Whether the addresses are where they belong and published, and these nodes are.
+    async fn stand(&self, world: &World, holder: usize, ready: &[u8]) -> Outcome {
+        let active = world.get_pool("p").await?.active();
+        let wanted = [(10, holder), (11, STEADY)];
+        let wanted = wanted.map(|(last, node)| (ip(last).to_string(), NODES[node].0.to_owned()));
+        same(active, wanted.into_iter().collect()).map_err(Failure::new)?;
+        let published = vec![ip(10).to_string(), ip(11).to_string()];
+        same(self.pool.addresses(world), published).map_err(Failure::new)?;
+        same(self.nodes.addresses(world), externals(ready)).map_err(Failure::new)?;
+        let set = world.get_set("nodes").await?;
+        same(set.addresses(), externals(ready)).map_err(Failure::new)
+    }
+
+    async fn settle(&self, world: &World, holder: usize, ready: &[u8]) -> Outcome {
+        eventually(&format!("{} has the address", NODES[holder].0), SOON, || self.stand(world, holder, ready))
+            .await
+    }
+}
+
+/// Where a failover ended.
+enum End {
+    /// The process hangs in the call.
+    Hangs,
+    /// There was no such call.
+    Done,
+}
+
+async fn scene(world: &World) -> Outcome<(Operator, Names)> {
+    world.zones();
+    world.reserve(&[10, 11]);
+    for (name, number) in NODES {
+        world.public_node(name, number).await?;
+    }
+    let operator = world.dns_operator().await?;
+    let mut spec = plain_spec(&[10, 11]);
+    spec["dnsRecordSet"] = json!({ "provider": "cloudflare", "zone": "example.com", "recordName": "pool" });
+    world.pool("p", &spec).await?;
+    world.record_set("nodes", &set_spec(Provider::DigitalOcean, "nodes")).await?;
+    let names = Names {
+        pool: Name::new(Provider::Cloudflare, "pool"),
+        nodes: Name::new(Provider::DigitalOcean, "nodes"),
+    };
+    names.settle(world, 0, &[1, 2, 3]).await?;
+    Ok((operator, names))
+}
+
+async fn a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothing_twice(
+    world: &mut World,
+) -> Outcome {
+    let (mut operator, names) = scene(world).await?;
+    let mut holder = 0;
+    for when in [When::Before, When::After] {
+        for nth in 1.. {
+            let (lost, other) = (holder, 2 - holder);
+            let ready: &[u8] = if lost == 0 { &[2, 3] } else { &[1, 2] };
+            let since = world.cloud().next_call();
+            let hang = world.cloud().inject(Injection::nth(Target::any(), nth, Fault::Hang(when)));
+            world.nodes.set_ready(NODES[lost].0, false).await?;
+            let end = eventually("the call hangs, or all is done without it", SOON, || async {
+                if !world.cloud().injected(hang) {
+                    return Ok(End::Hangs);
+                }
+                names.stand(world, other, ready).await.map(|()| End::Done)
+            })
+            .await?;
+            if matches!(end, End::Hangs) {
+                operator.kill_9();
+                world.cloud().withdraw_all();
+                world.cluster.delete_lease().await?;
+                operator = world.dns_operator().await?;
+                names.settle(world, other, ready).await?;
+            }
+            let calls = world.cloud().calls(since);
+            let moved = calls.iter().filter(|call| call.op == Op::AssignIp && call.effect).count();
+            assert_eq!(moved, 1, "killed at call {nth}, {when:?} its effect");
+            world.cloud().withdraw_all();
+            world.nodes.set_ready(NODES[lost].0, true).await?;
+            names.settle(world, other, &[1, 2, 3]).await?;
+            holder = other;
+            if matches!(end, End::Done) {
+                assert!(nth > LEAST_CALLS, "only {} calls", nth - 1);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
