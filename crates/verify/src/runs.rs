@@ -118,6 +118,8 @@ impl Runs {
                 }
                 let Told { passed, mutants, command, said } = self.shard(&root, run, shard)?;
                 good &= passed;
+                // Another run may have noted something meanwhile.
+                results = load(&root)?;
                 results.table.retain(|row| row.run != run.name || row.shard != label);
                 let (date, commit, sources) = (today(), commit.clone(), sources.clone());
                 let (name, shows) = (run.name.clone(), run.shows.clone());
