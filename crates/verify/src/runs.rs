@@ -79,7 +79,6 @@ struct Row {
     said: Vec<String>,
     date: String,
     commit: String,
-    sources: String,
 }
 
 /// The file.
@@ -106,11 +105,15 @@ impl Runs {
         let mut results = load(&root)?;
         let mut good = true;
         for run in chosen {
-            let sources = fingerprint(&tree, &run.without);
+            let now = fingerprint(&tree, &run.without);
+            // What was noted counts where the sources that have a part in it were what they are now.
+            let same = |row: &Row| {
+                let then = tree_of(&root, &row.commit).map(|tree| fingerprint(&tree, &run.without));
+                row.run == run.name && then.is_ok_and(|then| then == now)
+            };
             for shard in 0..run.shards {
                 let label = format!("{} of {}", shard.saturating_add(1), run.shards);
-                let known = |row: &Row| row.run == run.name && row.shard == label && row.sources == sources;
-                let passed = results.table.iter().any(|row| known(row) && row.passed);
+                let passed = results.table.iter().any(|row| row.shard == label && row.passed && same(row));
                 say(&format!("{} {label}: {}", run.name, if passed { "passed" } else { "due" }));
                 if self.list || (passed && !self.again) {
                     good &= passed;
@@ -121,7 +124,7 @@ impl Runs {
                 // Another run may have noted something meanwhile.
                 results = load(&root)?;
                 results.table.retain(|row| row.run != run.name || row.shard != label);
-                let (date, commit, sources) = (today(), commit.clone(), sources.clone());
+                let (date, commit) = (today(), commit.clone());
                 let (name, shows) = (run.name.clone(), run.shows.clone());
                 results.table.push(Row {
                     run: name,
@@ -133,12 +136,11 @@ impl Runs {
                     said,
                     date,
                     commit,
-                    sources,
                 });
                 save(&root, &mut results)?;
             }
             if let Some(mutants) = &run.mutants {
-                let rows = results.table.iter().filter(|row| row.run == run.name && row.sources == sources);
+                let rows = results.table.iter().filter(|row| same(row));
                 good &= mutants.judge(&run.name, rows.filter_map(|row| row.mutants));
             }
         }
@@ -186,16 +188,21 @@ struct Told {
 
 /// The committed tree, as `git ls-tree` tells it, and its commit.
 fn tree(root: &Path, committed: bool) -> Outcome<(String, String)> {
-    let git = |arguments: &[&str], paths: &[&str]| {
-        let mut git = Command::new("git");
-        run::told(git.current_dir(root).args(arguments).arg("--").args(paths))
-    };
-    if committed && !git(&["status", "--porcelain"], &SOURCES)?.is_empty() {
+    let mut status = Command::new("git");
+    status.current_dir(root).args(["status", "--porcelain", "--"]).args(SOURCES);
+    if committed && !run::told(&mut status)?.is_empty() {
         return Err(Failure::Other("commit first: results name the commit that they are about".to_owned()));
     }
     let mut head = Command::new("git");
     let commit = run::told(head.current_dir(root).args(["rev-parse", "--short", "HEAD"]))?;
-    Ok((git(&["ls-tree", "-r", "HEAD"], &[])?, commit.trim().to_owned()))
+    Ok((tree_of(root, "HEAD")?, commit.trim().to_owned()))
+}
+
+/// The tree of a commit.
+fn tree_of(root: &Path, commit: &str) -> Outcome<String> {
+    let mut git = Command::new("git");
+    let tree = run::told(git.current_dir(root).args(["ls-tree", "-r", commit, "--"]))?;
+    if tree.is_empty() { Err(Failure::Other(format!("there is no commit {commit} here"))) } else { Ok(tree) }
 }
 
 /// A fingerprint of the sources that have a part in a run.

@@ -205,19 +205,21 @@ fn edit(draw: &mut Draw, cast: &Cast) -> Option<Act> {
         }
         2 => json!({ "dnsRecordSet": dns(draw, &name) }),
         3 => json!({ "dnsRecordSet": null }),
-        _ => json!({ "assignmentCoolOffSeconds": draw.between(0, 15), "ips": given }),
+        _ if reverts(cast) => json!({ "assignmentCoolOffSeconds": draw.between(0, 15), "ips": given }),
+        _ => json!({ "assignmentCoolOffSeconds": draw.between(0, 15) }),
     };
     Some(Act::Edit { kind: "FloatingIPPool".to_owned(), name, spec })
 }
 
-/// One loss alone: spec and status are not lost together.
+/// One loss alone: in a plan either the spec is put back or the status is lost. After both nobody can know what was
+/// bought and stands nowhere.
+fn reverts(cast: &Cast) -> bool {
+    cast.ips.len().is_multiple_of(2)
+}
+
 fn revert_or_wipe(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let (name, ips) = draw.of(&cast.pools)?;
-    Some(if cast.ips.len().is_multiple_of(2) {
-        Act::RevertIps { name, ips }
-    } else {
-        Act::WipeStatus { name }
-    })
+    Some(if reverts(cast) { Act::RevertIps { name, ips } } else { Act::WipeStatus { name } })
 }
 
 fn weather(draw: &mut Draw, replicas: usize) -> Option<Weather> {
