@@ -2,12 +2,13 @@
 //!
 //! Invariants: one thread, one paused clock, no I/O; everything invented follows from the plan's seed.
 
+use super::blindness::Blindness;
 use super::judge::{Judge, Violation};
 use super::network::Network;
 use super::plan::{Act, Plan, Side};
 use super::replica::{NAMESPACE, Replica, TOKENS};
 use super::story::Story;
-use super::{Outcome, dns, frames, logs, settled};
+use super::{Outcome, dns, frames, logs, panics, settled};
 use crate::apiserver::{ApiServer, Key, NodeSpec, PodSpec, Readiness, ScenarioError, View};
 use crate::cloud::{Cloud, Options, Provider, RecordView};
 use flipop_core::ids::DropletId;
@@ -66,12 +67,17 @@ pub(super) async fn run(plan: Plan, wanted: bool) -> Outcome {
         wrong: Arc::clone(&wrong),
     };
     let _listening = tracing::subscriber::set_default(listener);
+    panics::listen();
     let mut bed = Bed::new(plan, story.clone());
     bed.play().await;
     bed.network.judge(|judge| {
         let mut wrong = wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         judge.violations.append(&mut wrong);
     });
+    for panic in panics::seen() {
+        let now_ms = bed.network.now_ms();
+        bed.network.judge(|judge| judge.blame(now_ms, "I11", panic.clone()));
+    }
     let (violations, tally) = bed.network.judge(|judge| (judge.violations.clone(), judge.tally.clone()));
     let ended_ms = bed.network.now_ms();
     let end = settled::summary(&bed);
@@ -91,7 +97,7 @@ impl Bed {
         let foreign = dns::records(&cloud);
         cloud.tune(|knobs| knobs.action_ms = ACTION_MS);
         let api = ApiServer::simulated(plan.seed, epoch);
-        let judge = Judge::new(cloud.clone(), TOKENS, plan.staleness_ms);
+        let judge = Judge::new(cloud.clone(), TOKENS, Blindness::of(&plan));
         let replicas = plan.replicas;
         let network = Network::new(plan, judge, story, &api, &cloud);
         let (mut fronts, mut stops) = (Vec::new(), Vec::new());

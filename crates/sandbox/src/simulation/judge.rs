@@ -4,6 +4,7 @@
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
 //! I7 no act on ignorance, I8 bounded load, I10 no secrets, I12 the spec is the user's.
 
+use super::blindness::Blindness;
 use super::dns::{self, Site};
 use super::facts::{Facts, Hold, Kind};
 use super::truth::Truth;
@@ -124,7 +125,7 @@ pub struct Tally {
 pub(super) struct Judge {
     cloud: Cloud,
     secrets: [&'static str; 2],
-    staleness_ms: u64,
+    blindness: Blindness,
     pub(super) truth: Truth,
     pub(super) violations: Vec<Violation>,
     pub(super) tally: Tally,
@@ -143,11 +144,11 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub(super) fn new(cloud: Cloud, secrets: [&'static str; 2], staleness_ms: u64) -> Self {
+    pub(super) fn new(cloud: Cloud, secrets: [&'static str; 2], blindness: Blindness) -> Self {
         Self {
             cloud,
             secrets,
-            staleness_ms,
+            blindness,
             truth: Truth::default(),
             violations: Vec::new(),
             tally: Tally::default(),
@@ -247,7 +248,7 @@ impl Judge {
 
     /// I1: an address goes only to a candidate, and off a candidate only if somebody else had put it there.
     fn check_assignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr, droplet: u64) {
-        let from_ms = now_ms.saturating_sub(self.staleness_ms);
+        let from_ms = self.blindness.since(now_ms);
         let owners = self.truth.owners(ip, from_ms);
         if owners.is_empty() {
             self.blame(now_ms, "I1", format!("{process} assigns {ip}, which no pool names"));
@@ -402,7 +403,7 @@ impl Judge {
         }
         let zone = site.1.split_once('.').map_or("", |(_, zone)| zone);
         let empty = self.cloud.a_records(site.0, zone, &site.1).is_empty();
-        if empty && !self.truth.unserved(now_ms.saturating_sub(self.staleness_ms)) {
+        if empty && !self.truth.unserved(self.blindness.since(now_ms)) {
             self.blame(now_ms, "I4", format!("{} was emptied", site.1));
         }
     }

@@ -6,6 +6,7 @@
 //! the judge found; the same plan gives the same transcript, byte for byte.
 
 mod bed;
+mod blindness;
 mod dice;
 mod dns;
 mod facts;
@@ -15,6 +16,7 @@ mod judge;
 mod line;
 mod logs;
 mod network;
+mod panics;
 pub mod plan;
 mod replica;
 mod settled;

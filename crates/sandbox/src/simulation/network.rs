@@ -181,8 +181,13 @@ impl Network {
         };
         let mark =
             if facts.mutates() { format!(" {:08x}", Fingerprint::of(body) >> 32) } else { String::new() };
-        self.tell(&process.to_string(), &format!("> {}{mark} [{seq}]", facts.what));
         let verdict = self.verdict(seq, process, facts, now_ms);
+        let fate = match (then, &verdict.fault) {
+            (Some(then), _) => format!(" !! {then:?}"),
+            (None, Some(fault)) => format!(" !! {fault:?}"),
+            (None, None) => String::new(),
+        };
+        self.tell(&process.to_string(), &format!("> {}{mark} [{seq}]{fate}", facts.what));
         match then {
             Some(Then::CrashBefore { restart_ms }) => {
                 self.kill(process, *restart_ms);
@@ -220,7 +225,11 @@ impl Network {
             state.judge.tally.frames += 1;
             state.judge.tally.frames
         };
-        self.trigger(&On::Frame(number))
+        let then = self.trigger(&On::Frame(number));
+        if let Some(then) = then {
+            self.tell("watch", &format!("!! {then:?} at event {number}"));
+        }
+        then
     }
 
     fn verdict(&self, seq: u64, process: Process, facts: &Facts, now_ms: u64) -> Verdict {

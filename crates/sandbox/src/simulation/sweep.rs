@@ -106,5 +106,17 @@ pub fn differences(undisturbed: &Outcome, outcome: &Outcome, spare: usize) -> Ve
     if made > allowed {
         all.push(format!("{made} assignments were made, not {allowed} at most"));
     }
+    let (taken, allowed) = (outcome.tally.unassigns, undisturbed.tally.unassigns + spare);
+    if taken > allowed {
+        all.push(format!("{taken} addresses were taken off, not {allowed} at most"));
+    }
+    for (ip, wanted) in &undisturbed.tally.assigns {
+        // Addresses that were bought are others in each run.
+        let made = outcome.tally.assigns.get(ip).copied().unwrap_or_default();
+        let allowed = wanted + spare;
+        if made > allowed {
+            all.push(format!("{ip} was assigned {made} times, not {allowed} at most"));
+        }
+    }
     all
 }

@@ -14,12 +14,14 @@ use std::net::Ipv4Addr;
 pub(super) struct Since {
     now: bool,
     changed_ms: u64,
+    /// It was true before it was false for the last time.
+    again: bool,
 }
 
 impl Since {
     fn set(&mut self, value: bool, now_ms: u64) {
         if self.now != value {
-            *self = Self { now: value, changed_ms: now_ms };
+            *self = Self { now: value, changed_ms: now_ms, again: self.again || !value };
         }
     }
 
@@ -28,9 +30,9 @@ impl Since {
         self.now || (self.changed_ms >= from_ms && self.changed_ms > 0)
     }
 
-    /// Whether it was false at some time since `from_ms`.
+    /// Whether it ended at some time since `from_ms`; what only began then has not.
     fn lapsed(self, from_ms: u64) -> bool {
-        !self.now || self.changed_ms >= from_ms
+        !self.now || (self.again && self.changed_ms >= from_ms)
     }
 }
 

@@ -1,0 +1,71 @@
+//! When the operator may still rest on what is true no more.
+
+use super::plan::{Act, Plan, Side};
+use super::workloads::PROMPT_MS;
+
+/// The spans in which the view of the cluster may be an old one, as the faults of a plan have it.
+#[derive(Debug, Clone)]
+pub(super) struct Blindness {
+    staleness_ms: u64,
+    /// From the beginning of a fault to the time at which everything must have been seen after its end.
+    spans: Vec<(u64, u64)>,
+}
+
+impl Blindness {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let staleness_ms = plan.staleness_ms;
+        let weather = plan.weather.iter().filter(|weather| weather.which.side != Some(Side::Cloud));
+        let weather = weather.map(|weather| (weather.from_ms, weather.to_ms));
+        let acts = plan.steps.iter().filter_map(|step| {
+            let blind_ms = if let Act::Pause { for_ms, .. }
+            | Act::Lag { for_ms, .. }
+            | Act::Cut { side: Side::Kube, for_ms, .. } = step.act
+            {
+                Some(for_ms)
+            } else {
+                matches!(step.act, Act::CutWatches { .. } | Act::Compact).then_some(0)
+            };
+            blind_ms.map(|for_ms| (step.at_ms, step.at_ms + for_ms))
+        });
+        // Where a trigger hits is only known when it does.
+        let triggers = plan.triggers.iter().map(|_trigger| (0, u64::MAX));
+        let spans = weather.chain(acts).chain(triggers);
+        let spans = spans.map(|(from_ms, to_ms)| (from_ms, to_ms.saturating_add(staleness_ms))).collect();
+        Self { staleness_ms, spans }
+    }
+
+    /// What was true since this moment the operator may hold for true now.
+    pub(super) fn since(&self, now_ms: u64) -> u64 {
+        let blind = self.spans.iter().any(|(from_ms, to_ms)| (*from_ms..*to_ms).contains(&now_ms));
+        now_ms.saturating_sub(if blind { self.staleness_ms } else { self.staleness_ms.min(PROMPT_MS) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::plan::{Fault, Step, Weather, Which};
+
+    #[test]
+    fn only_a_fault_of_the_cluster_blinds_and_only_for_its_time() {
+        let mut plan = crate::simulation::generate::plan(0);
+        (plan.steps, plan.weather, plan.staleness_ms) = (Vec::new(), Vec::new(), 150_000);
+        let since = |plan: &Plan, now_ms| Blindness::of(plan).since(now_ms);
+        assert_eq!(since(&plan, 400_000), 395_000);
+        let act = Act::Lag { replica: 0, for_ms: 10_000 };
+        plan.steps.push(Step { at_ms: 200_000, act });
+        assert_eq!(since(&plan, 199_999), 194_999);
+        assert_eq!((since(&plan, 200_000), since(&plan, 359_999)), (50_000, 209_999));
+        assert_eq!(since(&plan, 360_000), 355_000);
+        let weather = |side| {
+            let which = Which { side: Some(side), ..Which::default() };
+            Weather { from_ms: 500_000, to_ms: 510_000, which, percent: 10, fault: Fault::ResetBefore }
+        };
+        plan.weather.push(weather(Side::Cloud));
+        assert_eq!(since(&plan, 505_000), 500_000);
+        plan.weather.push(weather(Side::Kube));
+        assert_eq!(since(&plan, 505_000), 355_000);
+        plan.staleness_ms = 1_000;
+        assert_eq!(since(&plan, 100_000), 99_000);
+    }
+}
