@@ -139,7 +139,8 @@ impl Pool {
         report
     }
 
-    /// Addresses to give out: unassigned ones first, then those whose node stopped matching longest ago.
+    /// Addresses to give out: unassigned ones first, then those whose node stopped matching longest ago; after all of
+    /// them those that could not be assigned, so that a broken one keeps no node from a good one.
     fn free_addresses(
         &self,
         mine: &[Ipv4Addr],
@@ -154,7 +155,7 @@ impl Pool {
                 OpKind::Assign => None,
             })
             .collect();
-        let mut free: Vec<(bool, u64, usize, Free)> = Vec::new();
+        let mut free: Vec<((u64, bool, u64, usize), Free)> = Vec::new();
         for (position, ip) in mine.iter().enumerate() {
             let record = self.ips.get(ip);
             let idle =
@@ -171,12 +172,12 @@ impl Pool {
                 out.later(due);
                 continue;
             }
-            let released = record.map_or(0, |record| record.released);
+            let (behind, released) = record.map_or((0, 0), |record| (record.behind, record.released));
             let entry = Free { ip: *ip, region: region.clone(), from: *droplet };
-            free.push((droplet.is_some(), released, position, entry));
+            free.push(((behind, droplet.is_some(), released, position), entry));
         }
-        free.sort_by_key(|(assigned, released, position, _)| (*assigned, *released, *position));
-        free.into_iter().map(|(_, _, _, free)| free).collect()
+        free.sort_by_key(|(key, _)| *key);
+        free.into_iter().map(|(_, free)| free).collect()
     }
 
     /// A created address is given out only once the server remembers it: an interrupted creation is resolved by what is

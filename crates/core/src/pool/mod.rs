@@ -62,6 +62,8 @@ pub struct IpRecord {
     pub was_active: bool,
     /// Its last action failed.
     pub failure: Option<Failure<Option<DropletId>>>,
+    /// When it last could not be assigned, as a count, since the last success; 0 for never. Others go first.
+    pub behind: u64,
     /// Nodes for which the provider called the request invalid, since the last success.
     pub refused_by: BTreeSet<Uid>,
     /// Assignments that succeeded, since the process started.

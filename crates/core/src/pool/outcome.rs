@@ -14,6 +14,18 @@ use std::net::Ipv4Addr;
 /// An address that this many nodes in a row refused as invalid is itself what is wrong.
 const REFUSALS_THAT_BLAME_THE_ADDRESS: usize = 2;
 
+/// Whether it may be the address that is in the way, so that its node is better served by another one.
+fn says_something_of_the_address(kind: FaultKind) -> bool {
+    match kind {
+        FaultKind::Transient | FaultKind::Permanent | FaultKind::NotFound | FaultKind::Invalid => true,
+        FaultKind::InProgress
+        | FaultKind::Throttled
+        | FaultKind::Unauthorised
+        | FaultKind::Quota
+        | FaultKind::NodeInUse => false,
+    }
+}
+
 impl Pool {
     /// Takes in the end of an operation of this pool.
     pub fn finished(
@@ -37,6 +49,7 @@ impl Pool {
                 record.failure = None;
                 if assigns {
                     record.refused_by.clear();
+                    record.behind = 0;
                     record.assignments += 1;
                     self.node_failures.remove(&op.node.0);
                     self.behind.remove(&op.node.0);
@@ -121,6 +134,10 @@ impl Pool {
         if goes_behind && !unassigns {
             let count = self.tick();
             self.behind.insert(node.clone(), count);
+        }
+        if says_something_of_the_address(kind) && !unassigns {
+            let count = self.tick();
+            self.ips.entry(ip).or_default().behind = count;
         }
         // The provider being busy with an earlier request is no error.
         if kind != FaultKind::InProgress {

@@ -46,6 +46,8 @@ pub(crate) struct Faults {
     pub(crate) unlisted: BTreeSet<Ipv4Addr>,
     /// Lists show this instead of what is.
     pub(crate) stale: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
+    /// Every change of this address goes like this.
+    pub(crate) broken: Option<(Ipv4Addr, Trick)>,
     /// How the next writes of a status fail.
     pub(crate) status_writes: VecDeque<WriteFailure>,
     /// Writes of a status are on their way for as long as this holds, as (pool, version that they replace, status).

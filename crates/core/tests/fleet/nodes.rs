@@ -207,3 +207,43 @@ fn a_pool_that_was_deleted_while_the_watch_was_cut_is_gone() {
     assert!(world.annotations.is_empty());
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
 }
+
+/// Ways in which an address can be what keeps it from being assigned.
+const BROKEN: [Trick; 6] = [
+    Trick::Errored,
+    Trick::Lost(false),
+    Trick::Refused(FaultKind::Transient),
+    Trick::Refused(FaultKind::Invalid),
+    Trick::Refused(FaultKind::Permanent),
+    Trick::Refused(FaultKind::NotFound),
+];
+
+#[test]
+fn a_broken_address_keeps_no_node_from_a_good_one() {
+    for trick in BROKEN {
+        let mut world = World::with(2, 1);
+        world.faults.broken = Some((ip(1), trick));
+        world.run(600);
+        assert_eq!(world.holder(1), Some(ip(2)), "{trick:?}: {:?}", world.calls);
+        // Nobody else can take it, so that it is tried again once it is well and there is room.
+        world.faults.broken = None;
+        world.set_node(2, true);
+        world.run(700);
+        assert_eq!(world.holder(2), Some(ip(1)), "{trick:?}: {:?}", world.calls);
+    }
+}
+
+#[test]
+fn a_broken_spare_address_holds_up_no_failover() {
+    for trick in BROKEN {
+        let mut world = World::with(1, 1);
+        world.run(10);
+        world.add_ip(2);
+        world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
+        world.faults.broken = Some((ip(2), trick));
+        world.set_node(1, false);
+        world.set_node(2, true);
+        world.run(600);
+        assert_eq!(world.holder(2), Some(ip(1)), "{trick:?}: {:?}", world.calls);
+    }
+}

@@ -414,7 +414,8 @@ impl World {
     }
 
     fn change(&mut self, ip: Ipv4Addr, target: Option<DropletId>) {
-        let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
+        let broken = self.faults.broken.filter(|(broken, _)| *broken == ip).map(|(_, trick)| trick);
+        let trick = broken.or_else(|| self.tricks.pop_front()).unwrap_or(Trick::Fine);
         let provider = PROVIDER.to_owned();
         let taken =
             target.is_some() && self.cloud.values().any(|read| read.droplet == target && read.ip != ip);
