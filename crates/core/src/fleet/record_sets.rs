@@ -119,9 +119,6 @@ impl Fleet {
             if self.events_denied && report.is_some() {
                 status.conditions.push(super::plan::events_denied());
             }
-            if let Some(message) = set.writes.denied.as_ref().filter(|_| report.is_some()) {
-                status.conditions.push(condition("WriteDenied", "True", "Refused", message.clone()));
-            }
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
             let go_fields_until = set.writes_go_fields_until(now);

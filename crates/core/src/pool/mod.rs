@@ -389,6 +389,8 @@ impl Pool {
                 && account.belief(created.ip).is_some_and(crate::account::belief::Belief::is_gone);
             !released.contains(&created.ip) && !gone
         });
+        let named = memory.created.iter_mut().filter(|created| self.spec.ips.contains(&created.ip));
+        named.for_each(|created| created.written = true);
         self.memory = Some(memory);
         let effective: BTreeSet<Ipv4Addr> = self.effective().into_iter().collect();
         let let_go: Vec<Ipv4Addr> = self.held.difference(&effective).copied().collect();

@@ -149,7 +149,8 @@ impl Pool {
         if let Some(message) = annotations_denied {
             conditions.push(condition("AnnotationsDenied", "True", "Forbidden", message.to_owned()));
         }
-        if let Some(message) = &self.writes.denied {
+        let unwritten = self.memory.iter().flat_map(|memory| &memory.created).any(|created| !created.written);
+        if let Some(message) = self.writes.ips_denied.as_ref().filter(|_| unwritten) {
             conditions.push(condition("WriteDenied", "True", "Refused", message.clone()));
         }
         conditions

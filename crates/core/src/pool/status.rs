@@ -132,8 +132,8 @@ pub struct Writes<S = PoolStatus> {
     ips_in_flight: bool,
     ips_failures: u32,
     ips_due: Moment,
-    /// Why a write is refused for good, for a condition.
-    pub denied: Option<String>,
+    /// Why the last write of `spec.ips` was refused, for a condition. A refused status can tell nothing of itself.
+    pub ips_denied: Option<String>,
 }
 
 impl<S> Writes<S> {
@@ -167,10 +167,7 @@ impl<S> Writes<S> {
     pub fn status_done(&mut self, failure: Option<&WriteFailure>, now: Moment, jitter: Jitter) -> Option<S> {
         let written = self.status_in_flight.take();
         match failure {
-            None => {
-                self.status_failures = 0;
-                self.denied = None;
-            }
+            None => self.status_failures = 0,
             Some(WriteFailure::NotSent) => {}
             Some(failure) => {
                 let conflict = matches!(failure, WriteFailure::Conflict);
@@ -182,7 +179,6 @@ impl<S> Writes<S> {
                 self.awaiting_version = conflict;
                 self.status_failures = self.status_failures.saturating_add(1);
                 self.status_due = now.plus_millis(pace(failure).delay_ms(self.status_failures, jitter));
-                self.note_denial(failure);
             }
         }
         written.map(|status| *status)
@@ -209,19 +205,18 @@ impl<S> Writes<S> {
     pub fn ips_done(&mut self, failure: Option<&WriteFailure>, now: Moment, jitter: Jitter) {
         self.ips_in_flight = false;
         match failure {
-            None => self.ips_failures = 0,
+            None => {
+                self.ips_failures = 0;
+                self.ips_denied = None;
+            }
             Some(WriteFailure::NotSent) => {}
             Some(failure) => {
                 self.ips_failures = self.ips_failures.saturating_add(1);
                 self.ips_due = now.plus_millis(pace(failure).delay_ms(self.ips_failures, jitter));
-                self.note_denial(failure);
+                if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
+                    self.ips_denied = Some(message.clone());
+                }
             }
-        }
-    }
-
-    fn note_denial(&mut self, failure: &WriteFailure) {
-        if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
-            self.denied = Some(message.clone());
         }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Faults {
     pub(crate) stale: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
     /// Every change of this address goes like this.
     pub(crate) broken: Option<(Ipv4Addr, Trick)>,
+    /// How every write of `spec.ips` fails.
+    pub(crate) ips_writes: Option<WriteFailure>,
     /// How the next writes of a status fail.
     pub(crate) status_writes: VecDeque<WriteFailure>,
     /// Writes of a status are on their way for as long as this holds, as (pool, version that they replace, status).

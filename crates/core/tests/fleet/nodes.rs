@@ -240,6 +240,8 @@ fn a_broken_spare_address_holds_up_no_failover() {
         world.run(10);
         world.add_ip(2);
         world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
+        // Until a list has shown it.
+        world.run(100);
         world.faults.broken = Some((ip(2), trick));
         world.set_node(1, false);
         world.set_node(2, true);

@@ -330,6 +330,10 @@ impl World {
             Action::WriteStatus { pool, resource_version, status, .. } => {
                 self.write_status(&pool, &resource_version, *status);
             }
+            Action::WriteIps { pool, add } if self.faults.ips_writes.is_some() => {
+                let result = self.faults.ips_writes.clone().map_or(Ok(()), Err);
+                self.answer(Outcome::IpsWritten { pool: pool.uid, add, result });
+            }
             Action::WriteIps { pool, add } => {
                 let name = pool.name.name.clone();
                 let seen = self.change_spec(&name, |spec| {

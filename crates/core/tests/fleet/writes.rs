@@ -58,6 +58,33 @@ fn a_failed_status_write_is_repaired() {
 }
 
 #[test]
+fn created_addresses_that_may_not_be_written_into_the_spec_are_told_for_as_long_as_that_holds() {
+    let refusals = [WriteFailure::Forbidden("update".into()), WriteFailure::Invalid("a policy".into())];
+    for refusal in refusals {
+        let mut world = buying(1);
+        world.faults.ips_writes = Some(refusal.clone());
+        world.run(60);
+        let told = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied");
+        assert!(told(&world) && world.created == 1, "{refusal:?}");
+        let writes = world.status_writes;
+        world.run(1_800);
+        assert!(told(&world), "{refusal:?}");
+        assert_eq!(world.status_writes, writes, "{refusal:?}: it is told once");
+        world.faults.ips_writes = None;
+        world.run(700);
+        assert!(!told(&world), "{refusal:?}");
+    }
+    // The user writes it instead of us.
+    let mut world = buying(1);
+    world.faults.ips_writes = Some(WriteFailure::Forbidden("update".into()));
+    world.run(60);
+    let bought = world.status("pool").ips.keys().next().unwrap().clone();
+    world.edit("pool", |spec| spec.ips.push(bought));
+    world.run(60);
+    assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied"));
+}
+
+#[test]
 fn an_intent_that_cannot_be_written_holds_no_other_pool_up() {
     let mut world = buying(1);
     world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
