@@ -76,7 +76,7 @@ pub enum BuildError {
         reason: String,
     },
     /// There is no usable token.
-    #[error("failed to get the token of {provider}")]
+    #[error("failed to get the token of {provider}: {source}")]
     Token {
         /// The provider.
         provider: &'static str,

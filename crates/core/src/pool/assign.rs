@@ -207,7 +207,7 @@ impl Pool {
         }
         takers.sort_by_key(|taker| {
             let Candidate { uid, lost, order, .. } = &taker.candidate;
-            (self.behind.get(uid).copied(), lost.is_none(), *lost, *order)
+            (!self.roomy.contains_key(uid), self.behind.get(uid).copied(), lost.is_none(), *lost, *order)
         });
         takers
     }
@@ -281,6 +281,10 @@ impl Pool {
         report: &mut Report,
         out: &mut Out,
     ) {
+        let awaited = |uid: &Uid, ip: &mut Ipv4Addr| {
+            takers.iter().any(|taker| taker.candidate.uid == *uid) && free.iter().any(|free| free.ip == *ip)
+        };
+        self.roomy.retain(awaited);
         for taker in takers {
             // Another node of the same droplet may have been first.
             if let Some((ip, _)) = account.ops().find(|(_, op)| op.droplet == taker.droplet) {
@@ -288,8 +292,14 @@ impl Pool {
                 continue;
             }
             let region = taker.candidate.region.as_deref();
-            let fits =
-                |free: &Free| region.is_none_or(|region| region == free.region || free.region.is_empty());
+            let room = self.roomy.get(&taker.candidate.uid).copied();
+            let fits = |free: &Free| {
+                region.is_none_or(|region| region == free.region || free.region.is_empty())
+                    && match room {
+                        Some(ip) => ip == free.ip,
+                        None => !self.roomy.values().any(|ip| *ip == free.ip),
+                    }
+            };
             let Some(position) = free.iter().position(fits) else {
                 let wait = match region {
                     Some(region) if !free.is_empty() => Wait::OtherRegion(region.to_owned()),
@@ -298,8 +308,9 @@ impl Pool {
                 report.waiting.insert(taker.name, wait);
                 continue;
             };
-            match self.may_assign(account, world) {
+            match self.may_assign(room.is_some(), account, world) {
                 Ok(()) => {
+                    self.roomy.remove(&taker.candidate.uid);
                     let free = free.remove(position);
                     report.waiting.insert(taker.name.clone(), Wait::InFlight(taker.evict.unwrap_or(free.ip)));
                     self.start(&free, &taker, account, world, out);
@@ -314,15 +325,21 @@ impl Pool {
         }
     }
 
-    /// Whether one more assignment may start now, and if not, when to look again.
-    fn may_assign(&self, account: &mut Account, world: &World<'_>) -> Result<(), (Wait, Option<Moment>)> {
+    /// Whether one more assignment may start now, and if not, when to look again. `has_room`: its node has made room
+    /// for it, and the pool's cool-off was left to it.
+    fn may_assign(
+        &self,
+        has_room: bool,
+        account: &mut Account,
+        world: &World<'_>,
+    ) -> Result<(), (Wait, Option<Moment>)> {
         if self.spec.cool_off_ms > 0 {
-            let unanswered = account.ops().any(|(_, op)| op.pool == self.object.uid && op.is_unanswered());
-            if unanswered {
+            let ours = || account.ops().filter(|(_, op)| op.pool == self.object.uid);
+            if ours().any(|(_, op)| op.is_unanswered()) || !(has_room || self.roomy.is_empty()) {
                 return Err((Wait::CoolOff, None));
             }
-            let ours = account.ops().filter(|(_, op)| op.pool == self.object.uid && op.target().is_some());
-            let last = ours.map(|(_, op)| op.started).chain(self.last_assigned).max();
+            // Making room is the first half of an assignment.
+            let last = ours().map(|(_, op)| op.started).chain(self.last_assigned).max();
             if let Some(at) =
                 last.map(|at| at.plus_millis(self.spec.cool_off_ms)).filter(|at| *at > world.now)
             {

@@ -105,6 +105,8 @@ pub struct Pool {
     pub node_failures: BTreeMap<Uid, Failure<String>>,
     /// Nodes that go behind the others, with the count of their failure.
     pub behind: BTreeMap<Uid, u64>,
+    /// Nodes that made room for an address, which nobody else may have before them.
+    pub roomy: BTreeMap<Uid, Ipv4Addr>,
     /// State of the creation under way.
     pub creation: creation::Creation,
     /// When the last assignment was started that was accepted or may have been.
@@ -141,6 +143,7 @@ impl Pool {
             ips: BTreeMap::new(),
             node_failures: BTreeMap::new(),
             behind: BTreeMap::new(),
+            roomy: BTreeMap::new(),
             creation: creation::Creation::default(),
             last_assigned: None,
             changed_at: Moment::default(),

@@ -60,6 +60,9 @@ impl Pool {
                         format!("assigned {ip} to node {node} (droplet {})", op.droplet),
                     ));
                 } else {
+                    if let OpKind::Unassign { successor } = op.kind {
+                        self.roomy.insert(op.node.0.clone(), successor);
+                    }
                     actions.push(self.notice(
                         false,
                         "Unassigned",

@@ -249,3 +249,45 @@ fn a_broken_spare_address_holds_up_no_failover() {
         assert_eq!(world.holder(2), Some(ip(1)), "{trick:?}: {:?}", world.calls);
     }
 }
+
+#[test]
+fn with_a_cool_off_a_node_makes_room_only_when_its_next_address_may_come() {
+    for cool_off in [0.0, 20.0] {
+        let mut world = World::with(3, 3);
+        world.edit("pool", |spec| spec.cool_off_seconds = cool_off);
+        world.run(120);
+        (4..=6).for_each(|n| world.add_ip(n));
+        world.edit("pool", |spec| {
+            spec.cool_off_seconds = cool_off;
+            spec.ips = (4..=6).map(|n| ip(n).to_string()).collect();
+        });
+        world.moved.extend((1..=3).map(ip));
+        let (mut bare, most) = (0, if cool_off > 0.0 { 1 } else { 3 });
+        for _ in 0..2_000 {
+            world.run_until(world.now.plus_millis(100));
+            let without = (1..=3).filter(|n| world.holder(*n).is_none()).count();
+            assert!(without <= most, "{without} nodes have no address");
+            bare += without;
+        }
+        let new: std::collections::BTreeSet<_> = (1..=3).filter_map(|n| world.holder(n)).collect();
+        assert_eq!(new, (4..=6).map(ip).collect(), "{:?}", world.calls);
+        assert_eq!(world.assigns, 6);
+        assert!(bare <= 3 * 15, "nodes had no address for {bare} tenths of a second");
+    }
+}
+
+#[test]
+fn a_node_that_never_gets_rid_of_its_address_holds_up_no_other() {
+    let mut world = World::with(1, 1);
+    world.edit("pool", |spec| spec.cool_off_seconds = 20.0);
+    world.run(120);
+    (2..=3).for_each(|n| world.add_ip(n));
+    world.tricks.push_back(Trick::Slow(3_600));
+    world.edit("pool", |spec| spec.ips = (2..=3).map(|n| ip(n).to_string()).collect());
+    world.moved.insert(ip(1));
+    world.run(100);
+    assert_eq!(world.holder(1), Some(ip(1)), "{:?}", world.calls);
+    world.set_node(2, true);
+    world.run(30);
+    assert!(world.holder(2).is_some(), "{:?}", world.calls);
+}
