@@ -29,8 +29,11 @@ const PUBLISH_TIMEOUT_MS: u64 = 5_000;
 /// Pause after a note that could not be stored, so that a server in trouble is not pressed.
 const PAUSE_MS: u64 = 1_000;
 
-/// The API's bounds: 1 kB of note, 128 characters of reason and action.
+/// The API's bound of a note is 1 kB.
 const MAX_NOTE_BYTES: usize = 1_000;
+
+/// The API's bound of an action.
+const MAX_ACTION_BYTES: usize = 128;
 
 /// Controller that the events name.
 const CONTROLLER: &str = "flipop";
@@ -189,8 +192,8 @@ impl EventWriter {
                 Severity::Warning => EventType::Warning,
             },
             reason: note.reason.to_owned(),
-            action: note.action,
-            note: Some(cut(note.text)),
+            action: cut(note.action, MAX_ACTION_BYTES),
+            note: Some(cut(note.text, MAX_NOTE_BYTES)),
             secondary: None,
         };
         let call = self.recorder.publish(&event, &note.regarding);
@@ -213,8 +216,8 @@ impl EventWriter {
 }
 
 /// Cuts a text to what the API admits, at a character's boundary.
-fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(MAX_NOTE_BYTES));
+fn cut(mut text: String, most: usize) -> String {
+    text.truncate(text.floor_char_boundary(most));
     text
 }
 
@@ -258,10 +261,18 @@ mod tests {
         assert_eq!(events.dropped(), 2);
     }
 
-    #[test]
-    fn a_note_is_cut_between_characters() {
-        let text = cut("é".repeat(2_000));
-        assert_eq!(text.len(), 1_000);
-        assert_eq!(cut("short".to_owned()), "short");
+    #[tokio::test(start_paused = true)]
+    async fn what_is_longer_than_the_api_admits_is_cut_between_characters() {
+        let (client, mut calls) = stub::by_hand();
+        let (_events, writer) = events(client, "one");
+        let long = Note { action: "é".repeat(300), text: "€".repeat(2_000), ..note() };
+        let published = tokio::spawn(async move { writer.publish(long).await });
+        let call = calls.next().await;
+        let body: serde_json::Value = serde_json::from_slice(call.request.body()).unwrap();
+        let length = |field: &str| body[field].as_str().unwrap().len();
+        assert_eq!((length("action"), length("note")), (128, 999));
+        call.answer(stub::object(&json!({"metadata": {"name": "e", "namespace": "ns"}, "eventTime": null})));
+        assert!(published.await.unwrap().is_ok());
+        assert_eq!(cut("short".to_owned(), 128), "short");
     }
 }

@@ -137,7 +137,12 @@ impl Fleet {
             leading: true,
             permit: self.permit,
             pools: pools.collect(),
-            record_sets: self.record_sets.values().map(|set| self.record_set_snapshot(set)).collect(),
+            record_sets: self
+                .record_sets
+                .values()
+                .filter(|set| !set.deleting)
+                .map(|set| self.record_set_snapshot(set))
+                .collect(),
             accounts: accounts.collect(),
         }
     }

@@ -4,6 +4,8 @@ use crate::dns::{condition, pool};
 use crate::faults::spec;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, ZONE_ID, external, record_set, set_spec};
+use flipop_core::facts::Observed;
+use flipop_core::fleet::Input;
 use flipop_core::ids::ObjectKind;
 use flipop_core::pool::spec::{RawPoolSpec, RawRecordSet};
 use flipop_core::record_set::spec::RawRecordSetSpec;
@@ -219,4 +221,16 @@ fn what_is_written_labels_a_set_whose_zone_is_missing_or_malformed() {
         assert_eq!(labels("without"), (PROVIDER, ""));
         assert_eq!(snapshot.pools[0].dns, "web");
     }
+}
+
+#[test]
+fn a_record_set_that_is_being_deleted_has_no_series_any_more() {
+    let mut world = World::with_set(1);
+    world.run(10);
+    assert_eq!(world.fleet.snapshot().record_sets.len(), 1);
+    let mut set = world.record_sets["set"].clone();
+    set.deleting = true;
+    world.observe(Input::RecordSets(Observed::Apply(set)));
+    world.run(10);
+    assert!(world.fleet.snapshot().record_sets.is_empty());
 }
