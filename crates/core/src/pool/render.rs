@@ -349,6 +349,7 @@ fn trouble_of(condition: &Condition) -> Option<&'static str> {
         ("Stalled", "True") => Some("Stalled"),
         ("CRDsOutdated", "True") => Some("CRDsOutdated"),
         ("AnnotationsDenied", "True") => Some("AnnotationsDenied"),
+        ("WriteDenied", "True") => Some("WriteDenied"),
         ("WatchFailing", "True") => Some("WatchFailing"),
         _ => None,
     }

@@ -70,6 +70,7 @@ fn created_addresses_that_may_not_be_written_into_the_spec_are_told_for_as_long_
         world.run(1_800);
         assert!(told(&world), "{refusal:?}");
         assert_eq!(world.status_writes, writes, "{refusal:?}: it is told once");
+        assert_eq!(world.notices.iter().filter(|reason| **reason == "WriteDenied").count(), 1, "{refusal:?}");
         world.faults.ips_writes = None;
         world.run(700);
         assert!(!told(&world), "{refusal:?}");
