@@ -21,7 +21,7 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Objects per page of a list: larger pages cost memory, smaller ones round trips (10 to 20 MiB, measured).
+/// Objects per page of a list: larger pages cost memory; for each page the API server walks all that it has of the kind.
 const PAGE_SIZE: u32 = 500;
 
 /// Pages of one list: far beyond the largest supported cluster, so that a list that never ends cannot hold us.

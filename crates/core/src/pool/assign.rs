@@ -74,6 +74,14 @@ struct Taker {
     evict: Option<Ipv4Addr>,
 }
 
+impl Taker {
+    /// An address goes only to a node of its own region, as far as both are known.
+    fn suits(&self, free: &Free) -> bool {
+        let region = self.candidate.region.as_deref();
+        region.is_none_or(|region| region == free.region || free.region.is_empty())
+    }
+}
+
 impl Pool {
     /// Decides which assignments start now. Only for a live pool with its nodes and its account known.
     pub fn plan_assignments(&mut self, account: &mut Account, world: &World<'_>, out: &mut Out) {
@@ -282,7 +290,9 @@ impl Pool {
         out: &mut Out,
     ) {
         let awaited = |uid: &Uid, ip: &mut Ipv4Addr| {
-            takers.iter().any(|taker| taker.candidate.uid == *uid) && free.iter().any(|free| free.ip == *ip)
+            let taker = takers.iter().find(|taker| taker.candidate.uid == *uid);
+            let free = free.iter().find(|free| free.ip == *ip);
+            taker.zip(free).is_some_and(|(taker, free)| taker.suits(free))
         };
         self.roomy.retain(awaited);
         for taker in takers {
@@ -294,7 +304,7 @@ impl Pool {
             let region = taker.candidate.region.as_deref();
             let room = self.roomy.get(&taker.candidate.uid).copied();
             let fits = |free: &Free| {
-                region.is_none_or(|region| region == free.region || free.region.is_empty())
+                taker.suits(free)
                     && match room {
                         Some(ip) => ip == free.ip,
                         None => !self.roomy.values().any(|ip| *ip == free.ip),

@@ -1,11 +1,12 @@
 //! Nodes that change under us: two for one droplet, made again under their names, gone from the filter.
 
-use crate::faults::spec;
+use crate::faults::{nodes_key, spec};
 use crate::world::{Trick, World, ip};
 use flipop_core::action::WriteFailure;
 use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::moment::Moment;
 use flipop_core::pool::spec::RawPoolSpec;
 
 #[test]
@@ -15,7 +16,7 @@ fn two_nodes_of_one_droplet_share_its_address_and_nothing_moves() {
     // The kubelet registered anew under another name; the old node is still Ready for some seconds.
     world.set_node_on(7, 1);
     world.run(120);
-    assert_eq!((world.assigns, world.count(flipop_core::moment::Moment::default(), "unassign")), (2, 0));
+    assert_eq!((world.assigns, world.count(Moment::default(), "unassign")), (2, 0));
     world.delete_node(1);
     world.run(10);
     assert_eq!(world.annotations["node-7"], ip(1).to_string());
@@ -115,7 +116,7 @@ fn an_old_address_that_may_have_been_moved_is_not_taken_off() {
         spec.ips.reverse();
     });
     world.run(3);
-    assert_eq!(world.count(flipop_core::moment::Moment::default(), "unassign"), 0, "{:?}", world.calls);
+    assert_eq!(world.count(Moment::default(), "unassign"), 0, "{:?}", world.calls);
     world.faults.gets = None;
     world.run(60);
     assert_eq!((world.holder(1), world.holder(9)), (Some(ip(2)), Some(ip(1))));
@@ -289,5 +290,26 @@ fn a_node_that_never_gets_rid_of_its_address_holds_up_no_other() {
     assert_eq!(world.holder(1), Some(ip(1)), "{:?}", world.calls);
     world.set_node(2, true);
     world.run(30);
+    assert!(world.holder(2).is_some(), "{:?}", world.calls);
+}
+
+#[test]
+fn a_node_that_made_room_and_then_fits_no_more_holds_up_no_other() {
+    let mut world = World::with(1, 1);
+    world.edit("pool", |spec| spec.cool_off_seconds = 20.0);
+    world.run(120);
+    (2..=3).for_each(|n| world.add_ip(n));
+    world.edit("pool", |spec| spec.ips = (2..=3).map(|n| ip(n).to_string()).collect());
+    world.moved.insert(ip(1));
+    while world.count(Moment::default(), "unassign") == 0 {
+        world.run_until(world.now.plus_millis(100));
+    }
+    let mut node = world.nodes["node-1"].clone();
+    node.region = Some("ams3".into());
+    world.nodes.insert("node-1".into(), node.clone());
+    world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
+    world.set_node(2, true);
+    world.run(60);
+    assert_eq!(world.holder(1), None, "{:?}", world.calls);
     assert!(world.holder(2).is_some(), "{:?}", world.calls);
 }
