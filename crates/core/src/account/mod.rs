@@ -81,6 +81,8 @@ pub struct Account {
     not_before: Moment,
     /// Since when there is the present token.
     token_since: Moment,
+    /// The pool whose creation was sent and is not answered, be it gone meanwhile or not.
+    pub(crate) creating: Option<crate::ids::Uid>,
     reads: reads::Reads,
 }
 
@@ -100,6 +102,7 @@ impl Account {
             trouble: None,
             not_before: Moment::default(),
             token_since: Moment::default(),
+            creating: None,
             reads: reads::Reads::default(),
         }
     }

@@ -45,6 +45,15 @@ impl Desired {
     }
 }
 
+/// A write that failed and is tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failing {
+    count: u32,
+    due: Moment,
+    /// Why it was refused, if it was.
+    refusal: Option<String>,
+}
+
 /// State of the annotations.
 #[derive(Debug, Default)]
 pub(super) struct Annotations {
@@ -53,9 +62,7 @@ pub(super) struct Annotations {
     /// Values of ours that may stand on nodes.
     standing: BTreeMap<Uid, (String, Ipv4Addr)>,
     in_flight: BTreeSet<Uid>,
-    failures: BTreeMap<Uid, (u32, Moment)>,
-    /// Why nodes cannot be annotated.
-    pub(super) denied: Option<String>,
+    failures: BTreeMap<Uid, Failing>,
     sweep_due: Option<Moment>,
     sweeping: bool,
     sweep_failures: u32,
@@ -65,6 +72,11 @@ impl Annotations {
     /// Leadership begins: a sweep is due as soon as the world is known.
     pub(super) fn restart(&mut self) {
         self.sweep_due = Some(Moment::default());
+    }
+
+    /// Why a node cannot be annotated that should be, if one cannot.
+    pub(super) fn denied(&self) -> Option<&str> {
+        self.failures.values().find_map(|failing| failing.refusal.as_deref())
     }
 
     /// Takes in a step of a watch of nodes.
@@ -80,6 +92,7 @@ impl Annotations {
     }
 
     fn see(&mut self, node: &NodeFacts) {
+        self.claim(node);
         if node.annotation.is_none() && !self.seen.contains_key(&node.uid) {
             return;
         }
@@ -87,9 +100,29 @@ impl Annotations {
         self.changed |= self.seen.insert(node.uid.clone(), seen.clone()) != Some(seen);
     }
 
+    /// Events come late: a value of ours may show only after an older event made it look as if others had removed it.
+    /// Before the first sweep nobody knows enough to say what is left over.
+    fn claim(&mut self, node: &NodeFacts) {
+        let swept = self.sweep_due.is_some_and(|due| due > Moment::default());
+        let value = node.annotation.as_deref().filter(|_| swept && node.annotation_ours);
+        if let Some(ip) = value.and_then(|value| value.parse().ok())
+            && !self.standing.contains_key(&node.uid)
+            && !self.in_flight.contains(&node.uid)
+        {
+            self.standing.insert(node.uid.clone(), (node.name.clone(), ip));
+            self.changed = true;
+        }
+    }
+
     /// Whether an annotation changed since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// What failed on nodes that nobody wants anything of any more is over.
+    pub(super) fn forget_failures(&mut self, desired: &Desired) {
+        let standing = &self.standing;
+        self.failures.retain(|uid, _| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
     }
 
     /// Decides on writes.
@@ -103,8 +136,6 @@ impl Annotations {
                 self.write(uid, name, Some(*ip), now, out);
             }
         }
-        let standing = &self.standing;
-        self.failures.retain(|uid, _| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
         let over: Vec<(Uid, String)> = self
             .standing
             .iter()
@@ -128,8 +159,8 @@ impl Annotations {
         if self.in_flight.contains(uid) {
             return;
         }
-        if let Some((_, due)) = self.failures.get(uid).filter(|(_, due)| *due > now) {
-            out.later(*due);
+        if let Some(failing) = self.failures.get(uid).filter(|failing| failing.due > now) {
+            out.later(failing.due);
             return;
         }
         if self.in_flight.len() >= MAX_IN_FLIGHT {
@@ -163,7 +194,6 @@ impl Annotations {
         match result {
             Ok(()) => {
                 self.failures.remove(&uid);
-                self.denied = None;
                 match value {
                     Some(ip) => self.standing.insert(uid.clone(), (node.clone(), ip)),
                     None => self.standing.remove(&uid),
@@ -180,18 +210,24 @@ impl Annotations {
                 }
             }
             Err(WriteFailure::NotSent) => {}
-            Err(failure) => {
-                if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = &failure {
-                    self.denied = Some(message.clone());
-                }
-                self.fail(uid, &failure, now, jitter);
-            }
+            Err(failure) => self.fail(uid, &failure, now, jitter),
         }
     }
 
     fn fail(&mut self, uid: Uid, failure: &WriteFailure, now: Moment, jitter: Jitter) {
-        let count = self.failures.get(&uid).map_or(0, |(count, _)| *count).saturating_add(1);
-        self.failures.insert(uid, (count, now.plus_millis(pace(failure).delay_ms(count, jitter))));
+        let count = self.failures.get(&uid).map_or(0, |failing| failing.count).saturating_add(1);
+        let due = now.plus_millis(pace(failure).delay_ms(count, jitter));
+        let refusal = match failure {
+            WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message.clone()),
+            WriteFailure::NotSent
+            | WriteFailure::Conflict
+            | WriteFailure::Gone
+            | WriteFailure::Transient(_) => {
+                // Why it was refused before is still the best that is known.
+                self.failures.get(&uid).and_then(|failing| failing.refusal.clone())
+            }
+        };
+        self.failures.insert(uid, Failing { count, due, refusal });
     }
 
     /// The sweep was answered: values of ours that were not known of are from now on ours to remove.
@@ -255,6 +291,35 @@ mod tests {
             under_way.extend(plan(&mut annotations, &desired));
         }
         assert_eq!((written, annotations.standing.len()), (100, 99));
+    }
+
+    #[test]
+    fn an_event_that_is_older_than_our_write_leaves_nothing_behind() {
+        let mut annotations = Annotations::default();
+        annotations.restart();
+        annotations.swept(Ok(Vec::new()), (Moment::default(), Jitter::NONE));
+        let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
+        let seen = |annotation: Option<String>, ours| NodeFacts {
+            name: "n".to_owned(),
+            uid: Uid("u".to_owned()),
+            provider_id: String::new(),
+            ready: true,
+            deleting: false,
+            taints: Vec::new(),
+            region: None,
+            external_ips: Vec::new(),
+            internal_ips: Vec::new(),
+            annotation,
+            annotation_ours: ours,
+        };
+        annotations.written("n".to_owned(), uid.clone(), Some(ip), Ok(()), (Moment::default(), Jitter::NONE));
+        annotations.observe(&Observed::Apply(seen(None, false)));
+        assert_eq!(plan(&mut annotations, &Desired::default()), []);
+        annotations.observe(&Observed::Apply(seen(Some("192.0.2.2".to_owned()), false)));
+        assert_eq!(plan(&mut annotations, &Desired::default()), [], "what others wrote stays");
+        annotations.observe(&Observed::Apply(seen(Some(ip.to_string()), true)));
+        assert!(annotations.take_changed());
+        assert_eq!(plan(&mut annotations, &Desired::default()), [("n".to_owned(), uid, None)]);
     }
 
     #[test]

@@ -366,7 +366,8 @@ impl Fleet {
             Outcome::Created { provider, pool, result } => {
                 self.dirty = true;
                 let Some(account) = self.accounts.get_mut(&provider) else { return };
-                match self.pools.get_mut(&pool.uid) {
+                account.creating = None;
+                match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
                     Some(pool) => pool.on_created(account, result, (now, jitter), &mut self.outbox),
                     None => self.outbox.extend(creation::ownerless(pool, &result)),
                 }

@@ -10,7 +10,7 @@ use crate::matching::{Criteria, WatchKey};
 use crate::moment::{Jitter, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::{Out, World};
-use crate::pool::memory::Intent;
+use crate::pool::creation::Purchase;
 use crate::pool::render::condition;
 use crate::pool::status::Condition;
 use crate::record_set::status::complete;
@@ -41,10 +41,12 @@ impl Fleet {
             self.plan_dns(now, &mut out);
             self.plan_reads(&owners, now, &mut out);
             if self.permit {
+                let (desired, read) = self.desired_annotations(&owners);
+                self.annotations.forget_failures(&desired);
                 // What users look at first goes first: annotations can be hundreds of writes.
                 self.plan_writes(now, &mut out);
                 self.plan_record_set_writes(now, &mut out);
-                self.plan_annotations(&owners, now, &mut out);
+                self.annotations.plan(&desired, read, now, &mut out);
             }
         }
         self.wake = out.wake;
@@ -89,7 +91,7 @@ impl Fleet {
                 self.keep_memories(&members, owners, &account);
                 // Memories have changed which addresses are effective, and so who owns what.
                 let owners = self.owners();
-                let named = self.name_addresses(&members, &mut account, now);
+                let mut named = self.name_addresses(&members, &mut account, now);
                 let holders = account.holders();
                 let standing = self.standing(&members, &owners, &account);
                 for uid in &members {
@@ -103,10 +105,13 @@ impl Fleet {
                     }
                     if !pool.is_live() || !pool.matched {
                         pool.note_lost(owners);
+                        pool.follow_standing(&account);
                     }
                     if pool.creates_at() == provider {
-                        let busy = self.open_intent_elsewhere(&provider);
-                        pool.plan_creation(&mut account, &world, &named, busy, out);
+                        let ahead = self.others_create(uid, &provider, &account);
+                        pool.plan_creation(&mut account, &world, &named, ahead, out);
+                        // What it has just adopted nobody else may.
+                        named.extend(pool.effective());
                     }
                     self.pools.insert(uid.clone(), pool);
                 }
@@ -125,6 +130,7 @@ impl Fleet {
         let pools = || members.iter().filter_map(|uid| self.pools.get(uid));
         let mut watched: BTreeSet<Ipv4Addr> = pools().flat_map(Pool::effective).collect();
         watched.extend(pools().flat_map(Pool::former));
+        watched.extend(pools().flat_map(Pool::held));
         let memories = pools().filter_map(|pool| pool.memory.as_ref());
         let created = memories.flat_map(|memory| memory.created.iter().map(|created| created.ip)).collect();
         account.name(&watched, created, now);
@@ -184,13 +190,13 @@ impl Fleet {
         }
     }
 
-    /// Another pool of the account (the one that is planned is taken out of the map) has a creation that may have
-    /// happened.
-    fn open_intent_elsewhere(&self, provider: &str) -> bool {
-        self.pools.values().filter(|pool| !pool.deleting && pool.creates_at() == provider).any(|pool| {
-            let intent = pool.memory.as_ref().and_then(|memory| memory.intent.as_ref());
-            pool.creation.is_open() || intent.is_some_and(Intent::is_open)
-        })
+    /// How far the other pools of the account are with creations. The one that is planned is taken out of the map.
+    fn others_create(&self, uid: &Uid, provider: &str, account: &Account) -> Purchase {
+        if account.creating.as_ref().is_some_and(|creating| creating != uid) {
+            return Purchase::Open;
+        }
+        let others = self.pools.values().filter(|pool| !pool.deleting && pool.creates_at() == provider);
+        others.map(Pool::purchase).max().unwrap_or(Purchase::None)
     }
 
     fn plan_reads(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, now: Moment, out: &mut Out) {
@@ -207,8 +213,9 @@ impl Fleet {
         }
     }
 
-    /// What should stand on nodes: the addresses that the provider confirmed on candidates.
-    fn plan_annotations(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, now: Moment, out: &mut Out) {
+    /// What should stand on nodes: the addresses that the provider confirmed on candidates; and whether enough is known
+    /// to look for what should not.
+    fn desired_annotations(&self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) -> (Desired, bool) {
         let mut desired = Desired::default();
         let mut read = true;
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
@@ -222,18 +229,19 @@ impl Fleet {
                 }
             }
             if !pool.matched || pool.spec.is_frozen() {
-                desired.protected.extend(pool.effective().iter().chain(pool.held()));
+                let stays = |ip: &&Ipv4Addr| !pool.has_left(**ip);
+                desired.protected.extend(pool.effective().iter().chain(pool.held()).filter(stays));
             } else if !known {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
                 desired.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
         }
-        self.annotations.plan(&desired, read, now, out);
+        (desired, read)
     }
 
     /// Writes of statuses and of `spec.ips`.
     fn plan_writes(&mut self, now: Moment, out: &mut Out) {
-        let denied = self.annotations.denied.clone();
+        let denied = self.annotations.denied().map(str::to_owned);
         let draining = self.draining;
         for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
             if draining && !pool.has_unrecorded_creation() {

@@ -102,6 +102,28 @@ impl Pool {
         self.report.lost = self.lost_of(owners);
     }
 
+    /// Follows the addresses that stood on candidates, where nothing else is planned: others may have moved them.
+    pub fn follow_standing(&mut self, account: &Account) {
+        for (ip, _) in self.ips.iter().filter(|(_, record)| record.was_active) {
+            let place = account.place(*ip);
+            if *place == Place::Unknown {
+                continue;
+            }
+            let on = |candidate: &Candidate| candidate.droplet() == place.droplet();
+            let standing = place.droplet().and_then(|_| self.candidates.iter().find(|(_, known)| on(known)));
+            match standing {
+                Some((node, _)) => self.report.active.insert(*ip, node.clone()),
+                None => self.report.active.remove(ip),
+            };
+        }
+    }
+
+    /// Whether an address stood on a candidate when last planned, and others took it off since.
+    #[must_use]
+    pub fn has_left(&self, ip: Ipv4Addr) -> bool {
+        self.ips.get(&ip).is_some_and(|record| record.was_active) && !self.report.active.contains_key(&ip)
+    }
+
     fn lost_of(&self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) -> BTreeMap<Ipv4Addr, ObjectName> {
         let lost = |ip: &Ipv4Addr| owners.get(ip).filter(|owner| owner.uid != self.object.uid);
         self.effective().into_iter().filter_map(|ip| Some((ip, lost(&ip)?.name.clone()))).collect()

@@ -34,6 +34,17 @@ enum Stage {
     Resolving { since: Moment, first: Option<Moment> },
 }
 
+/// How far a creation is, as far as it concerns other pools of the account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purchase {
+    /// Nothing was asked for.
+    None,
+    /// An intent is written down; the request follows.
+    Announced,
+    /// The request is under way, or its effect unknown.
+    Open,
+}
+
 /// State of a pool's creations that need not survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Creation {
@@ -60,12 +71,6 @@ impl Creation {
         let stage =
             if open { Stage::Resolving { since: Moment::default(), first: None } } else { Stage::Idle };
         Self { stage, number, ..Self::default() }
-    }
-
-    /// The request is to be sent, or under way, or its effect unknown.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.stage != Stage::Idle
     }
 }
 
@@ -112,20 +117,34 @@ impl Pool {
         self.spec.desired.map_or(0, |desired| desired.saturating_sub(self.effective().len()))
     }
 
-    /// Decides on creations. `named` are the addresses that any pool names; `busy` says that another pool of the
-    /// account has an open intent.
+    /// How far this pool is with a creation, for the other pools of the account. An intent that the server does not
+    /// take holds nobody up: what others buy meanwhile makes it a new one before it is sent.
+    #[must_use]
+    pub fn purchase(&self) -> Purchase {
+        let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        match self.creation.stage {
+            Stage::Announcing if self.writes.is_status_failing() => Purchase::None,
+            Stage::Announcing => Purchase::Announced,
+            Stage::Sending { .. } | Stage::Resolving { .. } => Purchase::Open,
+            Stage::Idle if intent.is_some_and(Intent::is_open) => Purchase::Open,
+            Stage::Idle => Purchase::None,
+        }
+    }
+
+    /// Decides on creations. `named` are the addresses that any pool names; `others` says how far
+    /// other pools of the account are with creations of theirs.
     pub fn plan_creation(
         &mut self,
         account: &mut Account,
         world: &World<'_>,
         named: &BTreeSet<Ipv4Addr>,
-        busy: bool,
+        others: Purchase,
         out: &mut Out,
     ) {
         self.weigh_uncertain(account, named, out);
         match self.creation.stage {
-            Stage::Idle => self.announce(account, world, named, busy, out),
-            Stage::Announcing => self.send(account, world, out),
+            Stage::Idle => self.announce(account, world, named, others, out),
+            Stage::Announcing => self.send(account, world, named, others, out),
             Stage::Sending { .. } => {}
             Stage::Resolving { since, first } => self.resolve(account, named, (since, first), out),
         }
@@ -178,7 +197,7 @@ impl Pool {
         account: &mut Account,
         world: &World<'_>,
         named: &BTreeSet<Ipv4Addr>,
-        busy: bool,
+        others: Purchase,
         out: &mut Out,
     ) {
         let Some((_, listed)) = account.last_list() else { return };
@@ -189,7 +208,7 @@ impl Pool {
             return;
         }
         let uncertain = self.memory.as_ref().is_some_and(|memory| memory.intent.is_some());
-        if busy
+        if others > Purchase::None
             || uncertain
             || self.creation.crds_outdated
             || !self.is_live()
@@ -240,7 +259,14 @@ impl Pool {
     }
 
     /// Sends the request once the server holds the intent.
-    fn send(&mut self, account: &mut Account, world: &World<'_>, out: &mut Out) {
+    fn send(
+        &mut self,
+        account: &mut Account,
+        world: &World<'_>,
+        named: &BTreeSet<Ipv4Addr>,
+        others: Purchase,
+        out: &mut Out,
+    ) {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.clone());
         let Some(intent) = intent else {
             self.creation.stage = Stage::Idle;
@@ -252,13 +278,21 @@ impl Pool {
             return;
         }
         let kept = self.on_server.memory.as_ref().and_then(|memory| memory.intent.as_ref());
-        if kept != Some(&intent) || !world.permit || !account.is_authorised() {
+        if kept != Some(&intent) || others > Purchase::Announced || !world.permit || !account.is_authorised()
+        {
+            return;
+        }
+        if !named.is_subset(&intent.known) {
+            // Others have bought meanwhile: only a new intent tells their addresses from what this request brings.
+            self.forget_intent();
+            self.announce(account, world, named, others, out);
             return;
         }
         if let Err(at) = account.budget().admit(Purpose::Create, world.now) {
             out.later(at);
             return;
         }
+        account.creating = Some(self.object.uid.clone());
         account.budget().sent(Purpose::Create, world.now);
         self.creation.stage = Stage::Sending { since: world.now };
         let (provider, pool) = (self.spec.provider.clone(), self.object.clone());

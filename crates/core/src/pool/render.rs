@@ -41,9 +41,12 @@ impl Pool {
         }
         if self.spec.is_frozen() {
             // What it held before stays where it is, and is let go only once the spec can be followed again.
-            for ip in self.held().iter().map(ToString::to_string) {
-                if let Some(last) = self.on_server.ips.get(&ip) {
-                    status.ips.entry(ip).or_insert_with(|| last.clone());
+            for ip in self.held() {
+                let followed = account.filter(|_| self.ips.get(ip).is_some_and(|record| record.was_active));
+                let entry = followed.and_then(|account| self.entry(*ip, true, account));
+                let name = ip.to_string();
+                if let Some(entry) = entry.or_else(|| self.on_server.ips.get(&name).cloned()) {
+                    status.ips.entry(name).or_insert(entry);
                 }
             }
         }

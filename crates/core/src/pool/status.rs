@@ -157,6 +157,12 @@ impl<S> Writes<S> {
         }
     }
 
+    /// The last status write that was answered has failed.
+    #[must_use]
+    pub fn is_status_failing(&self) -> bool {
+        self.status_failures > 0
+    }
+
     /// A status write goes out.
     pub fn status_sent(&mut self, status: S) {
         self.observed_in_flight = false;

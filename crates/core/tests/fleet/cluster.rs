@@ -87,7 +87,7 @@ impl World {
             external_ips: vec![external(n)],
             internal_ips: vec![internal(n)],
             annotation: self.annotations.get(&name).cloned(),
-            annotation_ours: true,
+            annotation_ours: !self.foreign.contains(&name),
             name: name.clone(),
         };
         self.nodes.insert(name, node.clone());
@@ -126,6 +126,8 @@ impl World {
         }
         let denied = self.denied.contains(&pool.name.name);
         let denied = denied.then(|| WriteFailure::Forbidden("status".into()));
+        let unwritten = self.faults.unwritten.clone().filter(|(name, _)| *name == pool.name.name);
+        let denied = denied.or(unwritten.map(|(_, failure)| failure));
         let refused = self.faults.status_writes.pop_front().or(denied);
         let result = match self.pools.get_mut(&pool.name.name) {
             _ if refused.is_some() => Err(refused.unwrap()),

@@ -267,3 +267,29 @@ fn a_purchase_is_recorded_at_the_end_of_the_process_though_another_token_made_th
     world.run(3);
     assert_eq!(world.status("pool").memory.as_ref().map(|memory| memory.created.len()), Some(1));
 }
+
+#[test]
+fn of_one_account_only_one_request_is_under_way_even_when_its_pool_goes_meanwhile() {
+    for finalised in [false, true] {
+        let mut world = world(1);
+        world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
+        let start = world.now;
+        while world.count(start, "create") == 0 {
+            world.run_until(world.now.plus_millis(10));
+        }
+        if finalised {
+            let mut pool = world.pools["pool"].clone();
+            pool.deleting = true;
+            world.put_pool(pool);
+        } else {
+            world.delete_pool("pool");
+        }
+        let sent = world.calls.iter().rev().find(|(_, call)| call == "create").unwrap().0;
+        world.run(60);
+        let second = world.calls.iter().rev().find(|(_, call)| call == "create").unwrap().0;
+        assert_eq!(world.count(start, "create"), 2);
+        assert!(second.millis_since(sent) >= 50, "the first answer takes 50 ms, {finalised}");
+        assert_eq!(world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count(), 1);
+        assert_eq!(world.pools["other"].spec.as_ref().unwrap().ips.len(), 1);
+    }
+}

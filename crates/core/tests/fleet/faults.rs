@@ -52,6 +52,8 @@ pub(crate) struct Faults {
     pub(crate) ips_writes: Option<WriteFailure>,
     /// How the next writes of a status fail.
     pub(crate) status_writes: VecDeque<WriteFailure>,
+    /// How every write of this pool's status fails.
+    pub(crate) unwritten: Option<(&'static str, WriteFailure)>,
     /// Writes of a status are on their way for as long as this holds, as (pool, version that they replace, status).
     pub(crate) held_status_writes: Option<Vec<(ObjectRef, String, PoolStatus)>>,
     /// How the next annotations fail.

@@ -65,6 +65,30 @@ fn a_frozen_pool_gives_nothing_back_that_is_taken_from_it_until_it_thaws() {
 }
 
 #[test]
+fn a_frozen_pool_tells_where_its_addresses_are_after_others_have_moved_them() {
+    // A pool that names no provider names no account that could be read.
+    for (number, freeze) in freezes().into_iter().enumerate().skip(2) {
+        let mut world = World::with(2, 2);
+        world.run(10);
+        let address = world.holder(1).unwrap().octets()[3];
+        let entry = |world: &World| world.status("pool").ips[&ip(address).to_string()].clone();
+        world.edit("pool", freeze);
+        world.move_by_hand(address, None);
+        world.run(200);
+        assert_eq!(entry(&world).state, "unassigned", "freeze {number}");
+        assert!(!world.annotations.contains_key("node-1"), "freeze {number}: {:?}", world.annotations);
+        assert!(world.annotations.contains_key("node-2"), "freeze {number}: {:?}", world.annotations);
+        world.move_by_hand(address, Some(9));
+        world.run(200);
+        assert_eq!(entry(&world).state, "no-match", "freeze {number}");
+        world.move_by_hand(address, Some(1));
+        world.run(200);
+        assert_eq!(entry(&world).state, "active", "freeze {number}");
+        assert_eq!((world.annotations.len(), world.assigns), (2, 2), "freeze {number}");
+    }
+}
+
+#[test]
 fn a_pool_without_one_good_address_is_not_ready_and_a_purchase_counts_towards_what_is_desired() {
     let mut world = World::with(1, 2);
     world.edit("pool", |spec| spec.ips = vec!["192.0.2.300".into()]);

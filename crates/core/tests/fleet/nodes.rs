@@ -85,6 +85,24 @@ fn an_annotation_that_cannot_be_written_is_tried_until_it_can() {
 }
 
 #[test]
+fn annotations_are_called_denied_only_while_one_is_wanted_that_was_refused() {
+    let told = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "AnnotationsDenied");
+    let mut world = World::with(1, 1);
+    (0..100).for_each(|_| world.faults.annotations.push_back(WriteFailure::Forbidden("nodes".into())));
+    world.run(30);
+    assert!(told(&world));
+    // Another failure in between says nothing new.
+    world.faults.annotations.clear();
+    world.faults.annotations.push_back(WriteFailure::Transient("a timeout".into()));
+    (0..100).for_each(|_| world.faults.annotations.push_back(WriteFailure::Forbidden("nodes".into())));
+    world.run(200);
+    assert!(told(&world));
+    world.set_node(1, false);
+    world.run(5);
+    assert!(!told(&world), "no node is to be annotated any more");
+}
+
+#[test]
 fn a_foreign_address_is_named_even_after_the_provider_refused_its_node() {
     let mut world = World::with(1, 1);
     world.run(60);

@@ -98,6 +98,61 @@ fn an_intent_that_cannot_be_written_holds_no_other_pool_up() {
     assert_eq!(world.created, 2);
 }
 
+/// Two pools that want an address each, the first of which cannot write down that it will buy one.
+fn two_buyers(failure: WriteFailure) -> World {
+    let mut world = buying(1);
+    world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
+    world.faults.unwritten = Some(("pool", failure));
+    world
+}
+
+#[test]
+fn an_intent_whose_write_fails_time_and_again_holds_no_other_pool_up() {
+    let mut world = two_buyers(WriteFailure::Transient("the webhook does not answer".into()));
+    world.run(60);
+    assert_eq!(world.created, 1);
+    assert_eq!(world.pools["other"].spec.as_ref().unwrap().ips.len(), 1);
+    world.faults.unwritten = None;
+    world.run(300);
+    assert_eq!(world.created, 2);
+    assert_eq!(world.pools["pool"].spec.as_ref().unwrap().ips.len(), 1);
+}
+
+#[test]
+fn what_others_buy_before_an_intent_is_sent_is_never_taken_for_its_own() {
+    // The reply to the second purchase is lost: what is new since its intent was written is its own.
+    for trick in [Trick::Lost(true), Trick::Lost(false)] {
+        let mut world = two_buyers(WriteFailure::Transient("the webhook does not answer".into()));
+        world.run(60);
+        assert_eq!(world.created, 1);
+        world.faults.unwritten = None;
+        world.tricks.push_back(trick);
+        // As if nobody had written down whom the first one belongs to.
+        world.faults.ips_writes = Some(WriteFailure::Transient("later".into()));
+        world.run(400);
+        assert_eq!(world.created, 2, "{trick:?}");
+        for pool in ["pool", "other"] {
+            assert_eq!(world.status(pool).ips.len(), 1, "{trick:?}: {pool}");
+            let uncertain = world.status(pool).conditions.iter().any(|c| c.kind == "CreationUncertain");
+            assert!(!uncertain, "{trick:?}: {pool}");
+        }
+    }
+}
+
+#[test]
+fn two_buyers_of_one_account_end_with_one_address_each_wherever_the_process_dies() {
+    for crash_at_ms in (0..8_000).step_by(100) {
+        let mut world = two_buyers(WriteFailure::Transient("the webhook does not answer".into()));
+        world.run_until(world.now.plus_millis(4_000));
+        world.faults.unwritten = None;
+        world.run_until(world.now.plus_millis(crash_at_ms));
+        world.start();
+        world.run(400);
+        let count = |pool: &str| world.pools[pool].spec.as_ref().unwrap().ips.len();
+        assert_eq!((world.created, count("pool"), count("other")), (2, 1, 1), "after {crash_at_ms} ms");
+    }
+}
+
 #[test]
 fn a_refused_creation_is_sent_anew_as_soon_as_the_spec_is_mended() {
     let mut world = buying(1);
