@@ -472,7 +472,8 @@ impl World {
                 result = Ok(ip(n));
             }
         }
-        self.answer(Outcome::Created { provider: PROVIDER.to_owned(), pool, result });
+        let wait_ms = if let Trick::Slow(seconds) = trick { seconds * 1_000 } else { 50 };
+        self.answer_after(wait_ms, Outcome::Created { provider: PROVIDER.to_owned(), pool, result });
     }
 
     pub(crate) fn call(&mut self, what: impl Into<String>) {
