@@ -35,6 +35,9 @@ const MAX_NOTE_BYTES: usize = 1_000;
 /// The API's bound of an action.
 const MAX_ACTION_BYTES: usize = 128;
 
+/// What the API server's 403 complains of where a namespace is being deleted (cause `NamespaceTerminating`).
+const TERMINATING_FIELD: &str = "metadata.namespace";
+
 /// Controller that the events name.
 const CONTROLLER: &str = "flipop";
 
@@ -205,7 +208,9 @@ impl EventWriter {
 
     fn failed(&self, trouble: &Trouble) {
         self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-        if trouble.kind == TroubleKind::Forbidden {
+        // In a namespace that is being deleted nobody may create anything: that says nothing of our rights.
+        let terminating = trouble.fields.iter().any(|field| field == TERMINATING_FIELD);
+        if trouble.kind == TroubleKind::Forbidden && !terminating {
             if !self.shared.forbidden.swap(true, Ordering::Relaxed) {
                 tracing::warn!("the service account may not create events in events.k8s.io: {trouble}");
             }
@@ -259,6 +264,29 @@ mod tests {
         }
         assert!(calls.is_quiet(), "nothing is begun after the end");
         assert_eq!(events.dropped(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_by_a_namespace_that_is_being_deleted_is_no_want_of_rights() {
+        let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+        let source = PermitSource::new(clock.clone());
+        let (client, mut calls) = stub::by_hand();
+        let (events, writer) = events(client, "one");
+        let mut tasks = JoinSet::new();
+        tasks.spawn(writer.run(CancellationToken::new()));
+        let cause = json!({"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it ends"});
+        for (causes, forbidden) in [(json!([cause]), false), (json!([]), true)] {
+            source.extend(clock.now());
+            events.emit(&source.permit(), note(), Box::new(()));
+            let refusal = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": "events is forbidden", "reason": "Forbidden", "code": 403, "details": {"causes": causes}});
+            let dropped = events.dropped();
+            calls.next().await.answer(stub::raw(403, refusal.to_string().into_bytes()));
+            while events.dropped() == dropped {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            assert_eq!(events.forbidden(), forbidden, "{refusal}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
