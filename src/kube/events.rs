@@ -274,7 +274,8 @@ mod tests {
         let (events, writer) = events(client, "one");
         let mut tasks = JoinSet::new();
         tasks.spawn(writer.run(CancellationToken::new()));
-        let cause = json!({"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it ends"});
+        let cause =
+            json!({"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it ends"});
         for (causes, forbidden) in [(json!([cause]), false), (json!([]), true)] {
             source.extend(clock.now());
             events.emit(&source.permit(), note(), Box::new(()));

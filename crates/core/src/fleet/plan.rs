@@ -20,7 +20,9 @@ use std::net::Ipv4Addr;
 impl Fleet {
     /// Decides what to do now. What is returned counts as begun: planning again without new facts returns nothing.
     pub fn plan(&mut self, now: Moment, jitter: Jitter) -> Plan {
-        self.forget_unwatched();
+        if self.dirty {
+            self.forget_unwatched();
+        }
         let due = self.wake.is_some_and(|wake| wake <= now);
         if !self.leading || !(self.dirty || due) {
             return Plan {

@@ -153,6 +153,15 @@ impl World {
         self.observe(Input::Pods(pods_key(), Observed::Apply(pod)));
     }
 
+    /// Lets time pass in small steps for as long as something holds; it has to end within ten minutes.
+    pub(crate) fn run_while(&mut self, step_ms: u64, holds: impl Fn(&Self) -> bool) {
+        let end = self.now.plus_millis(600_000);
+        while holds(self) {
+            assert!(self.now < end, "what was waited for does not happen");
+            self.run_until(self.now.plus_millis(step_ms));
+        }
+    }
+
     pub(crate) fn delete_pod(&mut self, name: &str) {
         let pod = self.pods.remove(name).unwrap();
         self.observe(Input::Pods(pods_key(), Observed::Delete(pod)));

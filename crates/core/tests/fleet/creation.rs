@@ -49,13 +49,25 @@ fn a_crash_at_any_moment_leads_to_exactly_the_desired_number() {
     // Each step of the world is 50 ms or less: a crash after each of them, once and for all.
     for crash_at_ms in (0..2_000).step_by(25) {
         let mut world = world(2);
-        let end = world.now.plus_millis(crash_at_ms);
-        while world.now < end {
-            world.run_until(end);
-        }
+        world.run_until(world.now.plus_millis(crash_at_ms));
         world.start();
         world.run(200);
         assert_eq!((world.created, spec_ips(&world)), (2, 2), "crash after {crash_at_ms} ms");
+    }
+}
+
+#[test]
+fn however_many_are_desired_a_crash_at_any_purchase_loses_none_and_buys_none_twice() {
+    for desired in 1..=12_u8 {
+        for number in 1..=usize::from(desired) {
+            // The process dies as soon as the request was sent: after its effect, and before anything is known of it.
+            let mut world = world(i64::from(desired));
+            world.run_while(5, |world| world.created < number);
+            world.start();
+            world.run(300);
+            let wanted = usize::from(desired);
+            assert_eq!((world.created, spec_ips(&world)), (wanted, wanted), "{desired}, crash at {number}");
+        }
     }
 }
 
@@ -205,9 +217,7 @@ fn two_pools_buy_one_after_the_other() {
 fn nothing_is_bought_while_a_write_that_forgets_its_intent_is_on_its_way() {
     let mut world = world(1);
     world.tricks.push_back(Trick::Refused(FaultKind::Transient));
-    while world.calls.iter().all(|(_, call)| !call.starts_with("create")) {
-        world.run_until(world.now.plus_millis(5));
-    }
+    world.run_while(5, |world| world.calls.iter().all(|(_, call)| !call.starts_with("create")));
     // The refusal is answered by a status without the intent, which takes long to arrive.
     world.faults.held_status_writes = Some(Vec::new());
     let from = world.now.plus_millis(1);
@@ -227,9 +237,7 @@ fn a_purchase_for_a_pool_that_is_gone_is_told() {
     for (trick, told) in [(Trick::Fine, "192.0.2.201"), (Trick::Lost(true), "unknown")] {
         let mut world = world(1);
         world.tricks.push_back(trick);
-        while world.calls.iter().all(|(_, call)| !call.starts_with("create")) {
-            world.run_until(world.now.plus_millis(5));
-        }
+        world.run_while(5, |world| world.calls.iter().all(|(_, call)| !call.starts_with("create")));
         world.delete_pool("pool");
         world.run(5);
         let told_of = |event: &&flipop_core::action::Notice| event.reason == "CreatedWithoutPool";
@@ -242,9 +250,7 @@ fn a_purchase_for_a_pool_that_is_gone_is_told() {
 fn a_creation_is_resolved_by_the_provider_that_was_asked_and_holds_up_the_others_until_then() {
     let mut world = world(1);
     world.tricks.push_back(Trick::Lost(true));
-    while world.calls.iter().all(|(_, call)| !call.starts_with("create")) {
-        world.run_until(world.now.plus_millis(5));
-    }
+    world.run_while(5, |world| world.calls.iter().all(|(_, call)| !call.starts_with("create")));
     world.edit("pool", |spec| spec.provider = "nowhere".into());
     world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
     let from = world.now.plus_millis(1);
@@ -259,9 +265,7 @@ fn a_creation_is_resolved_by_the_provider_that_was_asked_and_holds_up_the_others
 #[test]
 fn a_purchase_is_recorded_at_the_end_of_the_process_though_another_token_made_the_account_unknown() {
     let mut world = world(1);
-    while world.calls.iter().all(|(_, call)| !call.starts_with("create")) {
-        world.run_until(world.now.plus_millis(5));
-    }
+    world.run_while(5, |world| world.calls.iter().all(|(_, call)| !call.starts_with("create")));
     world.observe(Input::TokenChanged(PROVIDER.into()));
     world.observe(Input::Draining);
     world.run(3);
@@ -275,9 +279,7 @@ fn of_one_account_only_one_request_is_under_way_even_when_its_pool_goes_meanwhil
         world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
         world.tricks.push_back(Trick::Slow(20));
         let start = world.now;
-        while world.count(start, "create") == 0 {
-            world.run_until(world.now.plus_millis(10));
-        }
+        world.run_while(10, |world| world.count(start, "create") == 0);
         if finalised {
             let mut pool = world.pools["pool"].clone();
             pool.deleting = true;

@@ -47,9 +47,7 @@ fn a_name_that_changes_hands_while_it_is_changed_waits_for_the_end_of_that() {
     let applies = world.dns.applies.len();
     world.dns.tricks.push_back(DnsTrick::Slow(5_000));
     world.edit_set("set", |spec| spec.address_type = "InternalIP".into());
-    while world.dns.applies.len() == applies {
-        world.run_until(world.now.plus_millis(100));
-    }
+    world.run_while(100, |world| world.dns.applies.len() == applies);
     world.delete_record_set("set");
     world.run_until(world.now.plus_millis(100));
     world.add_record_set("next", set_spec("www"));

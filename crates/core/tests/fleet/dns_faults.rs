@@ -6,7 +6,6 @@ use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::moment::Moment;
 use flipop_core::pool::spec::RawRecordSet;
 
 const WWW: &str = "www.example.com";
@@ -269,7 +268,6 @@ fn many_records_keep_to_the_budget_and_leave_room_for_assignments() {
     let mut world = World::with_set(0);
     world.run(5);
     (1..=250).for_each(|n| world.set_node(n, true));
-    let from = world.now;
     world.run(30);
     let sent = world.dns.changes + world.dns.reads;
     assert!(sent <= 192, "{sent} requests within the window");
@@ -278,7 +276,6 @@ fn many_records_keep_to_the_budget_and_leave_room_for_assignments() {
     assert_eq!(world.published(WWW).len(), 250);
     assert_eq!(world.set_status("set").state, "active");
     assert!(world.dns.applies.len() >= 250 / 25);
-    assert!(world.now.millis_since(from) > Moment::default().as_millis());
 }
 
 #[test]

@@ -21,9 +21,7 @@ fn rereading() -> World {
     world.run(20);
     world.dns.slow_ms = 9_950;
     let reads = world.dns.reads;
-    while world.dns.reads == reads {
-        world.run_until(world.now.plus_millis(100));
-    }
+    world.run_while(100, |world| world.dns.reads == reads);
     assert_eq!(world.dns.reads, reads + 1);
     world
 }

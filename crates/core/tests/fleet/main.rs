@@ -22,6 +22,7 @@ mod pods;
 mod purchases;
 mod random;
 mod reads;
+mod scale;
 mod tokens;
 mod world;
 mod writes;

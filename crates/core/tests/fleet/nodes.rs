@@ -319,9 +319,7 @@ fn a_node_that_made_room_and_then_fits_no_more_holds_up_no_other() {
     (2..=3).for_each(|n| world.add_ip(n));
     world.edit("pool", |spec| spec.ips = (2..=3).map(|n| ip(n).to_string()).collect());
     world.moved.insert(ip(1));
-    while world.count(Moment::default(), "unassign") == 0 {
-        world.run_until(world.now.plus_millis(100));
-    }
+    world.run_while(100, |world| world.count(Moment::default(), "unassign") == 0);
     let mut node = world.nodes["node-1"].clone();
     node.region = Some("ams3".into());
     world.nodes.insert("node-1".into(), node.clone());

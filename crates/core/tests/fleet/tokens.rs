@@ -170,9 +170,7 @@ fn another_token_hastens_nothing_that_failed_for_another_reason_or_at_another_pr
 /// Lets time pass until this call is under way, unanswered.
 fn run_until_sent(world: &mut World, call: &str) {
     let from = world.now;
-    while world.count(from, call) == 0 {
-        world.run_until(world.now.plus_millis(5));
-    }
+    world.run_while(5, |world| world.count(from, call) == 0);
     world.run_until(world.now.plus_millis(1));
 }
 
@@ -220,9 +218,7 @@ fn a_read_with_the_former_token_says_nothing_of_the_new_one() {
 fn a_refusal_of_the_former_token_in_dns_that_comes_late_holds_nothing_up() {
     for provider in [PROVIDER, CLOUDFLARE] {
         let mut world = about_to_be_refused(provider);
-        while world.dns.applies.is_empty() {
-            world.run_until(world.now.plus_millis(5));
-        }
+        world.run_while(5, |world| world.dns.applies.is_empty());
         change_token(&mut world, provider);
         world.run(2);
         assert_eq!((world.dns.applies.len(), world.dns.changes), (2, 1), "{provider}");
@@ -249,15 +245,11 @@ fn an_unknown_outcome_that_could_not_be_read_is_read_at_once_with_another_token(
 fn a_poll_that_the_former_token_was_refused_late_holds_nothing_up() {
     let mut world = World::with(1, 1);
     world.tricks.push_back(Trick::Slow(10));
-    while world.calls.iter().all(|(_, call)| !call.starts_with("assign")) {
-        world.run_until(world.now.plus_millis(5));
-    }
+    world.run_while(5, |world| world.calls.iter().all(|(_, call)| !call.starts_with("assign")));
     let from = world.now;
     world.faults.reads = Some(FaultKind::Unauthorised);
     world.faults.late_polls_ms = 2_000;
-    while world.count(from, "poll") == 0 {
-        world.run_until(world.now.plus_millis(5));
-    }
+    world.run_while(5, |world| world.count(from, "poll") == 0);
     // The poll that is under way was decided when it was sent, and is answered after the new token was proved.
     world.faults.reads = None;
     world.faults.late_polls_ms = 0;

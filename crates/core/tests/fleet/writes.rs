@@ -122,15 +122,11 @@ fn an_intent_whose_write_fails_time_and_again_holds_no_other_pool_up() {
 fn what_others_buy_before_an_intent_is_sent_is_never_taken_for_its_own() {
     let lost = || WriteFailure::Transient("the webhook does not answer".into());
     let mut world = two_buyers(lost());
-    while world.created == 0 {
-        world.run_until(world.now.plus_millis(10));
-    }
+    world.run_while(10, |world| world.created == 0);
     // Nobody can write down whom this first address belongs to; the reply to the second purchase is lost.
     world.faults.unwritten = Some(("other", lost()));
     world.tricks.push_back(Trick::Lost(true));
-    while world.created == 1 {
-        world.run_until(world.now.plus_millis(10));
-    }
+    world.run_while(10, |world| world.created == 1);
     world.faults.unwritten = None;
     world.start();
     world.run(200);

@@ -1,0 +1,207 @@
+//! As many objects as Kubernetes admits: bounded work for what changes, none for what does not concern us.
+
+use crate::faults::{fault, fleet, pods_key, spec};
+use crate::world::PROVIDER;
+use flipop_core::action::{Action, Outcome, PoolObject, WrittenStatus};
+use flipop_core::budget::Limits;
+use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp, ReservedIpList};
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::{Fleet, Input};
+use flipop_core::ids::{ActionId, DropletId, ObjectName, ObjectRef, Uid};
+use flipop_core::matching::WatchKey;
+use flipop_core::moment::{Jitter, Moment};
+use flipop_core::pool::assign::MAX_OPS;
+use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+use flipop_core::pool::status::PoolStatus;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+const NODES: u64 = 5_000;
+const POOLS: u16 = 200;
+const ADDRESSES: u16 = 500;
+
+fn address(number: u16) -> Ipv4Addr {
+    let [high, low] = number.to_be_bytes();
+    Ipv4Addr::new(198, 18, high, low)
+}
+
+fn node(number: u64) -> NodeFacts {
+    NodeFacts {
+        name: format!("node-{number}"),
+        uid: Uid(format!("uid-{number}")),
+        provider_id: DropletId(number).provider_id(),
+        ready: true,
+        deleting: false,
+        taints: Vec::new(),
+        region: Some("nyc3".into()),
+        external_ips: Vec::new(),
+        internal_ips: Vec::new(),
+        annotation: None,
+        annotation_ours: false,
+    }
+}
+
+fn pod(number: u64, serving: bool) -> PodFacts {
+    PodFacts {
+        namespace: "ns".into(),
+        name: format!("pod-{number}"),
+        node: format!("node-{number}"),
+        serving,
+    }
+}
+
+/// Each pool has nodes of its own.
+fn selector(pool: u16) -> String {
+    format!("pool={pool}")
+}
+
+/// Every 200th address belongs to one pool.
+fn pool(number: u16) -> PoolObject {
+    let ips = (number..ADDRESSES).step_by(usize::from(POOLS)).map(|n| address(n).to_string()).collect();
+    let node_label = selector(number);
+    let matching = RawMatch { node_label, pod_namespace: "ns".into(), ..RawMatch::default() };
+    PoolObject {
+        object: ObjectRef {
+            uid: Uid(format!("uid-pool-{number}")),
+            name: ObjectName::new("ns", format!("pool-{number}")),
+        },
+        created_at_s: i64::from(number),
+        generation: 1,
+        resource_version: "1".into(),
+        deleting: false,
+        spec: Ok(RawPoolSpec { ips, matching, ..spec() }),
+        status: PoolStatus::default(),
+    }
+}
+
+/// An account whose actions end at once, and an API server that takes everything.
+struct Large {
+    fleet: Fleet,
+    now: Moment,
+    places: BTreeMap<Ipv4Addr, Option<DropletId>>,
+    version: u64,
+    /// With the address that was to be assigned, if one was.
+    calls: Vec<(Moment, Option<Ipv4Addr>)>,
+    /// Addresses whose actions all fail.
+    broken: fn(Ipv4Addr) -> bool,
+}
+
+impl Large {
+    fn new(broken: fn(Ipv4Addr) -> bool) -> Self {
+        let places = (0..ADDRESSES).map(|number| (address(number), None)).collect();
+        let now = Moment::from_millis(1_000_000);
+        let (calls, fleet) = (Vec::new(), fleet());
+        let mut large = Self { fleet, now, places, version: 1, calls, broken };
+        large.observe(Input::Leading);
+        large.observe(Input::Permit(true));
+        large.observe(Input::RecordSets(Observed::Reset(Vec::new())));
+        large.observe(Input::Pools(Observed::Reset((0..POOLS).map(pool).collect())));
+        for pool in 0..POOLS {
+            let nodes = (u64::from(pool) + 1..=NODES).step_by(usize::from(POOLS)).map(node).collect();
+            let key = WatchKey::Nodes { selector: selector(pool) };
+            large.observe(Input::Nodes(key, Observed::Reset(nodes)));
+        }
+        let pods = (1..=NODES).map(|number| pod(number, true)).collect();
+        large.observe(Input::Pods(pods_key(), Observed::Reset(pods)));
+        large
+    }
+
+    fn observe(&mut self, input: Input) {
+        self.fleet.observe(input, self.now, Jitter::NONE);
+    }
+
+    /// Lets time pass until nothing is left to do before `end`.
+    fn run_until(&mut self, end: Moment) {
+        loop {
+            let plan = self.fleet.plan(self.now, Jitter::NONE);
+            let moves = plan.actions.iter().filter(|action| matches!(action, Action::Assign { .. })).count();
+            assert!(moves <= MAX_OPS, "{moves} assignments at a time");
+            if plan.actions.is_empty() {
+                match plan.wake.filter(|wake| *wake <= end) {
+                    Some(wake) => self.now = wake,
+                    None => break self.now = end,
+                }
+            }
+            plan.actions.into_iter().for_each(|action| self.execute(action));
+        }
+    }
+
+    fn execute(&mut self, action: Action) {
+        let (provider, begun) = (PROVIDER.to_owned(), self.now);
+        let read = |ip: Ipv4Addr, droplet: Option<DropletId>| ReservedIp {
+            ip,
+            region: "nyc3".into(),
+            droplet,
+            locked: false,
+        };
+        let outcome = match action {
+            Action::List { .. } => {
+                self.calls.push((self.now, None));
+                let ips = self.places.iter().map(|(ip, droplet)| (*ip, read(*ip, *droplet))).collect();
+                Outcome::Listed { provider, begun, result: Ok(ReservedIpList { ips }) }
+            }
+            Action::Get { ip, .. } => {
+                self.calls.push((self.now, None));
+                Outcome::Got { provider, ip, begun, result: Ok(read(ip, self.places[&ip])) }
+            }
+            Action::ProveDropletRead { .. } => Outcome::Proved { provider, result: Ok(true) },
+            Action::Assign { ip, droplet, .. } => {
+                self.calls.push((self.now, Some(ip)));
+                if (self.broken)(ip) {
+                    let failure = flipop_core::action::CallFailure::Fault(fault(FaultKind::Transient, false));
+                    Outcome::Changed { provider, ip, result: Err(failure) }
+                } else {
+                    let taken = self.places.values().any(|held| *held == Some(droplet));
+                    assert!(!taken, "{droplet} has an address already");
+                    self.places.insert(ip, Some(droplet));
+                    Outcome::Changed { provider, ip, result: Ok((ActionId(1), ActionStatus::Completed)) }
+                }
+            }
+            Action::WriteStatus { pool, status, .. } => {
+                self.version += 1;
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
+                Outcome::StatusWritten { pool: pool.uid, result: Ok(Box::new(kept)) }
+            }
+            Action::Annotate { node, uid, value } => Outcome::Annotated { node, uid, value, result: Ok(()) },
+            Action::SweepAnnotations => Outcome::Swept(Ok(Vec::new())),
+            Action::Report(_) => return,
+            other => panic!("nobody asked for {other:?}"),
+        };
+        self.observe(Input::Outcome(outcome));
+    }
+
+    fn standing(&self) -> usize {
+        self.places.values().flatten().count()
+    }
+}
+
+#[test]
+fn hundreds_of_addresses_keep_to_the_limits_of_the_account_and_those_that_fail_hold_up_no_other() {
+    let broken = |ip: Ipv4Addr| ip.octets()[3].is_multiple_of(200) && ip.octets()[2] == 0;
+    let mut large = Large::new(broken);
+    large.run_until(large.now.plus_millis(300_000));
+    let failing = large.places.keys().filter(|ip| broken(**ip)).count();
+    assert_eq!((failing, large.standing()), (2, usize::from(ADDRESSES) - 2));
+    let good = large.calls.iter().filter_map(|(_, ip)| *ip).filter(|ip| !broken(*ip));
+    assert_eq!(good.count(), large.standing(), "each once");
+    let Limits { requests: most, window_ms, .. } = Limits::DIGITALOCEAN;
+    for (from, _) in &large.calls {
+        let within = |at: &Moment| *at >= *from && at.millis_since(*from) < window_ms;
+        let count = large.calls.iter().filter(|(at, _)| within(at)).count();
+        assert!(count <= most, "{count} calls within {window_ms} ms");
+    }
+}
+
+#[test]
+fn pods_that_come_and_go_by_the_thousand_cost_nothing_while_they_decide_nothing() {
+    let mut large = Large::new(|_| false);
+    large.run_until(large.now.plus_millis(1_000));
+    for number in 0..10_000_u64 {
+        // Second pods on nodes that have one; they start, and become ready.
+        let on = number % NODES + 1;
+        let pod = PodFacts { name: format!("other-{number}"), ..pod(on, number % 2 == 0) };
+        large.observe(Input::Pods(pods_key(), Observed::Apply(pod)));
+        let plan = large.fleet.plan(large.now, Jitter::NONE);
+        assert!(plan.actions.is_empty() && !plan.fresh, "pod {number}: {:?}", plan.actions);
+    }
+}
