@@ -65,16 +65,16 @@ struct Free {
 }
 
 /// A candidate that can take one.
-#[derive(Debug, Clone)]
-struct Taker {
-    name: String,
-    candidate: Candidate,
+#[derive(Debug, Clone, Copy)]
+struct Taker<'a> {
+    name: &'a String,
+    candidate: &'a Candidate,
     droplet: DropletId,
     /// An address of this pool, disabled or let go, that has to leave first.
     evict: Option<Ipv4Addr>,
 }
 
-impl Taker {
+impl Taker<'_> {
     /// An address goes only to a node of its own region, as far as both are known.
     fn suits(&self, free: &Free) -> bool {
         let region = self.candidate.region.as_deref();
@@ -92,8 +92,11 @@ impl Pool {
             .collect();
         let mut report = self.note_standing(&mine, account, world);
         let free = self.free_addresses(&mine, account, world, out);
-        let takers = self.takers(account, world, &mut report, out);
+        // Thousands of candidates are not copied for each plan.
+        let candidates = std::mem::take(&mut self.candidates);
+        let takers = self.takers(&candidates, account, world, &mut report, out);
         self.pair(free, takers, account, world, &mut report, out);
+        self.candidates = candidates;
         self.report = report;
     }
 
@@ -132,32 +135,27 @@ impl Pool {
     /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
     fn note_standing(&mut self, mine: &[Ipv4Addr], account: &Account, world: &World<'_>) -> Report {
         let mut report = Report { lost: self.lost_of(world.owners), ..Report::default() };
-        let by_droplet: BTreeMap<DropletId, String> = self
-            .candidates
-            .iter()
-            .filter_map(|(name, candidate)| Some((candidate.droplet()?, name.clone())))
-            .collect();
+        let stands: BTreeSet<(DropletId, Ipv4Addr)> =
+            mine.iter().filter_map(|ip| Some((account.place(*ip).droplet()?, *ip))).collect();
+        let on = |droplet: DropletId| {
+            stands.range((droplet, Ipv4Addr::UNSPECIFIED)..=(droplet, Ipv4Addr::BROADCAST)).map(|(_, ip)| *ip)
+        };
+        for (name, candidate) in &self.candidates {
+            report.active.extend(candidate.droplet().into_iter().flat_map(on).map(|ip| (ip, name.clone())));
+        }
         for ip in self.effective() {
             let record = self.ips.entry(ip).or_default();
-            let node = mine
-                .contains(&ip)
-                .then(|| account.place(ip).droplet())
-                .flatten()
-                .and_then(|droplet| by_droplet.get(&droplet));
-            if let Some(node) = node {
+            if report.active.contains_key(&ip) {
                 record.was_active = true;
-                report.active.insert(ip, node.clone());
             } else if record.was_active {
                 record.was_active = false;
                 self.counter += 1;
                 record.released = self.counter;
             }
         }
-        let stands: BTreeMap<DropletId, Ipv4Addr> =
-            report.active.keys().filter_map(|ip| Some((account.place(*ip).droplet()?, *ip))).collect();
         for candidate in self.candidates.values_mut() {
             // By droplet: two nodes of one droplet (one of them about to go) have its address both.
-            let holds = candidate.droplet().and_then(|droplet| stands.get(&droplet).copied());
+            let holds = candidate.droplet().and_then(|droplet| on(droplet).next_back());
             if candidate.holds.is_some() && holds.is_none() {
                 self.counter += 1;
                 candidate.lost = Some(self.counter);
@@ -218,13 +216,20 @@ impl Pool {
     }
 
     /// Candidates without an address that can take one, in the order in which they get one. Notes why the others wait.
-    fn takers(&self, account: &Account, world: &World<'_>, report: &mut Report, out: &mut Out) -> Vec<Taker> {
+    fn takers<'a>(
+        &self,
+        candidates: &'a BTreeMap<String, Candidate>,
+        account: &Account,
+        world: &World<'_>,
+        report: &mut Report,
+        out: &mut Out,
+    ) -> Vec<Taker<'a>> {
         let mut busy: BTreeMap<DropletId, (Ipv4Addr, &Uid)> = BTreeMap::new();
         for (ip, op) in account.ops() {
             busy.insert(op.droplet, (ip, &op.pool));
         }
         let mut takers = Vec::new();
-        for (name, candidate) in self.candidates.iter().filter(|(_, candidate)| candidate.holds.is_none()) {
+        for (name, candidate) in candidates.iter().filter(|(_, candidate)| candidate.holds.is_none()) {
             match self.taker(name, candidate, &busy, account, world) {
                 Ok(taker) => takers.push(taker),
                 Err(wait) => {
@@ -236,20 +241,20 @@ impl Pool {
             }
         }
         takers.sort_by_key(|taker| {
-            let Candidate { uid, lost, order, .. } = &taker.candidate;
+            let Candidate { uid, lost, order, .. } = taker.candidate;
             (!self.roomy.contains_key(uid), self.behind.get(uid).copied(), lost.is_none(), *lost, *order)
         });
         takers
     }
 
-    fn taker(
+    fn taker<'a>(
         &self,
-        name: &str,
-        candidate: &Candidate,
+        name: &'a String,
+        candidate: &'a Candidate,
         busy: &BTreeMap<DropletId, (Ipv4Addr, &Uid)>,
         account: &Account,
         world: &World<'_>,
-    ) -> Result<Taker, Wait> {
+    ) -> Result<Taker<'a>, Wait> {
         if let Some(message) = super::spec::droplet_problem(&candidate.provider_id) {
             return Err(Wait::NotADroplet(message));
         }
@@ -274,7 +279,7 @@ impl Pool {
             let busy = failure.kind == FaultKind::InProgress;
             return Err(if busy { Wait::Pending(due, message) } else { Wait::RetryAt(due, message) });
         }
-        Ok(Taker { name: name.to_owned(), candidate: candidate.clone(), droplet, evict })
+        Ok(Taker { name, candidate, droplet, evict })
     }
 
     /// An address that stands on a candidate of ours without being used here: may it be taken off?
@@ -305,7 +310,7 @@ impl Pool {
     fn pair(
         &mut self,
         mut free: Vec<Free>,
-        takers: Vec<Taker>,
+        takers: Vec<Taker<'_>>,
         account: &mut Account,
         world: &World<'_>,
         report: &mut Report,
@@ -320,7 +325,7 @@ impl Pool {
         for taker in takers {
             // Another node of the same droplet may have been first.
             if let Some((ip, _)) = account.ops().find(|(_, op)| op.droplet == taker.droplet) {
-                report.waiting.insert(taker.name, Wait::InFlight(ip));
+                report.waiting.insert(taker.name.clone(), Wait::InFlight(ip));
                 continue;
             }
             let region = taker.candidate.region.as_deref();
@@ -337,7 +342,7 @@ impl Pool {
                     Some(region) if !free.is_empty() => Wait::OtherRegion(region.to_owned()),
                     Some(_) | None => Wait::NoFreeIp,
                 };
-                report.waiting.insert(taker.name, wait);
+                report.waiting.insert(taker.name.clone(), wait);
                 continue;
             };
             match self.may_assign(room.is_some(), account, world) {
@@ -351,7 +356,7 @@ impl Pool {
                     if let Some(at) = at {
                         out.later(at);
                     }
-                    report.waiting.insert(taker.name, wait);
+                    report.waiting.insert(taker.name.clone(), wait);
                 }
             }
         }
@@ -384,7 +389,7 @@ impl Pool {
         account.budget().admit(Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
     }
 
-    fn start(&self, free: &Free, taker: &Taker, account: &mut Account, world: &World<'_>, out: &mut Out) {
+    fn start(&self, free: &Free, taker: &Taker<'_>, account: &mut Account, world: &World<'_>, out: &mut Out) {
         account.budget().sent(Purpose::Assign, world.now);
         let node = (taker.candidate.uid.clone(), taker.name.clone());
         let (ip, kind) = match taker.evict {
