@@ -35,13 +35,13 @@ use world::{Trick, World, ip};
 
 #[test]
 fn addresses_go_to_the_first_nodes_by_name_and_the_nodes_are_annotated() {
-    let mut world = World::with(2, 3);
+    let mut world = World::with(2, 5);
     world.run(10);
     assert_eq!((world.holder(1), world.holder(2), world.holder(3)), (Some(ip(1)), Some(ip(2)), None));
     assert_eq!(world.annotations["node-1"], ip(1).to_string());
     let status = world.status("pool");
     assert_eq!(status.ips[&ip(1).to_string()].state, "active");
-    assert_eq!(status.assignable_nodes, ["node-3"]);
+    assert_eq!(status.assignable_nodes, ["node-3", "node-4", "node-5"]);
     assert_eq!(world.assigns, 2);
 }
 
