@@ -55,8 +55,6 @@ pub struct Finished {
 /// What a read changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
-    /// A plan may come out differently now.
-    pub any: bool,
     /// Addresses that someone else moved, unassigned, deleted or restored.
     pub overturned: Vec<Ipv4Addr>,
     /// Operations that ended.
@@ -231,14 +229,12 @@ impl Account {
             Err(fault) => {
                 self.reads.list_failed(&fault, now, jitter);
                 self.read_failed(fault, now);
-                Changes { any: true, ..Changes::default() }
+                Changes::default()
             }
             Ok(list) => {
                 self.reads.list_done(begun);
-                let recovered = self.trouble.take().is_some();
-                let mut changes = self.weigh(begun, list, now);
-                changes.any |= recovered;
-                changes
+                self.trouble = None;
+                self.weigh(begun, list, now)
             }
         }
     }
@@ -263,9 +259,7 @@ impl Account {
     }
 
     fn believe(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
-        let mut changes = Changes { any: self.listed.is_none(), ..Changes::default() };
-        let same = self.listed.as_ref().is_some_and(|(_, before)| *before == list);
-        changes.any |= !same;
+        let mut changes = Changes::default();
         let ips: Vec<Ipv4Addr> = self.beliefs.keys().copied().collect();
         for ip in ips {
             let entry = list.ips.get(&ip);
@@ -275,11 +269,10 @@ impl Account {
                 continue;
             }
             let belief = self.beliefs.entry(ip).or_default();
-            let effect = belief.listed(entry, begun, now);
+            belief.listed(entry, begun, now);
             if belief.is_unlisted() {
                 self.reads.single(ip);
             }
-            changes.any |= effect != Effect::Nothing;
         }
         self.listed = Some((begun, list));
         changes
@@ -305,20 +298,18 @@ impl Account {
                 if blind {
                     self.reads.list_at(now);
                 }
-                Changes { any: true, ..Changes::default() }
             }
             Ok(false) => {
                 self.droplet_read = DropletRead::Missing;
                 self.held = None;
                 self.reads.prove_at(now);
-                Changes { any: true, ..Changes::default() }
             }
             Err(fault) => {
                 self.reads.prove_failed(&fault, now, jitter);
                 self.read_failed(fault, now);
-                Changes { any: true, ..Changes::default() }
             }
         }
+        Changes::default()
     }
 
     /// The answer to a read of one address, begun at `begun`.
@@ -344,7 +335,6 @@ impl Account {
                 }
                 if fault.kind == FaultKind::Unauthorised {
                     self.read_failed(fault, now);
-                    changes.any = true;
                 }
                 return changes;
             }
@@ -371,12 +361,10 @@ impl Account {
             if failed && let Some(belief) = self.beliefs.get_mut(&ip) {
                 belief.read(found.as_ref(), begun, now);
             }
-        } else if let Some(belief) = self.beliefs.get_mut(&ip) {
-            let effect = belief.read(found.as_ref(), begun, now);
-            changes.any |= effect != Effect::Nothing;
-            if effect == Effect::Overturned {
-                changes.overturned.push(ip);
-            }
+        } else if let Some(belief) = self.beliefs.get_mut(&ip)
+            && belief.read(found.as_ref(), begun, now) == Effect::Overturned
+        {
+            changes.overturned.push(ip);
         }
         changes
     }
@@ -388,7 +376,7 @@ impl Account {
         answer: Option<Result<(crate::ids::ActionId, crate::facts::ActionStatus), Fault>>,
         now: Moment,
     ) -> Changes {
-        let mut changes = Changes { any: true, ..Changes::default() };
+        let mut changes = Changes::default();
         let begun = self.ops.get(&ip).map_or(now, |op| op.started);
         // A refusal had no effect: it is as if nothing had been sent.
         let answer =
@@ -432,7 +420,6 @@ impl Account {
         }
         if let Some(op) = self.ops.get_mut(&ip) {
             let ended = op.polled(result, now, jitter);
-            changes.any = op.trouble().is_some();
             self.finish(ip, ended, now, &mut changes);
         }
         changes
@@ -442,7 +429,6 @@ impl Account {
     fn finish(&mut self, ip: Ipv4Addr, ended: Option<End>, now: Moment, changes: &mut Changes) {
         let Some(end) = ended else { return };
         let Some(op) = self.ops.remove(&ip) else { return };
-        changes.any = true;
         let belief = self.beliefs.entry(ip).or_default();
         match &end {
             End::Done => {

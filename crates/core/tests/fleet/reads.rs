@@ -1,7 +1,8 @@
 //! Reads of the account: what keeps them from starving, from spinning and from being believed too soon.
 
-use crate::world::{Trick, World, ip};
+use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::action::Outcome;
+use flipop_core::budget::{Quota, RateReport};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 
@@ -231,8 +232,8 @@ fn nothing_is_sent_while_the_provider_asks_for_a_pause() {
     let mut world = World::with(3, 3);
     world.run(30);
     let until = world.now.plus_millis(300_000);
-    let report = flipop_core::budget::RateReport { blocked_until: Some(until), ..Default::default() };
-    world.observe(Input::Rate(crate::world::PROVIDER.into(), report));
+    let report = RateReport { blocked_until: Some(until), ..Default::default() };
+    world.observe(Input::Rate(PROVIDER.into(), report));
     world.set_node(1, false);
     world.set_node(4, true);
     let from = world.now;
@@ -270,4 +271,28 @@ fn after_a_gap_in_the_leadership_nothing_is_assigned_before_the_account_is_liste
     world.faults.lists = None;
     world.run(70);
     assert_eq!((world.assigns, world.holder(2)), (2, Some(ip(2))));
+}
+
+#[test]
+fn what_a_token_has_left_is_told_and_counted_down_by_what_is_sent() {
+    let mut world = World::with(1, 1);
+    world.run(10);
+    let left = |world: &World| {
+        let snapshot = world.fleet.snapshot();
+        snapshot.accounts.iter().find(|account| account.provider == PROVIDER).unwrap().rate_remaining
+    };
+    assert_eq!(left(&world), None, "the provider has said nothing yet");
+    let quota = Quota {
+        limit: Some(5_000),
+        remaining: 4_000,
+        reset_at: world.now.plus_millis(60_000),
+        observed_at: world.now,
+    };
+    world.observe(Input::Rate(PROVIDER.into(), RateReport { quota: Some(quota), ..RateReport::default() }));
+    assert_eq!(left(&world), Some(4_000));
+    let from = world.now;
+    world.run(120);
+    let sent = u64::try_from(world.count(from, "")).unwrap();
+    assert!(sent > 0);
+    assert_eq!(left(&world), Some(4_000 - sent));
 }
