@@ -34,6 +34,15 @@ fn missing_addresses_are_created_written_into_the_spec_and_assigned() {
 }
 
 #[test]
+fn a_bought_address_is_given_out_without_another_read() {
+    let mut world = world(1);
+    world.run_while(5, |world| world.created == 0);
+    let from = world.now;
+    world.run_while(5, |world| world.assigns == 0);
+    assert_eq!((world.count(from, "list"), world.count(from, "get")), (0, 0), "{:?}", world.calls);
+}
+
+#[test]
 fn a_lost_reply_costs_no_second_purchase_and_loses_none() {
     for trick in [Trick::Lost(true), Trick::Lost(false)] {
         let mut world = world(2);

@@ -127,7 +127,7 @@ fn lists_go_on_when_another_read_proves_the_scope() {
     world.move_by_hand(2, None);
     world.run(50);
     world.observe(Input::Outcome(Outcome::Got {
-        provider: crate::world::PROVIDER.into(),
+        provider: PROVIDER.into(),
         ip: ip(1),
         begun: world.now,
         result: Ok(flipop_core::facts::ReservedIp {
@@ -146,7 +146,7 @@ fn another_token_is_proved_at_once_and_nothing_of_the_old_one_is_believed() {
     let mut world = World::with(1, 1);
     world.run(5);
     let from = world.now;
-    world.observe(Input::TokenChanged(crate::world::PROVIDER.into()));
+    world.observe(Input::TokenChanged(PROVIDER.into()));
     world.run(1);
     assert_eq!((world.count(from, "prove"), world.count(from, "list")), (1, 1), "{:?}", world.calls);
 }
