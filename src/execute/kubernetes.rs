@@ -128,6 +128,9 @@ fn write_failure(error: WriteError) -> WriteFailure {
     let message = error.to_string();
     match error {
         WriteError::PermitEnded { unknown: false, .. } => WriteFailure::NotSent,
+        WriteError::Transient { retry_after_ms: Some(wait_ms), .. } => {
+            WriteFailure::Throttled { message, wait_ms }
+        }
         WriteError::PermitEnded { unknown: true, .. } | WriteError::Transient { .. } => {
             WriteFailure::Transient(message)
         }

@@ -55,7 +55,7 @@ fn is_unknown(outcome: &Outcome) -> bool {
         Outcome::Created { result, .. } => result.as_ref().err(),
         Outcome::RecordsApplied { result, .. } => result.as_ref().err().map(|unfinished| &unfinished.cause),
         Outcome::Annotated { result, .. } => {
-            return matches!(result, Err(WriteFailure::Transient(_)));
+            return matches!(result, Err(WriteFailure::Transient(_) | WriteFailure::Throttled { .. }));
         }
         // A version guards these: they do nothing once somebody else has written.
         Outcome::StatusWritten { .. }

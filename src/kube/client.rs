@@ -5,7 +5,7 @@
 //! the last code of ours before the bytes go to the connection.
 
 use super::kubeconfig::Cluster;
-use super::refusal::ReadRefusals;
+pub use super::refusal::ReadRefusals;
 use crate::leader::permit::Permit;
 use futures::future::{Either, Ready, ready};
 use http::Request;

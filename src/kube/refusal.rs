@@ -25,7 +25,7 @@ const MAX_REFUSAL_BYTES: usize = 1 << 20;
 
 /// Layers a [`Readable`] service.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ReadRefusals;
+pub struct ReadRefusals;
 
 impl<S> Layer<S> for ReadRefusals {
     type Service = Readable<S>;
@@ -37,7 +37,7 @@ impl<S> Layer<S> for ReadRefusals {
 
 /// Makes the body of each refusal a `Status` in JSON that holds all that the refusal says.
 #[derive(Debug, Clone)]
-pub(super) struct Readable<S> {
+pub struct Readable<S> {
     inner: S,
 }
 

@@ -84,4 +84,11 @@ pub enum WriteFailure {
     Invalid(String),
     /// Anything that may pass; the write may have had its effect.
     Transient(String),
+    /// The same, and the API server said how long to wait.
+    Throttled {
+        /// What happened.
+        message: String,
+        /// Milliseconds from the answer.
+        wait_ms: u64,
+    },
 }

@@ -149,6 +149,8 @@ where
 
     async fn work(&mut self) {
         loop {
+            // That the API server was back before this try says nothing of why the try fails.
+            self.context.reset.mark_seen();
             match self.round().await {
                 Ok(()) => {}
                 Err(Stop::Closed) => return,
@@ -342,7 +344,10 @@ where
         let doublings = self.failures.saturating_sub(1).min(10);
         let step = BACKOFF_FIRST_MS.saturating_mul(1 << doublings).min(BACKOFF_MAX_MS);
         let jittered = step / 2 + self.context.random.below(step / 2);
-        let wait = jittered.max(retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS));
+        // What the server asked for is waited whatever else is known of it.
+        let told = retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
+        tokio::time::sleep(Duration::from_millis(told)).await;
+        let wait = jittered.saturating_sub(told);
         let reset = &mut self.context.reset;
         let back = async {
             if reset.changed().await.is_err() {

@@ -9,7 +9,7 @@ use crate::facts::{NodeFacts, Observed};
 use crate::ids::Uid;
 use crate::moment::{Jitter, Moment};
 use crate::pool::assign::Out;
-use crate::pool::status::pace;
+use crate::pool::status::retry_at;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -216,13 +216,14 @@ impl Annotations {
 
     fn fail(&mut self, uid: Uid, failure: &WriteFailure, now: Moment, jitter: Jitter) {
         let count = self.failures.get(&uid).map_or(0, |failing| failing.count).saturating_add(1);
-        let due = now.plus_millis(pace(failure).delay_ms(count, jitter));
+        let due = retry_at(failure, count, now, jitter);
         let refusal = match failure {
             WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message.clone()),
             WriteFailure::NotSent
             | WriteFailure::Conflict
             | WriteFailure::Gone
-            | WriteFailure::Transient(_) => {
+            | WriteFailure::Transient(_)
+            | WriteFailure::Throttled { .. } => {
                 // Why it was refused before is still the best that is known.
                 self.failures.get(&uid).and_then(|failing| failing.refusal.clone())
             }
@@ -251,7 +252,7 @@ impl Annotations {
             }
             Err(failure) => {
                 self.sweep_failures = self.sweep_failures.saturating_add(1);
-                self.sweep_due = Some(now.plus_millis(pace(&failure).delay_ms(self.sweep_failures, jitter)));
+                self.sweep_due = Some(retry_at(&failure, self.sweep_failures, now, jitter));
             }
         }
     }

@@ -454,7 +454,12 @@ impl Fleet {
                 pool.status_refused(now, jitter);
                 return;
             }
-            Err(WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Transient(_)) => return,
+            Err(
+                WriteFailure::NotSent
+                | WriteFailure::Conflict
+                | WriteFailure::Transient(_)
+                | WriteFailure::Throttled { .. },
+            ) => return,
         };
         let lost = |sent: PoolStatus| {
             let intent =

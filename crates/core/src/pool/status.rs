@@ -184,7 +184,7 @@ impl<S> Writes<S> {
                 }
                 self.awaiting_version = conflict;
                 self.status_failures = self.status_failures.saturating_add(1);
-                self.status_due = now.plus_millis(pace(failure).delay_ms(self.status_failures, jitter));
+                self.status_due = retry_at(failure, self.status_failures, now, jitter);
             }
         }
         written.map(|status| *status)
@@ -218,7 +218,7 @@ impl<S> Writes<S> {
             Some(WriteFailure::NotSent) => {}
             Some(failure) => {
                 self.ips_failures = self.ips_failures.saturating_add(1);
-                self.ips_due = now.plus_millis(pace(failure).delay_ms(self.ips_failures, jitter));
+                self.ips_due = retry_at(failure, self.ips_failures, now, jitter);
                 if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
                     self.ips_denied = Some(message.clone());
                 }
@@ -227,15 +227,21 @@ impl<S> Writes<S> {
     }
 }
 
-/// How a failed write to Kubernetes is retried.
+/// Whatever the API server asks for, a write waits no longer than by the longest step of the schedule.
+const LONGEST_WAIT_MS: u64 = 300_000;
+
+/// When a write to Kubernetes that failed so many times in a row is tried again: by its schedule, and no sooner than the
+/// API server asked for.
 #[must_use]
-pub fn pace(failure: &WriteFailure) -> Schedule {
-    match failure {
-        WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) => Schedule::Slow,
+pub fn retry_at(failure: &WriteFailure, count: u32, now: Moment, jitter: Jitter) -> Moment {
+    let (schedule, told_ms) = match failure {
+        WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) => (Schedule::Slow, 0),
+        WriteFailure::Throttled { wait_ms, .. } => (Schedule::Fast, (*wait_ms).min(LONGEST_WAIT_MS)),
         WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Gone | WriteFailure::Transient(_) => {
-            Schedule::Fast
+            (Schedule::Fast, 0)
         }
-    }
+    };
+    now.plus_millis(schedule.delay_ms(count, jitter).max(told_ms))
 }
 
 #[cfg(test)]

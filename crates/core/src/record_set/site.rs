@@ -113,8 +113,11 @@ pub struct Site {
     rounds: VecDeque<Moment>,
     /// What the round under way goes on with, when its changes did not fit into one call.
     goes_on: Option<Wanted>,
-    /// Of a write, or of a read without which nothing is known.
-    failure: Option<Failure<Option<Wanted>>>,
+    /// Of a write.
+    write_failure: Option<Failure<Wanted>>,
+    /// Of a read without which nothing is known. Reads that succeed end no failure of a write: together they would never
+    /// back off.
+    read_failure: Option<Failure<()>>,
     /// Of a read of what is known already.
     reread_failure: Option<Failure<()>>,
 }
@@ -160,10 +163,8 @@ impl Site {
     /// The last failure, how often it came in a row, and its message.
     #[must_use]
     pub fn failure(&self) -> Option<(FaultKind, u32, &str)> {
-        let reread = self.reread_failure.as_ref();
-        let reread = reread.map(|failure| (failure.kind, failure.count, failure.message.as_str()));
-        let failure = self.failure.as_ref();
-        failure.map(|failure| (failure.kind, failure.count, failure.message.as_str())).or(reread)
+        let read = self.read_failure.as_ref().map(told);
+        read.or(self.write_failure.as_ref().map(told)).or(self.reread_failure.as_ref().map(told))
     }
 
     /// Everything is read again before anything is written.
@@ -175,7 +176,8 @@ impl Site {
 
     /// Another token: what the old one was refused may work now.
     pub fn forgive(&mut self) {
-        self.failure = None;
+        self.write_failure = None;
+        self.read_failure = None;
         self.reread_failure = None;
         self.reading.iter_mut().for_each(|reading| reading.outdated = true);
         self.applying.iter_mut().for_each(|applying| applying.outdated = true);
@@ -197,8 +199,7 @@ impl Site {
         if self.applying.is_some() {
             return Step::Busy;
         }
-        let failed = self.failure.as_ref();
-        let failed_write = failed.and_then(|failure| failure.waits(&Some(wanted.clone()), 0, now));
+        let failed_write = self.write_failure.as_ref().and_then(|failure| failure.waits(wanted, 0, now));
         let known = self.records.as_deref().filter(|_| self.believed && self.doubt.is_none());
         let changes = known.map(|records| diff(records, wanted)).unwrap_or_default();
         if !changes.is_empty() {
@@ -211,7 +212,8 @@ impl Site {
         if self.reading.is_some() {
             return Step::Busy;
         }
-        let failed_read = failed.and_then(|failure| failure.waits(&None, 0, now)).or(failed_write);
+        let failed_read = self.read_failure.as_ref().and_then(|failure| failure.waits(&(), 0, now));
+        let failed_read = failed_read.max(failed_write);
         let doubted = self.doubt.as_ref().map(|doubt| doubt.next).filter(|next| *next > now);
         if let Some(due) = failed_read.or(doubted) {
             return Step::Wait(due);
@@ -235,7 +237,8 @@ impl Site {
 
     /// All is right: what failed before is over.
     pub fn rested(&mut self) {
-        self.failure = None;
+        self.write_failure = None;
+        self.read_failure = None;
     }
 
     /// A read goes out.
@@ -285,7 +288,7 @@ impl Site {
                 return;
             }
             Err(fault) => {
-                self.fail(&fault, None, now, jitter);
+                self.fail_reading(&fault, now, jitter);
                 return;
             }
         };
@@ -311,9 +314,9 @@ impl Site {
             let fault =
                 Fault { kind: FaultKind::Permanent, message, outcome_unknown: false, retry_after_ms: None };
             self.believed = false;
-            self.fail(&fault, None, now, jitter);
-        } else if self.failure.as_ref().is_some_and(|failure| failure.concerns(&None, 0)) {
-            self.failure = None;
+            self.fail_reading(&fault, now, jitter);
+        } else {
+            self.read_failure = None;
         }
     }
 
@@ -355,10 +358,11 @@ impl Site {
                     let kind = FaultKind::Invalid;
                     let fault = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
                     self.distrust(now);
-                    self.fail(&fault, Some(wanted), now, jitter);
+                    self.fail_writing(&fault, wanted, now, jitter);
                     return Applied::Failed(kind);
                 }
-                self.failure = None;
+                self.write_failure = None;
+                self.read_failure = None;
                 self.goes_on = (left > 0).then_some(wanted);
                 // A list may still show the time before this write.
                 let failed = self.reread_failure.take().map_or(now, |failure| failure.due);
@@ -383,7 +387,7 @@ impl Site {
                 if done > 0 || fault.outcome_unknown {
                     self.distrust(now);
                 }
-                self.fail(&fault, Some(wanted), now, jitter);
+                self.fail_writing(&fault, wanted, now, jitter);
                 Applied::Failed(fault.kind)
             }
         }
@@ -395,10 +399,22 @@ impl Site {
         self.doubt = Some(Doubt { reads: 2, next: now });
     }
 
-    fn fail(&mut self, fault: &Fault, input: Option<Wanted>, now: Moment, jitter: Jitter) {
-        Failure::note(&mut self.failure, (fault.kind, &fault.message), (input, 0), None, (now, jitter));
-        put_off(&mut self.failure, fault, now);
+    fn fail_writing(&mut self, fault: &Fault, wanted: Wanted, now: Moment, jitter: Jitter) {
+        let what = (fault.kind, fault.message.as_str());
+        Failure::note(&mut self.write_failure, what, (wanted, 0), None, (now, jitter));
+        put_off(&mut self.write_failure, fault, now);
     }
+
+    fn fail_reading(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
+        let what = (fault.kind, fault.message.as_str());
+        Failure::note(&mut self.read_failure, what, ((), 0), None, (now, jitter));
+        put_off(&mut self.read_failure, fault, now);
+    }
+}
+
+/// A failure as others see it.
+fn told<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
+    (failure.kind, failure.count, failure.message.as_str())
 }
 
 /// What the provider asks to wait is waited.

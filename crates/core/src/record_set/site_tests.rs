@@ -256,3 +256,37 @@ fn what_was_begun_before_a_restart_tells_nothing() {
     site.applied(Ok(answer(&changes)), T(1), Jitter::NONE);
     assert_eq!(next(&site, &[1], 2), Step::Read);
 }
+
+#[test]
+fn a_write_that_fails_again_and_again_backs_off_however_the_reads_between_go() {
+    let mut site = known(&[]);
+    let throttled = || Fault {
+        kind: FaultKind::Throttled,
+        message: "429".into(),
+        outcome_unknown: false,
+        retry_after_ms: None,
+    };
+    let (mut now, mut writes, mut reads) = (0, Vec::new(), 0);
+    while now < 600_000 {
+        match next(&site, &[1], now) {
+            Step::Apply(set) => {
+                writes.push(now);
+                site.applying(wanted(&[1]), set.changes, 0, writer(), T(now));
+                site.applied(Err((0, CallFailure::Fault(throttled()))), T(now), Jitter::NONE);
+            }
+            Step::Read => {
+                reads += 1;
+                site.reading();
+                let answer = if reads % 2 == 0 { Ok(Vec::new()) } else { Err(throttled()) };
+                site.read(answer, T(now), Jitter::NONE);
+            }
+            Step::Wait(at) => now = at.as_millis(),
+            other @ (Step::Busy | Step::Rest(_)) => panic!("{other:?}"),
+        }
+    }
+    // 1, 1, 5, 5, 10, 10, 10 s, and then minutes: never faster than the schedule.
+    let waits: Vec<u64> = writes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let schedule = [1_000, 1_000, 5_000, 5_000, 10_000, 10_000, 10_000, 60_000, 60_000];
+    assert!(waits.iter().zip(schedule).all(|(wait, least)| *wait >= least), "{waits:?}");
+    assert!(waits.len() >= 9, "it goes on: {waits:?}");
+}

@@ -43,6 +43,7 @@ fn a_conflict_that_stays_is_tried_ever_less_often_and_one_that_goes_at_once() {
 fn a_failed_status_write_is_repaired() {
     for failure in [
         WriteFailure::Transient("lost".into()),
+        WriteFailure::Throttled { message: "too many requests".into(), wait_ms: 20_000 },
         WriteFailure::Conflict,
         WriteFailure::NotSent,
         WriteFailure::Gone,
@@ -55,6 +56,28 @@ fn a_failed_status_write_is_repaired() {
         assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active", "{failure:?}");
         assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied"), "{failure:?}");
     }
+}
+
+#[test]
+fn a_write_waits_for_as_long_as_the_api_server_asks() {
+    let throttled = |wait_ms| WriteFailure::Throttled { message: "too many requests".into(), wait_ms };
+    let mut world = World::with(1, 1);
+    world.faults.status_writes.push_back(throttled(20_000));
+    world.run(19);
+    assert_eq!(world.status_writes, 1);
+    world.run(4);
+    assert!(world.status_writes > 1);
+    let mut world = World::with(1, 1);
+    world.faults.annotations.push_back(throttled(20_000));
+    world.run(19);
+    assert_eq!(world.annotations.len(), 0);
+    world.run(4);
+    assert_eq!(world.annotations.len(), 1);
+    // No answer holds a write for ever.
+    let mut world = World::with(1, 1);
+    world.faults.status_writes.push_back(throttled(u64::MAX));
+    world.run(301);
+    assert!(world.status_writes > 1);
 }
 
 #[test]
