@@ -4,15 +4,14 @@
 
 use super::blindness::Blindness;
 use super::judge::{Judge, Violation};
-use super::network::Network;
+use super::network::{Busy, Network};
 use super::plan::{Act, Plan, Side};
 use super::replica::{NAMESPACE, Replica, TOKENS};
 use super::story::Story;
-use super::{Outcome, dns, frames, logs, panics, settled};
-use crate::apiserver::{ApiServer, Key, NodeSpec, PodSpec, Readiness, ScenarioError, View};
+use super::{Outcome, dns, frames, logs, panics, settled, workloads};
+use crate::apiserver::{ApiServer, ScenarioError, View};
 use crate::cloud::{Cloud, Options, Provider, RecordView};
-use flipop_core::ids::DropletId;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,10 +34,26 @@ const ACTION_MS: u64 = 900;
 
 /// Something that the bed itself does later: the end of a passing trouble.
 #[derive(Debug, Clone)]
-enum Undo {
-    Wake { replica: usize },
-    Mend { replica: usize, side: Side },
-    CatchUp { replica: usize },
+pub(super) enum Undo {
+    Wake {
+        replica: usize,
+    },
+    Mend {
+        replica: usize,
+        side: Side,
+    },
+    CatchUp {
+        replica: usize,
+    },
+    /// A record of somebody else goes.
+    Lift {
+        provider: Provider,
+        id: String,
+    },
+    /// A token is let in with every scope.
+    LetIn {
+        provider: Provider,
+    },
 }
 
 /// The world.
@@ -46,14 +61,14 @@ pub(super) struct Bed {
     pub(super) network: Network,
     pub(super) api: ApiServer,
     pub(super) cloud: Cloud,
-    fronts: Vec<ApiServer>,
-    stops: Vec<mpsc::UnboundedSender<u64>>,
-    droplets: BTreeMap<String, u64>,
+    pub(super) fronts: Vec<ApiServer>,
+    pub(super) stops: Vec<mpsc::UnboundedSender<u64>>,
+    pub(super) droplets: BTreeMap<String, u64>,
     undos: BTreeMap<(u64, u64), Undo>,
     undone: u64,
     /// The records of others.
     pub(super) foreign: BTreeMap<Provider, Vec<RecordView>>,
-    busy: (u64, u64),
+    busy: Busy,
 }
 
 /// Runs a plan on the paused clock of the runtime that calls it.
@@ -81,9 +96,31 @@ pub(super) async fn run(plan: Plan, wanted: bool) -> Outcome {
     let (violations, tally) = bed.network.judge(|judge| (judge.violations.clone(), judge.tally.clone()));
     let ended_ms = bed.network.now_ms();
     let end = settled::summary(&bed);
-    let (busy_calls, busy_frames) = bed.busy;
+    let Busy { sorts, frames: busy_frames, clockwork: busy_clockwork, moments } = bed.busy.clone();
+    let (busy_calls, moments) =
+        (u64::try_from(sorts.len()).unwrap_or(u64::MAX), moments.into_iter().collect());
     let (fingerprint, story) = (story.fingerprint(), story.text());
-    Outcome { violations, tally, busy_calls, busy_frames, ended_ms, end, fingerprint, story }
+    Outcome {
+        violations,
+        tally,
+        busy_calls,
+        busy_frames,
+        busy_clockwork,
+        sorts,
+        moments,
+        ended_ms,
+        end,
+        fingerprint,
+        story,
+    }
+}
+
+/// What the simulated account calls the operator's token.
+pub(super) fn token_name(provider: Provider) -> &'static str {
+    match provider {
+        Provider::DigitalOcean => "operator at DigitalOcean",
+        Provider::Cloudflare => "operator at Cloudflare",
+    }
 }
 
 impl Bed {
@@ -91,8 +128,8 @@ impl Bed {
         let epoch = jiff::Timestamp::from_millisecond(EPOCH_MS).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         let cloud = Cloud::new(Options { seed: plan.seed, epoch_ms: u64::try_from(EPOCH_MS).ok() });
         let [digitalocean, cloudflare] = TOKENS;
-        cloud.add_token(Provider::DigitalOcean, "operator", digitalocean, &["*"]);
-        cloud.add_token(Provider::Cloudflare, "operator", cloudflare, &["*"]);
+        cloud.add_token(Provider::DigitalOcean, token_name(Provider::DigitalOcean), digitalocean, &["*"]);
+        cloud.add_token(Provider::Cloudflare, token_name(Provider::Cloudflare), cloudflare, &["*"]);
         dns::furnish(&cloud);
         let foreign = dns::records(&cloud);
         cloud.tune(|knobs| knobs.action_ms = ACTION_MS);
@@ -117,8 +154,18 @@ impl Bed {
             stops.push(sender);
         }
         let (droplets, undos) = (BTreeMap::new(), BTreeMap::new());
-        let mut bed =
-            Self { network, api, cloud, fronts, stops, droplets, undos, undone: 0, foreign, busy: (0, 0) };
+        let mut bed = Self {
+            network,
+            api,
+            cloud,
+            fronts,
+            stops,
+            droplets,
+            undos,
+            undone: 0,
+            foreign,
+            busy: Busy::default(),
+        };
         if let Err(error) = bed.install() {
             bed.blame(format!("the cluster cannot be made: {error}"));
         }
@@ -153,7 +200,7 @@ impl Bed {
             self.act(&step.act);
         }
         self.wait_until(plan.end_ms).await;
-        self.busy = self.network.judge(|judge| (judge.tally.calls, judge.tally.frames));
+        self.busy = self.network.busy();
         self.end_faults();
         settled::await_rest(self).await;
     }
@@ -173,31 +220,60 @@ impl Bed {
         tokio::time::sleep(Duration::from_millis(left)).await;
     }
 
-    fn later(&mut self, for_ms: u64, undo: Undo) {
+    pub(super) fn later(&mut self, for_ms: u64, undo: Undo) {
         self.undone += 1;
         self.undos.insert((self.network.now_ms().saturating_add(for_ms), self.undone), undo);
     }
 
-    fn undo(&self, undo: &Undo) {
+    fn undo(&mut self, undo: &Undo) {
         self.network.tell("world", &format!("{undo:?}"));
-        match *undo {
+        match undo.clone() {
             Undo::Wake { replica } => self.network.relink(replica, |link| link.paused = false),
             Undo::Mend { replica, side } => self.network.relink(replica, |link| match side {
                 Side::Kube => link.kube_cut = false,
                 Side::Cloud => link.cloud_cut = false,
             }),
             Undo::CatchUp { replica } => {
+                self.network.show_past(replica, None);
                 if let Some(front) = self.fronts.get(replica) {
                     front.set_view(View::Current);
                 }
             }
+            Undo::Lift { provider, id } => {
+                self.cloud.delete_record(provider, workloads::zone_of(provider), &id);
+                for records in self.foreign.values_mut() {
+                    records.retain(|record| record.id != id);
+                }
+                let now_ms = self.network.now_ms();
+                self.network.judge(|judge| judge.others_wrote(now_ms, None));
+            }
+            Undo::LetIn { provider } => self.let_in(provider, &["*"]),
         }
+        // It hears of this before it hears of what the operator does next.
+        self.network.judge(|_judge| ());
+    }
+
+    /// The operator's token has these scopes from now on.
+    pub(super) fn let_in(&self, provider: Provider, scopes: &[&str]) {
+        let [digitalocean, cloudflare] = TOKENS;
+        let secret = match provider {
+            Provider::DigitalOcean => digitalocean,
+            Provider::Cloudflare => cloudflare,
+        };
+        self.cloud.add_token(provider, token_name(provider), secret, scopes);
     }
 
     fn end_faults(&mut self) {
         self.network.tell("world", "all faults are over");
         for undo in std::mem::take(&mut self.undos).into_values() {
             self.undo(&undo);
+        }
+        for (replica, front) in self.fronts.iter().enumerate() {
+            self.network.show_past(replica, None);
+            front.set_view(View::Current);
+        }
+        for droplet in self.droplets.values() {
+            self.cloud.power_droplet(*droplet, true);
         }
         self.cloud.tune(|knobs| {
             knobs.action_ms = ACTION_MS;
@@ -213,201 +289,5 @@ impl Bed {
             self.network.tell("world", &format!("which makes no sense now: {error}"));
         }
         self.network.judge(|_judge| ());
-    }
-
-    fn try_act(&mut self, act: &Act) -> Result<(), ScenarioError> {
-        match act {
-            Act::AddNode { .. }
-            | Act::DeleteNode { .. }
-            | Act::DestroyDroplet { .. }
-            | Act::SetReady { .. }
-            | Act::Drain { .. }
-            | Act::SetRole { .. }
-            | Act::AddPod { .. }
-            | Act::DeletePod { .. }
-            | Act::SetPodReady { .. } => self.act_on_nodes(act),
-            Act::Create { .. }
-            | Act::Edit { .. }
-            | Act::Delete { .. }
-            | Act::RevertIps { .. }
-            | Act::WipeStatus { .. } => self.act_on_objects(act),
-            Act::AddIp { .. }
-            | Act::MoveIp { .. }
-            | Act::DeleteIp { .. }
-            | Act::LockIp { .. }
-            | Act::BusyDroplet { .. }
-            | Act::ActionTime { .. }
-            | Act::Quota { .. }
-            | Act::ListLag { .. } => {
-                self.act_on_account(act);
-                Ok(())
-            }
-            Act::Crash { .. }
-            | Act::Stop { .. }
-            | Act::Pause { .. }
-            | Act::Cut { .. }
-            | Act::Lag { .. }
-            | Act::CutWatches { .. }
-            | Act::Compact => {
-                self.act_on_replicas(act);
-                Ok(())
-            }
-        }
-    }
-
-    fn add_node(&mut self, name: &str) -> Result<(), ScenarioError> {
-        let droplet = self.cloud.add_droplet(name, REGION);
-        self.droplets.insert(name.to_owned(), droplet);
-        if self.api.object("v1", "Node", &Key::new("", name)).is_some() {
-            self.api.delete_node(name)?;
-        }
-        let low = droplet % 250 + 1;
-        self.api.create_node(&NodeSpec {
-            name: name.to_owned(),
-            provider_id: DropletId(droplet).provider_id(),
-            labels: [("role".to_owned(), "edge".to_owned())].into(),
-            internal_ip: format!("10.120.0.{low}"),
-            external_ip: format!("198.18.0.{low}"),
-            ready: true,
-        })?;
-        Ok(())
-    }
-
-    #[expect(clippy::wildcard_enum_match_arm, reason = "every other act is for another part of the world")]
-    fn act_on_nodes(&mut self, act: &Act) -> Result<(), ScenarioError> {
-        let pod_key = |pod: &str| Key::new(USER_NAMESPACE, pod);
-        match act {
-            Act::AddNode { node } => self.add_node(node),
-            Act::DeleteNode { node } => self.api.delete_node(node),
-            Act::DestroyDroplet { node } => {
-                if let Some(droplet) = self.droplets.remove(node) {
-                    self.note_by_hand(droplet);
-                    self.cloud.destroy_droplet(droplet);
-                }
-                self.api.delete_node(node)
-            }
-            Act::SetReady { node, ready } => self.api.set_node_ready(node, Readiness::of(*ready)),
-            Act::Drain { node, drained } => {
-                self.api.set_node_taint(node, "drain", "", drained.then_some("NoExecute"))
-            }
-            Act::SetRole { node, role } => self.api.set_node_label(node, "role", role.as_deref()),
-            Act::AddPod { pod, app, node } => {
-                if self.api.object("v1", "Pod", &pod_key(pod)).is_some() {
-                    self.api.delete_object("v1", "Pod", &pod_key(pod), true)?;
-                }
-                self.api.create_pod(&PodSpec {
-                    namespace: USER_NAMESPACE.to_owned(),
-                    name: pod.clone(),
-                    labels: [("app".to_owned(), app.clone())].into(),
-                    node: node.clone(),
-                    ready: true,
-                })
-            }
-            Act::DeletePod { pod } => self.api.delete_object("v1", "Pod", &pod_key(pod), true),
-            Act::SetPodReady { pod, ready } => self.api.set_pod_ready(&pod_key(pod), *ready),
-            _ => Ok(()),
-        }
-    }
-
-    #[expect(clippy::wildcard_enum_match_arm, reason = "every other act is for another part of the world")]
-    fn act_on_objects(&mut self, act: &Act) -> Result<(), ScenarioError> {
-        let key = |name: &str| Key::new(USER_NAMESPACE, name);
-        let edit = |kind: &str, name: &str, subresource: &str, patch: Value| {
-            self.api.patch_object((API_VERSION, kind), &key(name), subresource, patch, "user").map(drop)
-        };
-        match act {
-            Act::Create { kind, name, spec } => {
-                let object = json!({ "metadata": { "name": name }, "spec": spec });
-                self.api.create_object(API_VERSION, kind, USER_NAMESPACE, object, "user").map(drop)
-            }
-            Act::Edit { kind, name, spec } => edit(kind, name, "", json!({ "spec": spec })),
-            Act::Delete { kind, name } => self.api.delete_object(API_VERSION, kind, &key(name), false),
-            Act::RevertIps { name, ips } => {
-                edit("FloatingIPPool", name, "", json!({ "spec": { "ips": ips } }))
-            }
-            Act::WipeStatus { name } => {
-                edit("FloatingIPPool", name, "status", json!({ "status": Value::Null }))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn note_by_hand(&self, droplet: u64) {
-        let now_ms = self.network.now_ms();
-        let held = self.cloud.ips().into_iter().find(|view| view.droplet == Some(droplet));
-        if let Some(view) = held {
-            self.network.judge(|judge| judge.moved_by_hand(now_ms, view.ip));
-        }
-    }
-
-    #[expect(clippy::wildcard_enum_match_arm, reason = "every other act is for another part of the world")]
-    fn act_on_account(&mut self, act: &Act) {
-        let now_ms = self.network.now_ms();
-        match act {
-            Act::AddIp { ip } => {
-                self.cloud.add_ip(Some(*ip), REGION);
-            }
-            Act::MoveIp { ip, node } => {
-                let droplet = node.as_ref().and_then(|node| self.droplets.get(node)).copied();
-                if self.cloud.move_ip(*ip, droplet).is_ok() {
-                    self.network.judge(|judge| judge.moved_by_hand(now_ms, *ip));
-                }
-            }
-            Act::DeleteIp { ip } => {
-                self.cloud.delete_ip(*ip);
-            }
-            Act::LockIp { ip, for_ms } => self.cloud.lock_ip(*ip, *for_ms),
-            Act::BusyDroplet { node, for_ms } => {
-                if let Some(droplet) = self.droplets.get(node) {
-                    self.cloud.busy_droplet(*droplet, *for_ms);
-                }
-            }
-            Act::ActionTime { ms } => self.cloud.tune(|knobs| knobs.action_ms = *ms),
-            Act::Quota { addresses } => self.cloud.tune(|knobs| knobs.reserved_ip_quota = *addresses),
-            Act::ListLag { ms } => self.cloud.tune(|knobs| knobs.list_lag_ms = *ms),
-            _ => {}
-        }
-    }
-
-    #[expect(clippy::wildcard_enum_match_arm, reason = "every other act is for another part of the world")]
-    fn act_on_replicas(&mut self, act: &Act) {
-        match *act {
-            Act::Crash { replica, restart_ms } => {
-                let incarnation = self.network.link(replica).map(|link| link.latest().incarnation);
-                if let Some(incarnation) = incarnation.filter(|incarnation| *incarnation > 0) {
-                    self.network.kill(super::judge::Process { replica, incarnation }, restart_ms);
-                }
-            }
-            Act::Stop { replica, restart_ms } => {
-                if let Some(stops) = self.stops.get(replica) {
-                    // A replica that is not running has nothing to end.
-                    let _unheard = stops.send(restart_ms);
-                }
-            }
-            Act::Pause { replica, for_ms } => {
-                self.network.relink(replica, |link| link.paused = true);
-                self.later(for_ms, Undo::Wake { replica });
-            }
-            Act::Cut { replica, side, for_ms } => {
-                self.network.relink(replica, |link| match side {
-                    Side::Kube => link.kube_cut = true,
-                    Side::Cloud => link.cloud_cut = true,
-                });
-                self.later(for_ms, Undo::Mend { replica, side });
-            }
-            Act::Lag { replica, for_ms } => {
-                if let Some(front) = self.fronts.get(replica) {
-                    front.set_view(View::CacheAt(self.api.revision()));
-                }
-                self.later(for_ms, Undo::CatchUp { replica });
-            }
-            Act::CutWatches { replica } => {
-                if let Some(front) = self.fronts.get(replica) {
-                    front.cut_watches();
-                }
-            }
-            Act::Compact => self.api.compact(),
-            _ => {}
-        }
     }
 }

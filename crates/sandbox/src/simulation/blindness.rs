@@ -1,5 +1,6 @@
 //! When the operator may still rest on what is true no more.
 
+use super::calm::Calm;
 use super::plan::{Act, Plan, Side};
 use super::workloads::PROMPT_MS;
 
@@ -9,7 +10,15 @@ pub(super) struct Blindness {
     staleness_ms: u64,
     /// From the beginning of a fault to the time at which everything must have been seen after its end.
     spans: Vec<(u64, u64)>,
+    /// In which a round of DNS may take long.
+    slow: Vec<(u64, u64)>,
+    /// Nothing happens to processes, or between them and the API server.
+    undisturbed: bool,
+    pub(super) calm: Calm,
 }
+
+/// A round of DNS that was decided and whose calls are late.
+const LATE_ROUND_MS: u64 = 60_000;
 
 impl Blindness {
     pub(super) fn of(plan: &Plan) -> Self {
@@ -30,14 +39,49 @@ impl Blindness {
         // Where a trigger hits is only known when it does.
         let triggers = plan.triggers.iter().map(|_trigger| (0, u64::MAX));
         let spans = weather.chain(acts).chain(triggers);
-        let spans = spans.map(|(from_ms, to_ms)| (from_ms, to_ms.saturating_add(staleness_ms))).collect();
-        Self { staleness_ms, spans }
+        let spans: Vec<(u64, u64)> =
+            spans.map(|(from_ms, to_ms)| (from_ms, to_ms.saturating_add(staleness_ms))).collect();
+        let slow = plan.weather.iter().filter(|weather| weather.which.side != Some(Side::Kube));
+        let slow = slow.map(|weather| (weather.from_ms, weather.to_ms));
+        let cuts = plan.steps.iter().filter_map(|step| {
+            let (Act::Cut { for_ms, .. } | Act::Pause { for_ms, .. }) = step.act else { return None };
+            Some((step.at_ms, step.at_ms + for_ms))
+        });
+        let triggers = plan.triggers.iter().map(|_trigger| (0, u64::MAX - LATE_ROUND_MS));
+        let slow = slow
+            .chain(cuts)
+            .chain(triggers)
+            .map(|(from_ms, to_ms)| (from_ms, to_ms + LATE_ROUND_MS))
+            .collect();
+        let ends = plan.steps.iter().any(|step| matches!(step.act, Act::Crash { .. } | Act::Stop { .. }));
+        let undisturbed = spans.is_empty() && !ends;
+        Self { staleness_ms, spans, slow, undisturbed, calm: Calm::of(plan) }
+    }
+
+    /// When nothing old can come up any more, in a plan that ends at `end_ms`.
+    pub(super) fn over_ms(&self, end_ms: u64) -> u64 {
+        // A trigger may hit at the end.
+        let last = self.spans.iter().map(|(_, to_ms)| *to_ms.min(&(end_ms + self.staleness_ms))).max();
+        last.unwrap_or_default().max(end_ms)
     }
 
     /// What was true since this moment the operator may hold for true now.
     pub(super) fn since(&self, now_ms: u64) -> u64 {
         let blind = self.spans.iter().any(|(from_ms, to_ms)| (*from_ms..*to_ms).contains(&now_ms));
         now_ms.saturating_sub(if blind { self.staleness_ms } else { self.staleness_ms.min(PROMPT_MS) })
+    }
+}
+
+impl Blindness {
+    /// Whether everything that the operator writes arrives.
+    pub(super) fn hides_nothing(&self) -> bool {
+        self.undisturbed
+    }
+
+    /// As `since`, for a change of records that may have been decided a while ago.
+    pub(super) fn since_of_records(&self, now_ms: u64) -> u64 {
+        let slow = self.slow.iter().any(|(from_ms, to_ms)| (*from_ms..*to_ms).contains(&now_ms));
+        self.since(now_ms).saturating_sub(if slow { LATE_ROUND_MS } else { 0 })
     }
 }
 
@@ -52,7 +96,7 @@ mod tests {
         (plan.steps, plan.weather, plan.staleness_ms) = (Vec::new(), Vec::new(), 150_000);
         let since = |plan: &Plan, now_ms| Blindness::of(plan).since(now_ms);
         assert_eq!(since(&plan, 400_000), 395_000);
-        let act = Act::Lag { replica: 0, for_ms: 10_000 };
+        let act = Act::Lag { replica: 0, for_ms: 10_000, lists: false };
         plan.steps.push(Step { at_ms: 200_000, act });
         assert_eq!(since(&plan, 199_999), 194_999);
         assert_eq!((since(&plan, 200_000), since(&plan, 359_999)), (50_000, 209_999));

@@ -14,6 +14,8 @@ pub(super) struct Facts {
     pub(super) account: Option<cloud::Provider>,
     /// For people and for plans.
     pub(super) what: String,
+    /// What distinguishes it from calls that are described alike: what a list or a watch selects, what a node gets.
+    pub(super) scope: String,
     pub(super) kind: Kind,
 }
 
@@ -24,10 +26,19 @@ pub(super) enum Kind {
     Lease { write: Option<Hold> },
     /// An Event.
     Event,
-    /// A list of objects.
-    List { resource: String },
+    /// A page of a list of objects.
+    List {
+        resource: String,
+        /// The most items of a page; 0: any number.
+        limit: u64,
+        /// It is not the first page.
+        goes_on: bool,
+        selector: String,
+    },
     /// A watch.
     Watch,
+    /// A read of DNS records.
+    ReadRecords,
     /// Any other read.
     Read,
     /// A write of an object.
@@ -65,6 +76,7 @@ impl Facts {
             | Kind::List { .. }
             | Kind::Watch
             | Kind::Read
+            | Kind::ReadRecords
             | Kind::ListIps => false,
         }
     }
@@ -109,7 +121,7 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
         "leases" if reads => Kind::Lease { write: None },
         "leases" => Kind::Lease { write: Some(hold(body)) },
         "events" => Kind::Event,
-        _ if reads && name.is_empty() => Kind::List { resource: resource.to_owned() },
+        _ if reads && name.is_empty() => list(resource, query),
         _ if reads => Kind::Read,
         _ => Kind::Write { resource: resource.to_owned() },
     };
@@ -121,7 +133,37 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
     // The names of Events hold the machine's time.
     let name = if resource == "events" { "" } else { name };
     let what = [verb, resource, name, subresource].into_iter().filter(|part| !part.is_empty());
-    Facts { side: Side::Kube, account: None, what: what.collect::<Vec<_>>().join(" "), kind }
+    let what = what.collect::<Vec<_>>().join(" ");
+    // Another annotation is another request.
+    let scope = match resource {
+        "nodes" if !reads => String::from_utf8_lossy(body).into_owned(),
+        _ => scope(path, query),
+    };
+    Facts { side: Side::Kube, account: None, what, scope, kind }
+}
+
+/// Parameters of a query, decoded.
+fn parameters(query: &str) -> Vec<(String, String)> {
+    let url = reqwest::Url::parse(&format!("http://api/?{query}"));
+    url.map(|url| url.query_pairs().into_owned().collect()).unwrap_or_default()
+}
+
+/// What distinguishes lists and watches of one kind: where, and what they select.
+fn scope(path: &str, query: &str) -> String {
+    let selects = |name: &String| name == "labelSelector" || name == "fieldSelector";
+    let selectors = parameters(query).into_iter().filter(|(name, _)| selects(name)).map(|(_, value)| value);
+    std::iter::once(path.to_owned()).chain(selectors).collect::<Vec<_>>().join(" ")
+}
+
+fn list(resource: &str, query: &str) -> Kind {
+    let value =
+        |wanted: &str| parameters(query).into_iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    Kind::List {
+        resource: resource.to_owned(),
+        limit: value("limit").and_then(|limit| limit.parse().ok()).unwrap_or_default(),
+        goes_on: value("continue").is_some_and(|token| !token.is_empty()),
+        selector: value("labelSelector").unwrap_or_default(),
+    }
 }
 
 fn hold(body: &[u8]) -> Hold {
@@ -146,9 +188,10 @@ pub(super) fn of_cloud(request: &cloud::Request) -> Facts {
         (Op::GetReservedIp, Some(ip), _) => (format!("get {ip}"), Kind::Read),
         (Op::GetAction, Some(ip), _) => (format!("poll {ip}"), Kind::Read),
         _ if op.mutates() => (format!("{op:?} {}", record(request, &body)), Kind::Record),
+        (Op::ListRecords, ..) => (format!("{op:?}"), Kind::ReadRecords),
         _ => (format!("{op:?}"), Kind::Read),
     };
-    Facts { side: Side::Cloud, account: Some(request.provider), what, kind }
+    Facts { side: Side::Cloud, account: Some(request.provider), what, scope: String::new(), kind }
 }
 
 fn record(request: &cloud::Request, body: &Value) -> String {
@@ -174,6 +217,11 @@ mod tests {
         let write = kube(&Method::PUT, path, "", "{}");
         assert_eq!((write.what.as_str(), write.mutates()), ("PUT floatingippools pool status", true));
         assert_eq!(kube(&Method::GET, path, "watch=true", "").kind, Kind::Watch);
+        let page = kube(&Method::GET, "/api/v1/nodes", "limit=2&labelSelector=role%3Dedge&continue=x", "");
+        let selector = "role=edge".to_owned();
+        let resource = "nodes".to_owned();
+        assert_eq!(page.scope, "/api/v1/nodes role=edge");
+        assert_eq!(page.kind, Kind::List { resource, limit: 2, goes_on: true, selector });
     }
 
     #[test]

@@ -33,7 +33,8 @@ impl Interceptor for Frames {
                 Then::CrashBefore { .. }
                 | Then::CrashAfterEffect { .. }
                 | Then::CrashAfterReply { .. }
-                | Then::Meet(_),
+                | Then::Meet(_)
+                | Then::Older { .. },
             )
             | None => OnFrame::Deliver,
         }

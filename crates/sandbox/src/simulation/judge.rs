@@ -5,13 +5,17 @@
 //! I7 no act on ignorance, I8 bounded load, I10 no secrets, I12 the spec is the user's.
 
 use super::blindness::Blindness;
-use super::dns::{self, Site};
+use super::calm::Calm;
+use super::dns::{self, Site, Wishes};
 use super::facts::{Facts, Hold, Kind};
-use super::truth::Truth;
+use super::knowledge::Reads;
+use super::load::Loads;
+use super::tellings::Tellings;
+use super::truth::{Pool, Truth};
+use super::untouched::Written;
 use crate::apiserver::Change;
-use crate::cloud::{self, ChangeKind, Cloud};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::cloud::{self, ChangeKind, Cloud, RecordVerb, RecordView};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 /// Life of a permit, from the sending of a renewal.
@@ -24,13 +28,10 @@ const MIN_REMAINING_MS: u64 = 3_000;
 const ROUNDING_MS: u64 = 2;
 
 /// How long the operator may take for the old place of an address that was moved by hand: two reads of the account.
-const BY_HAND_MS: u64 = 150_000;
+pub(super) const BY_HAND_MS: u64 = 150_000;
 
-/// Creations in a minute that the provider admits.
-const CREATIONS_PER_MINUTE: usize = 12;
-
-/// Requests in a minute that the provider admits.
-const REQUESTS_PER_MINUTE: usize = 250;
+/// How long the operator may rest on its own last round at a name whose records were edited by hand: one look.
+pub(super) const EDITED_MS: u64 = 630_000;
 
 /// The operator's field manager.
 const MANAGER: &str = "flipop";
@@ -86,18 +87,8 @@ struct Open {
 #[derive(Debug, Clone, Default)]
 struct Known {
     permit_ends_ms: Option<u64>,
-    /// Complete lists that were answered since the permit began.
-    lists: BTreeSet<String>,
-    listed_ips: bool,
-    loads: BTreeMap<cloud::Provider, Load>,
-}
-
-/// What a process asked of an account lately, and until when it was told to wait; all in milliseconds.
-#[derive(Debug, Clone, Default)]
-struct Load {
-    blocked_until: u64,
-    requests: VecDeque<u64>,
-    creations: VecDeque<u64>,
+    reads: Reads,
+    loads: Loads,
 }
 
 /// How much was done, for comparisons.
@@ -123,9 +114,9 @@ pub struct Tally {
 
 /// The judge.
 pub(super) struct Judge {
-    cloud: Cloud,
+    pub(super) cloud: Cloud,
     secrets: [&'static str; 2],
-    blindness: Blindness,
+    pub(super) blindness: Blindness,
     pub(super) truth: Truth,
     pub(super) violations: Vec<Violation>,
     pub(super) tally: Tally,
@@ -133,7 +124,7 @@ pub(super) struct Judge {
     pub(super) last_write_ms: u64,
     open: BTreeMap<u64, Open>,
     known: BTreeMap<Process, Known>,
-    by_hand: BTreeMap<Ipv4Addr, u64>,
+    pub(super) by_hand: BTreeMap<Ipv4Addr, u64>,
     pub(super) created: BTreeSet<Ipv4Addr>,
     /// For each pool, the most addresses that it ever lacked.
     lacked: BTreeMap<String, usize>,
@@ -141,11 +132,28 @@ pub(super) struct Judge {
     pub(super) pools_deleted: bool,
     /// Names that an object asked for at any time.
     pub(super) sites: BTreeSet<Site>,
+    /// Names at which others wrote addresses.
+    pub(super) touched: BTreeMap<Site, u64>,
+    /// The records that are nobody's but theirs.
+    pub(super) others: BTreeMap<cloud::Provider, Vec<RecordView>>,
+    pub(super) wishes: Wishes,
+    written: Written,
+    pub(super) tellings: Tellings,
+    pub(super) calm: Calm,
+    /// When work that waits was looked for, and whether anything changed since.
+    pub(super) looked: (u64, bool),
 }
 
 impl Judge {
     pub(super) fn new(cloud: Cloud, secrets: [&'static str; 2], blindness: Blindness) -> Self {
         Self {
+            others: dns::records(&cloud),
+            wishes: Wishes::default(),
+            written: Written::default(),
+            tellings: Tellings::default(),
+            calm: blindness.calm.clone(),
+            looked: (0, true),
+            touched: BTreeMap::new(),
             cloud,
             secrets,
             blindness,
@@ -173,13 +181,14 @@ impl Judge {
         if self.secrets.iter().any(|secret| contains(body, secret.as_bytes())) {
             self.blame(now_ms, "I10", format!("{process} sends the token in a body: {}", facts.what));
         }
+        self.look_for_work(now_ms);
         if facts.mutates() {
             self.check_permit(now_ms, process, facts);
             self.check_alone(now_ms, process, facts);
             self.check_knowledge(now_ms, process, facts);
         }
-        if let Some(account) = facts.account {
-            self.check_load(now_ms, process, account, facts);
+        for wrong in self.known.entry(process).or_default().loads.sent(now_ms, facts) {
+            self.blame(now_ms, "I8", format!("{process}: {wrong}"));
         }
         if let Kind::Assign { ip, droplet } = facts.kind {
             self.check_assignment(now_ms, process, ip, droplet);
@@ -207,42 +216,28 @@ impl Judge {
     }
 
     fn check_knowledge(&mut self, now_ms: u64, process: Process, facts: &Facts) {
-        let known = self.known.entry(process).or_default();
-        let listed = |plural: &str| known.lists.contains(plural);
-        let pools = listed("floatingippools") && listed("nodednsrecordsets");
-        let cloud = facts.account.is_some();
-        // DNS needs no account of addresses, but nodes all the same.
-        let account = known.listed_ips || !cloud || facts.kind == Kind::Record;
-        let nodes = listed("nodes") || !matches!(facts.kind, Kind::Assign { .. } | Kind::Unassign { .. });
-        if !(pools && account && nodes) {
-            self.blame(
-                now_ms,
-                "I7",
-                format!("{process} starts {:?} before it has read everything", facts.what),
-            );
-        }
-    }
-
-    fn check_load(&mut self, now_ms: u64, process: Process, account: cloud::Provider, facts: &Facts) {
-        let load = self.known.entry(process).or_default().loads.entry(account).or_default();
-        let minute_ago = now_ms.saturating_sub(60_000);
-        let blocked = load.blocked_until > now_ms.saturating_add(ROUNDING_MS);
-        load.requests.push_back(now_ms);
-        if facts.kind == Kind::CreateIp {
-            load.creations.push_back(now_ms);
-        }
-        load.requests.retain(|sent| *sent > minute_ago);
-        load.creations.retain(|sent| *sent > minute_ago);
-        let (requests, creations) = (load.requests.len(), load.creations.len());
-        if blocked {
-            self.blame(now_ms, "I8", format!("{process} sends {:?} while told to wait", facts.what));
-        }
-        if requests > REQUESTS_PER_MINUTE || creations > CREATIONS_PER_MINUTE {
-            self.blame(
-                now_ms,
-                "I8",
-                format!("{process}: {requests} requests, {creations} creations a minute"),
-            );
+        let pools = self.truth.pools.values().chain(self.truth.record_sets.values());
+        let pods = match facts.kind {
+            Kind::Assign { ip, .. } | Kind::Unassign { ip } => {
+                let owners = self.truth.owners(ip, self.blindness.since(now_ms));
+                let mut named = self.truth.pools.iter().filter(|(name, _)| owners.contains(name)).peekable();
+                named.peek().is_some() && named.all(|(_, pool)| pool.asks_for_pods())
+            }
+            Kind::Record => pools.clone().next().is_some() && pools.clone().all(Pool::asks_for_pods),
+            Kind::CreateIp
+            | Kind::Lease { .. }
+            | Kind::Event
+            | Kind::List { .. }
+            | Kind::Watch
+            | Kind::Read
+            | Kind::ReadRecords
+            | Kind::Write { .. }
+            | Kind::ListIps => false,
+        };
+        let missing = self.known.entry(process).or_default().reads.missing(facts, pods);
+        if !missing.is_empty() {
+            let text = format!("{process} starts {:?} before it has read {}", facts.what, missing.join(", "));
+            self.blame(now_ms, "I7", text);
         }
     }
 
@@ -253,6 +248,9 @@ impl Judge {
         if owners.is_empty() {
             self.blame(now_ms, "I1", format!("{process} assigns {ip}, which no pool names"));
             return;
+        }
+        if !owners.iter().any(|pool| self.truth.followed(pool, from_ms)) {
+            self.blame(now_ms, "I1", format!("{process} assigns {ip} of a pool that is frozen"));
         }
         if !owners.iter().any(|pool| self.truth.matched(pool, droplet, from_ms)) {
             self.blame(now_ms, "I1", format!("{process} assigns {ip} to {droplet}, which does not match"));
@@ -277,30 +275,27 @@ impl Judge {
             let text = format!("{} still waits for {:?} after its permit", open.process, open.facts.what);
             self.blame(now_ms, "I2", text);
         }
-        let Some(Ending { status: Some(status), retry_after_s }) = ending else { return };
+        let Some(ending) = ending else { return };
         let known = self.known.entry(open.process).or_default();
-        if let Some(account) = open.facts.account.filter(|_| status == 429) {
-            let load = known.loads.entry(account).or_default();
-            let until = now_ms.saturating_add(retry_after_s.unwrap_or_default().saturating_mul(1_000));
-            load.blocked_until = load.blocked_until.max(until);
-        }
-        if !(200..300).contains(&status) {
+        known.loads.ended(now_ms, &open.facts, ending);
+        if !ending.status.is_some_and(|status| (200..300).contains(&status)) {
             return;
         }
         match open.facts.kind {
             Kind::Lease { write: Some(Hold::Taken) } => {
                 let ends = open.sent_ms.saturating_add(PERMIT_MS);
                 if known.permit_ends_ms.is_none_or(|end| end <= now_ms) {
-                    known.lists.clear();
-                    known.listed_ips = false;
+                    // A new leadership reads everything again, and the first renewal after a trouble resets retries.
+                    known.reads.forget();
+                    known.loads.renewed();
+                    known.loads.begun_anew();
                 }
                 known.permit_ends_ms = Some(known.permit_ends_ms.unwrap_or_default().max(ends));
             }
             Kind::Lease { write: Some(Hold::Released) } => known.permit_ends_ms = None,
-            Kind::List { resource } => {
-                known.lists.insert(resource);
+            Kind::List { .. } | Kind::ListIps | Kind::ReadRecords => {
+                known.reads.answered(&open.facts, &self.truth);
             }
-            Kind::ListIps => known.listed_ips = true,
             Kind::Lease { write: None }
             | Kind::Event
             | Kind::Watch
@@ -326,43 +321,43 @@ impl Judge {
             self.last_write_ms = now_ms;
             self.tally.writes += usize::from(kind != "events");
         }
+        if kind == "events"
+            && let Some(event) = &change.after
+        {
+            self.tellings.event(event);
+        }
         if kind == "floatingippools" {
             self.pools_deleted |= change.after.is_none();
-            if ours && let (Some(before), Some(after)) = (&change.before, &change.after) {
-                self.check_spec(now_ms, before, after);
-            }
+        }
+        if ours
+            && let (Some(before), Some(after)) = (&change.before, &change.after)
+            && let Some(text) = self.written.check(kind, (before, after), &self.created)
+        {
+            self.blame(now_ms, "I12", text);
         }
         if self.truth.apply(change, now_ms) {
+            if !ours {
+                self.known.values_mut().for_each(|known| known.loads.renewed());
+            }
             self.note_lacks();
             self.sites.extend(dns::sites(&self.truth));
-        }
-    }
-
-    /// I12: of a spec nothing changes but `ips`, and there nothing but what we made is added.
-    fn check_spec(&mut self, now_ms: u64, before: &Value, after: &Value) {
-        let parts = |object: &Value| {
-            let mut spec = object.get("spec").cloned().unwrap_or_default();
-            let ips = spec.as_object_mut().and_then(|spec| spec.remove("ips"));
-            let ips = ips.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
-            (spec, ips)
-        };
-        let ((old, old_ips), (new, new_ips)) = (parts(before), parts(after));
-        let appended = new_ips.starts_with(&old_ips);
-        let added = new_ips.iter().skip(old_ips.len()).filter_map(Value::as_str);
-        let made = added.filter_map(|ip| ip.parse().ok()).all(|ip: Ipv4Addr| self.created.contains(&ip));
-        if old != new || !appended || !made {
-            self.blame(
-                now_ms,
-                "I12",
-                format!("the operator turned spec {old} {old_ips:?} into {new} {new_ips:?}"),
-            );
+            self.look(now_ms);
+            let name = &change.key.name;
+            let object = match kind {
+                "floatingippools" => self.truth.pools.get(name),
+                "nodednsrecordsets" => self.truth.record_sets.get(name),
+                _ => None,
+            };
+            if let Some(object) = object.filter(|_| ours) {
+                self.tellings.status(object, kind == "floatingippools", now_ms);
+            }
         }
     }
 
     fn note_lacks(&mut self) {
         for pool in self.truth.pools.values() {
             let given = pool.spec_ips().iter().filter(|ip| !self.created.contains(*ip)).count();
-            let lacks = pool.desired().saturating_sub(given);
+            let lacks = pool.desired().saturating_sub(given) + pool.let_go();
             let most = self.lacked.entry(pool.uid.clone()).or_default();
             *most = lacks.max(*most);
         }
@@ -370,6 +365,8 @@ impl Judge {
 
     /// Something happened in the account.
     pub(super) fn cloud_changed(&mut self, now_ms: u64, change: &cloud::Change, by_operator: bool) {
+        // The place of an address, or a record, is an input of requests.
+        self.known.values_mut().for_each(|known| known.loads.renewed());
         match &change.kind {
             ChangeKind::IpReserved(ip) if by_operator => {
                 self.created.insert(*ip);
@@ -381,31 +378,25 @@ impl Judge {
                 }
             }
             ChangeKind::IpReleased(_) => self.deleted += 1,
-            ChangeKind::Record { provider, fqdn, rtype, .. } if by_operator => {
-                self.check_record(now_ms, &(*provider, fqdn.clone()), rtype);
+            ChangeKind::Record { provider, fqdn, rtype, verb, data, replaced, .. } => {
+                let site = (*provider, fqdn.clone());
+                if by_operator {
+                    let new =
+                        (*verb != RecordVerb::Deleted && replaced.as_ref() != Some(data)).then_some(data);
+                    self.check_record(now_ms, &site, rtype, new.map(String::as_str));
+                    self.check_others(now_ms);
+                } else {
+                    self.others_wrote(now_ms, (rtype == "A").then_some(site));
+                }
+            }
+            ChangeKind::Assigned { .. } | ChangeKind::Unassigned { .. } | ChangeKind::DropletDestroyed(_) => {
             }
             ChangeKind::IpReserved(_)
             | ChangeKind::AssignStarted { .. }
-            | ChangeKind::Assigned { .. }
-            | ChangeKind::Unassigned { .. }
             | ChangeKind::ActionErrored(_)
-            | ChangeKind::DropletAdded(_)
-            | ChangeKind::DropletDestroyed(_)
-            | ChangeKind::Record { .. } => {}
+            | ChangeKind::DropletAdded(_) => return,
         }
-    }
-
-    /// I4: only address records of names that objects ask for, and no name is emptied while it has nodes.
-    fn check_record(&mut self, now_ms: u64, site: &Site, rtype: &str) {
-        if rtype != "A" || !self.sites.contains(site) {
-            self.blame(now_ms, "I4", format!("a {rtype} record of {} was touched", site.1));
-            return;
-        }
-        let zone = site.1.split_once('.').map_or("", |(_, zone)| zone);
-        let empty = self.cloud.a_records(site.0, zone, &site.1).is_empty();
-        if empty && !self.truth.unserved(self.blindness.since(now_ms)) {
-            self.blame(now_ms, "I4", format!("{} was emptied", site.1));
-        }
+        self.look(now_ms);
     }
 
     /// A mutating call of the operator took effect at the provider.
@@ -421,9 +412,16 @@ impl Judge {
             | Kind::List { .. }
             | Kind::Watch
             | Kind::Read
+            | Kind::ReadRecords
             | Kind::Write { .. }
             | Kind::ListIps => {}
         }
+    }
+
+    /// Somebody writes records by hand; `site`: a name whose addresses these are.
+    pub(super) fn others_wrote(&mut self, now_ms: u64, site: Option<Site>) {
+        self.others = dns::records(&self.cloud);
+        self.touched.extend(site.map(|site| (site, now_ms)));
     }
 
     /// Somebody moves an address, or the droplet under it.

@@ -8,8 +8,8 @@
 use super::facts::{self, Facts};
 use super::judge::{Ending, Process};
 use super::network::{Death, Network, Verdict};
-use super::plan::{Fault, Side};
-use crate::apiserver::{ApiError, ApiServer, Disconnected};
+use super::plan::{Fault, Oddity, Side};
+use crate::apiserver::{ApiError, ApiServer, Disconnected, View};
 use crate::cloud::{self, ActionOutcome, ActionPlan, Cloud, Garble, Injection, Refusal, Target};
 use axum::body::Body;
 use bytes::Bytes;
@@ -19,9 +19,13 @@ use futures::{FutureExt, StreamExt};
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use serde_json::json;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// More than the operator reads of any answer (4 MiB).
+const OVERSIZED_BYTES: usize = 5 << 20;
 
 /// The way of one process; clones are the same one.
 #[derive(Clone)]
@@ -42,7 +46,9 @@ trait Answer: Send + 'static {
 
 impl Answer for Response<Body> {
     fn ending(&self) -> Ending {
-        Ending { status: Some(self.status().as_u16()), retry_after_s: None }
+        let after = self.headers().get(http::header::RETRY_AFTER);
+        let retry_after_s = after.and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+        Ending { status: Some(self.status().as_u16()), retry_after_s }
     }
 }
 
@@ -139,6 +145,33 @@ impl Line {
         Some(answer)
     }
 
+    /// The API server that answers: for a list it may be one that shows the past.
+    fn front_for(&self, facts: &Facts, verdict: &Verdict) -> ApiServer {
+        let facts::Kind::List { .. } = facts.kind else { return self.front.clone() };
+        if let Some((revision, for_ms)) = verdict.older.filter(|(_, for_ms)| *for_ms > 0) {
+            self.show_past(revision, for_ms);
+        }
+        let shown = self.network.link(self.process.replica).and_then(|link| link.latest().past);
+        let Some(revision) = verdict.older.map(|(revision, _)| revision).or(shown) else {
+            return self.front.clone();
+        };
+        let past = self.front.front();
+        past.set_view(View::AllAt(revision));
+        past
+    }
+
+    /// Lists and watches of this replica show a revision for a while.
+    fn show_past(&self, revision: u64, for_ms: u64) {
+        let (network, front, replica) = (self.network.clone(), self.front.clone(), self.process.replica);
+        network.show_past(replica, Some(revision));
+        front.set_view(View::CacheAt(revision));
+        self.network.tracker().spawn(async move {
+            tokio::time::sleep(Duration::from_millis(for_ms)).await;
+            network.show_past(replica, None);
+            front.set_view(View::Current);
+        });
+    }
+
     async fn kube(self, request: Request<kube::client::Body>) -> Result<Response<Body>, Disconnected> {
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await.map_err(|_| Disconnected)?;
@@ -146,7 +179,7 @@ impl Line {
         let facts = facts::of_kube(&parts.method, path, query, &body);
         let watch = facts.kind == facts::Kind::Watch;
         let Some(verdict) = self.network.admit(self.process, &facts, &body) else { return pending().await };
-        let (front, fault) = (self.front.clone(), verdict.fault.clone());
+        let (front, fault) = (self.front_for(&facts, &verdict), verdict.fault.clone());
         let effect = async move {
             if let Some(Fault::Refuse { status, retry_after_s }) = fault {
                 return Ok(refusal(status, retry_after_s));
@@ -226,6 +259,14 @@ fn refusal(status: u16, retry_after_s: Option<u64>) -> Response<Body> {
     response
 }
 
+/// What Cloudflare says to a record whose type and content are there already.
+fn record_exists() -> cloud::Fault {
+    let error = json!({ "code": 81_057, "message": "The record already exists." });
+    let body = json!({ "success": false, "errors": [error], "messages": [], "result": null });
+    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    cloud::Fault::Answer { status: 400, headers, body: body.to_string().into_bytes() }
+}
+
 /// What the simulated provider itself has to do about a fault.
 fn injected(fault: &Fault) -> Option<cloud::Fault> {
     let action = |outcome, duration_ms| Some(cloud::Fault::Action(ActionPlan { outcome, duration_ms }));
@@ -235,6 +276,15 @@ fn injected(fault: &Fault) -> Option<cloud::Fault> {
         }
         Fault::Refuse { status, .. } => Some(cloud::Fault::status(*status)),
         Fault::Garble => Some(cloud::Fault::Garble(Garble::MalformedJson)),
+        Fault::Odd(oddity) => Some(cloud::Fault::Garble(match oddity {
+            Oddity::Html => Garble::Html,
+            Oddity::Empty => Garble::Empty,
+            Oddity::Null => Garble::Null,
+            Oddity::UnknownFields => Garble::UnknownFields,
+            Oddity::Oversized => Garble::Oversized(OVERSIZED_BYTES),
+        })),
+        Fault::RecordExists { identical: true } => Some(cloud::Fault::Refuse(Refusal::IdenticalRecord)),
+        Fault::RecordExists { identical: false } => Some(record_exists()),
         Fault::ActionFails => action(ActionOutcome::Errored, None),
         Fault::ActionTakes { ms } => action(ActionOutcome::Completed, Some(*ms)),
         Fault::Pending => Some(cloud::Fault::Refuse(Refusal::PendingEventOnIp)),

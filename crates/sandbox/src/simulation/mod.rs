@@ -5,28 +5,45 @@
 //! under its Kubernetes clients and the transport under its provider clients. [`run`] plays a plan and returns what
 //! the judge found; the same plan gives the same transcript, byte for byte.
 
+mod act;
+mod acts;
 mod bed;
 mod blindness;
+mod calm;
+mod conditions;
 mod dice;
+mod diff;
 mod dns;
 mod facts;
 mod frames;
 pub mod generate;
 mod judge;
+#[cfg(test)]
+mod judge_tests;
+mod knowledge;
 mod line;
+mod load;
 mod logs;
+mod names;
 mod network;
 mod panics;
+mod patience;
 pub mod plan;
 mod replica;
+mod selector;
 mod settled;
 mod shrink;
 mod story;
+mod supply;
 pub mod sweep;
+mod tellings;
 mod truth;
+mod untouched;
+mod validity;
 pub mod workloads;
 
 pub use judge::{Tally, Violation};
+pub use network::Sort;
 pub use plan::Plan;
 pub use shrink::shrink;
 
@@ -43,6 +60,12 @@ pub struct Outcome {
     pub busy_calls: u64,
     /// The frames that triggers can name, up to the end of the plan.
     pub busy_frames: u64,
+    /// Renewals of the lease and Events, up to the end of the plan.
+    pub busy_clockwork: u64,
+    /// What the calls that triggers can name were for, in their order.
+    pub sorts: Vec<Sort>,
+    /// When there was such a call or frame.
+    pub moments: Vec<u64>,
     /// The virtual time of the end.
     pub ended_ms: u64,
     /// The end state, without what differs between equally good runs.

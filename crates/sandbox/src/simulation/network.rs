@@ -4,13 +4,16 @@
 //! the story hear of it. Invariant: what happens to a call follows from the plan and from the call's number.
 
 use super::dice::{Fingerprint, roll};
-use super::facts::Facts;
+use super::diff;
+use super::facts::{Facts, Kind};
 use super::judge::{Ending, Judge, Process};
 use super::plan::{Fault, On, Plan, Side, Then};
 use super::story::Story;
-use crate::apiserver::{ApiServer, Changes};
+use crate::apiserver::{ApiServer, Change, Changes};
 use crate::cloud::{self, Cloud};
 use flipop::signal;
+use serde_json::Value;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::broadcast;
@@ -23,6 +26,49 @@ const WAY_MS: (u64, u64) = (3, 25);
 /// How long a process that dies "after the answer" lives on: all that it does at once is done by then.
 const LAST_WORDS_MS: u64 = 1;
 
+/// Changes of the cluster whose times are remembered, for lists that show the past: some minutes, renewals included.
+const PAST_MAX: usize = 4_096;
+
+/// What a call that triggers can name is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// A change at a provider.
+    ProviderChange,
+    /// A read of a provider.
+    ProviderRead,
+    /// A write to the cluster.
+    ClusterWrite,
+    /// A list of objects.
+    ClusterList,
+    /// Any other read of the cluster, and the start of a watch.
+    ClusterRead,
+}
+
+impl Sort {
+    fn of(facts: &Facts) -> Self {
+        match (facts.side, facts.mutates()) {
+            (Side::Cloud, true) => Self::ProviderChange,
+            (Side::Cloud, false) => Self::ProviderRead,
+            (Side::Kube, true) => Self::ClusterWrite,
+            (Side::Kube, false) if matches!(facts.kind, Kind::List { .. }) => Self::ClusterList,
+            (Side::Kube, false) => Self::ClusterRead,
+        }
+    }
+}
+
+/// What happened while the plan went on, as far as sweeps need it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Busy {
+    /// Calls that triggers can name.
+    pub(super) sorts: Vec<Sort>,
+    /// Frames that triggers can name.
+    pub(super) frames: u64,
+    /// Renewals of the lease, and Events.
+    pub(super) clockwork: u64,
+    /// When there was such a call or frame.
+    pub(super) moments: BTreeSet<u64>,
+}
+
 /// What is true of the way to and from one replica.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Link {
@@ -33,6 +79,8 @@ pub(super) struct Link {
     pub(super) paused: bool,
     pub(super) kube_cut: bool,
     pub(super) cloud_cut: bool,
+    /// The revision that lists show; absent: the newest.
+    pub(super) past: Option<u64>,
 }
 
 impl Link {
@@ -59,11 +107,21 @@ pub(super) struct Verdict {
     pub(super) back_ms: u64,
     pub(super) fault: Option<Fault>,
     pub(super) death: Option<Death>,
+    /// The revision that a list shows, and for how long all lists and watches of the replica do from now on.
+    pub(super) older: Option<(u64, u64)>,
 }
 
 struct State {
     judge: Judge,
     calls: u64,
+    /// What is going on; no more once the plan is over.
+    busy: Busy,
+    over: bool,
+    /// Calls that are told only if they do not go well.
+    hushed: BTreeSet<u64>,
+    clockwork: u64,
+    /// When each of the latest revisions was made.
+    past: VecDeque<(u64, u64)>,
     changes: Changes,
     cloud_changes: broadcast::Receiver<cloud::Change>,
     cloud: Cloud,
@@ -88,6 +146,11 @@ impl Network {
         let state = State {
             judge,
             calls: 0,
+            busy: Busy::default(),
+            over: false,
+            hushed: BTreeSet::new(),
+            clockwork: 0,
+            past: VecDeque::new(),
             changes: api.subscribe(),
             cloud_changes: cloud.changes(),
             cloud: cloud.clone(),
@@ -164,30 +227,14 @@ impl Network {
             state.hear(now_ms, false, &self.0.story);
             state.calls += 1;
             let seq = state.calls;
-            let then = if facts.counts() {
-                state.judge.tally.calls += 1;
-                let number = state.judge.tally.calls;
-                if facts.mutates() && facts.account.is_some() {
-                    state.judge.tally.changing.push(number);
-                }
-                self.trigger(&On::Call(number))
-            } else {
-                None
-            };
+            let then = self.trigger(&state.number(now_ms, facts), state.over);
             if !matches!(then, Some(Then::CrashBefore { .. })) {
                 state.judge.sent(now_ms, seq, process, facts, body);
             }
             (seq, then)
         };
-        let mark =
-            if facts.mutates() { format!(" {:08x}", Fingerprint::of(body) >> 32) } else { String::new() };
-        let verdict = self.verdict(seq, process, facts, now_ms);
-        let fate = match (then, &verdict.fault) {
-            (Some(then), _) => format!(" !! {then:?}"),
-            (None, Some(fault)) => format!(" !! {fault:?}"),
-            (None, None) => String::new(),
-        };
-        self.tell(&process.to_string(), &format!("> {}{mark} [{seq}]{fate}", facts.what));
+        let mut verdict = self.verdict(seq, process, facts, now_ms);
+        self.tell_sent(now_ms, process, facts, body, (&verdict, then));
         match then {
             Some(Then::CrashBefore { restart_ms }) => {
                 self.kill(process, *restart_ms);
@@ -200,6 +247,11 @@ impl Network {
                 Some(Verdict { death: Some(Death::AfterReply { restart_ms: *restart_ms }), ..verdict })
             }
             Some(Then::Meet(fault)) => Some(Verdict { fault: Some(fault.clone()), ..verdict }),
+            Some(Then::Older { ms, for_ms }) => {
+                let then_ms = now_ms.saturating_sub(*ms);
+                verdict.older = self.state().revision_at(then_ms).map(|revision| (revision, *for_ms));
+                Some(verdict)
+            }
             Some(
                 Then::Hide { .. }
                 | Then::Stall
@@ -214,18 +266,63 @@ impl Network {
         }
     }
 
-    fn trigger(&self, on: &On) -> Option<&Then> {
-        self.0.plan.triggers.iter().find(|trigger| trigger.on == *on).map(|trigger| &trigger.then)
+    fn tell_sent(
+        &self,
+        now_ms: u64,
+        process: Process,
+        facts: &Facts,
+        body: &[u8],
+        (verdict, then): (&Verdict, Option<&Then>),
+    ) {
+        let mark =
+            if facts.mutates() { format!(" {:08x}", Fingerprint::of(body) >> 32) } else { String::new() };
+        let fate = match (then, &verdict.fault) {
+            (Some(then), _) => format!(" !! {then:?}"),
+            (None, Some(fault)) => format!(" !! {fault:?}"),
+            (None, None) => String::new(),
+        };
+        let (who, text) = (process.to_string(), format!("> {} [{}]{fate}", facts.what, verdict.seq));
+        let lease = matches!(facts.kind, Kind::Lease { .. }) || facts.what.starts_with("WATCH leases");
+        if lease && fate.is_empty() {
+            self.state().hushed.insert(verdict.seq);
+            self.0.story.hush(now_ms, &who, &text);
+        } else {
+            self.0.story.tell_marked(now_ms, &who, &text, &mark);
+        }
+    }
+
+    /// What happened so far; from now on nothing is counted any more.
+    pub(super) fn busy(&self) -> Busy {
+        let mut state = self.state();
+        state.over = true;
+        state.busy.clone()
+    }
+
+    /// The lists of a replica show this revision, or the newest again.
+    pub(super) fn show_past(&self, replica: usize, past: Option<u64>) {
+        self.relink(replica, |link| link.past = past);
+    }
+
+    /// What the plan has for a place; nothing once all faults are over.
+    fn trigger(&self, on: &On, over: bool) -> Option<&Then> {
+        let mut triggers = self.0.plan.triggers.iter().filter(|_| !over);
+        triggers.find(|trigger| trigger.on == *on).map(|trigger| &trigger.then)
     }
 
     /// What the plan has for the next frame that shows a change.
     pub(super) fn frame(&self) -> Option<&Then> {
-        let number = {
+        let (number, over) = {
+            let now_ms = self.now_ms();
             let mut state = self.state();
             state.judge.tally.frames += 1;
-            state.judge.tally.frames
+            let number = state.judge.tally.frames;
+            if !state.over {
+                state.busy.frames = number;
+                state.busy.moments.insert(now_ms);
+            }
+            (number, state.over)
         };
-        let then = self.trigger(&On::Frame(number));
+        let then = self.trigger(&On::Frame(number), over);
         if let Some(then) = then {
             self.tell("watch", &format!("!! {then:?} at event {number}"));
         }
@@ -236,7 +333,8 @@ impl Network {
         let Plan { seed, weather, .. } = &self.0.plan;
         let (least, spread) = WAY_MS;
         let way = |salt| least.saturating_add(roll(*seed, seq, salt, spread));
-        let mut verdict = Verdict { seq, there_ms: way(1), back_ms: way(2), fault: None, death: None };
+        let mut verdict =
+            Verdict { seq, there_ms: way(1), back_ms: way(2), fault: None, death: None, older: None };
         for (salt, weather) in (10..).zip(weather) {
             let matches = (weather.from_ms..weather.to_ms).contains(&now_ms)
                 && weather.which.replica.is_none_or(|replica| replica == process.replica)
@@ -286,8 +384,16 @@ impl Network {
             Some(Ending { status: None, .. }) => "connection lost".to_owned(),
             Some(Ending { status: Some(status), .. }) => status.to_string(),
         };
+        let hushed = self.state().hushed.remove(&seq);
         if self.lives(process) {
-            self.tell(&process.to_string(), &format!("< {how} [{seq}]"));
+            let (who, text) = (process.to_string(), format!("< {how} [{seq}]"));
+            let well = ending.and_then(|ending| ending.status).is_some_and(|status| status < 300);
+            if hushed && well {
+                self.0.story.hush(now_ms, &who, &text);
+            } else {
+                let about = if hushed { " a call about the lease" } else { "" };
+                self.0.story.tell(now_ms, &who, &format!("{text}{about}"));
+            }
         }
         {
             let mut state = self.state();
@@ -304,20 +410,78 @@ impl Network {
     }
 }
 
+/// What a change of the cluster was about. Of a lease only its holder is of interest, of Events what they say.
+fn told(change: &Change) -> Vec<String> {
+    let (before, after) = (change.before.as_deref(), change.after.as_deref());
+    let text = |object: Option<&Value>, pointer: &str| {
+        object
+            .and_then(|object| object.pointer(pointer))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    match change.storage.plural.as_str() {
+        "leases" => {
+            let [old, new] = [before, after].map(|lease| text(lease, "/spec/holderIdentity"));
+            let changed = (old != new).then(|| format!("the lease goes from {old:?} to {new:?}"));
+            changed.into_iter().collect()
+        }
+        "events" => {
+            let said = ["/reason", "/note", "/message"].map(|pointer| text(after, pointer));
+            vec![format!("Event {}", said.join(" ").trim())]
+        }
+        _ if before.is_none() || after.is_none() => Vec::new(),
+        _ => diff::between(before, after),
+    }
+}
+
 impl State {
+    /// Counts a call; answers how triggers name it.
+    fn number(&mut self, now_ms: u64, facts: &Facts) -> On {
+        if !facts.counts() {
+            self.clockwork += 1;
+            if !self.over {
+                self.busy.clockwork = self.clockwork;
+            }
+            return On::Clockwork(self.clockwork);
+        }
+        self.judge.tally.calls += 1;
+        let number = self.judge.tally.calls;
+        if facts.mutates() && facts.account.is_some() {
+            self.judge.tally.changing.push(number);
+        }
+        if !self.over {
+            self.busy.sorts.push(Sort::of(facts));
+            self.busy.moments.insert(now_ms);
+        }
+        On::Call(number)
+    }
+
+    /// The newest revision that there was then; nothing if that is long forgotten.
+    fn revision_at(&self, then_ms: u64) -> Option<u64> {
+        let first = self.past.front()?.1.saturating_sub(1);
+        let then = self.past.iter().rev().find(|(at_ms, _)| *at_ms <= then_ms);
+        Some(then.map_or(first, |(_, revision)| *revision))
+    }
+
     /// Lets the judge hear of what changed since the last time.
     fn hear(&mut self, now_ms: u64, by_operator: bool, story: &Story) {
         for change in self.changes.drain() {
+            self.past.push_back((now_ms, change.revision));
+            if self.past.len() > PAST_MAX {
+                self.past.pop_front();
+            }
             let what = match (&change.before, &change.after) {
                 (None, _) => "created",
                 (_, None) => "deleted",
                 (Some(_), Some(_)) => "changed",
             };
-            if !matches!(change.storage.plural.as_str(), "leases" | "events") {
-                let text =
-                    format!("{} {} {what} by {}", change.storage.plural, change.key.name, change.manager);
+            let kind = change.storage.plural.as_str();
+            if !matches!(kind, "leases" | "events") {
+                let text = format!("{kind} {} {what} by {}", change.key.name, change.manager);
                 story.tell(now_ms, "kube", &text);
             }
+            story.explain(now_ms, "kube", || told(&change));
             self.judge.changed(now_ms, &change);
         }
         // Actions end by themselves: the account is looked at so that they do so now.

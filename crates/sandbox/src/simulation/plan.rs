@@ -2,10 +2,9 @@
 //!
 //! Invariant: a plan decides a run completely. Latencies and dice come from its seed, everything else stands in it.
 
+pub use super::act::{Act, Side};
 use crate::cloud::Provider;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::net::Ipv4Addr;
 
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,206 +44,6 @@ pub struct Step {
     pub at_ms: u64,
     /// What.
     pub act: Act,
-}
-
-/// What can happen beside the operator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Act {
-    /// A droplet boots and joins as a ready node; a node of that name is replaced, as after a rebuild.
-    AddNode {
-        /// Name of node and droplet.
-        node: String,
-    },
-    /// The node object goes; the droplet stays.
-    DeleteNode {
-        /// Its name.
-        node: String,
-    },
-    /// The droplet goes, and the node with it.
-    DestroyDroplet {
-        /// Its name.
-        node: String,
-    },
-    /// The Ready condition changes.
-    SetReady {
-        /// The node.
-        node: String,
-        /// The new value.
-        ready: bool,
-    },
-    /// The node is cordoned and tainted against everything, or no more.
-    Drain {
-        /// The node.
-        node: String,
-        /// Whether it is.
-        drained: bool,
-    },
-    /// The label `role` changes.
-    SetRole {
-        /// The node.
-        node: String,
-        /// Its value; absent removes the label.
-        role: Option<String>,
-    },
-    /// A pod (label `app`) starts on a node and is ready; one of that name is moved there.
-    AddPod {
-        /// Its name.
-        pod: String,
-        /// Value of its label `app`.
-        app: String,
-        /// Where it runs.
-        node: String,
-    },
-    /// A pod goes.
-    DeletePod {
-        /// Its name.
-        pod: String,
-    },
-    /// A pod becomes ready or not.
-    SetPodReady {
-        /// Its name.
-        pod: String,
-        /// Whether it is.
-        ready: bool,
-    },
-    /// An address is reserved in the account, unassigned.
-    AddIp {
-        /// The address.
-        ip: Ipv4Addr,
-    },
-    /// Somebody moves an address by hand.
-    MoveIp {
-        /// The address.
-        ip: Ipv4Addr,
-        /// The node whose droplet it goes to; absent: none.
-        node: Option<String>,
-    },
-    /// Somebody releases an address.
-    DeleteIp {
-        /// The address.
-        ip: Ipv4Addr,
-    },
-    /// Something else keeps an address busy.
-    LockIp {
-        /// The address.
-        ip: Ipv4Addr,
-        /// For how long.
-        for_ms: u64,
-    },
-    /// Something else keeps a droplet busy.
-    BusyDroplet {
-        /// Its node.
-        node: String,
-        /// For how long.
-        for_ms: u64,
-    },
-    /// An object of ours is created.
-    Create {
-        /// Its kind.
-        kind: String,
-        /// Its name.
-        name: String,
-        /// Its spec.
-        spec: Value,
-    },
-    /// An object of ours is edited.
-    Edit {
-        /// Its kind.
-        kind: String,
-        /// Its name.
-        name: String,
-        /// Merged into the spec.
-        spec: Value,
-    },
-    /// An object of ours is deleted.
-    Delete {
-        /// Its kind.
-        kind: String,
-        /// Its name.
-        name: String,
-    },
-    /// GitOps writes the addresses back to what the user once wrote.
-    RevertIps {
-        /// The pool.
-        name: String,
-        /// These.
-        ips: Vec<Ipv4Addr>,
-    },
-    /// The status is lost, as in a restore from a backup.
-    WipeStatus {
-        /// The pool.
-        name: String,
-    },
-    /// How long actions of the provider take from now on.
-    ActionTime {
-        /// Milliseconds.
-        ms: u64,
-    },
-    /// How many reserved IPs the account may have from now on.
-    Quota {
-        /// So many.
-        addresses: usize,
-    },
-    /// Lists of the provider show what was true so long ago.
-    ListLag {
-        /// Milliseconds.
-        ms: u64,
-    },
-    /// A replica dies, as by SIGKILL.
-    Crash {
-        /// Which.
-        replica: usize,
-        /// How long until it starts again.
-        restart_ms: u64,
-    },
-    /// A replica is told to end, as by SIGTERM.
-    Stop {
-        /// Which.
-        replica: usize,
-        /// How long after its end it starts again.
-        restart_ms: u64,
-    },
-    /// Nothing that a replica sends leaves, and nothing reaches it, as when its machine hangs.
-    Pause {
-        /// Which.
-        replica: usize,
-        /// For how long.
-        for_ms: u64,
-    },
-    /// A replica is cut off.
-    Cut {
-        /// Which.
-        replica: usize,
-        /// From whom.
-        side: Side,
-        /// For how long.
-        for_ms: u64,
-    },
-    /// The API server of a replica shows its watches what was true when this began.
-    Lag {
-        /// Which.
-        replica: usize,
-        /// For how long.
-        for_ms: u64,
-    },
-    /// All watches of a replica break.
-    CutWatches {
-        /// Which.
-        replica: usize,
-    },
-    /// The API server forgets its history.
-    Compact,
-}
-
-/// Whom a replica talks to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Side {
-    /// The API server.
-    Kube,
-    /// The provider.
-    Cloud,
 }
 
 /// Which calls a fault is for. What is absent matches everything.
@@ -314,6 +113,8 @@ pub enum Fault {
     },
     /// It takes effect, and the answer cannot be read.
     Garble,
+    /// It takes effect, and the answer is an odd one.
+    Odd(Oddity),
     /// The action that it starts fails.
     ActionFails,
     /// The action that it starts takes so long.
@@ -325,6 +126,28 @@ pub enum Fault {
     Pending,
     /// 422: the account may not have more addresses.
     QuotaReached,
+    /// 400 of Cloudflare, without effect: the record is already there. `identical`: in every field (81058), else in
+    /// type and content (81057).
+    RecordExists {
+        /// Which of the two.
+        identical: bool,
+    },
+}
+
+/// What an answer holds instead of what it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Oddity {
+    /// A page of HTML with status 200.
+    Html,
+    /// Nothing.
+    Empty,
+    /// JSON `null`.
+    Null,
+    /// All that it should, and fields that nobody knows: no fault at all.
+    UnknownFields,
+    /// More than any answer is allowed to be.
+    Oversized,
 }
 
 /// A fault at one call or event, counted over the whole run.
@@ -343,6 +166,8 @@ pub struct Trigger {
 pub enum On {
     /// The n-th call, from 1, of those that are neither renewals of the lease nor Events.
     Call(u64),
+    /// The n-th of those that are: renewals of the lease and Events.
+    Clockwork(u64),
     /// The n-th frame, from 1, that shows a change on a watch of nodes, pods or objects of ours.
     Frame(u64),
 }
@@ -368,6 +193,14 @@ pub enum Then {
     },
     /// The call meets this fault.
     Meet(Fault),
+    /// The call, a list, shows what was true so long before, and so do all lists and watches of its replica for a
+    /// while.
+    Older {
+        /// Milliseconds between what is shown and the call.
+        ms: u64,
+        /// For how long, in milliseconds; 0: only this list does.
+        for_ms: u64,
+    },
     /// The watch shows nothing for so long, and then 410: what happened meanwhile is seen as its end state only.
     Hide {
         /// Milliseconds.

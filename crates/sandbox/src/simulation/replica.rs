@@ -9,7 +9,7 @@ use crate::apiserver::ApiServer;
 use crate::cloud::Cloud;
 use flipop::clock::Clock;
 use flipop::config::{Config, ProviderConfig};
-use flipop::kube::client::{Clients, Fence};
+use flipop::kube::client::{Clients, Fence, ReadRefusals};
 use flipop::kube::kubeconfig::ClusterSettings;
 use flipop::leader::thread::LeaseHome;
 use flipop::operator::{self, OperatorError, Platform};
@@ -50,7 +50,11 @@ impl Replica {
         loop {
             incarnation += 1;
             let process = Process { replica: self.number, incarnation };
-            self.network.relink(self.number, |link| link.incarnation = incarnation);
+            self.network.relink(self.number, |link| {
+                link.incarnation = incarnation;
+                // A new process has nothing to tell a list of the past by.
+                link.past = None;
+            });
             self.network.tell(&process.to_string(), "starts");
             let restart_ms = self.live(process, &mut stops).await;
             tokio::time::sleep(Duration::from_millis(restart_ms)).await;
@@ -107,7 +111,7 @@ impl Replica {
             cloud: self.cloud.clone(),
         };
         let client = || {
-            let service = Held { line: line.clone(), inner: Fence.layer(line.clone()) };
+            let service = Held { line: line.clone(), inner: ReadRefusals.layer(Fence.layer(line.clone())) };
             kube::Client::new(service, NAMESPACE)
         };
         let elapsed = i64::try_from(self.network.now_ms()).unwrap_or_default();

@@ -2,17 +2,17 @@
 //!
 //! Names of rules: I3 convergence and rest, I5 no address forgotten, I9 honest status.
 
-use super::bed::Bed;
+use super::bed::{Bed, REGION};
+use super::blindness::Blindness;
+use super::conditions::{Scene, is_trouble};
 use super::dns;
 use super::judge::Judge;
-use super::truth::Pool;
+use super::patience::Patience;
+use super::supply;
+use super::truth::{Node, Pool};
 use crate::cloud::{IpView, RecordView};
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-
-/// How long everything may take to come right: two steps of the slowest schedule of retries, and a sweep.
-const CONVERGENCE_MS: u64 = 1_500_000;
 
 /// How long it has to stay so, without one write.
 const REST_MS: u64 = 600_000;
@@ -20,100 +20,134 @@ const REST_MS: u64 = 600_000;
 /// How often one looks.
 const LOOK_MS: u64 = 2_000;
 
+/// How long after all is right the last word of it may be written: Events, one after the other.
+const LAST_WORDS_MS: u64 = 5_000;
+
+/// How far the end of a run has come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Settling {
+    right_since: Option<u64>,
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Next {
+    Look,
+    Rest,
+    Blame(String),
+}
+
+impl Settling {
+    /// Judges one look. All times are absolute: `seen_ms` when nothing old can come up any more, `right_ms` when all has
+    /// to be right.
+    pub(super) fn look(
+        &mut self,
+        now_ms: u64,
+        (seen_ms, right_ms): (u64, u64),
+        complaints: &[String],
+        wrote_ms: u64,
+    ) -> Next {
+        match (self.right_since, complaints) {
+            (None, []) => {
+                self.right_since = Some(now_ms);
+                Next::Look
+            }
+            (Some(since), []) => {
+                let quiet_from = since.max(seen_ms).saturating_add(LAST_WORDS_MS);
+                if wrote_ms > quiet_from {
+                    return Next::Blame(format!(
+                        "all is right since {since} ms, and yet it writes at {wrote_ms} ms"
+                    ));
+                }
+                let rested = now_ms.saturating_sub(since.max(wrote_ms)) >= REST_MS;
+                if rested { Next::Rest } else { Next::Look }
+            }
+            (Some(since), wrong) if now_ms > since.max(seen_ms).saturating_add(LOOK_MS) => {
+                Next::Blame(format!("it was right at {since} ms and is so no more: {}", wrong.join("; ")))
+            }
+            (_, wrong) if now_ms >= right_ms => Next::Blame(wrong.join("; ")),
+            _ => {
+                self.right_since = None;
+                Next::Look
+            }
+        }
+    }
+}
+
 /// Waits until the world is as desired, and then watches that nothing is written.
 pub(super) async fn await_rest(bed: &mut Bed) {
     let begin_ms = bed.network.now_ms();
-    let deadline_ms = begin_ms + CONVERGENCE_MS;
-    let mut right_since = None;
+    let patience = Patience::of(bed.network.plan());
+    let limits = (begin_ms + patience.seen_ms(), begin_ms + patience.right_ms());
+    let mut settling = Settling::default();
     loop {
         let now_ms = bed.network.now_ms();
         if !bed.violations().is_empty() {
             return;
         }
-        let complaints = complaints(bed);
-        let last_write_ms = bed.network.judge(|judge| judge.last_write_ms);
-        if complaints.is_empty() {
-            let since: u64 = *right_since.get_or_insert(now_ms);
-            if now_ms.saturating_sub(since.max(last_write_ms).max(begin_ms)) >= REST_MS {
+        let wrote_ms = bed.network.judge(|judge| judge.last_write_ms).max(begin_ms);
+        match settling.look(now_ms, limits, &complaints(bed), wrote_ms) {
+            Next::Look => bed.wait_until(now_ms + LOOK_MS).await,
+            Next::Rest => {
+                check_events(bed);
                 return;
             }
-        } else {
-            right_since = None;
+            Next::Blame(what) => {
+                bed.network.judge(|judge| judge.blame(now_ms, "I3", what));
+                return;
+            }
         }
-        if now_ms >= deadline_ms {
-            let what = if complaints.is_empty() {
-                format!("it does not come to rest; the last write was at {last_write_ms} ms")
-            } else {
-                complaints.join("; ")
-            };
-            bed.network.judge(|judge| judge.blame(now_ms, "I3", what));
-            return;
-        }
-        bed.wait_until(now_ms + LOOK_MS).await;
+    }
+}
+
+/// I9: where nothing can have kept an Event away, each trouble has had one.
+fn check_events(bed: &Bed) {
+    let now_ms = bed.network.now_ms();
+    if Blindness::of(bed.network.plan()).hides_nothing() {
+        bed.network.judge(|judge| {
+            for untold in judge.tellings.untold() {
+                judge.blame(now_ms, "I9", untold);
+            }
+        });
     }
 }
 
 /// What is not as it should be.
 fn complaints(bed: &Bed) -> Vec<String> {
     let ips: BTreeMap<Ipv4Addr, IpView> = bed.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
+    let records = dns::records(&bed.cloud);
     bed.network.judge(|judge| {
         let mut all = Vec::new();
+        let scene = Scene { truth: &judge.truth, ips: &ips, records: &records, region: REGION };
         for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
-            check_pool(judge, pool, &ips, &mut all);
+            if !pool.is_frozen() {
+                check_pool(judge, &scene, pool, &mut all);
+            }
+            scene.check_pool(pool, &mut all);
+        }
+        for set in judge.truth.record_sets.values().filter(|set| !set.deleting) {
+            scene.check_record_set(set, &mut all);
         }
         check_annotations(judge, &ips, &mut all);
         check_created(judge, &ips, &mut all);
-        let views: Vec<IpView> = ips.values().cloned().collect();
-        dns::complaints(&judge.truth, &bed.cloud, &views, &mut all);
         check_foreign(judge, bed, &mut all);
+        let views: Vec<IpView> = ips.values().cloned().collect();
+        let wanted = dns::wanted(&judge.truth, &views);
+        all.extend(wanted.values().filter_map(|wanted| wanted.complaint(&bed.cloud, &judge.touched)));
         all
     })
 }
 
-/// The addresses that a pool may use: its own by age, and there.
-fn usable<'a>(judge: &Judge, pool: &Pool, ips: &'a BTreeMap<Ipv4Addr, IpView>) -> Vec<&'a IpView> {
-    let own = |ip: &Ipv4Addr| judge.truth.owner(*ip).is_some_and(|owner| owner.uid == pool.uid);
-    pool.used().iter().filter(|ip| own(ip)).filter_map(|ip| ips.get(ip)).collect()
-}
-
-fn check_pool(judge: &Judge, pool: &Pool, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
+/// A pool has what it asks for, and what it has stands on nodes that match.
+fn check_pool(judge: &Judge, scene: &Scene<'_>, pool: &Pool, all: &mut Vec<String>) {
     let name = &pool.name;
-    if pool.condition("SpecValid") == "False" {
-        return;
-    }
-    let observed = pool.status.get("observedGeneration").and_then(Value::as_i64).unwrap_or_default();
-    if observed != pool.generation {
-        all.push(format!("{name}: generation {} is not observed", pool.generation));
-    }
-    let uncertain = pool.condition("CreationUncertain") == "True";
-    let known = pool.spec_ips().len().max(pool.used().len());
-    if known < pool.desired() && !uncertain {
+    let uncertain = pool.condition("CreationUncertain").is_some_and(is_trouble);
+    let known = pool.effective().len();
+    if known < pool.desired() && !uncertain && scene.can_buy(pool) {
         all.push(format!("{name}: {known} of {} addresses", pool.desired()));
     }
-    let candidates: BTreeMap<u64, &str> =
-        judge.truth.candidates(pool).filter_map(|n| Some((n.droplet?, n.name.as_str()))).collect();
-    let states = pool.states();
-    let usable = usable(judge, pool, ips);
-    let idle: Vec<_> = usable
-        .iter()
-        .filter(|view| view.droplet.is_none_or(|droplet| !candidates.contains_key(&droplet)))
-        .collect();
-    let taken: BTreeSet<u64> = ips.values().filter_map(|view| view.droplet).collect();
-    let free = candidates.iter().find(|(droplet, _)| !taken.contains(droplet));
-    if let (Some(view), Some((_, node))) = (idle.first(), free) {
-        all.push(format!("{name}: {} is idle and {node} has no address", view.ip));
-    }
-    for view in usable {
-        let state = states.get(&view.ip.to_string()).map_or("", String::as_str);
-        let right = match view.droplet {
-            None => "unassigned",
-            Some(droplet) if candidates.contains_key(&droplet) => "active",
-            Some(_) => "no-match",
-        };
-        // An address whose last action failed is called so until the next one.
-        if state != right && (right == "active" || state != "error") {
-            all.push(format!("{name}: {} is {right} and called {state:?}", view.ip));
-        }
+    if let Some((ip, node)) = supply::pair(&judge.truth, pool, scene.ips) {
+        all.push(format!("{name}: {ip} is idle and {node} has none"));
     }
 }
 
@@ -121,7 +155,10 @@ fn check_pool(judge: &Judge, pool: &Pool, ips: &BTreeMap<Ipv4Addr, IpView>, all:
 fn check_annotations(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
     let mut wanted: BTreeMap<String, String> = BTreeMap::new();
     for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
-        let used = usable(judge, pool, ips);
+        if pool.is_frozen() {
+            continue;
+        }
+        let used = supply::usable(&judge.truth, pool, ips);
         for node in judge.truth.candidates(pool) {
             if let Some(view) =
                 used.iter().find(|view| view.droplet.is_some() && view.droplet == node.droplet)
@@ -130,9 +167,15 @@ fn check_annotations(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut 
             }
         }
     }
+    // Of a frozen pool what was confirmed stays.
+    let frozen = |node: &Node| {
+        let stands = ips.values().find(|view| view.droplet.is_some() && view.droplet == node.droplet);
+        let view = stands.filter(|view| Some(view.ip.to_string()) == node.annotation);
+        view.and_then(|view| judge.truth.owner(view.ip)).is_some_and(Pool::is_frozen)
+    };
     for node in judge.truth.nodes.values() {
         let want = wanted.get(&node.name);
-        if node.annotation.as_ref() != want {
+        if node.annotation.as_ref() != want && !frozen(node) {
             all.push(format!("{} is annotated {:?}, not {want:?}", node.name, node.annotation));
         }
     }
@@ -149,6 +192,7 @@ fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<
             pool.spec_ips().contains(ip)
                 || pool.remembered().contains(ip)
                 || pool.status.to_string().contains(&text)
+                || pool.spec.to_string().contains(&text)
         });
         if !named {
             all.push(format!("{ip} was bought and nobody names it"));

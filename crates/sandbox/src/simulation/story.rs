@@ -1,7 +1,10 @@
 //! The transcript of a run: each line with its virtual time, and a fingerprint of all of them.
 //!
-//! Invariant: no line holds anything of the machine (its clock, its addresses, names of Events): the same plan gives
-//! the same bytes.
+//! What every run has hundreds of, and details that cost time to make, are told only to those who read: the first
+//! are in the fingerprint alone, the second in the text alone.
+//!
+//! Invariants: no line holds anything of the machine (its clock, its addresses, names of Events): the same plan gives
+//! the same bytes. Whether the text is wanted changes no fingerprint.
 
 use super::dice::Fingerprint;
 use std::fmt::Write as _;
@@ -16,7 +19,15 @@ struct Told {
     wanted: bool,
     text: String,
     fingerprint: Fingerprint,
-    lines: u64,
+    hushed: u64,
+}
+
+/// A line, with `mark` at its end.
+fn line(now_ms: u64, who: &str, text: &str, mark: &str) -> String {
+    let mut line = String::with_capacity(text.len() + mark.len() + 24);
+    // Writing to a string cannot fail.
+    let _infallible = writeln!(line, "{:>6}.{:03} {who:<6} {text}{mark}", now_ms / 1_000, now_ms % 1_000);
+    line
 }
 
 impl Story {
@@ -31,14 +42,36 @@ impl Story {
 
     /// Adds a line. `who` is a replica or a part of the world.
     pub(super) fn tell(&self, now_ms: u64, who: &str, text: &str) {
+        self.tell_marked(now_ms, who, text, "");
+    }
+
+    /// Adds a line; the fingerprint of what it stands for (`mark`) is of no interest to people.
+    pub(super) fn tell_marked(&self, now_ms: u64, who: &str, text: &str, mark: &str) {
+        let marked = line(now_ms, who, text, mark);
         let mut told = self.lock();
-        let mut line = String::with_capacity(text.len() + 24);
-        // Writing to a string cannot fail.
-        let _infallible = writeln!(line, "{:>6}.{:03} {who:<6} {text}", now_ms / 1_000, now_ms % 1_000);
-        told.fingerprint.add(line.as_bytes());
-        told.lines += 1;
+        told.fingerprint.add(marked.as_bytes());
         if told.wanted {
-            told.text.push_str(&line);
+            let shown = if mark.is_empty() { marked } else { line(now_ms, who, text, "") };
+            told.text.push_str(&shown);
+        }
+    }
+
+    /// Adds a line that nobody reads: it is counted.
+    pub(super) fn hush(&self, now_ms: u64, who: &str, text: &str) {
+        let line = line(now_ms, who, text, "");
+        let mut told = self.lock();
+        told.fingerprint.add(line.as_bytes());
+        told.hushed += 1;
+    }
+
+    /// Adds what `detail` has to say to the text, if that is wanted.
+    pub(super) fn explain(&self, now_ms: u64, who: &str, detail: impl FnOnce() -> Vec<String>) {
+        if !self.lock().wanted {
+            return;
+        }
+        for detail in detail() {
+            let line = line(now_ms, who, &format!("  {detail}"), "");
+            self.lock().text.push_str(&line);
         }
     }
 
@@ -49,6 +82,44 @@ impl Story {
 
     /// The text, if it was wanted.
     pub(super) fn text(&self) -> String {
-        self.lock().text.clone()
+        let told = self.lock();
+        let mut text = told.text.clone();
+        if told.wanted && told.hushed > 0 {
+            // Writing to a string cannot fail.
+            let _infallible =
+                writeln!(text, "{} calls about the lease went well and are not told", told.hushed);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whether_the_text_is_wanted_changes_no_fingerprint() {
+        let told = |wanted| {
+            let story = Story::new(wanted);
+            story.tell(1_500, "world", "it begins");
+            story.tell_marked(1_501, "r0.1", "> PUT pool", " 0a0b");
+            story.hush(1_502, "r0.1", "> PUT leases");
+            story.explain(1_503, "kube", || vec!["status.state = active".to_owned()]);
+            (story.fingerprint(), story.text())
+        };
+        let ((one, text), (other, nothing)) = (told(true), told(false));
+        assert_eq!((one, nothing.as_str()), (other, ""));
+        assert!(text.contains("> PUT pool\n") && text.contains("state = active"), "{text}");
+        assert!(text.ends_with("1 calls about the lease went well and are not told\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_shown_is_in_the_fingerprint() {
+        let told = |mark: &str| {
+            let story = Story::new(false);
+            story.tell_marked(0, "r0.1", "> PUT pool", mark);
+            story.fingerprint()
+        };
+        assert_ne!(told(" 1"), told(" 2"));
     }
 }

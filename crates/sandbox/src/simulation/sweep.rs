@@ -1,10 +1,11 @@
 //! Sweeps: an undisturbed plan, disturbed once at every call or at every event that a watch shows.
 //!
 //! Two comparisons with the undisturbed run tell whether anything was lost or done twice: the end state, and how often
-//! addresses were bought and moved. The judge looks at every step on top of that.
+//! addresses were bought and moved, records changed and objects written. The judge looks at every step on top of that.
 
-use super::Outcome;
-use super::plan::{Fault, On, Plan, Then, Trigger};
+use super::plan::{Act, Fault, On, Plan, Step, Then, Trigger};
+use super::{Outcome, Sort};
+use std::net::Ipv4Addr;
 
 /// How long a process that died takes to be back.
 const RESTART_MS: u64 = 1_000;
@@ -12,12 +13,29 @@ const RESTART_MS: u64 = 1_000;
 /// With a disturbed watch the world may be seen as it was for as long as a silent watch goes unnoticed.
 const STALE_MS: u64 = 130_000;
 
+/// How long after the last step of a plan everything is read again, for lists that show the past.
+const REREAD_MS: u64 = 15_000;
+
+/// How much more than the undisturbed run a disturbed one may do.
+#[derive(Debug, Clone, Copy)]
+pub struct Spare {
+    /// Assignments, of each address and of all, and so many addresses taken off.
+    pub assigns: usize,
+    /// Changes of DNS records.
+    pub records: usize,
+    /// Writes of objects.
+    pub writes: usize,
+    /// Whether the end must be the same.
+    pub same_end: bool,
+}
+
 fn disturbed(plan: &Plan, on: On, then: Then) -> Plan {
     let name = format!("{}: {then:?} at {on:?}", plan.name);
     Plan { name, triggers: vec![Trigger { on, then }], ..plan.clone() }
 }
 
-/// A crash at every call of an undisturbed run: before it is sent, after its effect, and after its answer.
+/// A crash at every call of an undisturbed run, renewals of the lease and Events too: before it is sent, after its
+/// effect, and after its answer.
 #[must_use]
 pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     let deaths = [
@@ -25,10 +43,16 @@ pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         Then::CrashAfterEffect { restart_ms: RESTART_MS },
         Then::CrashAfterReply { restart_ms: RESTART_MS },
     ];
-    (1..=undisturbed.busy_calls)
-        .flat_map(|call| deaths.iter().map(move |then| (call, then.clone())))
+    let calls = (1..=undisturbed.busy_calls)
+        .flat_map(|call| deaths.iter().map(move |then| (On::Call(call), then.clone())));
+    // A renewal is like the next: one death for each.
+    let clockwork = (1..=undisturbed.busy_clockwork)
+        .zip(deaths.iter().cycle())
+        .map(|(call, then)| (On::Clockwork(call), then.clone()));
+    calls
+        .chain(clockwork)
         .map(|(call, then)| {
-            let mut plan = disturbed(plan, On::Call(call), then);
+            let mut plan = disturbed(plan, call, then);
             // A successor waits for the lease to expire.
             plan.end_ms += 20_000;
             plan
@@ -36,25 +60,48 @@ pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// A change at a provider whose outcome is not learnt, or that is refused, at every such call of an undisturbed run.
+/// What can become of a call's answer, by what the call is for.
+fn losses(sort: Sort) -> Vec<Fault> {
+    let lost = [Fault::ResetBefore, Fault::ResetAfter, Fault::HangBefore, Fault::HangAfter];
+    let refuse = |status, retry_after_s| Fault::Refuse { status, retry_after_s };
+    match sort {
+        Sort::ProviderChange => {
+            let more =
+                [Fault::RefuseAfter { status: 502 }, Fault::Garble, refuse(500, None), refuse(429, Some(3))];
+            lost.into_iter().chain(more).collect()
+        }
+        // Whether a read that is lost had arrived makes no difference.
+        Sort::ProviderRead => {
+            vec![Fault::ResetAfter, Fault::HangBefore, Fault::Garble, refuse(500, None), refuse(429, Some(3))]
+        }
+        Sort::ClusterWrite => {
+            let more = [
+                Fault::RefuseAfter { status: 504 },
+                refuse(409, None),
+                refuse(500, None),
+                refuse(429, Some(2)),
+            ];
+            lost.into_iter().chain(more).collect()
+        }
+        Sort::ClusterList | Sort::ClusterRead => {
+            vec![Fault::ResetAfter, Fault::HangBefore, refuse(500, None), refuse(429, Some(2))]
+        }
+    }
+}
+
+/// A call whose outcome is not learnt, or that is refused, at every call of an undisturbed run.
 #[must_use]
 pub fn lost_answers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
-    let faults = [
-        Fault::ResetBefore,
-        Fault::ResetAfter,
-        Fault::HangBefore,
-        Fault::HangAfter,
-        Fault::RefuseAfter { status: 502 },
-        Fault::Garble,
-        Fault::Refuse { status: 500, retry_after_s: None },
-        Fault::Refuse { status: 429, retry_after_s: Some(3) },
-    ];
-    undisturbed
-        .tally
-        .changing
-        .iter()
-        .flat_map(|call| faults.iter().map(move |fault| (*call, Then::Meet(fault.clone()))))
-        .map(|(call, then)| disturbed(plan, On::Call(call), then))
+    (1..)
+        .zip(&undisturbed.sorts)
+        .flat_map(|(call, sort)| losses(*sort).into_iter().map(move |fault| (call, *sort, fault)))
+        .map(|(call, sort, fault)| {
+            let mut plan = disturbed(plan, On::Call(call), Then::Meet(fault));
+            if matches!(sort, Sort::ClusterList | Sort::ClusterRead) {
+                plan.staleness_ms = STALE_MS;
+            }
+            plan
+        })
         .collect()
 }
 
@@ -66,6 +113,7 @@ pub fn blindness(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         Then::Hide { for_ms: 30_000 },
         Then::Hide { for_ms: 100_000 },
         Then::Late { ms: 500 },
+        Then::Late { ms: 2_000 },
         Then::Late { ms: 7_000 },
         Then::Late { ms: 40_000 },
         Then::Stall,
@@ -85,38 +133,114 @@ pub fn blindness(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// In what a disturbed run differs from the undisturbed one, though it must not. `spare`: how many more assignments
-/// are no loss.
+/// The same plan with everything listed once more after its last step, by the process that knows it all already or by
+/// a new one.
 #[must_use]
-pub fn differences(undisturbed: &Outcome, outcome: &Outcome, spare: usize) -> Vec<String> {
+pub fn rereads(plan: &Plan) -> [Plan; 2] {
+    let at_ms = plan.end_ms + REREAD_MS;
+    [
+        ("everything is listed again", vec![Act::Compact, Act::CutWatches { replica: 0 }]),
+        ("a new process lists everything", vec![Act::Crash { replica: 0, restart_ms: RESTART_MS }]),
+    ]
+    .map(|(what, acts)| {
+        let mut plan = plan.clone();
+        plan.name = format!("{}, then {what}", plan.name);
+        plan.steps.extend(acts.into_iter().map(|act| Step { at_ms, act }));
+        plan.end_ms = at_ms + 2 * REREAD_MS;
+        plan.staleness_ms = STALE_MS;
+        plan
+    })
+}
+
+/// A list that shows the past, at every list of an undisturbed run: once or for a while, a little older or a lot. A new
+/// process cannot know that it is lied to: to it the past is shown once, and the watch that follows tells what came
+/// after.
+#[must_use]
+pub fn stale_lists(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    let once = [(500, 0), (20_000, 0), (100_000, 0)];
+    let lasting = [(5_000, 10_000), (50_000, 30_000)];
+    let new = plan.steps.iter().any(|step| matches!(step.act, Act::Crash { .. }));
+    let olds: Vec<(u64, u64)> = once.into_iter().chain(lasting.into_iter().filter(|_| !new)).collect();
+    (1..)
+        .zip(&undisturbed.sorts)
+        .filter(|(_, sort)| **sort == Sort::ClusterList)
+        .flat_map(|(call, _)| {
+            olds.iter().map(move |(ms, for_ms)| (call, Then::Older { ms: *ms, for_ms: *for_ms }))
+        })
+        .map(|(call, then)| {
+            let mut plan = disturbed(plan, On::Call(call), then);
+            plan.staleness_ms = STALE_MS;
+            plan
+        })
+        .collect()
+}
+
+/// Somebody moves, unassigns or releases the first address that is assigned, at every call and event of an undisturbed
+/// run: just before the call arrives, while it is under way, and after its answer.
+#[must_use]
+pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    const AFTER_MS: [u64; 3] = [1, 15, 60];
+    let Some(ip) = undisturbed.tally.assigns.keys().next().copied() else { return Vec::new() };
+    let last = plan
+        .steps
+        .iter()
+        .rev()
+        .find_map(|step| if let Act::AddNode { node } = &step.act { Some(node.clone()) } else { None });
+    let acts = [Act::MoveIp { ip, node: None }, Act::MoveIp { ip, node: last }, Act::DeleteIp { ip }];
+    let moments = undisturbed.moments.iter().enumerate();
+    moments
+        .flat_map(|(number, at_ms)| {
+            let after = AFTER_MS.iter().cycle().skip(number % AFTER_MS.len());
+            acts.iter().zip(after).map(move |(act, after)| Step { at_ms: at_ms + after, act: act.clone() })
+        })
+        .map(|step| with_step(plan, step))
+        .collect()
+}
+
+fn with_step(plan: &Plan, step: Step) -> Plan {
+    let mut plan = plan.clone();
+    plan.name = format!("{}: {:?} at {} ms", plan.name, step.act, step.at_ms);
+    plan.end_ms = plan.end_ms.max(step.at_ms);
+    let after = plan.steps.iter().position(|other| other.at_ms > step.at_ms).unwrap_or(plan.steps.len());
+    plan.steps.insert(after, step);
+    plan
+}
+
+/// In what a disturbed run differs from the undisturbed one, though it must not.
+#[must_use]
+pub fn differences(undisturbed: &Outcome, outcome: &Outcome, spare: Spare) -> Vec<String> {
     let mut all: Vec<String> =
         outcome.violations.iter().map(|found| format!("{}: {}", found.rule, found.text)).collect();
     if !all.is_empty() {
         return all;
     }
-    if outcome.end != undisturbed.end {
+    if spare.same_end && outcome.end != undisturbed.end {
         all.push(format!("it ends as {:?}, not as {:?}", outcome.end, undisturbed.end));
     }
     let (bought, wanted) = (outcome.tally.creates, undisturbed.tally.creates);
-    if bought != wanted {
+    if spare.same_end && bought != wanted {
         all.push(format!("{bought} addresses were bought, not {wanted}"));
     }
     let moves = |outcome: &Outcome| outcome.tally.assigns.values().sum::<usize>();
-    let (made, allowed) = (moves(outcome), moves(undisturbed) + spare);
-    if made > allowed {
-        all.push(format!("{made} assignments were made, not {allowed} at most"));
-    }
-    let (taken, allowed) = (outcome.tally.unassigns, undisturbed.tally.unassigns + spare);
-    if taken > allowed {
-        all.push(format!("{taken} addresses were taken off, not {allowed} at most"));
-    }
-    for (ip, wanted) in &undisturbed.tally.assigns {
-        // Addresses that were bought are others in each run.
-        let made = outcome.tally.assigns.get(ip).copied().unwrap_or_default();
-        let allowed = wanted + spare;
+    let counts = [
+        ("assignments", moves(outcome), moves(undisturbed) + spare.assigns),
+        ("unassignments", outcome.tally.unassigns, undisturbed.tally.unassigns + spare.assigns),
+        ("changes of records", outcome.tally.records, undisturbed.tally.records + spare.records),
+        ("writes of objects", outcome.tally.writes, undisturbed.tally.writes + spare.writes),
+    ];
+    for (what, made, allowed) in counts {
         if made > allowed {
-            all.push(format!("{ip} was assigned {made} times, not {allowed} at most"));
+            all.push(format!("{made} {what}, not {allowed} at most"));
         }
     }
+    for (ip, wanted) in &undisturbed.tally.assigns {
+        all.extend(assigned_too_often(*ip, *wanted + spare.assigns, outcome));
+    }
     all
+}
+
+fn assigned_too_often(ip: Ipv4Addr, allowed: usize, outcome: &Outcome) -> Option<String> {
+    // Addresses that were bought are others in each run.
+    let made = outcome.tally.assigns.get(&ip).copied().unwrap_or_default();
+    (made > allowed).then(|| format!("{ip} was assigned {made} times, not {allowed} at most"))
 }

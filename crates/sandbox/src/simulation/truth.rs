@@ -1,9 +1,10 @@
 //! What is true of the cluster, read off the API server's own log: which node is a candidate of which pool, now and
 //! lately.
 //!
-//! It is a second, naive opinion on matching: nothing of the operator's code is used. It knows the selectors and
-//! tolerations that plans use, and no more.
+//! It is a second, naive opinion on matching: nothing of the operator's code is used.
 
+use super::selector::selects;
+use super::validity::{self, Reach, text};
 use crate::apiserver::Change;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,14 +20,14 @@ pub(super) struct Since {
 }
 
 impl Since {
-    fn set(&mut self, value: bool, now_ms: u64) {
+    pub(super) fn set(&mut self, value: bool, now_ms: u64) {
         if self.now != value {
             *self = Self { now: value, changed_ms: now_ms, again: self.again || !value };
         }
     }
 
     /// Whether it was true at some time since `from_ms`.
-    fn held(self, from_ms: u64) -> bool {
+    pub(super) fn held(self, from_ms: u64) -> bool {
         self.now || (self.changed_ms >= from_ms && self.changed_ms > 0)
     }
 
@@ -69,16 +70,12 @@ pub(super) struct Truth {
     pods: BTreeMap<String, Value>,
     pub(super) pools: BTreeMap<String, Pool>,
     pub(super) record_sets: BTreeMap<String, Pool>,
-    /// Whether any node matches, or matched, a record set.
-    served: BTreeMap<String, Since>,
+    /// Whether a pool follows, or followed, its spec.
+    live: BTreeMap<String, Since>,
     /// Whether a droplet is, or was, a candidate of a pool.
     matched: BTreeMap<(String, u64), Since>,
     /// Whether a pool names, or named, an address.
     named: BTreeMap<(String, Ipv4Addr), Since>,
-}
-
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn strings(value: &Value, pointer: &str) -> BTreeMap<String, String> {
@@ -130,21 +127,6 @@ fn pool(object: &Value) -> Pool {
     }
 }
 
-/// `a=b,c!=d,e,!f`.
-fn selects(selector: &str, labels: &BTreeMap<String, String>) -> bool {
-    selector.split(',').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
-        if let Some((key, value)) = part.split_once("!=") {
-            labels.get(key) != Some(&value.to_owned())
-        } else if let Some((key, value)) = part.split_once('=') {
-            labels.get(key).is_some_and(|label| label == value)
-        } else if let Some(key) = part.strip_prefix('!') {
-            !labels.contains_key(key)
-        } else {
-            labels.contains_key(part)
-        }
-    })
-}
-
 fn tolerates(toleration: &Value, taint: &Value) -> bool {
     let (key, operator) = (text(toleration, "/key"), text(toleration, "/operator"));
     let same_key = key == text(taint, "/key") || (key.is_empty() && operator == "Exists");
@@ -154,9 +136,10 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
 }
 
 impl Pool {
-    /// `spec.ips` as far as they are addresses.
+    /// `spec.ips` as far as they are addresses that the pool does not let go.
     pub(super) fn spec_ips(&self) -> Vec<Ipv4Addr> {
-        items(&self.spec, "/ips").filter_map(Value::as_str).filter_map(|ip| ip.parse().ok()).collect()
+        let ips = items(&self.spec, "/ips").filter_map(Value::as_str).filter_map(|ip| ip.parse().ok());
+        ips.filter(|ip| !self.lets_go(*ip)).collect()
     }
 
     /// `spec.desiredIPs`.
@@ -167,21 +150,56 @@ impl Pool {
 
     /// Created addresses that the status remembers.
     pub(super) fn remembered(&self) -> Vec<Ipv4Addr> {
-        items(&self.status, "/createdIPs").filter_map(|created| text(created, "/ip").parse().ok()).collect()
+        let ips = items(&self.status, "/createdIPs").filter_map(|created| text(created, "/ip").parse().ok());
+        ips.filter(|ip| !self.lets_go(*ip)).collect()
+    }
+
+    /// How many addresses the pool lets go.
+    pub(super) fn let_go(&self) -> usize {
+        items(&self.spec, "/releasedIPs").count()
+    }
+
+    /// `spec.releasedIPs` wins over every other list.
+    fn lets_go(&self, ip: Ipv4Addr) -> bool {
+        items(&self.spec, "/releasedIPs")
+            .any(|released| released.as_str().and_then(|text| text.parse().ok()) == Some(ip))
+    }
+
+    /// Every address that counts, in order: `spec.ips`, then what was created; not what is let go.
+    pub(super) fn effective(&self) -> Vec<Ipv4Addr> {
+        let released: Vec<Ipv4Addr> =
+            items(&self.spec, "/releasedIPs").filter_map(|ip| ip.as_str()?.parse().ok()).collect();
+        let mut effective = Vec::new();
+        for ip in self.spec_ips().into_iter().chain(self.remembered()) {
+            if !effective.contains(&ip) && !released.contains(&ip) {
+                effective.push(ip);
+            }
+        }
+        effective
     }
 
     /// The addresses in use, in order: the first `desiredIPs` of the effective list, or all of them.
     pub(super) fn used(&self) -> Vec<Ipv4Addr> {
-        let mut effective = Vec::new();
-        for ip in self.spec_ips().into_iter().chain(self.remembered()) {
-            if !effective.contains(&ip) {
-                effective.push(ip);
-            }
-        }
+        let mut effective = self.effective();
         if self.desired() > 0 {
             effective.truncate(self.desired());
         }
         effective
+    }
+
+    /// Whether the spec of a pool stops it altogether.
+    pub(super) fn is_frozen(&self) -> bool {
+        validity::of_pool(&self.spec).contains(&Reach::Pool)
+    }
+
+    /// Who is older.
+    pub(super) fn age(&self) -> (&str, &str, &str) {
+        (&self.created, &self.namespace, &self.name)
+    }
+
+    /// Whether some pod has to run on a node that matches.
+    pub(super) fn asks_for_pods(&self) -> bool {
+        !self.match_of("podNamespace").is_empty() || !self.match_of("podLabel").is_empty()
     }
 
     /// The names that stand in `status.ips`, and their states.
@@ -190,10 +208,19 @@ impl Pool {
         ips.map(|(ip, entry)| (ip.clone(), text(entry, "/state").to_owned())).collect()
     }
 
-    /// The status of a condition; empty when there is none.
-    pub(super) fn condition(&self, kind: &str) -> &str {
-        let mut conditions = items(&self.status, "/conditions");
-        conditions.find(|c| text(c, "/type") == kind).map(|c| text(c, "/status")).unwrap_or_default()
+    /// A condition, by its type.
+    pub(super) fn condition(&self, kind: &str) -> Option<&Value> {
+        self.conditions().find(|condition| text(condition, "/type") == kind)
+    }
+
+    /// All of them.
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &Value> {
+        items(&self.status, "/conditions")
+    }
+
+    /// `status.observedGeneration`.
+    pub(super) fn observed(&self) -> i64 {
+        self.status.get("observedGeneration").and_then(Value::as_i64).unwrap_or_default()
     }
 
     fn match_of(&self, field: &str) -> &str {
@@ -244,8 +271,7 @@ impl Truth {
             for node in self.candidates(pool) {
                 candidates.extend(node.droplet.map(|droplet| (name.clone(), droplet)));
             }
-            let known = pool.spec_ips().into_iter().chain(pool.remembered());
-            names.extend(known.map(|ip| (name.clone(), ip)));
+            names.extend(pool.effective().into_iter().map(|ip| (name.clone(), ip)));
         }
         for (key, since) in &mut self.matched {
             since.set(candidates.remove(key), now_ms);
@@ -259,13 +285,8 @@ impl Truth {
         for key in names {
             self.named.entry(key).or_default().set(true, now_ms);
         }
-        let served: Vec<(String, bool)> = self
-            .record_sets
-            .iter()
-            .map(|(name, set)| (name.clone(), self.candidates(set).next().is_some()))
-            .collect();
-        for (name, any) in served {
-            self.served.entry(name).or_default().set(any, now_ms);
+        for (name, pool) in &self.pools {
+            self.live.entry(name.clone()).or_default().set(!pool.is_frozen(), now_ms);
         }
     }
 
@@ -304,6 +325,11 @@ impl Truth {
         named.map(|((pool, _), _)| pool.clone()).collect()
     }
 
+    /// Whether a pool named an address at any time.
+    pub(super) fn was_named(&self, pool: &str, ip: Ipv4Addr) -> bool {
+        self.named.contains_key(&(pool.to_owned(), ip))
+    }
+
     /// Whether a droplet was a candidate at some time since `from_ms`.
     pub(super) fn matched(&self, pool: &str, droplet: u64, from_ms: u64) -> bool {
         let since = self.matched.get(&(pool.to_owned(), droplet));
@@ -316,17 +342,29 @@ impl Truth {
         since.is_none_or(|since| since.lapsed(from_ms))
     }
 
-    /// Whether there was a time since `from_ms` at which no node matched a record set that goes with its last node.
-    pub(super) fn unserved(&self, from_ms: u64) -> bool {
-        self.served.values().any(|served| served.lapsed(from_ms))
+    /// How many objects of a kind there are with such labels.
+    pub(super) fn count(&self, resource: &str, selector: &str) -> u64 {
+        let count = match resource {
+            "nodes" => self.nodes.values().filter(|node| selects(selector, &node.labels)).count(),
+            "pods" => {
+                let labels = |pod: &&Value| selects(selector, &strings(pod, "/metadata/labels"));
+                self.pods.values().filter(labels).count()
+            }
+            "floatingippools" => self.pools.len(),
+            "nodednsrecordsets" => self.record_sets.len(),
+            _ => 0,
+        };
+        u64::try_from(count).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a pool's spec could be followed at some time since `from_ms`.
+    pub(super) fn followed(&self, pool: &str, from_ms: u64) -> bool {
+        self.live.get(pool).is_some_and(|live| live.held(from_ms))
     }
 
     /// The pool that an address belongs to: the oldest that uses it.
     pub(super) fn owner(&self, ip: Ipv4Addr) -> Option<&Pool> {
-        let claims = |pool: &&Pool| {
-            !pool.deleting && (pool.spec_ips().contains(&ip) || pool.remembered().contains(&ip))
-        };
-        let age = |pool: &&Pool| (pool.created.clone(), pool.namespace.clone(), pool.name.clone());
-        self.pools.values().filter(claims).min_by_key(age)
+        let claims = |pool: &&Pool| !pool.deleting && pool.effective().contains(&ip);
+        self.pools.values().filter(claims).min_by(|one, other| one.age().cmp(&other.age()))
     }
 }

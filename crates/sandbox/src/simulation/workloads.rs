@@ -1,6 +1,7 @@
 //! Small undisturbed plans, one for each thing that users and machines do. Sweeps disturb them at every call and event.
 
 use super::plan::{Act, Plan, Step};
+use crate::cloud::Provider;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
@@ -9,6 +10,14 @@ pub(super) const ZONE: &str = "example.com";
 
 /// The zone at Cloudflare.
 pub(super) const CLOUDFLARE_ZONE: &str = "example.net";
+
+/// The zone at a provider.
+pub(super) fn zone_of(provider: Provider) -> &'static str {
+    match provider {
+        Provider::DigitalOcean => ZONE,
+        Provider::Cloudflare => CLOUDFLARE_ZONE,
+    }
+}
 
 /// How soon an undisturbed operator acts on what it sees.
 pub(super) const PROMPT_MS: u64 = 5_000;

@@ -24,6 +24,9 @@ fn the_same_plan_gives_the_same_transcript() {
     assert_eq!(one.violations, [], "{}", one.story);
     differ(&one.story, &other.story);
     assert!(one.story.contains("assign 192.0.2.1"), "{}", one.story);
+    assert!(one.story.contains("status.ips.192.0.2.1.state: in-progress → active"), "{}", one.story);
+    assert!(one.story.contains("the lease goes from") && !one.story.contains("PUT leases"), "{}", one.story);
+    assert_eq!(simulation::run(&plan, false).unwrap().fingerprint, one.fingerprint);
     let another = Plan { seed: 8, ..plan };
     assert_ne!(simulation::run(&another, true).unwrap().story, one.story, "the seed decides nothing");
 }

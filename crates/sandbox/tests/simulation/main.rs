@@ -10,3 +10,4 @@ mod regressions;
 mod seeds;
 mod support;
 mod sweeps;
+mod world;

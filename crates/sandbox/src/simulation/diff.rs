@@ -1,0 +1,127 @@
+//! What a write changed in an object, for people: fields by their paths, conditions by their types, the states of
+//! addresses by address.
+//!
+//! Invariant: the text follows from the two objects alone.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What every write changes and nobody asks about.
+const HUSHED: [&str; 4] =
+    ["metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "metadata.uid"];
+
+/// Fields of conditions and of entries that only tell the time.
+const TIMES: [&str; 3] = ["lastTransitionTime", "lastHeartbeatTime", "creationTimestamp"];
+
+/// Longest value that is shown whole.
+const VALUE_CHARS: usize = 80;
+
+/// The differences between two states of an object, each in a few words. Absent states count as empty.
+pub(super) fn between(before: Option<&Value>, after: Option<&Value>) -> Vec<String> {
+    let mut all = Vec::new();
+    let null = Value::Null;
+    walk("", before.unwrap_or(&null), after.unwrap_or(&null), &mut all);
+    all
+}
+
+fn walk(path: &str, before: &Value, after: &Value, all: &mut Vec<String>) {
+    if before == after || HUSHED.contains(&path) {
+        return;
+    }
+    let (old, new) = (fields(before), fields(after));
+    let (Some(old), Some(new)) = (old, new) else {
+        all.push(change(path, before, after));
+        return;
+    };
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for name in names.into_iter().filter(|name| !TIMES.contains(&name.as_str())) {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let side = |fields: &BTreeMap<String, Value>| fields.get(name).cloned().unwrap_or_default();
+        walk(&path, &side(&old), &side(&new), all);
+    }
+}
+
+/// The parts of a value by name: the fields of an object, the entries of a list that have a type, an address or a
+/// key. Nothing counts as an object without fields.
+fn fields(value: &Value) -> Option<BTreeMap<String, Value>> {
+    match value {
+        Value::Null => Some(BTreeMap::new()),
+        Value::Object(fields) => {
+            Some(fields.iter().map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        Value::Array(entries) if !entries.is_empty() => entries.iter().map(named).collect(),
+        Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn named(entry: &Value) -> Option<(String, Value)> {
+    let name = ["type", "ip", "key"].iter().find_map(|name| entry.get(name)?.as_str())?.to_owned();
+    // A condition is told in one piece: its status and why.
+    let text = |name: &str| entry.get(name).and_then(Value::as_str);
+    let told = text("status").map(|status| {
+        let why = [text("reason"), text("message")].into_iter().flatten().filter(|part| !part.is_empty());
+        Value::from([status].into_iter().chain(why).collect::<Vec<_>>().join(": "))
+    });
+    Some((name, told.unwrap_or_else(|| entry.clone())))
+}
+
+fn change(path: &str, before: &Value, after: &Value) -> String {
+    match (before, after) {
+        (Value::Null, new) => format!("{path} = {}", shown(new)),
+        (old, Value::Null) => format!("{path} gone (was {})", shown(old)),
+        (old, new) => format!("{path}: {} → {}", shown(old), shown(new)),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if text.chars().count() <= VALUE_CHARS {
+        return text;
+    }
+    text.chars().take(VALUE_CHARS).chain("…".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_conditions_and_states_of_addresses_are_told_by_name() {
+        let condition = |status: &str, reason: &str, time: &str| json!([{ "type": "Ready", "status": status, "reason": reason, "lastTransitionTime": time }]);
+        let before = json!({
+            "metadata": { "resourceVersion": "7", "annotations": { "a/b": "1" } },
+            "spec": { "ips": ["192.0.2.1"] },
+            "status": { "ips": { "192.0.2.1": { "state": "in-progress" } }, "conditions": condition("False", "Waiting", "1") },
+        });
+        let after = json!({
+            "metadata": { "resourceVersion": "8" },
+            "spec": { "ips": ["192.0.2.1", "192.0.2.2"] },
+            "status": { "ips": { "192.0.2.1": { "state": "active" } }, "conditions": condition("True", "Done", "2") },
+        });
+        let told = between(Some(&before), Some(&after));
+        let want = [
+            "metadata.annotations.a/b gone (was 1)",
+            r#"spec.ips: ["192.0.2.1"] → ["192.0.2.1","192.0.2.2"]"#,
+            "status.conditions.Ready: False: Waiting → True: Done",
+            "status.ips.192.0.2.1.state: in-progress → active",
+        ];
+        assert_eq!(told, want);
+    }
+
+    #[test]
+    fn a_time_alone_and_a_version_alone_are_no_difference() {
+        let at = |time: &str| {
+            json!({ "metadata": { "resourceVersion": time }, "status": { "conditions": [
+            { "type": "Ready", "status": "True", "lastHeartbeatTime": time }] } })
+        };
+        assert_eq!(between(Some(&at("1")), Some(&at("2"))), Vec::<String>::new());
+        assert_eq!(between(None, None), Vec::<String>::new());
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let told = between(None, Some(&json!({ "note": "x".repeat(200) })));
+        assert_eq!(told.first().map(|line| line.chars().count()), Some("note = ".len() + VALUE_CHARS + 1));
+    }
+}

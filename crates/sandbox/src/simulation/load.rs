@@ -1,0 +1,142 @@
+//! I8: what a process asks of a server is bounded: budgets, pauses that were asked for, and the schedules of retries.
+
+use super::facts::{Facts, Kind};
+use super::judge::Ending;
+use super::plan::Side;
+use crate::cloud::Provider;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Creations in a minute that the provider admits.
+const CREATIONS_PER_MINUTE: usize = 12;
+
+/// Requests in a minute that the provider admits.
+const REQUESTS_PER_MINUTE: usize = 250;
+
+/// Clocks of processes start at fractions of a millisecond.
+const ROUNDING_MS: u64 = 2;
+
+/// The fast schedule: no retry may come sooner, whatever the failure.
+const FAST_MS: [u64; 13] =
+    [1_000, 1_000, 5_000, 5_000, 10_000, 10_000, 10_000, 60_000, 60_000, 60_000, 60_000, 60_000, 300_000];
+
+/// Lists and watches start anew at once when the API server is known to be back, and otherwise by their own schedule,
+/// which is not the contract's: they do not go round in circles.
+const REREADS: usize = 5;
+
+/// In such a time.
+const REREADS_MS: u64 = 2_000;
+
+/// What was asked of an account lately, and until when to wait; all in milliseconds.
+#[derive(Debug, Clone, Default)]
+struct Load {
+    blocked_until: u64,
+    requests: VecDeque<u64>,
+    creations: VecDeque<u64>,
+}
+
+/// A call that failed, and since when it may be sent again.
+#[derive(Debug, Clone, Default)]
+struct Retry {
+    failures: usize,
+    due_ms: u64,
+    /// Of lists and watches: when they failed.
+    failed: VecDeque<u64>,
+}
+
+/// What one process asked of all servers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Loads {
+    accounts: BTreeMap<Provider, Load>,
+    retries: BTreeMap<String, Retry>,
+}
+
+/// What names a call that is repeated: its description, with what the request selects.
+fn key(facts: &Facts) -> String {
+    format!("{} {}", facts.what, facts.scope)
+}
+
+/// Whether a failure of such a call is retried by a schedule that can be told from outside.
+fn is_scheduled(facts: &Facts) -> bool {
+    match facts.kind {
+        Kind::List { .. }
+        | Kind::Watch
+        | Kind::Write { .. }
+        | Kind::Assign { .. }
+        | Kind::Unassign { .. }
+        | Kind::CreateIp
+        | Kind::Record => true,
+        // The lease has its own rhythm, Events their own pause; reads serve several purposes.
+        Kind::Lease { .. } | Kind::Event | Kind::Read | Kind::ReadRecords | Kind::ListIps => false,
+    }
+}
+
+impl Loads {
+    /// A call is sent; answers what is wrong with that.
+    pub(super) fn sent(&mut self, now_ms: u64, facts: &Facts) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let what = &facts.what;
+        if let Some(account) = facts.account {
+            let load = self.accounts.entry(account).or_default();
+            let minute_ago = now_ms.saturating_sub(60_000);
+            load.requests.push_back(now_ms);
+            if facts.kind == Kind::CreateIp {
+                load.creations.push_back(now_ms);
+            }
+            load.requests.retain(|sent| *sent > minute_ago);
+            load.creations.retain(|sent| *sent > minute_ago);
+            let (requests, creations) = (load.requests.len(), load.creations.len());
+            if load.blocked_until > now_ms.saturating_add(ROUNDING_MS) {
+                wrong.push(format!("{what:?} is sent while it was told to wait"));
+            }
+            if requests > REQUESTS_PER_MINUTE || creations > CREATIONS_PER_MINUTE {
+                wrong.push(format!("{requests} requests, {creations} creations a minute"));
+            }
+        }
+        let Some(retry) = self.retries.get(&key(facts)) else { return wrong };
+        let lately = retry.failed.iter().filter(|failed| failed.saturating_add(REREADS_MS) > now_ms).count();
+        if lately > REREADS {
+            wrong.push(format!("{what:?} goes round in circles"));
+        }
+        if retry.due_ms > now_ms.saturating_add(ROUNDING_MS) {
+            let early_ms = retry.due_ms - now_ms;
+            wrong.push(format!("{what:?} is sent {early_ms} ms too soon after {} failures", retry.failures));
+        }
+        wrong
+    }
+
+    /// A call was answered, or its connection was lost.
+    pub(super) fn ended(&mut self, now_ms: u64, facts: &Facts, ending: Ending) {
+        let Ending { status, retry_after_s } = ending;
+        let told_ms = retry_after_s.unwrap_or_default().saturating_mul(1_000);
+        if let Some(account) = facts.account.filter(|_| status == Some(429)) {
+            let load = self.accounts.entry(account).or_default();
+            load.blocked_until = load.blocked_until.max(now_ms.saturating_add(told_ms));
+        }
+        let failed = status.is_none_or(|status| status == 429 || status >= 500);
+        if !failed || !is_scheduled(facts) {
+            self.retries.remove(&key(facts));
+            return;
+        }
+        let retry = self.retries.entry(key(facts)).or_default();
+        let fast_ms = FAST_MS.get(retry.failures.min(FAST_MS.len() - 1)).copied().unwrap_or_default();
+        let reread = matches!(facts.kind, Kind::List { .. } | Kind::Watch);
+        if reread {
+            retry.failed.push_back(now_ms);
+            retry.failed.retain(|failed| failed.saturating_add(REREADS_MS) > now_ms);
+        }
+        let told_ms = if facts.side == Side::Kube && status == Some(429) { told_ms } else { 0 };
+        retry.failures += 1;
+        retry.due_ms = now_ms.saturating_add(if reread { 0 } else { fast_ms }.max(told_ms));
+    }
+
+    /// Leadership begins anew, for which the API server has just answered: everything is listed again.
+    pub(super) fn begun_anew(&mut self) {
+        self.retries.retain(|_, retry| retry.failed.is_empty());
+    }
+
+    /// Something changed that makes requests new: what failed may be tried at once.
+    pub(super) fn renewed(&mut self) {
+        // What the server asked for and the circles stay.
+        self.retries.retain(|_, retry| !retry.failed.is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! I12: what the operator writes of an object is its status, our own elements of a pool's `spec.ips`, and our annotation
+//! of a node. All else is the user's.
+
+use super::validity::text;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
+
+/// Fields of the metadata that the API server writes.
+const SERVERS_OWN: [&str; 3] = ["resourceVersion", "managedFields", "generation"];
+
+/// Every address is written into the spec of its pool once.
+#[derive(Debug, Default)]
+pub(super) struct Written(BTreeSet<(String, Ipv4Addr)>);
+
+/// The object but for its status, what the server writes, and these fields.
+fn rest(object: &Value, ours: &[&str]) -> Value {
+    let mut object = object.clone();
+    let mut take = |pointer: &str| {
+        let (parent, field) = pointer.rsplit_once('/').unwrap_or_default();
+        let fields = object.pointer_mut(parent).and_then(Value::as_object_mut);
+        fields.and_then(|fields| fields.remove(field)).unwrap_or_default()
+    };
+    let _status = take("/status");
+    for field in SERVERS_OWN {
+        let _written = take(&format!("/metadata/{field}"));
+    }
+    for pointer in ours {
+        let _ours = take(pointer);
+    }
+    // The last annotation may take the field with it.
+    let annotations = object.pointer_mut("/metadata").and_then(Value::as_object_mut);
+    if let Some(metadata) = annotations
+        && metadata.get("annotations").and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
+    {
+        metadata.remove("annotations");
+    }
+    object
+}
+
+fn ips(object: &Value) -> Vec<&Value> {
+    object.pointer("/spec/ips").and_then(Value::as_array).into_iter().flatten().collect()
+}
+
+/// The status says that the address is still to be written: who died in between could not say otherwise.
+fn is_unwritten(pool: &Value, ip: Ipv4Addr) -> bool {
+    let created = pool.pointer("/status/createdIPs").and_then(Value::as_array);
+    let about = |entry: &&Value| text(entry, "/ip") == ip.to_string();
+    let entry = created.into_iter().flatten().find(about);
+    entry.is_some_and(|entry| entry.get("written").and_then(Value::as_bool) != Some(true))
+}
+
+impl Written {
+    /// A write of the operator; `created`: what it bought. Answers what it should not have changed.
+    pub(super) fn check(
+        &mut self,
+        kind: &str,
+        (before, after): (&Value, &Value),
+        created: &BTreeSet<Ipv4Addr>,
+    ) -> Option<String> {
+        let same = match kind {
+            "floatingippools" => {
+                let (old, new) = (ips(before), ips(after));
+                let added: Vec<Ipv4Addr> =
+                    new.iter().skip(old.len()).filter_map(|ip| ip.as_str()?.parse().ok()).collect();
+                let uid = text(before, "/metadata/uid");
+                let ours = added.iter().all(|ip| {
+                    let first = self.0.insert((uid.to_owned(), *ip));
+                    created.contains(ip) && (first || is_unwritten(before, *ip))
+                });
+                let appended = new.starts_with(&old) && new.len() == old.len() + added.len();
+                ours && appended && rest(before, &["/spec/ips"]) == rest(after, &["/spec/ips"])
+            }
+            "nodes" => rest_of_node(before) == rest_of_node(after),
+            "nodednsrecordsets" => rest(before, &[]) == rest(after, &[]),
+            _ => true,
+        };
+        (!same).then(|| format!("the operator turned {} into {}", rest(before, &[]), rest(after, &[])))
+    }
+}
+
+fn rest_of_node(node: &Value) -> Value {
+    let mut node = node.clone();
+    let annotations = node.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    if let Some(annotations) = annotations {
+        annotations.remove(ANNOTATION);
+    }
+    rest(&node, &[])
+}
