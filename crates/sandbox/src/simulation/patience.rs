@@ -236,7 +236,7 @@ impl Patience {
             | Fault::Pending
             | Fault::Refuse { status: 408 | 409 | 429 | 500.., .. } => self.add_fast(lasted_ms),
             Fault::QuotaReached | Fault::RecordExists { .. } | Fault::Refuse { .. } => {
-                self.add_slow(lasted_ms)
+                self.add_slow(lasted_ms);
             }
         }
     }
