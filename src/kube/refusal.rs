@@ -23,7 +23,7 @@ use tower::{BoxError, Layer, Service};
 /// Longest refusal that is read: a `Status` that names every field of a large object fits.
 const MAX_REFUSAL_BYTES: usize = 1 << 20;
 
-/// Layers a [`Readable`] service.
+/// Layers a service that makes refusals readable.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadRefusals;
 
