@@ -377,7 +377,11 @@ impl Judge {
                     self.blame(now_ms, "I5", text);
                 }
             }
-            ChangeKind::IpReleased(_) => self.deleted += 1,
+            ChangeKind::IpReleased(ip) => {
+                self.deleted += 1;
+                // It is held for what it was until the account is read again.
+                self.by_hand.insert(*ip, now_ms);
+            }
             ChangeKind::Record { provider, fqdn, rtype, verb, data, replaced, .. } => {
                 let site = (*provider, fqdn.clone());
                 if by_operator {
