@@ -107,6 +107,8 @@ impl Fleet {
                     }
                     if !pool.is_live() || !pool.matched {
                         pool.note_lost(owners);
+                    }
+                    if pool.spec.is_frozen() {
                         pool.follow_standing(&account);
                     }
                     if pool.creates_at() == provider {

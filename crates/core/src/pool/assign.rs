@@ -105,7 +105,8 @@ impl Pool {
         self.report.lost = self.lost_of(owners);
     }
 
-    /// Follows the addresses that stood on candidates, where nothing else is planned: others may have moved them.
+    /// Of a frozen pool: follows the addresses that stood on candidates, which others may have moved. One whose nodes are
+    /// only not read yet waits for them instead.
     pub fn follow_standing(&mut self, account: &Account) {
         for (ip, _) in self.ips.iter().filter(|(_, record)| record.was_active) {
             let place = account.place(*ip);

@@ -103,6 +103,21 @@ fn annotations_are_called_denied_only_while_one_is_wanted_that_was_refused() {
 }
 
 #[test]
+fn a_new_leader_annotates_nothing_before_it_has_read_the_nodes() {
+    let mut world = World::with(1, 2);
+    world.run(10);
+    world.hold_watches = true;
+    world.move_by_hand(1, Some(2));
+    world.lead_again();
+    world.run(120);
+    assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-1"], "of nodes nothing is known yet");
+    world.hold_watches = false;
+    world.run(70);
+    assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"]);
+    assert_eq!(world.assigns, 1);
+}
+
+#[test]
 fn a_foreign_address_is_named_even_after_the_provider_refused_its_node() {
     let mut world = World::with(1, 1);
     world.run(60);
