@@ -115,7 +115,8 @@ impl Pool {
             }
             let on = |candidate: &Candidate| candidate.droplet() == place.droplet();
             let standing = place.droplet().and_then(|_| self.candidates.iter().find(|(_, known)| on(known)));
-            match standing {
+            // What a former term knew of nodes is no ground for a new claim.
+            match standing.filter(|(node, _)| self.matched || self.report.active.get(ip) == Some(*node)) {
                 Some((node, _)) => self.report.active.insert(*ip, node.clone()),
                 None => self.report.active.remove(ip),
             };
