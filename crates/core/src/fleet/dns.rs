@@ -108,9 +108,30 @@ impl Dns {
         });
         let owners = claims::owners(claims);
         self.sites.retain(|key, site| site.is_busy() || owners.contains_key(key));
+        let undecided = self.undecided(views, &located);
         for (view, located) in views.iter().zip(&located) {
-            self.advance(view, located, &owners, (accounts, permit, now), out);
+            let waits = matches!(located, Located::At(key, _)
+                if undecided.get(&(&key.provider, &key.fqdn)).is_some_and(|older| age(older) < age(view)));
+            self.advance(view, located, (&owners, waits), (accounts, permit, now), out);
         }
+    }
+
+    /// The oldest object at each name of which the first lookup of its zone will tell whether it is the owner.
+    fn undecided<'a>(
+        &self,
+        views: &'a [View],
+        located: &'a [Located],
+    ) -> BTreeMap<(&'a String, &'a String), &'a View> {
+        let mut oldest: BTreeMap<_, &View> = BTreeMap::new();
+        for (view, located) in views.iter().zip(located) {
+            let (Located::Pending(fqdn), Some(place)) = (located, &view.spec.place) else { continue };
+            let Some(account) = self.accounts.get(&place.provider) else { continue };
+            if matches!(place.zone, ZoneRef::Name(_)) && account.is_unasked(&place.zone) {
+                let first = oldest.entry((&place.provider, fqdn)).or_insert(view);
+                *first = if age(view) < age(first) { view } else { *first };
+            }
+        }
+        oldest
     }
 
     fn look_up_zones(&mut self, views: &[View], accounts: &mut Accounts, now: Moment, out: &mut Out) {
@@ -143,7 +164,7 @@ impl Dns {
         &mut self,
         view: &View,
         located: &Located,
-        owners: &BTreeMap<SiteKey, Owner>,
+        (owners, waits): (&BTreeMap<SiteKey, Owner>, bool),
         (accounts, permit, now): (&mut Accounts, bool, Moment),
         out: &mut Out,
     ) {
@@ -152,7 +173,8 @@ impl Dns {
         let mut lost_to = None;
         if let Located::At(key, zone) = located {
             lost_to = owners.get(key).filter(|owner| owner.object.uid != *uid);
-            let choice = view.choice.as_ref().filter(|_| lost_to.is_none() && view.problems.is_empty());
+            let acts = lost_to.is_none() && !waits && view.problems.is_empty();
+            let choice = view.choice.as_ref().filter(|_| acts);
             if let (Some(choice), Some(account)) = (choice, self.accounts.get_mut(&key.provider)) {
                 let site = self.sites.entry(key.clone()).or_default();
                 let wanted = set.want(view, choice, (key, zone, account.rules()), site, now);
@@ -361,6 +383,10 @@ impl Drive<'_> {
         let (owner, zone) = (owner.clone(), zone.clone());
         self.out.actions.push(Action::ApplyRecords { provider, owner, zone, fqdn, set });
     }
+}
+
+fn age(view: &View) -> impl Ord + '_ {
+    claims::age(view.created_at_s, &view.owner)
 }
 
 /// The budget of a token, whoever keeps it.

@@ -107,6 +107,12 @@ impl DnsAccount {
         own.or_else(|| self.lookups.values().filter_map(|lookup| lookup.found.as_ref()).find(same).cloned())
     }
 
+    /// No lookup of the zone was answered yet.
+    #[must_use]
+    pub fn is_unasked(&self, zone: &ZoneRef) -> bool {
+        self.zone(zone).is_none() && self.zone_failure(zone).is_none()
+    }
+
     /// Why a zone is not known.
     #[must_use]
     pub fn zone_failure(&self, zone: &ZoneRef) -> Option<(FaultKind, u32, &str)> {

@@ -3,7 +3,7 @@
 use crate::dns::{condition, pool};
 use crate::faults::spec;
 use crate::world::{PROVIDER, World, ip};
-use crate::zones::{CLOUDFLARE, DnsTrick, ZONE_ID, external, record_set, set_spec};
+use crate::zones::{CLOUDFLARE, DnsTrick, ZONE_ID, external, internal, record_set, set_spec};
 use flipop_core::facts::Observed;
 use flipop_core::fleet::Input;
 use flipop_core::ids::ObjectKind;
@@ -105,6 +105,33 @@ fn a_zone_by_name_and_by_id_is_one_zone() {
     assert_eq!(world.set_status("set").state, "active");
     assert!(world.set_status("young").error.contains("ns/set"), "{:?}", world.set_status("young"));
     assert_eq!(world.dns.applies.len(), 1);
+}
+
+#[test]
+fn a_name_waits_until_the_zone_of_an_older_object_was_looked_up_once() {
+    // The second zone is not there: its object publishes nothing.
+    for (zone, owner) in [("example.com", external(1)), (WWW, internal(1))] {
+        let mut world = World::with_set(1);
+        world.dns.slow_name_ms = 20_000;
+        let set = |zone: &str, record_name: &str| RawRecordSetSpec {
+            record_set: Some(RawRecordSet {
+                provider: CLOUDFLARE.into(),
+                zone: zone.into(),
+                ..record_set(record_name)
+            }),
+            ..set_spec("")
+        };
+        world.edit_set("set", |spec| *spec = set(zone, "www.example.com."));
+        let by_id = set(ZONE_ID, "www");
+        world.add_record_set("young", RawRecordSetSpec { address_type: "InternalIP".into(), ..by_id });
+        world.add_record_set("younger", set(ZONE_ID, "elsewhere"));
+        world.run(15);
+        assert_eq!(world.dns.addresses(CLOUDFLARE, "elsewhere.example.com"), [external(1)]);
+        assert!(world.dns.addresses(CLOUDFLARE, WWW).is_empty());
+        world.run(15);
+        assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), [owner]);
+        assert_eq!(world.dns.applies.len(), 2);
+    }
 }
 
 #[test]

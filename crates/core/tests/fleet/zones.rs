@@ -68,6 +68,8 @@ pub(crate) struct Dns {
     /// Single changes.
     pub(crate) changes: usize,
     serial: usize,
+    /// How much longer than other lookups one by name takes.
+    pub(crate) slow_name_ms: u64,
     /// The name of this zone shows later.
     showing: Option<(ZoneKey, String)>,
 }
@@ -336,7 +338,8 @@ impl World {
         match action {
             Action::FindZone { provider, zone, .. } => {
                 let result = self.dns.find_zone(&provider, &zone);
-                self.answer(Outcome::ZoneFound { provider, zone, result });
+                let slow_ms = if matches!(zone, ZoneRef::Name(_)) { self.dns.slow_name_ms } else { 0 };
+                self.answer_after(50 + slow_ms, Outcome::ZoneFound { provider, zone, result });
             }
             Action::ReadRecords { provider, zone, fqdn, .. } => {
                 let key = (provider.clone(), zone.id.clone());
