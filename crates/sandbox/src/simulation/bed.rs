@@ -2,13 +2,13 @@
 //!
 //! Invariants: one thread, one paused clock, no I/O; everything invented follows from the plan's seed.
 
-use super::blindness::Blindness;
-use super::judge::{Judge, Violation};
+use super::judge::blindness::Blindness;
+use super::judge::{Judge, Violation, dns, settled};
 use super::network::{Busy, Network};
 use super::plan::{Act, Plan, Side};
 use super::replica::{NAMESPACE, Replica, TOKENS};
 use super::story::Story;
-use super::{Outcome, dns, frames, logs, panics, settled, workloads};
+use super::{Outcome, frames, logs, panics, workloads};
 use crate::apiserver::{ApiServer, ScenarioError, View};
 use crate::cloud::{Cloud, Options, Provider, RecordView};
 use serde_json::json;

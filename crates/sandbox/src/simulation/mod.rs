@@ -8,38 +8,21 @@
 mod act;
 mod acts;
 mod bed;
-mod blindness;
-mod calm;
-mod conditions;
 mod dice;
 mod diff;
-mod dns;
 mod facts;
 mod frames;
 pub mod generate;
 mod judge;
-#[cfg(test)]
-mod judge_tests;
-mod knowledge;
 mod line;
-mod load;
 mod logs;
-mod names;
 mod network;
 mod panics;
-mod patience;
 pub mod plan;
 mod replica;
-mod selector;
-mod settled;
 mod shrink;
 mod story;
-mod supply;
 pub mod sweep;
-mod tellings;
-mod truth;
-mod untouched;
-mod validity;
 pub mod workloads;
 
 pub use judge::{Tally, Violation};

@@ -1,8 +1,8 @@
 //! I7: what a process has read since its permit began, as far as its calls tell.
 
-use super::facts::{Facts, Kind};
 use super::truth::Truth;
 use crate::cloud::Provider;
+use crate::simulation::facts::{Facts, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a process has read.

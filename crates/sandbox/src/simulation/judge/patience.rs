@@ -3,9 +3,9 @@
 //! Each class of faults leaves something behind that the contract lets last: a retry that is not due yet, a list that is
 //! not due yet, a lease that has to expire. What a plan has of them is added up; a plan without faults has seconds.
 
+use super::EDITED_MS;
 use super::blindness::Blindness;
-use super::judge::EDITED_MS;
-use super::plan::{Act, Fault, Plan, Side, Then, Weather};
+use crate::simulation::plan::{Act, Fault, Plan, Side, Then, Weather};
 use serde_json::Value;
 
 /// Matching, an assignment (0.9 s), its annotation, the round of DNS that follows (2 s between rounds), and two writes

@@ -4,17 +4,35 @@
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
 //! I7 no act on ignorance, I8 bounded load, I10 no secrets, I12 the spec is the user's.
 
-use super::blindness::Blindness;
-use super::calm::Calm;
-use super::dns::{self, Site, Wishes};
-use super::facts::{Facts, Hold, Kind};
-use super::knowledge::Reads;
-use super::load::Loads;
-use super::tellings::Tellings;
-use super::truth::{Pool, Truth};
-use super::untouched::Written;
+pub(super) mod blindness;
+mod calm;
+mod conditions;
+pub(super) mod dns;
+mod knowledge;
+mod load;
+mod names;
+mod patience;
+mod selector;
+pub(super) mod settled;
+mod supply;
+mod tellings;
+#[cfg(test)]
+mod tests;
+mod truth;
+mod untouched;
+mod validity;
+
+use self::blindness::Blindness;
+use self::calm::Calm;
+use self::dns::{Site, Wishes};
+use self::knowledge::Reads;
+use self::load::Loads;
+use self::tellings::Tellings;
+use self::truth::{Pool, Truth};
+use self::untouched::Written;
 use crate::apiserver::Change;
 use crate::cloud::{self, ChangeKind, Cloud, RecordVerb, RecordView};
+use crate::simulation::facts::{Facts, Hold, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -117,7 +135,7 @@ pub(super) struct Judge {
     pub(super) cloud: Cloud,
     secrets: [&'static str; 2],
     pub(super) blindness: Blindness,
-    pub(super) truth: Truth,
+    truth: Truth,
     pub(super) violations: Vec<Violation>,
     pub(super) tally: Tally,
     /// When the operator last changed anything but the lease.
@@ -136,10 +154,10 @@ pub(super) struct Judge {
     pub(super) touched: BTreeMap<Site, u64>,
     /// The records that are nobody's but theirs.
     pub(super) others: BTreeMap<cloud::Provider, Vec<RecordView>>,
-    pub(super) wishes: Wishes,
+    wishes: Wishes,
     written: Written,
-    pub(super) tellings: Tellings,
-    pub(super) calm: Calm,
+    tellings: Tellings,
+    calm: Calm,
     /// When work that waits was looked for, and whether anything changed since.
     pub(super) looked: (u64, bool),
 }

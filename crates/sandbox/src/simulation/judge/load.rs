@@ -1,9 +1,9 @@
 //! I8: what a process asks of a server is bounded: budgets, pauses that were asked for, and the schedules of retries.
 
-use super::facts::{Facts, Kind};
-use super::judge::Ending;
-use super::plan::Side;
+use super::Ending;
 use crate::cloud::Provider;
+use crate::simulation::facts::{Facts, Kind};
+use crate::simulation::plan::Side;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Creations in a minute that the provider admits.

@@ -5,8 +5,8 @@
 
 use super::truth::{Node, Pool, Since, Truth};
 use super::validity::{self, Reach, text};
-use super::workloads::{CLOUDFLARE_ZONE, ZONE};
 use crate::cloud::{Cloud, IpView, Plan, Provider, RecordView};
+use crate::simulation::workloads::{CLOUDFLARE_ZONE, ZONE};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub(super) struct Place {
 }
 
 /// The zones as they are before the operator comes, with records of others.
-pub(super) fn furnish(cloud: &Cloud) {
+pub(in crate::simulation) fn furnish(cloud: &Cloud) {
     cloud.add_domain(ZONE);
     // Its id is of no interest: plans name it.
     let _id = cloud.add_zone(CLOUDFLARE_ZONE, Plan::Free);
@@ -57,7 +57,7 @@ pub(super) fn furnish(cloud: &Cloud) {
 }
 
 /// Every record, by provider.
-pub(super) fn records(cloud: &Cloud) -> BTreeMap<Provider, Vec<RecordView>> {
+pub(in crate::simulation) fn records(cloud: &Cloud) -> BTreeMap<Provider, Vec<RecordView>> {
     [(Provider::DigitalOcean, ZONE), (Provider::Cloudflare, CLOUDFLARE_ZONE)]
         .map(|(provider, zone)| (provider, cloud.records(provider, zone)))
         .into()

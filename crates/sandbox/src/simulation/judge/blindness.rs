@@ -1,12 +1,12 @@
 //! When the operator may still rest on what is true no more.
 
 use super::calm::Calm;
-use super::plan::{Act, Plan, Side};
-use super::workloads::PROMPT_MS;
+use crate::simulation::plan::{Act, Plan, Side};
+use crate::simulation::workloads::PROMPT_MS;
 
 /// The spans in which the view of the cluster may be an old one, as the faults of a plan have it.
 #[derive(Debug, Clone)]
-pub(super) struct Blindness {
+pub(in crate::simulation) struct Blindness {
     staleness_ms: u64,
     /// From the beginning of a fault to the time at which everything must have been seen after its end.
     spans: Vec<(u64, u64)>,
@@ -21,7 +21,7 @@ pub(super) struct Blindness {
 const LATE_ROUND_MS: u64 = 60_000;
 
 impl Blindness {
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(in crate::simulation) fn of(plan: &Plan) -> Self {
         let staleness_ms = plan.staleness_ms;
         let weather = plan.weather.iter().filter(|weather| weather.which.side != Some(Side::Cloud));
         let weather = weather.map(|weather| (weather.from_ms, weather.to_ms));

@@ -3,8 +3,8 @@
 //! I4 DNS, I6 isolation: what is broken elsewhere delays no work.
 
 use super::dns::{self, Site};
-use super::judge::{BY_HAND_MS, EDITED_MS, Judge};
 use super::supply;
+use super::{BY_HAND_MS, EDITED_MS, Judge};
 use crate::cloud::{IpView, Provider, RecordView};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,9 +1,9 @@
 //! I6: while nothing disturbs a provider, the API server and the replicas, work there is done at once, whatever else is
 //! broken.
 
-use super::judge::EDITED_MS;
-use super::plan::{Act, Fault, Plan, Side};
+use super::EDITED_MS;
 use crate::cloud::Provider;
+use crate::simulation::plan::{Act, Fault, Plan, Side};
 use std::collections::BTreeMap;
 
 /// From the start of a process to its first assignment.

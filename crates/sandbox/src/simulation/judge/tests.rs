@@ -1,17 +1,18 @@
 //! The judge itself: each rule meets a violation, and something just this side of it.
 
-use super::bed::{API_VERSION, REGION, USER_NAMESPACE};
 use super::blindness::Blindness;
 use super::calm::Calm;
 use super::conditions::Scene;
-use super::facts::{Facts, Hold, Kind};
-use super::judge::{Ending, Judge, Process};
-use super::plan::{Plan, Side};
+use super::dns;
 use super::settled::{Next, Settling};
-use super::workloads::{CLOUDFLARE_ZONE, ZONE};
-use super::{dns, workloads};
+use super::{Ending, Judge, Process};
 use crate::apiserver::{ApiServer, Changes, Key, NodeSpec, Readiness};
 use crate::cloud::{Cloud, IpView, Options, Provider, RecordView};
+use crate::simulation::bed::{API_VERSION, REGION, USER_NAMESPACE};
+use crate::simulation::facts::{Facts, Hold, Kind};
+use crate::simulation::plan::{Plan, Side};
+use crate::simulation::workloads;
+use crate::simulation::workloads::{CLOUDFLARE_ZONE, ZONE};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -454,12 +455,15 @@ async fn a_status_is_compared_with_the_world_field_by_field() {
 #[test]
 fn work_waits_for_nothing_that_is_broken_elsewhere() {
     let mut plan = quiet();
-    plan.weather.push(super::plan::Weather {
+    plan.weather.push(crate::simulation::plan::Weather {
         from_ms: 30_000,
         to_ms: 900_000,
-        which: super::plan::Which { provider: Some(Provider::DigitalOcean), ..super::plan::Which::default() },
+        which: crate::simulation::plan::Which {
+            provider: Some(Provider::DigitalOcean),
+            ..crate::simulation::plan::Which::default()
+        },
         percent: 100,
-        fault: super::plan::Fault::HangBefore,
+        fault: crate::simulation::plan::Fault::HangBefore,
     });
     for (provider, late) in [(Provider::Cloudflare, true), (Provider::DigitalOcean, false)] {
         let mut calm = Calm::of(&plan);

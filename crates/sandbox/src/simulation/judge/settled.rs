@@ -2,15 +2,15 @@
 //!
 //! Names of rules: I3 convergence and rest, I5 no address forgotten, I9 honest status.
 
-use super::bed::{Bed, REGION};
+use super::Judge;
 use super::blindness::Blindness;
 use super::conditions::{Scene, is_trouble};
 use super::dns;
-use super::judge::Judge;
 use super::patience::Patience;
 use super::supply;
 use super::truth::{Node, Pool};
 use crate::cloud::{IpView, RecordView};
+use crate::simulation::bed::{Bed, REGION};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -75,7 +75,7 @@ impl Settling {
 }
 
 /// Waits until the world is as desired, and then watches that nothing is written.
-pub(super) async fn await_rest(bed: &mut Bed) {
+pub(in crate::simulation) async fn await_rest(bed: &mut Bed) {
     let begin_ms = bed.network.now_ms();
     let patience = Patience::of(bed.network.plan());
     let limits = (begin_ms + patience.seen_ms(), begin_ms + patience.right_ms());
@@ -216,7 +216,7 @@ fn check_foreign(judge: &Judge, bed: &Bed, all: &mut Vec<String>) {
 
 /// The end state, without what differs between equally good runs: which address stands on which of the
 /// nodes that match.
-pub(super) fn summary(bed: &Bed) -> Vec<String> {
+pub(in crate::simulation) fn summary(bed: &Bed) -> Vec<String> {
     let ips: BTreeMap<Ipv4Addr, IpView> = bed.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
     bed.network.judge(|judge| {
         let mut lines = Vec::new();
