@@ -183,7 +183,7 @@ fn node_dns() -> Plan {
     };
     plan(
         "the addresses of nodes are published, of each type",
-        scene(3, 2),
+        scene(4, 2),
         vec![
             pool(2),
             at(10_000, Act::Create { kind: kind.clone(), name: name.clone(), spec: spec("ExternalIP") }),
