@@ -130,6 +130,48 @@ fn a_new_process_that_meets_the_past_buys_nothing_twice() {
     }
 }
 
+/// Calls whose description has this text are refused until then.
+fn refused(text: &str, to_ms: u64) -> Weather {
+    let which = Which { text: Some(text.to_owned()), ..Which::default() };
+    let fault = Fault::Refuse { status: 503, retry_after_s: None };
+    Weather { from_ms: QUIET_MS, to_ms, which, percent: 100, fault }
+}
+
+#[test]
+fn a_new_process_that_sees_no_nodes_yet_publishes_and_moves_nothing() {
+    let spec = json!({
+        "match": { "nodeLabel": "role=edge" }, "addressType": "ExternalIP",
+        "dnsRecordSet": { "provider": "cloudflare", "zone": "example.net", "recordName": "nodes" },
+    });
+    let (kind, name) = ("NodeDNSRecordSet".to_owned(), "nodes".to_owned());
+    let then = vec![
+        at(1_000, Act::Create { kind, name, spec }),
+        at(QUIET_MS, Act::Crash { replica: 0, restart_ms: 500 }),
+    ];
+    let mut plan = plan("a new process sees no nodes", then);
+    plan.weather.push(refused("LIST nodes", QUIET_MS + 40_000));
+    let outcome = tells(&plan, &["dies", "r0.2   starts", "> LIST nodes", "< 503", "> ListRecords"]);
+    let moves: usize = outcome.tally.assigns.values().sum();
+    // One round at the name of the nodes and one after each assignment, all before the crash.
+    assert_eq!((moves, outcome.tally.records), (2, 3), "{}", outcome.story);
+}
+
+#[test]
+fn what_was_known_of_nodes_before_a_gap_in_the_leadership_is_no_ground_for_a_move() {
+    let node = None;
+    let then = vec![
+        ready(QUIET_MS + 15_000, "node-1", false),
+        ready(QUIET_MS + 15_000, "node-3", false),
+        at(QUIET_MS + 16_000, Act::MoveIp { ip: ip(1), node }),
+    ];
+    let mut plan = plan("the leadership has a gap", then);
+    plan.weather.push(refused("leases", QUIET_MS + 30_000));
+    plan.weather.push(refused("nodes", QUIET_MS + 60_000));
+    let outcome = tells(&plan, &["> PUT leases", "< 503", "> LIST nodes", "< 503", "> list addresses"]);
+    let moves: usize = outcome.tally.assigns.values().sum();
+    assert_eq!(moves, 2, "{}", outcome.story);
+}
+
 #[test]
 fn a_record_that_is_edited_by_hand_is_made_right_again() {
     let other = Ipv4Addr::new(203, 0, 113, 9);
