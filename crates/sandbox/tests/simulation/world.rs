@@ -173,6 +173,31 @@ fn what_was_known_of_nodes_before_a_gap_in_the_leadership_is_no_ground_for_a_mov
 }
 
 #[test]
+fn an_address_of_somebody_else_on_a_matching_node_stays_there() {
+    let foreign = ip(9);
+    let node = Some("node-3".to_owned());
+    let then = vec![
+        at(500, Act::AddIp { ip: foreign }),
+        at(QUIET_MS, Act::MoveIp { ip: foreign, node }),
+        // Its address has nowhere else to go.
+        ready(QUIET_MS + 70_000, "node-1", false),
+    ];
+    let mut plan = plan("an address of somebody else", then);
+    plan.steps.sort_by_key(|step| step.at_ms);
+    let outcome = tells(&plan, &["move_ip", "NodesBlocked", "status.nodeErrors", "node-3"]);
+    assert_eq!(outcome.tally.unassigns, 0, "{}", outcome.story);
+}
+
+#[test]
+fn addresses_that_git_ops_takes_out_of_a_spec_are_not_written_again() {
+    let revert = Act::RevertIps { name: "pool".to_owned(), ips: Vec::new() };
+    let plan =
+        with_pool("a spec is put back", &json!({ "ips": [], "desiredIPs": 2 }), vec![at(QUIET_MS, revert)]);
+    let outcome = tells(&plan, &["create an address", "spec.ips", "revert_ips"]);
+    assert_eq!(outcome.tally.creates, 2);
+}
+
+#[test]
 fn a_record_that_is_edited_by_hand_is_made_right_again() {
     let other = Ipv4Addr::new(203, 0, 113, 9);
     for data in [Some(other), None] {
