@@ -198,6 +198,17 @@ fn addresses_that_git_ops_takes_out_of_a_spec_are_not_written_again() {
 }
 
 #[test]
+fn an_assignment_whose_answer_is_lost_is_looked_into_and_not_sent_again() {
+    for fault in [Fault::ResetAfter, Fault::HangAfter, Fault::RefuseAfter { status: 502 }, Fault::Garble] {
+        let mut plan = plan(&format!("answers are lost: {fault:?}"), Vec::new());
+        let which = Which { text: Some("assign".to_owned()), ..Which::default() };
+        plan.weather.push(Weather { from_ms: 0, to_ms: 60_000, which, percent: 100, fault });
+        let outcome = tells(&plan, &["> assign", "!! ", "> get 192.0.2.1", "in-progress → active"]);
+        assert!(outcome.tally.assigns.values().all(|assigns| *assigns == 1), "{}", outcome.story);
+    }
+}
+
+#[test]
 fn a_record_that_is_edited_by_hand_is_made_right_again() {
     let other = Ipv4Addr::new(203, 0, 113, 9);
     for data in [Some(other), None] {
