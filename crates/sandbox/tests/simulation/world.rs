@@ -209,6 +209,19 @@ fn an_assignment_whose_answer_is_lost_is_looked_into_and_not_sent_again() {
 }
 
 #[test]
+fn a_watch_that_falls_silent_at_any_of_the_last_changes_is_noticed() {
+    let quiet = plan("a watch falls silent", vec![ready(QUIET_MS, "node-1", false)]);
+    let frames = tells(&quiet, &[]).busy_frames;
+    let late = (frames - 9..=frames).filter(|frame| {
+        let mut plan = quiet.clone();
+        plan.triggers.push(Trigger { on: On::Frame(*frame), then: Then::Stall });
+        let story = tells(&plan, &["!! Stall"]).story;
+        story.find("!! Stall") < story.find("nodeName: node-1 → node-3")
+    });
+    assert!(late.count() > 0, "of {frames} frames none of the last shows the node");
+}
+
+#[test]
 fn a_record_that_is_edited_by_hand_is_made_right_again() {
     let other = Ipv4Addr::new(203, 0, 113, 9);
     for data in [Some(other), None] {
