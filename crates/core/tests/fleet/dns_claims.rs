@@ -198,6 +198,54 @@ fn a_bad_address_type_or_selector_leaves_the_records_as_they_are() {
     }
 }
 
+type Edit = fn(&mut RawRecordSetSpec);
+
+/// Edits after which the records stay as they are, nonsense among them.
+fn harmless() -> Vec<Edit> {
+    fn raw(spec: &mut RawRecordSetSpec) -> &mut RawRecordSet {
+        spec.record_set.as_mut().unwrap()
+    }
+    vec![
+        |spec| raw(spec).record_name = "WWW.Example.com.".into(),
+        |spec| raw(spec).when_empty = "Keep".into(),
+        |spec| spec.record_set = None,
+        |spec| raw(spec).zone = String::new(),
+        |spec| raw(spec).zone = "other.org".into(),
+        |spec| raw(spec).record_name = "www.other.org.".into(),
+        |spec| raw(spec).record_name = String::new(),
+        |spec| raw(spec).ttl = -5,
+        |spec| raw(spec).provider = "route53".into(),
+        |spec| raw(spec).when_empty = "Burn".into(),
+        |spec| spec.address_type = "Hostname".into(),
+        |spec| spec.matching.node_label = "a in".into(),
+        |spec| spec.matching.pod_namespace = "web/pods?x=".into(),
+    ]
+}
+
+#[test]
+fn from_any_edit_of_a_record_set_to_any_other_and_back_no_record_changes() {
+    for (first, from) in harmless().iter().enumerate() {
+        for (second, to) in harmless().iter().enumerate() {
+            let mut world = World::with_set(2);
+            world.run(10);
+            let before = world.record_sets["set"].spec.clone().unwrap();
+            for edit in [from, to] {
+                world.edit_set("set", |spec| {
+                    *spec = before.clone();
+                    edit(spec);
+                });
+                world.run(20);
+            }
+            world.edit_set("set", |spec| *spec = before);
+            world.run(60);
+            let what = format!("edit {first}, then {second}");
+            assert_eq!((world.published(WWW), world.dns.changes), (vec![1, 2], 2), "{what}");
+            let status = world.set_status("set");
+            assert_eq!((status.state.as_str(), status.error.as_str()), ("active", ""), "{what}");
+        }
+    }
+}
+
 #[test]
 fn an_empty_record_set_of_a_pool_is_none() {
     let mut world = pool(1, 1);
