@@ -275,7 +275,7 @@ impl Set {
             && site.is_right(wanted)
         {
             self.pending_since = None;
-            return (Some((active(wanted, view.choice.as_ref(), site), None)), None);
+            return (Some((active(wanted, view.choice.as_ref(), site, self.emptied), None)), None);
         }
         if let Some((reason, message)) = failure(view, scene) {
             return failed(reason, message);
@@ -337,13 +337,16 @@ fn claimed(name: &str, owner: &Owner) -> String {
     format!("{name} is claimed by the older {older}; choose another recordName for one of the two")
 }
 
-fn active(wanted: &Wanted, choice: Option<&Choice>, site: &Site) -> Phase {
+fn active(wanted: &Wanted, choice: Option<&Choice>, site: &Site, emptied: bool) -> Phase {
     let any_node = choice.is_some_and(|choice| choice.any_node);
     let addresses: Vec<String> = site.addresses().iter().flatten().map(ToString::to_string).collect();
     let (count, named) = (addresses.len(), enumerate(addresses.into_iter()));
     let (reason, message) = match &wanted.target {
         Target::Exact(_) => ("Published", format!("{}: {named}", count_addresses(count))),
         Target::Keep | Target::Empty if count == 0 => ("Empty", "no address is to be published".to_owned()),
+        Target::Keep | Target::Empty if emptied => {
+            ("Empty", format!("no address is to be published; what others wrote stays: {named}"))
+        }
         Target::Keep | Target::Empty if any_node => {
             ("Kept", format!("no matching node has an address to publish; the records stay: {named}"))
         }

@@ -365,6 +365,24 @@ fn a_ttl_is_raised_to_the_floor_with_a_condition_and_an_existing_one_is_kept_whe
 }
 
 #[test]
+fn what_others_write_at_a_name_that_was_emptied_stays_and_is_not_called_ours() {
+    let mut world = World::with_set(1);
+    world.run(10);
+    world.set_node(1, false);
+    world.run(10);
+    assert_eq!(world.published(WWW), [0_u8; 0]);
+    world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
+    let applies = world.dns.applies.len();
+    world.run(1_300);
+    assert_eq!((world.published(WWW), world.dns.applies.len()), (vec![9], applies));
+    let status = world.set_status("set");
+    assert!(status.addresses.is_empty());
+    let ready = status.conditions.iter().find(|condition| condition.kind == "Ready").unwrap();
+    assert_eq!((ready.reason.as_str(), ready.status.as_str()), ("Empty", "True"));
+    assert!(ready.message.ends_with("what others wrote stays: 198.51.100.9"), "{}", ready.message);
+}
+
+#[test]
 fn a_zone_may_be_an_id_and_its_name_shows_up_once_it_is_known() {
     let mut world = World::with_set(1);
     world.edit_set("set", |spec| {
