@@ -7,6 +7,7 @@
     reason = "tests say what is wrong by failing"
 )]
 
+mod answers;
 mod cluster;
 mod contention;
 mod creation;

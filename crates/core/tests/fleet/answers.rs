@@ -1,0 +1,144 @@
+//! What an answer changes, and how often one asks again.
+
+use crate::faults::fault;
+use crate::world::{PROVIDER, Trick, World, ip};
+use flipop_core::budget::{Budget, Limits, Purpose, Quota, RateReport};
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+use flipop_core::ids::ActionId;
+use flipop_core::moment::Moment;
+use flipop_core::pool::spec::RawPoolSpec;
+
+const T: fn(u64) -> Moment = Moment::from_millis;
+
+#[test]
+fn a_read_of_one_address_that_was_refused_to_the_former_token_is_begun_anew_at_once() {
+    // What is sent at the moment of the change, or later, is sent with the new token.
+    for changed_after_ms in [Some(1), Some(0), None] {
+        let changed = changed_after_ms == Some(1);
+        let mut world = World::with(1, 1);
+        world.tricks.push_back(Trick::Lost(true));
+        world.faults.gets = Some(FaultKind::Unauthorised);
+        world.run_while(10, |world| world.count(T(0), "get") == 0);
+        // The refusal is on its way.
+        world.faults.gets = None;
+        if let Some(ms) = changed_after_ms {
+            world.run_until(world.now.plus_millis(ms));
+            world.observe(Input::TokenChanged(PROVIDER.into()));
+        }
+        world.run(5);
+        let state = world.status("pool").ips[&ip(1).to_string()].state.clone();
+        assert_eq!(state == "active", changed, "{state}: {:?}", world.calls);
+        world.run(60);
+        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+        assert_eq!(world.assigns, 1);
+    }
+}
+
+#[test]
+fn a_read_of_one_address_that_fails_is_repeated_ever_less_often() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.faults.gets = Some(FaultKind::Transient);
+    world.run(60);
+    let gets = world.count(T(0), "get");
+    assert!((4..=12).contains(&gets), "{gets}: {:?}", world.calls);
+}
+
+#[test]
+fn a_token_that_may_not_read_one_address_is_told_and_one_failure_is_not() {
+    for kind in [FaultKind::Unauthorised, FaultKind::Transient] {
+        let mut world = World::with(1, 1);
+        world.tricks.push_back(Trick::Lost(true));
+        world.faults.gets = Some(kind);
+        world.run(5);
+        let told = world.status("pool").conditions.iter().any(|condition| condition.kind == "ProviderReady");
+        assert_eq!(told, kind == FaultKind::Unauthorised);
+    }
+}
+
+#[test]
+fn what_others_moved_is_told_once() {
+    let mut world = World::with(2, 3);
+    world.run(10);
+    let told = |world: &World| world.notices.iter().filter(|reason| **reason == "MovedByOthers").count();
+    world.run(200);
+    assert_eq!(told(&world), 0);
+    let address = world.holder(1).unwrap().octets()[3];
+    world.move_by_hand(address, None);
+    world.run(200);
+    assert_eq!(told(&world), 1);
+    assert_eq!(world.assigns, 3);
+}
+
+#[test]
+fn how_long_a_failover_took_is_told_of_each_that_went_well() {
+    let mut world = World::with(1, 1);
+    world.run(10);
+    let first = world.fleet.take_latencies_ms();
+    assert_eq!(first.len(), 1, "{first:?}");
+    world.tricks.push_back(Trick::Errored);
+    world.tricks.push_back(Trick::Slow(20));
+    world.set_node(2, true);
+    world.set_node(1, false);
+    world.run(120);
+    assert_eq!(world.holder(2), Some(ip(1)));
+    let second = world.fleet.take_latencies_ms();
+    assert!(second.len() == 1 && (20_000..=40_000).contains(&second[0]), "{second:?}");
+}
+
+#[test]
+fn what_is_due_when_the_permit_returns_is_done_at_once() {
+    let mut world = World::with(1, 2);
+    world.run(10);
+    let (holder, other) = if world.holder(1).is_some() { (1, 2) } else { (2, 1) };
+    world.observe(Input::Permit(false));
+    world.set_node(holder, false);
+    world.run(20);
+    assert_eq!(world.assigns, 1);
+    world.observe(Input::Permit(true));
+    world.run(2);
+    assert_eq!((world.assigns, world.holder(other)), (2, Some(ip(1))));
+}
+
+#[test]
+fn an_address_that_was_bought_is_unrecorded_until_the_status_names_it() {
+    let mut world = World::with(0, 1);
+    world.edit("pool", |spec| *spec = RawPoolSpec { desired_ips: 1, ..crate::faults::spec() });
+    assert!(!world.fleet.has_unrecorded_creation());
+    world.run_while(10, |world| !world.fleet.has_unrecorded_creation());
+    assert_eq!(world.created, 1);
+    world.run(5);
+    assert!(!world.fleet.has_unrecorded_creation());
+    assert_eq!(world.status("pool").memory.as_ref().map_or(0, |memory| memory.created.len()), 1);
+}
+
+#[test]
+fn the_limits_of_cloudflare_leave_fifty_requests_in_five_minutes_to_others() {
+    let mut budget = Budget::new(Limits::CLOUDFLARE);
+    for _ in 0..1_150 {
+        assert_eq!(budget.admit(Purpose::Assign, T(1_000)), Ok(()));
+        budget.sent(Purpose::Assign, T(1_000));
+    }
+    let free = budget.admit(Purpose::Assign, T(1_000)).unwrap_err();
+    assert!((T(301_000)..T(320_000)).contains(&free), "{free:?}");
+}
+
+#[test]
+fn pages_that_nobody_announced_count_against_the_quota() {
+    let mut budget = Budget::new(Limits::DIGITALOCEAN);
+    let quota = Quota { limit: Some(5_000), remaining: 100, reset_at: T(600_000), observed_at: T(0) };
+    let report = |requests| RateReport { requests, quota: Some(quota), ..RateReport::default() };
+    budget.sent(Purpose::Poll, T(0));
+    budget.observe(T(0), &report(1));
+    assert_eq!(budget.remaining(), Some(100));
+    budget.observe(T(1), &report(8));
+    assert_eq!(budget.remaining(), Some(93));
+}
+
+#[test]
+fn faults_and_actions_are_named_by_what_they_say() {
+    assert_eq!(fault(FaultKind::Transient, false).to_string(), fault(FaultKind::Transient, false).message);
+    assert!(!fault(FaultKind::Transient, false).message.is_empty());
+    assert_eq!(ActionId(7).to_string(), "7");
+}
