@@ -7,6 +7,7 @@ pub mod belief;
 mod named;
 pub mod op;
 mod reads;
+pub mod rights;
 
 use crate::budget::{Budget, Limits, RateReport};
 use crate::facts::{ReservedIp, ReservedIpList};
@@ -14,6 +15,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::moment::{Jitter, Moment};
 use belief::{Belief, Effect, Place};
 use op::{End, Op};
+use rights::{Right, Rights};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -81,6 +83,7 @@ pub struct Account {
     token_since: Moment,
     /// The pool whose creation was sent and is not answered, be it gone meanwhile or not.
     pub(crate) creating: Option<crate::ids::Uid>,
+    pub(crate) rights: Rights,
     reads: reads::Reads,
 }
 
@@ -101,6 +104,7 @@ impl Account {
             not_before: Moment::default(),
             token_since: Moment::default(),
             creating: None,
+            rights: Rights::default(),
             reads: reads::Reads::default(),
         }
     }
@@ -171,6 +175,7 @@ impl Account {
     /// Another token: what was proved of the old one is proved no more, and what it was refused is tried at once.
     pub fn token_changed(&mut self, now: Moment) {
         self.token_since = now;
+        self.rights.forget();
         self.ops.values_mut().for_each(|op| op.look_at_once(now));
         self.droplet_read = DropletRead::Unproved;
         self.trouble = None;
@@ -381,11 +386,15 @@ impl Account {
         // A refusal had no effect: it is as if nothing had been sent.
         let answer =
             answer.filter(|answer| !answer.as_ref().is_err_and(|fault| self.is_outdated(fault, begun)));
-        if let Some(Err(fault)) = &answer {
-            self.refused(fault, now);
-        }
-        if answer.is_none() {
-            self.budget.not_sent();
+        match &answer {
+            None => self.budget.not_sent(),
+            Some(Ok(_)) => self.rights.granted(Right::Move),
+            Some(Err(fault)) => {
+                if fault.kind == FaultKind::Unauthorised {
+                    self.rights.refused(Right::Move, now);
+                }
+                self.refused(fault, now);
+            }
         }
         if let Some(op) = self.ops.get_mut(&ip) {
             let ended = match answer {

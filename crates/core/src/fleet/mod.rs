@@ -192,8 +192,6 @@ impl Fleet {
                 if let Some(account) = self.accounts.get_mut(&provider) {
                     account.token_changed(now);
                 }
-                let pools = self.pools.values_mut().filter(|pool| pool.spec.provider == provider);
-                pools.for_each(Pool::token_changed);
                 self.dirty = true;
             }
         }

@@ -3,11 +3,13 @@
 //! Total and level-triggered: the same facts give the same plan, and planning twice starts nothing twice, because
 //! what was started stands in the account as an operation.
 
+use super::failure::Failure;
 use super::report::{Report, Wait};
 use super::{Candidate, Pool};
 use crate::account::Account;
 use crate::account::belief::{Belief, Place};
 use crate::account::op::{Op, OpKind};
+use crate::account::rights::Right;
 use crate::action::Action;
 use crate::budget::Purpose;
 use crate::fault::FaultKind;
@@ -90,6 +92,10 @@ impl Pool {
             .into_iter()
             .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
             .collect();
+        if !account.rights.lacks(Right::Move) {
+            // Something was accepted since, or there is another token.
+            self.ips.values_mut().for_each(|record| Failure::forgive_token(&mut record.failure));
+        }
         let mut report = self.note_standing(&mine, account, world);
         let free = self.free_addresses(&mine, account, world, out);
         // Thousands of candidates are not copied for each plan.
@@ -388,11 +394,15 @@ impl Pool {
         if !world.permit || !account.is_authorised() || account.ops().count() >= MAX_OPS {
             return Err((Wait::Budget, None));
         }
+        if let Some(at) = account.rights.waits(Right::Move, world.now) {
+            return Err((Wait::Refused, Some(at)));
+        }
         account.budget().admit(Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
     }
 
     fn start(&self, free: &Free, taker: &Taker<'_>, account: &mut Account, world: &World<'_>, out: &mut Out) {
         account.budget().sent(Purpose::Assign, world.now);
+        account.rights.sent(Right::Move, world.now);
         let node = (taker.candidate.uid.clone(), taker.name.clone());
         let (ip, kind) = match taker.evict {
             Some(holder) => (holder, OpKind::Unassign { successor: free.ip }),

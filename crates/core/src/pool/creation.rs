@@ -9,6 +9,7 @@ use super::Pool;
 use super::assign::{Out, World};
 use super::memory::{Intent, Memory};
 use crate::account::Account;
+use crate::account::rights::Right;
 use crate::action::{Action, CallFailure, Notice};
 use crate::budget::Purpose;
 use crate::fault::{Fault, FaultKind};
@@ -142,6 +143,9 @@ impl Pool {
         out: &mut Out,
     ) {
         self.weigh_uncertain(account, named, out);
+        if !account.rights.lacks(Right::Create) {
+            self.forgive_token_creating();
+        }
         match self.creation.stage {
             Stage::Idle => self.announce(account, world, named, others, out),
             Stage::Announcing => self.send(account, world, named, others, out),
@@ -218,8 +222,10 @@ impl Pool {
             return;
         }
         let (Some(region), Some(memory)) = (self.spec.region.clone(), &mut self.memory) else { return };
-        if self.creation.due > world.now {
-            out.later(self.creation.due);
+        let refused = account.rights.waits(Right::Create, world.now);
+        let due = refused.map_or(self.creation.due, |at| at.max(self.creation.due));
+        if due > world.now {
+            out.later(due);
             return;
         }
         if let Err(at) = account.budget().admit(Purpose::Create, world.now) {
@@ -288,12 +294,14 @@ impl Pool {
             self.announce(account, world, named, others, out);
             return;
         }
-        if let Err(at) = account.budget().admit(Purpose::Create, world.now) {
+        let free = account.budget().admit(Purpose::Create, world.now);
+        if let Some(at) = free.err().max(account.rights.waits(Right::Create, world.now)) {
             out.later(at);
             return;
         }
         account.creating = Some(self.object.uid.clone());
         account.budget().sent(Purpose::Create, world.now);
+        account.rights.sent(Right::Create, world.now);
         self.creation.stage = Stage::Sending { since: world.now };
         let (provider, pool) = (self.spec.provider.clone(), self.object.clone());
         out.actions.push(Action::Create { provider, pool, region: intent.region });
@@ -377,7 +385,7 @@ impl Pool {
         }
     }
 
-    /// Another token makes a creation that was refused for want of rights another request, due at once.
+    /// What was refused for want of rights is due at once: there is another token, or another creation was accepted.
     pub(super) fn forgive_token_creating(&mut self) {
         if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorised).is_some() {
             self.request_changed();
@@ -430,6 +438,7 @@ impl Pool {
                     self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).map(|i| i.region.clone());
                 self.forget_intent();
                 self.memory.get_or_insert_default().remember(ip, false);
+                account.rights.granted(Right::Create);
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.failures = 0;
                 self.creation.failure = None;
@@ -442,6 +451,9 @@ impl Pool {
                 self.creation.stage = Stage::Announcing;
             }
             Err(CallFailure::Fault(fault)) => {
+                if fault.kind == FaultKind::Unauthorised {
+                    account.rights.refused(Right::Create, now);
+                }
                 account.refused(&fault, now);
                 let Fault { kind, message, outcome_unknown, .. } = fault;
                 actions.push(self.notice(

@@ -40,7 +40,7 @@ impl<I: PartialEq> Failure<I> {
         self.input == *input && self.spec_version == spec_version
     }
 
-    /// Forgets a refusal of the token: another one makes what it was sent for a new request.
+    /// Forgets a refusal of the token, which has the right by now.
     pub fn forgive_token(slot: &mut Option<Self>) {
         slot.take_if(|failure| failure.kind == FaultKind::Unauthorised);
     }

@@ -88,12 +88,6 @@ impl Pool {
         }
     }
 
-    /// Another token: what the old one was refused may be sent again at once.
-    pub fn token_changed(&mut self) {
-        self.ips.values_mut().for_each(|record| Failure::forgive_token(&mut record.failure));
-        self.forgive_token_creating();
-    }
-
     fn failed(
         &mut self,
         ip: Ipv4Addr,

@@ -290,7 +290,8 @@ impl Pool {
             | Wait::InFlight(_)
             | Wait::Pending(..)
             | Wait::Claimed(_)
-            | Wait::Budget => "Waiting",
+            | Wait::Budget
+            | Wait::Refused => "Waiting",
         })?;
         Some(condition("NodesBlocked", "True", reason, enumerate(blocked.into_iter())))
     }

@@ -31,6 +31,8 @@ pub enum Wait {
     NotADroplet(String),
     /// The budget of the token, or the bound on concurrent calls.
     Budget,
+    /// The token was refused what it takes.
+    Refused,
 }
 
 impl Wait {
@@ -48,7 +50,8 @@ impl Wait {
             | Self::InFlight(_)
             | Self::Pending(..)
             | Self::Claimed(_)
-            | Self::Budget => false,
+            | Self::Budget
+            | Self::Refused => false,
         }
     }
 }
@@ -82,6 +85,7 @@ impl fmt::Display for Wait {
             }
             Self::NotADroplet(message) => f.write_str(message),
             Self::Budget => f.write_str("the provider's rate limit leaves no request for it yet"),
+            Self::Refused => f.write_str("the token was refused this, which is tried once a minute"),
         }
     }
 }

@@ -343,9 +343,8 @@ fn active(wanted: &Wanted, choice: Option<&Choice>, site: &Site, emptied: bool) 
     let (count, named) = (addresses.len(), enumerate(addresses.into_iter()));
     let (reason, message) = match &wanted.target {
         Target::Exact(_) => ("Published", format!("{}: {named}", count_addresses(count))),
-        Target::Keep | Target::Empty if count == 0 => ("Empty", "no address is to be published".to_owned()),
-        Target::Keep | Target::Empty if emptied => {
-            ("Empty", format!("no address is to be published; what others wrote stays: {named}"))
+        Target::Keep | Target::Empty if count == 0 || emptied => {
+            ("Empty", "no address is to be published".to_owned())
         }
         Target::Keep | Target::Empty if any_node => {
             ("Kept", format!("no matching node has an address to publish; the records stay: {named}"))

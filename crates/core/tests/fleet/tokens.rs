@@ -258,3 +258,62 @@ fn a_poll_that_the_former_token_was_refused_late_holds_nothing_up() {
     world.run(15);
     assert_eq!(world.status("pool").ips["192.0.2.1"].state, "active", "{:?}", world.calls);
 }
+
+fn is_refused(world: &World, pool: &str) -> bool {
+    world.status(pool).conditions.iter().any(|condition| condition.kind == "ProviderReady")
+}
+
+fn active(world: &World) -> usize {
+    world.status("pool").ips.values().filter(|entry| entry.state == "active").count()
+}
+
+#[test]
+fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute() {
+    let mut world = World::with(12, 12);
+    world.tricks.extend(vec![REFUSED; 1_000]);
+    world.run(600);
+    // What was sent before the first answer came, and then one a minute.
+    let first =
+        world.count(world.calls[0].0, "assign") - world.count(world.calls[0].0.plus_millis(2_000), "assign");
+    assert!((10..=12 + 10).contains(&world.assigns) && first <= 12, "{first}: {:?}", world.calls);
+    assert!(world.assigns - first <= 10, "{:?}", world.calls);
+    assert!(is_refused(&world, "pool"));
+    world.tricks.clear();
+    world.run(65);
+    assert_eq!(active(&world), 12, "the first that is accepted lets the others go");
+    assert!(!is_refused(&world, "pool"));
+}
+
+#[test]
+fn a_refusal_is_forgotten_when_something_of_the_kind_was_accepted() {
+    let mut world = World::with(3, 1);
+    world.tricks.extend([REFUSED, REFUSED]);
+    world.run(130);
+    assert_eq!((world.assigns, active(&world)), (3, 1));
+    world.run(5);
+    assert!(!is_refused(&world, "pool"));
+    let errors = world.status("pool").ips.values().filter(|entry| !entry.error.is_empty()).count();
+    assert_eq!(errors, 0, "{:?}", world.status("pool").ips);
+}
+
+#[test]
+fn however_many_pools_want_to_buy_a_token_that_was_refused_is_tried_once_a_minute() {
+    let mut world = World::new();
+    (1..=6).for_each(|n| world.set_node(n, true));
+    for name in ["a", "b", "c", "d"] {
+        world.add_pool(name, RawPoolSpec { desired_ips: 1, ..spec() });
+    }
+    world.start();
+    world.tricks.extend(vec![REFUSED; 1_000]);
+    let from = world.now;
+    world.run(600);
+    let tries = world.count(from, "create");
+    assert!((9..=11).contains(&tries), "{tries}: {:?}", world.calls);
+    world.tricks.clear();
+    world.run(80);
+    assert_eq!(world.created, 4, "{:?}", world.calls);
+    world.run(10);
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!((world.status(name).error.as_str(), is_refused(&world, name)), ("", false), "{name}");
+    }
+}

@@ -14,7 +14,8 @@ pub(super) struct Facts {
     pub(super) account: Option<cloud::Provider>,
     /// For people and for plans.
     pub(super) what: String,
-    /// What distinguishes it from calls that are described alike: what a list or a watch selects, what a node gets.
+    /// What distinguishes it from calls that are described alike: what a list or a watch selects, what a node or a
+    /// name gets.
     pub(super) scope: String,
     pub(super) kind: Kind,
 }
@@ -191,7 +192,13 @@ pub(super) fn of_cloud(request: &cloud::Request) -> Facts {
         (Op::ListRecords, ..) => (format!("{op:?}"), Kind::ReadRecords),
         _ => (format!("{op:?}"), Kind::Read),
     };
-    Facts { side: Side::Cloud, account: Some(request.provider), what, scope: String::new(), kind }
+    // A batch is described alike whatever the name at which it changes records.
+    let scope = if op == Op::BatchRecords {
+        String::from_utf8_lossy(&request.body).into_owned()
+    } else {
+        String::new()
+    };
+    Facts { side: Side::Cloud, account: Some(request.provider), what, scope, kind }
 }
 
 fn record(request: &cloud::Request, body: &Value) -> String {

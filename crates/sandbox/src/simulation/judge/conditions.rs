@@ -22,6 +22,8 @@ pub(super) struct Scene<'a> {
     pub(super) records: &'a BTreeMap<Provider, Vec<RecordView>>,
     /// The region in which addresses can be bought.
     pub(super) region: &'a str,
+    /// The token was refused a move or a purchase, and none was accepted since: nobody can know that it has the right.
+    pub(super) refused: bool,
 }
 
 /// What there is to complain of one object.
@@ -92,7 +94,8 @@ impl Scene<'_> {
         let says = condition(pool, "SpecValid");
         wrong.expect("SpecValid", &format!("{says:?}"), &[&format!("{spec_valid:?}")]);
         for kind in OVER {
-            if pool.condition(kind).is_some_and(is_trouble) {
+            let refused = self.refused && condition(pool, kind) == ("False", "Unauthorised");
+            if pool.condition(kind).is_some_and(is_trouble) && !refused {
                 wrong.add(&format!("{kind} still stands: {:?}", condition(pool, kind)));
             }
         }
@@ -228,6 +231,8 @@ impl Scene<'_> {
                     Some(owner) if self.truth.candidates(owner).any(|other| other.name == name) => {
                         waits.insert(name)
                     }
+                    // It was served before its pool was frozen, or it was not.
+                    Some(owner) if owner.is_frozen() => either.insert(name),
                     // What the pool held once is no foreign address.
                     None if self.truth.was_named(&pool.name, view.ip) => either.insert(name),
                     Some(_) | None => blocked.insert(name),

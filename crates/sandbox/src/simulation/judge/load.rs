@@ -12,6 +12,9 @@ const CREATIONS_PER_MINUTE: usize = 12;
 /// Requests in a minute that the provider admits.
 const REQUESTS_PER_MINUTE: usize = 250;
 
+/// A token that was refused is tried anew after so long, however much waits for it.
+const REFUSED_MS: u64 = 60_000;
+
 /// Clocks of processes start at fractions of a millisecond.
 const ROUNDING_MS: u64 = 2;
 
@@ -32,6 +35,31 @@ struct Load {
     blocked_until: u64,
     requests: VecDeque<u64>,
     creations: VecDeque<u64>,
+    /// Until when moves and purchases rest after a refusal of the token; ended by the first that is accepted.
+    refused_until: BTreeMap<Right, u64>,
+}
+
+/// What a token may lack the scope for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Right {
+    Move,
+    Create,
+}
+
+fn right(facts: &Facts) -> Option<Right> {
+    match facts.kind {
+        Kind::Assign { .. } | Kind::Unassign { .. } => Some(Right::Move),
+        Kind::CreateIp => Some(Right::Create),
+        Kind::Lease { .. }
+        | Kind::Event
+        | Kind::List { .. }
+        | Kind::Watch
+        | Kind::ReadRecords
+        | Kind::Read
+        | Kind::Write { .. }
+        | Kind::ListIps
+        | Kind::Record => None,
+    }
 }
 
 /// A call that failed, and since when it may be sent again.
@@ -48,6 +76,8 @@ struct Retry {
 pub(super) struct Loads {
     accounts: BTreeMap<Provider, Load>,
     retries: BTreeMap<String, Retry>,
+    /// When leadership last began, in milliseconds.
+    anew_ms: u64,
 }
 
 /// What names a call that is repeated: its description, with what the request selects.
@@ -88,6 +118,10 @@ impl Loads {
             if load.blocked_until > now_ms.saturating_add(ROUNDING_MS) {
                 wrong.push(format!("{what:?} is sent while it was told to wait"));
             }
+            let refused_until = right(facts).and_then(|right| load.refused_until.get(&right));
+            if refused_until.is_some_and(|until| *until > now_ms.saturating_add(ROUNDING_MS)) {
+                wrong.push(format!("{what:?} is sent within a minute of a refusal of the token"));
+            }
             if requests > REQUESTS_PER_MINUTE || creations > CREATIONS_PER_MINUTE {
                 wrong.push(format!("{requests} requests, {creations} creations a minute"));
             }
@@ -105,21 +139,32 @@ impl Loads {
     }
 
     /// A call was answered, or its connection was lost.
-    pub(super) fn ended(&mut self, now_ms: u64, facts: &Facts, ending: Ending) {
+    pub(super) fn ended(&mut self, (sent_ms, now_ms): (u64, u64), facts: &Facts, ending: Ending) {
         let Ending { status, retry_after_s } = ending;
         let told_ms = retry_after_s.unwrap_or_default().saturating_mul(1_000);
         if let Some(account) = facts.account.filter(|_| status == Some(429)) {
             let load = self.accounts.entry(account).or_default();
             load.blocked_until = load.blocked_until.max(now_ms.saturating_add(told_ms));
         }
+        if let (Some(account), Some(right), Some(status)) = (facts.account, right(facts), status) {
+            let load = self.accounts.entry(account).or_default();
+            match status {
+                401 | 403 => drop(load.refused_until.insert(right, now_ms.saturating_add(REFUSED_MS))),
+                200..300 => drop(load.refused_until.remove(&right)),
+                _ => {}
+            }
+        }
         let failed = status.is_none_or(|status| status == 429 || status >= 500);
         if !failed || !is_scheduled(facts) {
             self.retries.remove(&key(facts));
             return;
         }
+        let reread = matches!(facts.kind, Kind::List { .. } | Kind::Watch);
+        if reread && sent_ms <= self.anew_ms {
+            return;
+        }
         let retry = self.retries.entry(key(facts)).or_default();
         let fast_ms = FAST_MS.get(retry.failures.min(FAST_MS.len() - 1)).copied().unwrap_or_default();
-        let reread = matches!(facts.kind, Kind::List { .. } | Kind::Watch);
         if reread {
             retry.failed.push_back(now_ms);
             retry.failed.retain(|failed| failed.saturating_add(REREADS_MS) > now_ms);
@@ -129,8 +174,14 @@ impl Loads {
         retry.due_ms = now_ms.saturating_add(if reread { 0 } else { fast_ms }.max(told_ms));
     }
 
+    /// Whether the token was refused a move or a purchase, and none was accepted since.
+    pub(super) fn is_refused(&self) -> bool {
+        self.accounts.values().any(|load| !load.refused_until.is_empty())
+    }
+
     /// Leadership begins anew, for which the API server has just answered: everything is listed again.
-    pub(super) fn begun_anew(&mut self) {
+    pub(super) fn begun_anew(&mut self, now_ms: u64) {
+        self.anew_ms = now_ms;
         self.retries.retain(|_, retry| retry.failed.is_empty());
     }
 
@@ -138,5 +189,39 @@ impl Loads {
     pub(super) fn renewed(&mut self) {
         // What the server asked for and the circles stay.
         self.retries.retain(|_, retry| !retry.failed.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_token_is_tried_once_a_minute_until_it_is_accepted() {
+        let facts = |kind| Facts {
+            side: Side::Cloud,
+            account: Some(Provider::DigitalOcean),
+            what: format!("{kind:?}"),
+            scope: String::new(),
+            kind,
+        };
+        let buy = facts(Kind::CreateIp);
+        let answered = |loads: &mut Loads, now_ms, facts: &Facts, status| {
+            loads.ended((now_ms, now_ms), facts, Ending { status: Some(status), retry_after_s: None });
+        };
+        for status in [401, 403] {
+            let mut loads = Loads::default();
+            answered(&mut loads, 2_000, &buy, status);
+            assert!(loads.is_refused());
+            assert_eq!(loads.sent(61_900, &buy).len(), 1);
+            assert_eq!(loads.sent(62_000, &buy), [""; 0]);
+            let droplet = 1;
+            let ip = std::net::Ipv4Addr::LOCALHOST;
+            let assign = facts(Kind::Assign { ip, droplet });
+            assert_eq!(loads.sent(10_000, &assign), [""; 0], "another right");
+            answered(&mut loads, 62_100, &buy, 201);
+            assert!(!loads.is_refused());
+            assert_eq!(loads.sent(62_200, &buy), [""; 0]);
+        }
     }
 }

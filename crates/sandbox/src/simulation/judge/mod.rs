@@ -284,6 +284,11 @@ impl Judge {
         }
     }
 
+    /// Whether the token was refused a move or a purchase, and none was accepted since.
+    fn is_refused(&self) -> bool {
+        self.known.values().any(|known| known.loads.is_refused())
+    }
+
     /// A call ended for its process; `None`: it gave up, or died.
     pub(super) fn ended(&mut self, now_ms: u64, seq: u64, ending: Option<Ending>) {
         let Some(open) = self.open.remove(&seq) else { return };
@@ -295,7 +300,7 @@ impl Judge {
         }
         let Some(ending) = ending else { return };
         let known = self.known.entry(open.process).or_default();
-        known.loads.ended(now_ms, &open.facts, ending);
+        known.loads.ended((open.sent_ms, now_ms), &open.facts, ending);
         if !ending.status.is_some_and(|status| (200..300).contains(&status)) {
             return;
         }
@@ -306,7 +311,7 @@ impl Judge {
                     // A new leadership reads everything again, and the first renewal after a trouble resets retries.
                     known.reads.forget();
                     known.loads.renewed();
-                    known.loads.begun_anew();
+                    known.loads.begun_anew(now_ms);
                 }
                 known.permit_ends_ms = Some(known.permit_ends_ms.unwrap_or_default().max(ends));
             }

@@ -118,7 +118,13 @@ fn complaints(bed: &Bed) -> Vec<String> {
     let records = dns::records(&bed.cloud);
     bed.network.judge(|judge| {
         let mut all = Vec::new();
-        let scene = Scene { truth: &judge.truth, ips: &ips, records: &records, region: REGION };
+        let scene = Scene {
+            truth: &judge.truth,
+            ips: &ips,
+            records: &records,
+            region: REGION,
+            refused: judge.is_refused(),
+        };
         for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
             if !pool.is_frozen() {
                 check_pool(judge, &scene, pool, &mut all);

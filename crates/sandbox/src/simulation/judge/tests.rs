@@ -392,7 +392,13 @@ fn merge(value: &mut Value, change: &Value) {
 fn complaints(court: &Court) -> Vec<String> {
     let ips: BTreeMap<Ipv4Addr, IpView> = court.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
     let records = dns::records(&court.cloud);
-    let scene = Scene { truth: &court.judge.truth, ips: &ips, records: &records, region: REGION };
+    let scene = Scene {
+        truth: &court.judge.truth,
+        ips: &ips,
+        records: &records,
+        region: REGION,
+        refused: court.judge.is_refused(),
+    };
     let mut all = Vec::new();
     court.judge.truth.pools.values().for_each(|pool| scene.check_pool(pool, &mut all));
     all
