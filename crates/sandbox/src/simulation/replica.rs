@@ -76,6 +76,7 @@ impl Replica {
                 }
                 Some(wait_ms) = stops.recv() => {
                     self.network.tell(&process.to_string(), "is told to end");
+                    self.network.judge(|judge| judge.told_to_end(process));
                     restart_ms = wait_ms;
                     shutdown.cancel();
                 }

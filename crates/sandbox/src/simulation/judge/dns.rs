@@ -163,6 +163,22 @@ fn of_pool(truth: &Truth, pool: &Pool, ips: &[IpView]) -> Option<Wanted> {
     })
 }
 
+/// Whether an object as it was would publish an address at a name now.
+pub(super) fn publishes(truth: &Truth, ips: &[IpView], object: &Pool, site: &Site, address: &str) -> bool {
+    if place(object).is_none_or(|place| place.site != *site) {
+        return false;
+    }
+    let mut nodes = truth.candidates(object);
+    match address.parse().ok().filter(|ip| object.used().contains(ip)) {
+        Some(ip) => {
+            let view = ips.iter().find(|view| view.ip == ip);
+            let droplet = view.and_then(|view| view.droplet);
+            nodes.any(|node| node.droplet.is_some() && node.droplet == droplet)
+        }
+        None => nodes.any(|node| address_of(object, node) == address),
+    }
+}
+
 /// What a set publishes of a node; empty: nothing.
 pub(super) fn address_of<'a>(set: &Pool, node: &'a Node) -> &'a str {
     match text(&set.spec, "/addressType") {

@@ -158,6 +158,10 @@ pub(super) struct Judge {
     written: Written,
     tellings: Tellings,
     calm: Calm,
+    /// Objects as they were, and until when.
+    former: Vec<(u64, Pool)>,
+    /// Processes that were told to end.
+    ending: BTreeSet<Process>,
     /// When work that waits was looked for, and whether anything changed since.
     pub(super) looked: (u64, bool),
 }
@@ -170,6 +174,8 @@ impl Judge {
             written: Written::default(),
             tellings: Tellings::default(),
             calm: blindness.calm.clone(),
+            former: Vec::new(),
+            ending: BTreeSet::new(),
             looked: (0, true),
             touched: BTreeMap::new(),
             cloud,
@@ -252,7 +258,11 @@ impl Judge {
             | Kind::Write { .. }
             | Kind::ListIps => false,
         };
-        let missing = self.known.entry(process).or_default().reads.missing(facts, pods);
+        let mut missing = self.known.entry(process).or_default().reads.missing(facts, pods);
+        if self.ending.contains(&process) && facts.what.starts_with("PUT floatingippools") {
+            // What was bought is written down at the end, whoever else may claim it.
+            missing.retain(|what| *what != "record sets");
+        }
         if !missing.is_empty() {
             let text = format!("{process} starts {:?} before it has read {}", facts.what, missing.join(", "));
             self.blame(now_ms, "I7", text);
@@ -270,7 +280,9 @@ impl Judge {
         if !owners.iter().any(|pool| self.truth.followed(pool, from_ms)) {
             self.blame(now_ms, "I1", format!("{process} assigns {ip} of a pool that is frozen"));
         }
-        if !owners.iter().any(|pool| self.truth.matched(pool, droplet, from_ms)) {
+        if !owners.iter().any(|pool| self.truth.matched(pool, droplet, from_ms))
+            && !self.matched_before(ip, droplet, from_ms).any(|matched| matched)
+        {
             self.blame(now_ms, "I1", format!("{process} assigns {ip} to {droplet}, which does not match"));
         }
         let stands = self.cloud.ip(ip).and_then(|view| view.droplet);
@@ -279,9 +291,17 @@ impl Judge {
             && old != droplet
             && !moved
             && !owners.iter().any(|pool| self.truth.unmatched(pool, old, from_ms))
+            && self.matched_before(ip, old, from_ms).all(|matched| matched)
         {
             self.blame(now_ms, "I1", format!("{process} takes {ip} off {old}, which matches"));
         }
+    }
+
+    /// Whether a droplet as it is now matches each spec of before that named the address.
+    fn matched_before(&self, ip: Ipv4Addr, droplet: u64, from_ms: u64) -> impl Iterator<Item = bool> {
+        let named =
+            self.former.iter().filter(move |(until, pool)| *until >= from_ms && pool.used().contains(&ip));
+        named.map(move |(_, pool)| self.truth.candidates(pool).any(|node| node.droplet == Some(droplet)))
     }
 
     /// Whether the token was refused a move or a purchase, and none was accepted since.
@@ -331,6 +351,11 @@ impl Judge {
         }
     }
 
+    /// A process is told to end.
+    pub(super) fn told_to_end(&mut self, process: Process) {
+        self.ending.insert(process);
+    }
+
     /// A process is gone: nothing of it waits for an answer any more.
     pub(super) fn died(&mut self, process: Process) {
         self.open.retain(|_, open| open.process != process);
@@ -358,6 +383,12 @@ impl Judge {
         {
             self.blame(now_ms, "I12", text);
         }
+        let before = match kind {
+            "floatingippools" => self.truth.pools.get(&change.key.name),
+            "nodednsrecordsets" => self.truth.record_sets.get(&change.key.name),
+            _ => None,
+        };
+        self.former.extend(before.filter(|_| !ours).map(|object| (now_ms, object.clone())));
         if self.truth.apply(change, now_ms) {
             if !ours {
                 self.known.values_mut().for_each(|known| known.loads.renewed());

@@ -69,7 +69,14 @@ impl Judge {
             let at = address.parse().ok().and_then(|ip| self.by_hand.get(&ip));
             at.is_some_and(|at| now_ms.saturating_sub(*at) <= BY_HAND_MS)
         };
-        let strange = |address: &&str| !self.wishes.asked(site, address, from_ms) && !moved(address);
+        // A node or an address as it is now, under a spec as it was.
+        let once = |address: &str| {
+            let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms);
+            let ips = self.cloud.ips();
+            former.into_iter().any(|(_, object)| dns::publishes(&self.truth, &ips, object, site, address))
+        };
+        let strange =
+            |address: &&str| !self.wishes.asked(site, address, from_ms) && !moved(address) && !once(address);
         if let Some(address) = new.filter(strange) {
             self.blame(now_ms, "I4", format!("{address} does not belong to {}", site.1));
         }
