@@ -85,6 +85,8 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Belief {
     place: Place,
+    /// Where a status says it is; it counts only as long as no read says anything.
+    told: Option<DropletId>,
     settled_at: Option<Moment>,
     doubt: Option<Doubt>,
     unlisted: bool,
@@ -135,6 +137,14 @@ impl Belief {
         Some(since.plus_millis(FORGET_AFTER_MS))
     }
 
+    /// A status says that the address was moved to this droplet: a first list that says otherwise may be older than
+    /// that, and has to be confirmed.
+    pub fn told(&mut self, droplet: DropletId) {
+        if self.place == Place::Unknown {
+            self.told = Some(droplet);
+        }
+    }
+
     /// Our own action ended with this result.
     pub fn settle(&mut self, place: Place, now: Moment) {
         *self = Self { place, settled_at: Some(now), unlisted: self.unlisted, ..Self::default() };
@@ -158,9 +168,12 @@ impl Belief {
         if self.is_settled_against(begun) {
             return Effect::Nothing;
         }
-        if self.place == Place::Unknown && entry.is_some() {
-            self.adopt(claim, now);
-            return Effect::Refreshed;
+        if let (Place::Unknown, Some(read)) = (&self.place, entry) {
+            let Some(told) = self.told.take().filter(|told| read.droplet != Some(*told)) else {
+                self.adopt(claim, now);
+                return Effect::Refreshed;
+            };
+            self.place = Place::Present { droplet: Some(told), region: read.region.clone(), locked: false };
         }
         if self.place.agrees(&claim) {
             let changed = self.place != claim || self.doubt.is_some();

@@ -10,7 +10,14 @@ use std::net::Ipv4Addr;
 
 impl Account {
     /// Which addresses pools name, and which of them were created by the operator.
-    pub fn name(&mut self, named: &BTreeSet<Ipv4Addr>, created: BTreeSet<Ipv4Addr>, now: Moment) {
+    /// `told`: where statuses say that they are.
+    pub fn name(
+        &mut self,
+        named: &BTreeSet<Ipv4Addr>,
+        created: BTreeSet<Ipv4Addr>,
+        told: &BTreeMap<Ipv4Addr, DropletId>,
+        now: Moment,
+    ) {
         self.created = created;
         let ops = &self.ops;
         let over = |ip: &Ipv4Addr, belief: &Belief| {
@@ -30,6 +37,11 @@ impl Account {
                 belief.listed(list.ips.get(ip), *begun, now);
             }
             self.beliefs.insert(*ip, belief);
+        }
+        for (ip, droplet) in told {
+            if let Some(belief) = self.beliefs.get_mut(ip) {
+                belief.told(*droplet);
+            }
         }
     }
 

@@ -79,11 +79,13 @@ impl Annotations {
         self.failures.values().find_map(|failing| failing.refusal.as_deref())
     }
 
-    /// Takes in a step of a watch of nodes.
-    pub(super) fn observe(&mut self, observed: &Observed<NodeFacts>) {
+    /// Takes in a step of a watch of nodes. `of_pool`: a pool asks for it. What a watch shows only for record sets is
+    /// true of a pool's nodes as well, and of one that is yet to come; what it shows no more may match a pool still.
+    pub(super) fn observe(&mut self, observed: &Observed<NodeFacts>, of_pool: bool) {
         match observed {
-            Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node)),
-            Observed::Apply(node) => self.see(node),
+            Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node, of_pool)),
+            Observed::Apply(node) => self.see(node, of_pool),
+            Observed::Delete(_) if !of_pool => {}
             Observed::Delete(node) => {
                 // It may only have left the filter: what stands on it is then removed blindly.
                 self.changed |= self.seen.remove(&node.uid).is_some_and(|seen| seen.value.is_some());
@@ -91,8 +93,10 @@ impl Annotations {
         }
     }
 
-    fn see(&mut self, node: &NodeFacts) {
-        self.claim(node);
+    fn see(&mut self, node: &NodeFacts, of_pool: bool) {
+        if of_pool {
+            self.claim(node);
+        }
         if node.annotation.is_none() && !self.seen.contains_key(&node.uid) {
             return;
         }

@@ -289,9 +289,7 @@ impl Fleet {
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
         let of_pool = |pool: &Pool| pool.spec.criteria.as_ref().is_some_and(|c| c.node_watch() == *key);
-        if self.pools.values().any(of_pool) {
-            self.annotations.observe(&observed);
-        }
+        self.annotations.observe(&observed, self.pools.values().any(of_pool));
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);

@@ -137,7 +137,8 @@ impl Fleet {
         watched.extend(pools().flat_map(Pool::held));
         let memories = pools().filter_map(|pool| pool.memory.as_ref());
         let created = memories.flat_map(|memory| memory.created.iter().map(|created| created.ip)).collect();
-        account.name(&watched, created, now);
+        let told = if account.is_known() { BTreeMap::new() } else { pools().flat_map(Pool::told).collect() };
+        account.name(&watched, created, &told, now);
         named
     }
 

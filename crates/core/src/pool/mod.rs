@@ -250,6 +250,11 @@ impl Pool {
         &self.held
     }
 
+    /// Where the status on the server says that addresses serve.
+    pub fn told(&self) -> impl Iterator<Item = (Ipv4Addr, DropletId)> {
+        self.on_server.serving()
+    }
+
     /// The pool's addresses that may still stand on a droplet although they are not effective.
     #[must_use]
     pub fn former(&self) -> BTreeSet<Ipv4Addr> {

@@ -2,6 +2,7 @@
 
 use super::memory::Memory;
 use crate::fault::WriteFailure;
+use crate::ids::DropletId;
 use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -95,6 +96,14 @@ pub struct PublishedSet {
 }
 
 impl PoolStatus {
+    /// Addresses that, by this status, are active, and their droplets.
+    pub fn serving(&self) -> impl Iterator<Item = (Ipv4Addr, DropletId)> {
+        let active = self.ips.iter().filter(|(_, entry)| entry.state == IpState::Active.as_str());
+        active.filter_map(|(ip, entry)| {
+            Some((ip.parse().ok()?, DropletId::from_provider_id(&entry.provider_id)?))
+        })
+    }
+
     /// The addresses that, by this status, the pool held: those that it lists, but for entries that are no more than
     /// an error.
     #[must_use]

@@ -2,6 +2,7 @@
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{Trick, World, ip};
+use crate::zones::set_spec;
 use flipop_core::action::WriteFailure;
 use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
@@ -343,4 +344,26 @@ fn a_node_that_made_room_and_then_fits_no_more_holds_up_no_other() {
     world.run(60);
     assert_eq!(world.holder(1), None, "{:?}", world.calls);
     assert!(world.holder(2).is_some(), "{:?}", world.calls);
+}
+
+#[test]
+fn a_pool_that_comes_where_only_record_sets_were_annotates_its_nodes() {
+    let mut world = World::with(1, 1);
+    world.add_record_set("set", set_spec("www"));
+    world.run(10);
+    assert_eq!(world.annotations.len(), 1);
+    // A standby sees how the leader ends the pool, and leads after it.
+    world.stand_by();
+    let spec = world.pools["pool"].spec.clone().unwrap();
+    world.delete_pool("pool");
+    world.annotations.clear();
+    world.nodes.get_mut("node-1").unwrap().annotation = None;
+    let node = world.nodes["node-1"].clone();
+    world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
+    world.lead_again();
+    world.observe(Input::Permit(true));
+    world.run(10);
+    world.add_pool("pool", spec);
+    world.run(10);
+    assert_eq!(world.annotations.get("node-1").map(String::as_str), Some("192.0.2.1"));
 }

@@ -296,3 +296,27 @@ fn what_a_token_has_left_is_told_and_counted_down_by_what_is_sent() {
     assert!(sent > 0);
     assert_eq!(left(&world), Some(4_000 - sent));
 }
+
+#[test]
+fn a_first_list_that_is_older_than_what_the_status_says_moves_nothing() {
+    for really in [false, true] {
+        let mut world = World::with(1, 2);
+        world.run(10);
+        let (holder, other) = if world.holder(1).is_some() { (1, 2) } else { (2, 1) };
+        let mut old = world.cloud.clone();
+        old.get_mut(&ip(1)).unwrap().droplet = None;
+        if really {
+            world.move_by_hand(1, None);
+        }
+        let from = world.now;
+        world.faults.stale = Some(old);
+        world.set_node(other, true);
+        world.start();
+        world.run(10);
+        world.faults.stale = None;
+        world.run(100);
+        assert_eq!(world.count(from, "get"), 1, "{:?}", world.calls);
+        assert_eq!(world.assigns, if really { 2 } else { 1 }, "{:?}", world.calls);
+        assert!(really || world.holder(holder) == Some(ip(1)));
+    }
+}

@@ -146,6 +146,16 @@ impl World {
         self.follow();
     }
 
+    /// Another process starts, and does not lead.
+    pub(crate) fn stand_by(&mut self) {
+        self.fleet = fleet();
+        self.inputs.clear();
+        self.running.clear();
+        self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
+        self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
+        self.follow();
+    }
+
     /// It starts and no list of nodes comes.
     pub(crate) fn start_without_nodes(&mut self) {
         self.fleet = fleet();

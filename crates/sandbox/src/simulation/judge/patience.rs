@@ -132,6 +132,8 @@ impl Patience {
                 self.account_ms = self.account_ms.max(left(for_ms.saturating_add(BY_HAND_MS)));
                 self.add_fast(*for_ms);
             }
+            // It may name addresses that the account does not have.
+            Act::Create { .. } => self.account_ms = self.account_ms.max(left(FORGET_MS)),
             // A droplet that is off is refused, and its node tried again by the slow schedule.
             Act::PowerOff { .. } => self.add_slow(0),
             Act::EditRecord { .. } => self.told_ms = self.told_ms.max(left(EDITED_MS)),
@@ -161,7 +163,6 @@ impl Patience {
             | Act::DeletePod { .. }
             | Act::SetPodReady { .. }
             | Act::AddIp { .. }
-            | Act::Create { .. }
             | Act::Edit { .. }
             | Act::Delete { .. }
             | Act::RevertIps { .. }
