@@ -318,11 +318,11 @@ mod tests {
             annotation_ours: ours,
         };
         annotations.written("n".to_owned(), uid.clone(), Some(ip), Ok(()), (Moment::default(), Jitter::NONE));
-        annotations.observe(&Observed::Apply(seen(None, false)));
+        annotations.observe(&Observed::Apply(seen(None, false)), true);
         assert_eq!(plan(&mut annotations, &Desired::default()), []);
-        annotations.observe(&Observed::Apply(seen(Some("192.0.2.2".to_owned()), false)));
+        annotations.observe(&Observed::Apply(seen(Some("192.0.2.2".to_owned()), false)), true);
         assert_eq!(plan(&mut annotations, &Desired::default()), [], "what others wrote stays");
-        annotations.observe(&Observed::Apply(seen(Some(ip.to_string()), true)));
+        annotations.observe(&Observed::Apply(seen(Some(ip.to_string()), true)), true);
         assert!(annotations.take_changed());
         assert_eq!(plan(&mut annotations, &Desired::default()), [("n".to_owned(), uid, None)]);
     }
