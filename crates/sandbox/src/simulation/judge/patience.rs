@@ -106,7 +106,8 @@ impl Patience {
 
     /// From the end of the plan to the time from which nothing old can come up any more.
     pub(super) fn seen_ms(&self) -> u64 {
-        LATE_CALL_MS + self.blind_ms + self.account_ms
+        // A token that sees again shows what it hid.
+        LATE_CALL_MS + self.blind_ms + self.account_ms + self.unauthorised_ms
     }
 
     fn left(until_ms: u64, end_ms: u64) -> u64 {
