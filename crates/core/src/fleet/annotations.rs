@@ -80,12 +80,13 @@ impl Annotations {
     }
 
     /// Takes in a step of a watch of nodes. `of_pool`: a pool asks for it. What a watch shows only for record sets is
-    /// true of a pool's nodes as well, and of one that is yet to come; what it shows no more may match a pool still.
+    /// true of a pool's nodes as well, and of one that is yet to come; what it shows no more is forgotten, and at worst
+    /// written once more.
     pub(super) fn observe(&mut self, observed: &Observed<NodeFacts>, of_pool: bool) {
         match observed {
             Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node, of_pool)),
             Observed::Apply(node) => self.see(node, of_pool),
-            Observed::Delete(_) if !of_pool => {}
+            Observed::Delete(node) if !of_pool => drop(self.seen.remove(&node.uid)),
             Observed::Delete(node) => {
                 // It may only have left the filter: what stands on it is then removed blindly.
                 self.changed |= self.seen.remove(&node.uid).is_some_and(|seen| seen.value.is_some());

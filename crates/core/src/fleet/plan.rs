@@ -102,6 +102,7 @@ impl Fleet {
                     let others = &self.pools;
                     let (owners, standing, holders) = (&owners, &standing, &holders);
                     let world = World { now, jitter, permit, owners, standing, holders, others };
+                    pool.forgive_token_moving(&account);
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);
                     }

@@ -92,10 +92,6 @@ impl Pool {
             .into_iter()
             .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
             .collect();
-        if !account.rights.lacks(Right::Move) {
-            // Something was accepted since, or there is another token.
-            self.ips.values_mut().for_each(|record| Failure::forgive_token(&mut record.failure));
-        }
         let mut report = self.note_standing(&mine, account, world);
         let free = self.free_addresses(&mine, account, world, out);
         // Thousands of candidates are not copied for each plan.
@@ -104,6 +100,14 @@ impl Pool {
         self.pair(free, takers, account, world, &mut report, out);
         self.candidates = candidates;
         self.report = report;
+    }
+
+    /// Forgets what the token was refused, unless it still lacks the right: something was accepted since, or there is
+    /// another token. Of a frozen pool too, which goes on telling what is wrong.
+    pub fn forgive_token_moving(&mut self, account: &Account) {
+        if !account.rights.lacks(Right::Move) {
+            self.ips.values_mut().for_each(|record| Failure::forgive_token(&mut record.failure));
+        }
     }
 
     /// Notes which addresses are another pool's, where nothing else is planned.

@@ -317,3 +317,17 @@ fn however_many_pools_want_to_buy_a_token_that_was_refused_is_tried_once_a_minut
         assert_eq!((world.status(name).error.as_str(), is_refused(&world, name)), ("", false), "{name}");
     }
 }
+
+#[test]
+fn a_frozen_pool_does_not_tell_of_what_the_former_token_was_refused() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(REFUSED);
+    world.run(5);
+    world.edit("pool", |spec| spec.matching.node_label = "a in".into());
+    world.run(5);
+    assert!(is_refused(&world, "pool"));
+    change_token(&mut world, PROVIDER);
+    world.run(5);
+    assert!(!is_refused(&world, "pool"));
+    assert_eq!(world.assigns, 1);
+}
