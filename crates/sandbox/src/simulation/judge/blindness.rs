@@ -1,6 +1,7 @@
 //! When the operator may still rest on what is true no more.
 
 use super::calm::Calm;
+use crate::cloud::Provider;
 use crate::simulation::plan::{Act, Plan, Side};
 use crate::simulation::workloads::PROMPT_MS;
 
@@ -12,6 +13,8 @@ pub(in crate::simulation) struct Blindness {
     spans: Vec<(u64, u64)>,
     /// In which a round of DNS may take long.
     slow: Vec<(u64, u64)>,
+    /// In which the account may not be read, from the beginning of a fault to the first read after it.
+    unread: Vec<(u64, u64)>,
     /// Nothing happens to processes, or between them and the API server.
     undisturbed: bool,
     pub(super) calm: Calm,
@@ -19,6 +22,12 @@ pub(in crate::simulation) struct Blindness {
 
 /// A round of DNS that was decided and whose calls are late.
 const LATE_ROUND_MS: u64 = 60_000;
+
+/// How long the operator may take for the old place of an address that was moved by hand: two reads of the account.
+const BY_HAND_MS: u64 = 150_000;
+
+/// From the end of a fault of the account to its next read: a refused token is tried once a minute.
+const REREAD_MS: u64 = 70_000;
 
 impl Blindness {
     pub(in crate::simulation) fn of(plan: &Plan) -> Self {
@@ -55,7 +64,7 @@ impl Blindness {
             .collect();
         let ends = plan.steps.iter().any(|step| matches!(step.act, Act::Crash { .. } | Act::Stop { .. }));
         let undisturbed = spans.is_empty() && !ends;
-        Self { staleness_ms, spans, slow, undisturbed, calm: Calm::of(plan) }
+        Self { staleness_ms, spans, slow, unread: unread(plan), undisturbed, calm: Calm::of(plan) }
     }
 
     /// When nothing old can come up any more, in a plan that ends at `end_ms`.
@@ -85,10 +94,68 @@ impl Blindness {
     }
 }
 
+impl Blindness {
+    /// Until when the operator may not know that an address was moved by hand at `at_ms`.
+    pub(super) fn unnoticed_until(&self, at_ms: u64) -> u64 {
+        let mut until_ms = at_ms.saturating_add(BY_HAND_MS);
+        for (from_ms, to_ms) in &self.unread {
+            if *from_ms <= until_ms && *to_ms > at_ms {
+                until_ms = until_ms.saturating_add(to_ms - at_ms.max(*from_ms));
+            }
+        }
+        until_ms
+    }
+
+    /// Whether the operator may still take an address that was moved by hand at `at_ms` for where it was.
+    pub(super) fn is_unnoticed(&self, at_ms: u64, now_ms: u64) -> bool {
+        now_ms <= self.unnoticed_until(at_ms)
+    }
+}
+
+/// When the account may not be read, in the order of time.
+fn unread(plan: &Plan) -> Vec<(u64, u64)> {
+    let account = |provider: Option<Provider>| provider.is_none_or(|of| of == Provider::DigitalOcean);
+    let weather = plan
+        .weather
+        .iter()
+        .filter(|weather| weather.which.side != Some(Side::Kube) && account(weather.which.provider));
+    let weather = weather.map(|weather| (weather.from_ms, weather.to_ms));
+    let acts = plan.steps.iter().filter_map(|step| {
+        let (Act::RevokeToken { provider: Provider::DigitalOcean, for_ms }
+        | Act::Cut { side: Side::Cloud, for_ms, .. }
+        | Act::Pause { for_ms, .. }) = step.act
+        else {
+            return None;
+        };
+        Some((step.at_ms, step.at_ms + for_ms))
+    });
+    let spans = weather.chain(acts).map(|(from_ms, to_ms)| (from_ms, to_ms.saturating_add(REREAD_MS)));
+    let mut spans: Vec<_> = spans.collect();
+    spans.sort_unstable();
+    spans
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::simulation::plan::{Fault, Step, Weather, Which};
+
+    #[test]
+    fn what_was_moved_by_hand_goes_unnoticed_for_as_long_as_the_account_cannot_be_read() {
+        let mut plan = crate::simulation::generate::plan(0);
+        (plan.steps, plan.weather) = (Vec::new(), Vec::new());
+        let until = |plan: &Plan, at_ms| Blindness::of(plan).unnoticed_until(at_ms);
+        assert_eq!(until(&plan, 400_000), 550_000);
+        let revoke = |provider| Act::RevokeToken { provider, for_ms: 60_000 };
+        plan.steps.push(Step { at_ms: 500_000, act: revoke(Provider::Cloudflare) });
+        assert_eq!(until(&plan, 400_000), 550_000);
+        plan.steps.push(Step { at_ms: 500_000, act: revoke(Provider::DigitalOcean) });
+        assert_eq!((until(&plan, 349_999), until(&plan, 400_000)), (499_999, 680_000));
+        // It began before the address moved, and only what is left of it counts.
+        assert_eq!((until(&plan, 600_000), until(&plan, 630_000)), (780_000, 780_000));
+        let seen = Blindness::of(&plan);
+        assert!(seen.is_unnoticed(400_000, 680_000) && !seen.is_unnoticed(400_000, 680_001));
+    }
 
     #[test]
     fn only_a_fault_of_the_cluster_blinds_and_only_for_its_time() {

@@ -45,9 +45,6 @@ const MIN_REMAINING_MS: u64 = 3_000;
 /// Clocks of processes start at fractions of a millisecond.
 const ROUNDING_MS: u64 = 2;
 
-/// How long the operator may take for the old place of an address that was moved by hand: two reads of the account.
-pub(super) const BY_HAND_MS: u64 = 150_000;
-
 /// How long the operator may rest on its own last round at a name whose records were edited by hand: one look.
 pub(super) const EDITED_MS: u64 = 630_000;
 
@@ -286,7 +283,7 @@ impl Judge {
             self.blame(now_ms, "I1", format!("{process} assigns {ip} to {droplet}, which does not match"));
         }
         let stands = self.cloud.ip(ip).and_then(|view| view.droplet);
-        let moved = self.by_hand.get(&ip).is_some_and(|at| now_ms.saturating_sub(*at) <= BY_HAND_MS);
+        let moved = self.by_hand.get(&ip).is_some_and(|at| self.blindness.is_unnoticed(*at, now_ms));
         if let Some(old) = stands
             && old != droplet
             && !moved

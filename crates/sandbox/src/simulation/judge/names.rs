@@ -4,7 +4,7 @@
 
 use super::dns::{self, Site};
 use super::supply;
-use super::{BY_HAND_MS, EDITED_MS, Judge};
+use super::{EDITED_MS, Judge};
 use crate::cloud::{IpView, Provider, RecordView};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -67,7 +67,7 @@ impl Judge {
         // An address that somebody else moved may be held for active at any name of its pool.
         let moved = |address: &str| {
             let at = address.parse().ok().and_then(|ip| self.by_hand.get(&ip));
-            at.is_some_and(|at| now_ms.saturating_sub(*at) <= BY_HAND_MS)
+            at.is_some_and(|at| self.blindness.is_unnoticed(*at, now_ms))
         };
         // A node or an address as it is now, under a spec as it was.
         let once = |address: &str| {
@@ -98,8 +98,9 @@ impl Judge {
 
     /// What the operator may still take for the place of an address that somebody else moved.
     fn moved_since(&self, now_ms: u64) -> u64 {
-        let moved = self.by_hand.values().any(|at| now_ms.saturating_sub(*at) <= BY_HAND_MS);
-        if moved { now_ms.saturating_sub(BY_HAND_MS) } else { now_ms }
+        let moved = self.by_hand.values().filter(|at| self.blindness.is_unnoticed(**at, now_ms));
+        let longest_ms = moved.map(|at| self.blindness.unnoticed_until(*at) - at).max();
+        now_ms.saturating_sub(longest_ms.unwrap_or_default())
     }
 
     /// I4: the records of others are as they were.

@@ -89,6 +89,9 @@ impl Patience {
             // Where it hits is not known: as if at the end.
             all.trigger(&trigger.then, buyers);
         }
+        if reads_names_of_the_past(plan) {
+            all.told_ms = all.told_ms.max(EDITED_MS);
+        }
         all.blind_ms = Blindness::of(plan).over_ms(plan.end_ms).saturating_sub(plan.end_ms);
         all.cool_off_ms = cool_off_ms(plan);
         all
@@ -250,6 +253,16 @@ impl Patience {
     fn add_slow(&mut self, lasted_ms: u64) {
         self.slow = (self.slow.0.saturating_add(lasted_ms), self.slow.1 + 1);
     }
+}
+
+/// Whether names may be read while lists lag: by a new leader, or after a change of them that failed. What the lists did
+/// not show is seen at the next look.
+fn reads_names_of_the_past(plan: &Plan) -> bool {
+    let lags = plan.steps.iter().any(|step| matches!(step.act, Act::ListLag { ms: 1.. }));
+    let ends = plan.steps.iter().any(|step| {
+        matches!(step.act, Act::Crash { .. } | Act::Stop { .. } | Act::Pause { .. } | Act::Cut { .. })
+    });
+    lags && (ends || !plan.weather.is_empty() || !plan.triggers.is_empty())
 }
 
 /// The specs that a plan gives to pools.
