@@ -18,6 +18,12 @@ use std::time::Duration;
 /// What marks the requests for the nodes of these tests.
 const NODES: &str = "labelSelector=pool%3Dwork";
 
+/// What marks the requests for another page than the first one of a list of them.
+const PAGE_OF_NODES: &str = "labelSelector=pool%3Dwork&limit=500&continue=";
+
+/// As many objects as the operator asks for in one page.
+const LISTED_AT_ONCE: u32 = 500;
+
 /// A silent watch is noticed within this by contract.
 const SILENCE: Duration = Duration::from_secs(65);
 
@@ -32,6 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ];
     cases.extend(cases![InstalledForOne:
         a_history_that_was_compacted_while_the_watch_was_cut_is_answered_by_a_list,
+        a_list_whose_next_page_is_forgotten_is_begun_anew_and_half_of_it_moves_nothing,
     ]);
     cases
 }
@@ -180,5 +187,61 @@ async fn a_node_made_again_unseen_under_its_name_is_served_as_the_machine_that_i
     })
     .await?;
     assert!(restarts(&operator, "expired").await? >= 1.0);
+    Ok(())
+}
+
+async fn a_list_whose_next_page_is_forgotten_is_begun_anew_and_half_of_it_moves_nothing(
+    world: &mut World,
+) -> Outcome {
+    world.reserve(&[10]);
+    for node in ["alpha", "zeta"] {
+        world.node(node).await?;
+    }
+    let idle = (0..LISTED_AT_ONCE).map(|number| NewNode::new(&format!("idle-{number}")));
+    let idle: Vec<_> = idle.map(|node| node.label("pool", "work").not_ready()).collect();
+    for some in idle.chunks(8) {
+        futures::future::try_join_all(some.iter().map(|node| world.nodes.create(node))).await?;
+    }
+    world.nodes.set_ready("alpha", false).await?;
+    let (proxy, launch) = world.launch_behind().await?;
+    let forgotten = Rule::new("get", PAGE_OF_NODES, Meet::Instead(Answer::failure(410)));
+    world.plain_pool("p", &[10]).await?;
+    let mut operator = world.start(&launch).await?;
+    world.pool_settles("p", &[(10, "zeta")]).await?;
+    world.nodes.set_ready("alpha", true).await?;
+    world
+        .pool_shows("p", "alpha waits", SOON, |pool| {
+            same(pool.names("assignableNodes"), vec!["alpha".to_owned()])
+        })
+        .await?;
+    let calls = world.cloud().next_call();
+
+    // A new process sees only the first page, on which the node that has the address is not.
+    assert!(operator.terminate().await?.success());
+    let rule = proxy.meet(forgotten.clone());
+    operator = world.start(&launch).await?;
+    met(&proxy, rule, 3).await?;
+    assert_eq!(world.mutating_calls(calls), []);
+    proxy.lift(rule);
+    eventually("the list is read to its end", SOON, || async {
+        same(operator.get("/readyz").await?.0, 200).map_err(Failure::new)
+    })
+    .await?;
+    world.pool_settles("p", &[(10, "zeta")]).await?;
+    assert_eq!(world.mutating_calls(calls), []);
+
+    // One that has seen everything before rests on it, and acts on what it missed once it can.
+    let rule = proxy.meet(forgotten);
+    let gone = proxy.meet(Rule::new("watch", NODES, Meet::Instead(Answer::failure(410))).times(1));
+    proxy.cut();
+    met(&proxy, gone, 1).await?;
+    met(&proxy, rule, 2).await?;
+    world.nodes.delete("zeta").await?;
+    met(&proxy, rule, 3).await?;
+    assert_eq!(world.mutating_calls(calls), []);
+    proxy.lift(rule);
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    assert_eq!(world.assigns(calls).len(), 1);
+    assert!(restarts(&operator, "expired").await? >= 3.0);
     Ok(())
 }
