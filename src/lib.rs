@@ -16,4 +16,5 @@ pub mod random;
 pub mod reconcile;
 pub mod signal;
 pub mod telemetry;
+pub mod token;
 mod watches;

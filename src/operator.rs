@@ -104,11 +104,12 @@ impl Platform {
     /// When there is no cluster, or no way to talk to it.
     pub async fn system(config: &Config) -> Result<Self, OperatorError> {
         install_tls();
-        let cluster = kubeconfig::resolve(&config.cluster).await?;
+        let clock = Clock::system();
+        let cluster = kubeconfig::resolve(&config.cluster, &clock).await?;
         let (identity, namespace) = (config.new_identity(), cluster.namespace.clone());
         tracing::info!(identity, namespace, kubeconfig = cluster.origin, "starting");
         Ok(Self {
-            clock: Clock::system(),
+            clock,
             random: Random::system(),
             identity,
             namespace,

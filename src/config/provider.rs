@@ -2,7 +2,7 @@
 
 use super::{ConfigError, Env};
 use crate::kube::kubeconfig::is_loopback;
-use crate::provider::token::TokenSource;
+use crate::token::TokenSource;
 use reqwest::Url;
 use secrecy::SecretString;
 use std::path::PathBuf;

@@ -4,8 +4,10 @@
 //! request that carries a [`Permit`] among its extensions is not sent unless that permit still allows it; this is
 //! the last code of ours before the bytes go to the connection.
 
+use super::credentials::Credentials;
 use super::kubeconfig::Cluster;
 pub use super::refusal::ReadRefusals;
+use super::trouble::{Trouble, causes};
 use crate::leader::permit::Permit;
 use futures::future::{Either, Ready, ready};
 use http::Request;
@@ -34,6 +36,24 @@ const LEASE_TIMEOUT: Duration = Duration::from_secs(3);
 #[error("failed to make a Kubernetes client: {0}")]
 pub struct ClientError(String);
 
+impl From<kube::Error> for ClientError {
+    /// Never kube's words where these repeat credentials: a proxy's URL holds a password.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's errors, told apart only for secrets")]
+    fn from(error: kube::Error) -> Self {
+        match &error {
+            kube::Error::Auth(source) => Self(Trouble::from(source).message),
+            kube::Error::ProxyProtocolUnsupported { proxy_url }
+            | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => {
+                let scheme = proxy_url.scheme_str().unwrap_or_default();
+                Self(format!(
+                    "its proxy (proxy-url or HTTPS_PROXY) has the scheme {scheme:?}; use http or https"
+                ))
+            }
+            _ => Self(causes(&error)),
+        }
+    }
+}
+
 /// The clients of the process. They are made on the runtime that is to serve them.
 #[derive(Clone)]
 pub struct Clients {
@@ -58,7 +78,7 @@ impl Clients {
 /// # Errors
 /// When the credentials or certificates are unusable.
 pub fn requests(cluster: &Cluster) -> Result<Client, ClientError> {
-    build(with_deadlines(cluster, CONNECT_TIMEOUT, READ_TIMEOUT))
+    build(cluster, CONNECT_TIMEOUT, READ_TIMEOUT)
 }
 
 /// A client for watches.
@@ -66,7 +86,7 @@ pub fn requests(cluster: &Cluster) -> Result<Client, ClientError> {
 /// # Errors
 /// When the credentials or certificates are unusable.
 pub fn watches(cluster: &Cluster) -> Result<Client, ClientError> {
-    build(with_deadlines(cluster, CONNECT_TIMEOUT, WATCH_READ_TIMEOUT))
+    build(cluster, CONNECT_TIMEOUT, WATCH_READ_TIMEOUT)
 }
 
 /// A client for the lease alone.
@@ -74,7 +94,7 @@ pub fn watches(cluster: &Cluster) -> Result<Client, ClientError> {
 /// # Errors
 /// When the credentials or certificates are unusable.
 pub fn lease(cluster: &Cluster) -> Result<Client, ClientError> {
-    build(with_deadlines(cluster, LEASE_TIMEOUT, LEASE_TIMEOUT))
+    build(cluster, LEASE_TIMEOUT, LEASE_TIMEOUT)
 }
 
 fn with_deadlines(cluster: &Cluster, connect: Duration, read: Duration) -> Config {
@@ -91,9 +111,10 @@ fn with_deadlines(cluster: &Cluster, connect: Duration, read: Duration) -> Confi
     config
 }
 
-fn build(config: Config) -> Result<Client, ClientError> {
-    let builder = ClientBuilder::try_from(config).map_err(|error| ClientError(error.to_string()))?;
-    Ok(builder.with_layer(&Fence).with_layer(&ReadRefusals).build())
+fn build(cluster: &Cluster, connect: Duration, read: Duration) -> Result<Client, ClientError> {
+    let builder = ClientBuilder::try_from(with_deadlines(cluster, connect, read))?;
+    let credentials = Credentials(cluster.token.clone());
+    Ok(builder.with_layer(&Fence).with_layer(&credentials).with_layer(&ReadRefusals).build())
 }
 
 /// Layers a [`Fenced`] service.

@@ -1,8 +1,10 @@
 //! The clients on real sockets of this machine.
 
 use super::*;
+use crate::clock::Clock;
 use crate::kube::objects::NodeSlim;
 use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::token::{Token, TokenSource};
 use kube::Api;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -44,6 +46,7 @@ async fn serve(answer: Option<&'static str>) -> Server {
 fn cluster(url: &str) -> Cluster {
     Cluster {
         config: Config::new(url.parse().unwrap()),
+        token: None,
         namespace: "flipop".to_owned(),
         origin: "a test".to_owned(),
     }
@@ -132,7 +135,7 @@ async fn a_lease_call_ends_after_three_seconds_and_idle_time_does_not_count() {
     let client = lease(&server.cluster()).unwrap();
     get(client.clone()).await.unwrap();
     let hung = serve(None).await;
-    let clock = crate::clock::Clock::system();
+    let clock = Clock::system();
     let began = clock.now();
     let trouble = get(lease(&hung.cluster()).unwrap()).await.unwrap_err();
     assert_eq!(trouble.kind, TroubleKind::Interrupted, "{trouble}");
@@ -158,4 +161,31 @@ async fn a_server_behind_a_proxy_is_asked_for_by_name() {
     let trouble = get(requests(&cluster).unwrap()).await.unwrap_err();
     assert_eq!(trouble.kind, TroubleKind::Unreachable, "{trouble}");
     assert!(proxy.heads()[0].starts_with("CONNECT api.example:6443 "), "{:?}", proxy.heads());
+}
+
+#[tokio::test]
+async fn what_a_proxy_s_url_holds_is_in_no_error() {
+    for scheme in ["socks5", "ftp"] {
+        let mut cluster = cluster("https://api.example:6443");
+        cluster.config.proxy_url = Some(format!("{scheme}://user:s3cret@127.0.0.1:1080").parse().unwrap());
+        let error = requests(&cluster).err().unwrap().to_string();
+        assert!(error.contains(&format!("has the scheme {scheme:?}")), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_service_account_s_token_is_sent_and_read_again_once_it_is_refused() {
+    let server = serve(Some("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "first\n").unwrap();
+    let token = Token::new(TokenSource::File(file.path().to_owned()), Clock::system()).unwrap();
+    let cluster = Cluster { token: Some(Arc::new(token)), ..server.cluster() };
+    let client = requests(&cluster).unwrap();
+    let refused = get(client.clone()).await.unwrap_err();
+    assert_eq!(refused.kind, TroubleKind::Unauthorised, "{refused}");
+    std::fs::write(file.path(), "second\n").unwrap();
+    let _refused = get(client).await.unwrap_err();
+    let heads = server.heads();
+    let sent = |head: &str, token: &str| head.contains(&format!("authorization: Bearer {token}\r\n"));
+    assert!(sent(&heads[0], "first") && sent(&heads[1], "second"), "{heads:?}");
 }

@@ -6,14 +6,17 @@
 
 pub use super::proxy::ProxySettings;
 pub(crate) use super::proxy::is_loopback;
+use crate::clock::Clock;
+use crate::token::{Token, TokenSource};
 use http::Uri;
 use kube::Config;
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where kubelet mounts the credentials of a pod's service account.
 pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -42,6 +45,8 @@ pub struct ClusterSettings {
 pub struct Cluster {
     /// Without deadlines: [`super::client`] sets these.
     pub config: Config,
+    /// The token of the pod's service account; `None`: the credentials are in `config`.
+    pub token: Option<Arc<Token>>,
     /// The operator's own namespace.
     pub namespace: String,
     /// For logs: where this was found.
@@ -90,14 +95,14 @@ pub enum ClusterError {
 ///
 /// # Errors
 /// A [`ClusterError`] that names the file or variable to mend.
-pub async fn resolve(settings: &ClusterSettings) -> Result<Cluster, ClusterError> {
+pub async fn resolve(settings: &ClusterSettings, clock: &Clock) -> Result<Cluster, ClusterError> {
     let (kubeconfig, files) = load(settings)?;
     if kubeconfig.clusters.is_empty() && kubeconfig.contexts.is_empty() {
         return match &settings.kubeconfig {
             Some(path) => {
                 Err(ClusterError::Malformed { path: path.clone(), problem: "it names no cluster".to_owned() })
             }
-            None => in_cluster(settings),
+            None => in_cluster(settings, clock),
         };
     }
     from_kubeconfig(settings, kubeconfig, &files).await
@@ -168,7 +173,7 @@ async fn from_kubeconfig(
         .map_err(|error| unusable(error.to_string()))?;
     config.proxy_url = proxy(settings, own_proxy, &config.cluster_url).map_err(unusable)?;
     let namespace = context.unwrap_or_else(|| namespace_of_pod(settings));
-    Ok(Cluster { config, namespace, origin: format!("kubeconfig {files}") })
+    Ok(Cluster { config, token: None, namespace, origin: format!("kubeconfig {files}") })
 }
 
 /// The namespace that the current context names.
@@ -207,7 +212,7 @@ fn namespace_of_pod(settings: &ClusterSettings) -> String {
         .unwrap_or_else(|| "default".to_owned())
 }
 
-fn in_cluster(settings: &ClusterSettings) -> Result<Cluster, ClusterError> {
+fn in_cluster(settings: &ClusterSettings, clock: &Clock) -> Result<Cluster, ClusterError> {
     let failed = |problem: String| ClusterError::ServiceAccount(problem);
     let token = settings.service_account_dir.join("token");
     let Some((host, port)) = settings.service.as_ref().filter(|_| token.is_file()) else {
@@ -228,13 +233,19 @@ fn in_cluster(settings: &ClusterSettings) -> Result<Cluster, ClusterError> {
         .map_err(|error| failed(format!("{} holds no certificates: {error}", authority.display())))?;
     let mut config = Config::new(url);
     config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
-    // By name, so that a rotated authority is noticed; kube re-reads the token's file too.
+    // By name, so that a rotated authority is noticed.
     config.root_cert_file = Some(authority);
-    config.auth_info = AuthInfo { token_file: Some(token.display().to_string()), ..AuthInfo::default() };
+    let token =
+        Token::new(TokenSource::File(token), clock.clone()).map_err(|error| failed(error.to_string()))?;
     config.proxy_url = proxy(settings, None, &config.cluster_url).map_err(failed)?;
     let namespace = namespace_of_pod(settings);
     config.default_namespace.clone_from(&namespace);
-    Ok(Cluster { config, namespace, origin: "the pod's service account".to_owned() })
+    Ok(Cluster {
+        config,
+        token: Some(Arc::new(token)),
+        namespace,
+        origin: "the pod's service account".to_owned(),
+    })
 }
 
 #[cfg(test)]

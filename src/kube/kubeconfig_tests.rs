@@ -31,7 +31,7 @@ fn service_account(folder: &TempDir, namespace: &str) -> PathBuf {
 }
 
 async fn namespace_of(settings: &ClusterSettings) -> String {
-    resolve(settings).await.unwrap().namespace
+    resolve(settings, &Clock::system()).await.unwrap().namespace
 }
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn the_flag_goes_before_the_variable_and_that_before_the_home() {
     write(&folder, "home/.kube/config", &kubeconfig("https://home:6443", ""));
     let mut hosts = Vec::new();
     for _ in 0..3 {
-        let cluster = resolve(&settings).await.unwrap();
+        let cluster = resolve(&settings, &Clock::system()).await.unwrap();
         hosts.push(cluster.config.cluster_url.host().unwrap().to_owned());
         if settings.kubeconfig.take().is_none() {
             settings.kubeconfig_list.clear();
@@ -85,13 +85,13 @@ async fn a_pod_uses_its_service_account_by_files_that_are_read_again() {
         service_account_dir: service_account(&folder, "flipop"),
         ..ClusterSettings::default()
     };
-    let cluster = resolve(&settings).await.unwrap();
+    let cluster = resolve(&settings, &Clock::system()).await.unwrap();
     assert_eq!(cluster.namespace, "flipop");
     assert_eq!(cluster.config.cluster_url.to_string(), "https://[fd00::1]:6443/");
-    assert!(cluster.config.auth_info.token_file.unwrap().ends_with("sa/token"));
+    assert_eq!(cluster.token.unwrap().bearer().unwrap().header, "Bearer s3cret");
     assert!(cluster.config.root_cert_file.unwrap().ends_with("sa/ca.crt"));
     settings.service = None;
-    assert!(matches!(resolve(&settings).await, Err(ClusterError::Nothing)));
+    assert!(matches!(resolve(&settings, &Clock::system()).await, Err(ClusterError::Nothing)));
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn a_proxy_is_taken_from_the_kubeconfig_else_from_the_environment_unless_e
         ..ClusterSettings::default()
     };
     let proxy_of = async |settings: &ClusterSettings| {
-        resolve(settings).await.unwrap().config.proxy_url.map(|url| url.to_string())
+        resolve(settings, &Clock::system()).await.unwrap().config.proxy_url.map(|url| url.to_string())
     };
     assert_eq!(proxy_of(&settings).await.as_deref(), Some("http://proxy:3128/"));
     settings.proxy.no_proxy = Some("example".to_owned());
@@ -130,11 +130,11 @@ async fn a_file_that_is_no_kubeconfig_is_named_and_not_quoted() {
     ] {
         let path = write(&folder, name, text);
         let settings = ClusterSettings { kubeconfig: Some(path.clone()), ..ClusterSettings::default() };
-        let error = resolve(&settings).await.expect_err(name).to_string();
+        let error = resolve(&settings, &Clock::system()).await.expect_err(name).to_string();
         assert!(error.contains(path.to_str().unwrap()) && !error.contains("s3cret"), "{name}: {error}");
     }
     let missing = folder.path().join("missing");
     let settings = ClusterSettings { kubeconfig: Some(missing.clone()), ..ClusterSettings::default() };
-    let error = resolve(&settings).await.expect_err("missing").to_string();
+    let error = resolve(&settings, &Clock::system()).await.expect_err("missing").to_string();
     assert!(error.contains(missing.to_str().unwrap()), "{error}");
 }

@@ -5,6 +5,7 @@
 //! [`crate::leader::permit::Permit`] and is fenced by it; nothing is retried in secret.
 
 pub mod client;
+mod credentials;
 pub mod events;
 pub mod kubeconfig;
 pub mod objects;

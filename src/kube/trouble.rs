@@ -4,6 +4,7 @@
 //! the server answered, or how the connection failed.
 
 use crate::leader::permit::PermitEnded;
+use kube::client::AuthError;
 use std::fmt;
 
 /// Longest text kept of an answer: enough for a sentence of the API server, too little to flood a status.
@@ -141,12 +142,36 @@ impl From<kube::Error> for Trouble {
                 Self::new(TroubleKind::Undecodable, format!("the answer could not be decoded: {source}"))
             }
             kube::Error::FromUtf8(_) => Self::new(TroubleKind::Undecodable, "the answer is not UTF-8"),
-            kube::Error::Auth(source) => {
-                Self::new(TroubleKind::Unauthorised, format!("no credentials: {}", causes(source)))
-            }
+            kube::Error::Auth(source) => Self::from(source),
             kube::Error::BuildRequest(source) => Self::new(TroubleKind::Invalid, causes(source)),
             _ => Self::new(TroubleKind::Interrupted, causes(&error)),
         }
+    }
+}
+
+impl From<&AuthError> for Trouble {
+    /// In words of ours: kube's repeat the command of an exec plugin, with its environment, and what it printed.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "another crate's errors: only what is known is repeated"
+    )]
+    fn from(error: &AuthError) -> Self {
+        let text = match error {
+            AuthError::AuthExecStart(source) => format!("the exec plugin cannot be started: {source}"),
+            AuthError::AuthExecRun { out, .. } => format!("the exec plugin failed with {}", out.status),
+            AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed => {
+                "the exec plugin answered with no ExecCredential that has a status".to_owned()
+            }
+            AuthError::MissingCommand => "the exec plugin has no command".to_owned(),
+            AuthError::ReadTokenFile(source, path) => {
+                format!("failed to read the token file {}: {source}", path.display())
+            }
+            AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => {
+                "they hold characters that cannot be sent".to_owned()
+            }
+            _ => "what the kubeconfig says of its user cannot be used".to_owned(),
+        };
+        Self::new(TroubleKind::Unauthorised, format!("no credentials: {text}"))
     }
 }
 
@@ -179,6 +204,9 @@ impl From<&kube::core::Status> for Trouble {
 fn from_service_error(source: &(dyn std::error::Error + Send + Sync + 'static)) -> Trouble {
     if let Some(ended) = source.downcast_ref::<PermitEnded>() {
         return Trouble::new(TroubleKind::PermitEnded, ended.to_string());
+    }
+    if let Some(error) = source.downcast_ref::<AuthError>() {
+        return Trouble::from(error);
     }
     let refused = source.downcast_ref::<hyper_util::client::legacy::Error>();
     let kind = if refused.is_some_and(hyper_util::client::legacy::Error::is_connect) {
@@ -248,6 +276,20 @@ mod tests {
         let trouble = Trouble::from(&status);
         assert!(trouble.message.chars().count() <= MAX_MESSAGE_CHARS + 1);
         assert!(!trouble.message.contains('\n'));
+    }
+
+    #[test]
+    fn an_exec_plugin_that_fails_is_told_of_without_its_environment_and_its_output() {
+        let failed = || {
+            let output = std::process::Command::new("false").output().unwrap();
+            let out = Box::new(std::process::Output { stdout: b"a-token".to_vec(), ..output });
+            AuthError::AuthExecRun { cmd: "ACCESS_TOKEN=\"a-token\" \"plugin\"".to_owned(), out }
+        };
+        for error in [kube::Error::Auth(failed()), kube::Error::Service(Box::new(failed()))] {
+            let trouble = Trouble::from(error);
+            assert_eq!(trouble.kind, TroubleKind::Unauthorised);
+            assert_eq!(trouble.message, "no credentials: the exec plugin failed with exit status: 1");
+        }
     }
 
     #[test]

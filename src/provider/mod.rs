@@ -18,7 +18,6 @@ pub mod observe;
 mod paging;
 mod rate;
 mod tls;
-pub mod token;
 
 pub use tls::install_tls;
 

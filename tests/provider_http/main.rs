@@ -28,8 +28,8 @@ use flipop::leader::permit::{Permit, PermitSource};
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::http::ApiConfig;
 use flipop::provider::observe::{CallObserver, CallRecord, NoObserver};
-use flipop::provider::token::TokenSource;
 use flipop::provider::{CallContext, install_tls};
+use flipop::token::TokenSource;
 use std::sync::{Arc, Mutex};
 
 /// The token of every test: looked for in whatever must not show it.

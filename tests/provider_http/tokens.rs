@@ -4,8 +4,8 @@ use crate::server::{Server, json};
 use crate::{TOKEN, account, client, config};
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::http::BuildError;
-use flipop::provider::token::TokenSource;
 use flipop::provider::{Account, IpProvider};
+use flipop::token::TokenSource;
 use flipop_core::fault::FaultKind;
 
 #[tokio::test]

@@ -1,6 +1,6 @@
-//! A provider's token: where it comes from, what it is now, and that nobody else sees it.
+//! A token that opens an API: where it comes from, what it is now, and that nobody else sees it.
 //!
-//! Owns re-reading of token files and the count of changes. It does not judge the token: a 401 is the provider's word.
+//! Owns re-reading of token files and the count of changes. It does not judge the token: a 401 is the server's word.
 //!
 //! Invariants: the token is in no `Debug`, error or log; a file that cannot be read for a while (a volume being
 //! swapped) leaves the last good token in use.
@@ -82,6 +82,8 @@ struct Seen {
     secret: Option<SecretString>,
     /// When the file was looked at last; `None` asks for a look at the next opportunity.
     checked_at: Option<Moment>,
+    /// The file could not be read when it was looked at last, which has been said.
+    unreadable: bool,
 }
 
 impl Token {
@@ -91,7 +93,7 @@ impl Token {
     /// When there is no usable token there now.
     pub fn new(source: TokenSource, clock: Clock) -> Result<Self, TokenError> {
         let secret = load(&source)?;
-        let seen = Seen { secret: Some(secret), checked_at: Some(clock.now()) };
+        let seen = Seen { secret: Some(secret), checked_at: Some(clock.now()), unreadable: false };
         Ok(Self { source, clock, seen: Mutex::new(seen), generation: watch::Sender::new(1) })
     }
 
@@ -122,14 +124,20 @@ impl Token {
         seen.checked_at = Some(now);
         match load(&self.source) {
             Ok(secret) => {
+                if std::mem::take(&mut seen.unreadable) {
+                    tracing::info!(file = %path.display(), "the token file can be read again");
+                }
                 let same =
                     seen.secret.as_ref().is_some_and(|old| old.expose_secret() == secret.expose_secret());
                 if !same {
                     seen.secret = Some(secret);
                     drop(seen);
                     self.generation.send_modify(|generation| *generation += 1);
-                    tracing::info!(file = %path.display(), "the provider's token has changed");
+                    tracing::info!(file = %path.display(), "the token has changed");
                 }
+            }
+            Err(error) if std::mem::replace(&mut seen.unreadable, true) => {
+                tracing::debug!(file = %path.display(), %error, "still keeping the token that was read before");
             }
             Err(error) => {
                 tracing::warn!(file = %path.display(), %error, "keeping the token that was read before");
@@ -137,7 +145,7 @@ impl Token {
         }
     }
 
-    /// The provider refused the token: the next call looks at the file, however recently that was done.
+    /// The server refused the token: the next call looks at the file, however recently that was done.
     pub(crate) fn doubt(&self) {
         self.lock().checked_at = None;
     }
