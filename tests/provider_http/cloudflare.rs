@@ -12,6 +12,7 @@ use flipop_core::fault::FaultKind;
 use flipop_core::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
 use flipop_core::moment::{Jitter, Moment};
 use flipop_core::record_set::diff::{Target, TtlRule, Wanted};
+use flipop_core::record_set::name::qualify;
 use flipop_core::record_set::site::{Applied as SiteApplied, Site, Step};
 use flipop_sandbox::cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
 use std::collections::BTreeSet;
@@ -209,6 +210,36 @@ async fn of_several_zones_of_one_name_the_active_one_is_meant() {
         }
         assert_eq!(server.received()[0].line, "GET /client/v4/zones?name=example.com&per_page=50 HTTP/1.1");
     }
+}
+
+#[tokio::test]
+async fn the_names_of_a_zone_in_another_script_are_written_in_ascii() {
+    const BOOKS: &str = "xn--bcher-kva.example";
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let id = world.cloud().add_zone(BOOKS, Plan::Free);
+    let permit = &world.leadership.permit;
+    for (number, written) in [BOOKS, "XN--Bcher-KVA.example.", &id].into_iter().enumerate() {
+        let zone = world.client.find_zone(&account(), written).await.unwrap();
+        assert_eq!((zone.id.as_str(), zone.name.as_deref()), (id.as_str(), Some(BOOKS)), "{written}");
+        for (name, expected) in [
+            ("@", BOOKS),
+            ("www", "www.xn--bcher-kva.example"),
+            ("api.xn--bcher-kva.example", "api.xn--bcher-kva.example"),
+            ("mail.xn--bcher-kva.example.", "mail.xn--bcher-kva.example"),
+        ] {
+            let fqdn = qualify(name, zone.name.as_deref()).unwrap();
+            assert_eq!(fqdn, expected);
+            let ip = format!("192.0.2.{number}");
+            let before = world.cloud().next_call();
+            let set = changes([create(&ip)]);
+            let left = world.client.apply(&account(), permit, &zone, &fqdn, &set).await.unwrap().records;
+            assert_eq!(a_records(&left), [(address(&ip), 60)], "{name}");
+            assert_eq!(world.cloud().calls(before).len(), 1, "nothing is taken back");
+            let read = world.client.read_records(&account(), &zone, &fqdn).await.unwrap();
+            assert_eq!((read.len(), read.contains(&left[0])), (number + 1, true), "{read:?}");
+        }
+    }
+    assert_eq!(world.calls(Op::ListZones).len(), 1, "both spellings are one name");
 }
 
 #[tokio::test]

@@ -310,6 +310,23 @@ async fn cloudflare_tells_tokens_and_zones_apart() {
 }
 
 #[tokio::test]
+async fn cloudflare_shows_a_zone_in_its_script_and_its_records_in_ascii() {
+    let server = start().await;
+    let zone = server.cloud().add_zone("xn--bcher-kva.example", Plan::Free);
+    for name in ["xn--bcher-kva.example", "b%C3%BCcher.example", "B%C3%9CCHER.example"] {
+        let found = cloudflare(&server, "GET", &format!("/zones?name={name}"), None).await.json();
+        assert_eq!(found["result"][0]["name"], "b\u{fc}cher.example", "{name}");
+    }
+    let read = cloudflare(&server, "GET", &format!("/zones/{zone}"), None).await.json();
+    assert_eq!(read["result"]["name"], "b\u{fc}cher.example");
+    let record = json!({"type": "A", "name": "www.xn--bcher-kva.example", "content": "192.0.2.1", "ttl": 60});
+    let records = format!("/zones/{zone}/dns_records");
+    let made = cloudflare(&server, "POST", &records, Some(record)).await.json();
+    assert_eq!(made["result"]["name"], "www.xn--bcher-kva.example");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn cloudflare_blocks_for_five_minutes_once_its_limit_is_passed() {
     let server = start().await;
     server.cloud().exhaust(Provider::Cloudflare, "cf", 1);

@@ -2,7 +2,7 @@
 //! it for absent would be believing something: a missing list is not an empty one.
 
 use flipop_core::dns::Record;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// What every answer is wrapped in.
@@ -28,6 +28,8 @@ pub(super) struct ResultInfo {
 #[derive(Debug, Deserialize)]
 pub(super) struct ZoneEntry {
     pub(super) id: String,
+    /// In ASCII and in lower case.
+    #[serde(deserialize_with = "ascii_name")]
     pub(super) name: String,
     #[serde(default)]
     pub(super) status: Option<String>,
@@ -39,6 +41,12 @@ pub(super) struct ZoneEntry {
 struct Plan {
     #[serde(default)]
     legacy_id: Option<String>,
+}
+
+/// Zones are answered in the scripts of their languages, while records, and specs, have the `xn--` form.
+fn ascii_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Ok(idna::domain_to_ascii(&name).unwrap_or_else(|_unconvertible| name.to_ascii_lowercase()))
 }
 
 impl ZoneEntry {
@@ -132,6 +140,24 @@ mod tests {
         let entry: RecordEntry = serde_json::from_str(bare).unwrap();
         assert!(entry.is_of("a"));
         assert_eq!((entry.into_record().data.as_str(),), ("",));
+    }
+
+    #[test]
+    fn a_zone_s_name_is_in_ascii_and_in_lower_case() {
+        for (answered, name) in [
+            ("Example.COM", "example.com"),
+            ("b\u{fc}cher.example", "xn--bcher-kva.example"),
+            ("B\u{dc}CHER.example", "xn--bcher-kva.example"),
+            ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+            ("_a.example.com", "_a.example.com"),
+            ("", ""),
+            // What has no such form stays as it is.
+            ("XN--\u{fc}.example", "xn--\u{fc}.example"),
+        ] {
+            let entry: ZoneEntry =
+                serde_json::from_value(serde_json::json!({"id": "1", "name": answered})).unwrap();
+            assert_eq!(entry.name, name, "{answered}");
+        }
     }
 
     #[test]

@@ -117,8 +117,7 @@ impl Cloudflare {
         let answer =
             self.api.read(Request::get(&["zones"], &[("name", name), ("per_page", PER_PAGE)])).await?;
         let zones: Vec<wire::ZoneEntry> = content(&answer)?;
-        let mut zones: Vec<_> =
-            zones.into_iter().filter(|zone| zone.name.eq_ignore_ascii_case(name)).collect();
+        let mut zones: Vec<_> = zones.into_iter().filter(|zone| zone.name == name).collect();
         if zones.len() > 1 {
             // What is left behind after a zone moved to another account is not active.
             zones.retain(|zone| zone.status.as_deref() == Some("active"));
@@ -162,7 +161,7 @@ fn content<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<T, Fault> 
 
 fn found(entry: &wire::ZoneEntry) -> Zone {
     let ttl_floor = if entry.is_enterprise() { ENTERPRISE_TTL_FLOOR } else { Rules::CLOUDFLARE.ttl_floor };
-    Zone { id: entry.id.clone(), name: Some(entry.name.to_ascii_lowercase()), shown: None, ttl_floor }
+    Zone { id: entry.id.clone(), name: Some(entry.name.clone()), shown: None, ttl_floor }
 }
 
 #[cfg(test)]

@@ -60,6 +60,7 @@ impl Plan {
 #[derive(Debug, Clone)]
 pub(super) struct Zone {
     pub(super) id: String,
+    /// In ASCII.
     pub(super) name: String,
     pub(super) plan: Plan,
     pub(super) records: BTreeMap<String, CfRecord>,
@@ -273,7 +274,10 @@ impl World {
 
     fn list_zones(&self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
         let page = page(call, 20, 50)?;
-        let name = call.request.param("name").map(|name| name.to_ascii_lowercase());
+        // The filter takes a name in either form.
+        let name = call.request.param("name").map(|name| {
+            idna::domain_to_ascii(&name).unwrap_or_else(|_unconvertible| name.to_ascii_lowercase())
+        });
         // Without the permission the list is not refused: it is empty.
         let zones = self.zones.now().values().filter(|_| token.allows("zone:read"));
         let mut zones: Vec<&Zone> =
@@ -293,9 +297,11 @@ impl World {
 
 impl Zone {
     fn render(&self) -> Value {
+        // Zones are shown in the scripts of their languages, unlike records.
+        let (name, _) = idna::domain_to_unicode(&self.name);
         json!({
             "id": self.id,
-            "name": self.name,
+            "name": name,
             "status": "active",
             "paused": false,
             "type": "full",
