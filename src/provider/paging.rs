@@ -1,7 +1,8 @@
 //! Lists that come on pages, read whole.
 //!
 //! Entries come and go while the pages are read, and then one may stand on two pages or on none. So what was collected
-//! must be as many different entries as every page says there are; else the listing begins anew.
+//! must be different entries, of which every page says the same total, and as many as that where the total is known to
+//! be of what is listed; else the listing begins anew.
 
 use crate::provider::http::Answer;
 use flipop_core::fault::{Fault, FaultKind};
@@ -15,7 +16,7 @@ const MAX_TRIES: u32 = 3;
 pub(super) struct Page<T> {
     /// What it says.
     pub(super) entries: Vec<T>,
-    /// Number of entries on all pages, if it says so.
+    /// Number of entries on all pages, if it says so; with or without those that a filter leaves out.
     pub(super) total: Option<u64>,
     /// Whether another page follows.
     pub(super) more: bool,
@@ -32,6 +33,9 @@ pub(super) trait Pages {
 
     /// What the list is called in messages.
     const WHAT: &'static str;
+
+    /// Whether the total counts what is listed. Of a filtered list it may count what the filter leaves out as well.
+    const TOTAL_IS_OF_LIST: bool;
 
     /// Longer lists are no lists but loops.
     const MAX_PAGES: u64;
@@ -86,6 +90,9 @@ async fn all_pages<P: Pages>(list: &P) -> Result<Option<BTreeMap<P::Key, P::Entr
             return Err(answer.malformed(&format!("a list of more than {max} pages")));
         }
         number = number.saturating_add(1);
+    }
+    if !P::TOTAL_IS_OF_LIST {
+        return Ok(Some(collected));
     }
     let count = u64::try_from(collected.len()).unwrap_or(u64::MAX);
     Ok(expected.is_none_or(|total| total == count).then_some(collected))

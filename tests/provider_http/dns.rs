@@ -157,7 +157,10 @@ async fn an_unreadable_list_is_no_empty_name() {
             answer("[]"),
             answer(r#"{"domain_records": null, "meta": {"total": 0}}"#),
             answer(r#"{"domain_records": [{"type": "A"}], "meta": {"total": 1}}"#),
-            answer(r#"{"domain_records": [], "meta": {"total": 1}}"#),
+            answer(r#"{"domain_records": [], "links": {"pages": {"next": "?page=2"}}}"#),
+            answer(
+                r#"{"domain_records": [], "links": {"pages": {"next": "?page=3"}}, "meta": {"total": 1}}"#,
+            ),
             answer(r#"{"success": true, "result": null}"#),
             answer(r#"{"success": true, "result": {}}"#),
             answer(r#"{"success": true, "result": [{"type": "A"}]}"#),

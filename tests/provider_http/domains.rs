@@ -52,6 +52,45 @@ async fn requests_are_as_the_api_documents_them() {
     assert_eq!((delete.header("content-length"), delete.header("transfer-encoding")), (None, None));
 }
 
+/// What is read of a name whose list has these records on these pages, each with this total; and the requests it took.
+async fn listed(pages: Vec<(Vec<u8>, u64)>) -> (Result<usize, FaultKind>, usize) {
+    let server = Server::start(move |request| {
+        let number: usize = request.query("page").unwrap().parse().unwrap();
+        let (records, total) = &pages[number - 1];
+        let record = |n: &u8| format!(r#"{{"id": {n}, "type": "A", "name": "www", "data": "192.0.2.{n}"}}"#);
+        let records: Vec<String> = records.iter().map(record).collect();
+        let next = if number < pages.len() { format!("?page={}", number + 1) } else { String::new() };
+        let (records, links) = (records.join(","), format!(r#"{{"pages": {{"next": "{next}"}}}}"#));
+        json(
+            200,
+            &format!(r#"{{"domain_records": [{records}], "links": {links}, "meta": {{"total": {total}}}}}"#),
+        )
+    })
+    .await;
+    let client = client(&server.url());
+    let zone = client.find_zone(&account(), "example.com").await.unwrap();
+    let read = client.read_records(&account(), &zone, WWW).await;
+    (read.map(|records| records.len()).map_err(|fault| fault.kind), server.received().len())
+}
+
+#[tokio::test]
+async fn a_name_is_read_whole_whether_totals_count_its_records_or_those_of_the_zone() {
+    let changes = (Err(FaultKind::Transient), 6);
+    for (pages, expected) in [
+        (vec![(vec![1, 2], 2)], (Ok(2), 1)),
+        (vec![(vec![1, 2], 17)], (Ok(2), 1)),
+        (vec![(vec![], 17)], (Ok(0), 1)),
+        (vec![(vec![1, 2], 3), (vec![3], 3)], (Ok(3), 2)),
+        (vec![(vec![1, 2], 17), (vec![3], 17)], (Ok(3), 2)),
+        // What came or went while it was read shows in any total, or as a record that is on two pages.
+        (vec![(vec![1, 2], 17), (vec![3], 16)], changes),
+        (vec![(vec![1, 2], 17), (vec![2, 3], 17)], changes),
+    ] {
+        let about = format!("{pages:?}");
+        assert_eq!(listed(pages).await, expected, "{about}");
+    }
+}
+
 #[tokio::test]
 async fn the_first_failure_ends_it_and_says_how_far_it_came() {
     let world = digitalocean(&["*"]).await;

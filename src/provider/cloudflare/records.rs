@@ -52,6 +52,8 @@ impl Pages for Records<'_> {
 
     const WHAT: &'static str = "DNS records";
 
+    const TOTAL_IS_OF_LIST: bool = true;
+
     // Of the full size, and still 2,000 records should the API give its default of 100 a page.
     const MAX_PAGES: u64 = 20;
 

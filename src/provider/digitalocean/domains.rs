@@ -134,6 +134,9 @@ impl Pages for Records<'_> {
 
     const WHAT: &'static str = "DNS records";
 
+    // The API's documentation leaves open whether it counts the records of the name or those of the zone.
+    const TOTAL_IS_OF_LIST: bool = false;
+
     // Room for 4,000 records of one name; no resolver takes an answer of a tenth of that.
     const MAX_PAGES: u64 = 20;
 

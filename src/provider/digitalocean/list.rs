@@ -27,6 +27,8 @@ impl Pages for ReservedIps<'_> {
 
     const WHAT: &'static str = "reserved IPs";
 
+    const TOTAL_IS_OF_LIST: bool = true;
+
     // Accounts have three addresses by default, and some hundreds at most: this is room for 10,000.
     const MAX_PAGES: u64 = 50;
 
