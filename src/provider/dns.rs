@@ -21,7 +21,7 @@ pub const ENSURE: &str = "EnsureDNSARecordSet";
 /// A change set that was carried out, as far as was asked for or allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Applied {
-    /// So many changes, from the front of the list. Where these are not all, nothing was sent of the rest.
+    /// So many changes, from the front of the list. Where these are not all, nothing of the rest was done or is under way.
     pub done: usize,
     /// The records that updates and creates among them left, as the provider answered them, in the order of the changes.
     /// With those that no change touched they are the whole set, and there is no need to read it again, unless some are

@@ -2,9 +2,9 @@
 //!
 //! Entries come and go while the pages are read, and then one may stand on two pages or on none. So what was collected
 //! must be different entries, of which every page says the same total, and as many as that where the total is known to
-//! be of what is listed; else the listing begins anew.
+//! be of what is listed; else the listing begins anew. A token that has to be left alone meanwhile is asked no more.
 
-use crate::provider::http::Answer;
+use crate::provider::http::{Answer, Api};
 use flipop_core::fault::{Fault, FaultKind};
 use std::collections::BTreeMap;
 
@@ -40,6 +40,9 @@ pub(super) trait Pages {
     /// Longer lists are no lists but loops.
     const MAX_PAGES: u64;
 
+    /// What the pages are asked of.
+    fn api(&self) -> &Api;
+
     /// Asks for a page; the first is number 1.
     fn page(&self, number: u64) -> impl Future<Output = Result<Page<Self::Entry>, Fault>> + Send;
 
@@ -49,7 +52,10 @@ pub(super) trait Pages {
 
 /// The whole list: never a part of it.
 pub(super) async fn whole<P: Pages>(list: &P) -> Result<BTreeMap<P::Key, P::Entry>, Fault> {
-    for _ in 0..MAX_TRIES {
+    for reading in 0..MAX_TRIES {
+        if reading > 0 {
+            may_read_on(list)?;
+        }
         if let Some(entries) = all_pages(list).await? {
             return Ok(entries);
         }
@@ -60,6 +66,20 @@ pub(super) async fn whole<P: Pages>(list: &P) -> Result<BTreeMap<P::Key, P::Entr
         message: format!("the list of {} changed during each of {MAX_TRIES} readings", P::WHAT),
         outcome_unknown: false,
         retry_after_ms: None,
+    })
+}
+
+/// Refuses to ask for more while the token has to be left alone: another call may have been told so meanwhile.
+fn may_read_on<P: Pages>(list: &P) -> Result<(), Fault> {
+    let Some(left_ms) = list.api().blocked_ms() else { return Ok(()) };
+    let (what, provider) = (P::WHAT, list.api().provider());
+    Err(Fault {
+        kind: FaultKind::Throttled,
+        message: format!(
+            "the list of {what} was not read to its end: {provider} has to be left alone for now"
+        ),
+        outcome_unknown: false,
+        retry_after_ms: Some(left_ms),
     })
 }
 
@@ -89,6 +109,7 @@ async fn all_pages<P: Pages>(list: &P) -> Result<Option<BTreeMap<P::Key, P::Entr
             let max = P::MAX_PAGES;
             return Err(answer.malformed(&format!("a list of more than {max} pages")));
         }
+        may_read_on(list)?;
         number = number.saturating_add(1);
     }
     if !P::TOTAL_IS_OF_LIST {

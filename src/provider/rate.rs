@@ -53,11 +53,12 @@ impl RateState {
         });
     }
 
-    /// Whether the token has to be left alone now.
-    pub(crate) fn is_blocked(&self) -> bool {
+    /// For how long the token has to be left alone from now on, if it has to.
+    pub(crate) fn blocked_ms(&self) -> Option<u64> {
         let (report, now) = (*self.report.borrow(), self.clock.now());
         let used_up = report.quota.filter(|quota| quota.remaining == 0).map(|quota| quota.reset_at);
-        report.blocked_until.max(used_up).is_some_and(|until| until > now)
+        let until = report.blocked_until.max(used_up)?;
+        Some(until.millis_since(now)).filter(|left| *left > 0)
     }
 
     /// Reads an answer's headers. Returns for how long the provider asks to wait, if it does.
@@ -214,9 +215,9 @@ mod tests {
         for (status, answer, seconds) in cases {
             let state = state();
             state.learn(1, status, &headers(answer));
-            assert_eq!(state.is_blocked(), seconds > 0, "{answer:?}");
+            assert_eq!(state.blocked_ms(), (seconds > 0).then_some(seconds * 1_000), "{answer:?}");
             tokio::time::advance(std::time::Duration::from_secs(seconds)).await;
-            assert!(!state.is_blocked(), "{answer:?}");
+            assert_eq!(state.blocked_ms(), None, "{answer:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use crate::server::{Server, answer};
 use crate::{TOKEN, account, config};
 use flipop::provider::CallError;
 use flipop::provider::cloudflare::Cloudflare;
-use flipop::provider::dns::{DnsProvider, Unfinished};
+use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
 use flipop_core::budget::{Budget, Limits, Purpose};
 use flipop_core::dns::{Change, ChangeSet, Record};
 use flipop_core::fault::FaultKind;
@@ -119,6 +119,34 @@ async fn a_record_that_exists_is_as_good_as_made() {
     world.apply(&changes([create("192.0.2.1"), create("192.0.2.2")])).await.unwrap();
     let ops: Vec<Op> = world.cloud().calls(before).into_iter().map(|call| call.op).collect();
     assert_eq!(ops, [Op::BatchRecords, Op::ListRecords], "nothing was left to do");
+}
+
+/// What comes of three creations, of which the first and the last are done already, if something happens between the
+/// refusal of the batch and what was left of it.
+async fn held_up(world: &World, meanwhile: impl Future<Output = ()>) -> Applied {
+    world.add("192.0.2.1");
+    world.add("192.0.2.3");
+    let set = changes([create("192.0.2.1"), create("192.0.2.2"), create("192.0.2.3")]);
+    let applied = world.while_slow((Op::ListRecords, 1), world.apply(&set), meanwhile).await.unwrap();
+    assert_eq!(world.calls(Op::BatchRecords).len(), 1, "the rest is not sent");
+    assert_eq!(world.addresses(), ["192.0.2.1", "192.0.2.3"]);
+    applied
+}
+
+#[tokio::test]
+async fn the_rest_of_a_batch_is_not_sent_once_the_process_ends_or_while_the_token_has_to_be_left_alone() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let applied = held_up(&world, async { world.leadership.source.close() }).await;
+    assert_eq!((applied.done, a_records(&applied.records)), (1, vec![(address("192.0.2.1"), 60)]));
+
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let refused = async {
+        world.next(Op::ListZones, Fault::Throttle { retry_after_s: Some(30) });
+        let fault = world.client.find_zone(&account(), ZONE).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Throttled);
+    };
+    let applied = held_up(&world, refused).await;
+    assert_eq!((applied.done, a_records(&applied.records)), (1, vec![(address("192.0.2.1"), 60)]));
 }
 
 #[tokio::test]

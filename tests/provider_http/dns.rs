@@ -6,14 +6,13 @@ use crate::dns_support::{
 use crate::{TOKEN, account};
 use flipop::leader::permit::PermitEnded;
 use flipop::provider::CallError;
-use flipop::provider::dns::{Applied, Unfinished};
+use flipop::provider::dns::Unfinished;
 use flipop_core::dns::{ChangeSet, Zone};
 use flipop_core::fault::FaultKind;
 use flipop_sandbox::cloud::{
-    ChangeKind, Fault, Garble, Injection, Op, Plan, Provider, RecordVerb, RecordView, Refusal, Target, When,
+    ChangeKind, Fault, Garble, Op, Plan, Provider, RecordVerb, RecordView, Refusal, When,
 };
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 #[tokio::test]
 async fn a_set_is_made_changed_and_deleted_and_everything_else_stays_as_it_was() {
@@ -214,29 +213,11 @@ async fn long_rounds() -> [(World, Op, ChangeSet, usize); 2] {
     [(digitalocean, Op::CreateRecord, creates(5), 2), (cloudflare, Op::BatchRecords, creates(450), 400)]
 }
 
-/// Applies a set whose second request takes a while, and does something meanwhile.
-async fn apply_while(
-    world: &World,
-    op: Op,
-    set: &ChangeSet,
-    meanwhile: impl Future<Output = ()>,
-) -> Result<Applied, Unfinished> {
-    let slow = Fault::Delay { before_ms: 0, after_ms: 500 };
-    let _id = world.cloud().inject(Injection::nth(Target::op(op), 2, slow));
-    let second = async {
-        while world.calls(op).len() < 2 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        meanwhile.await;
-    };
-    tokio::join!(world.apply(set), second).0
-}
-
 #[tokio::test]
 async fn a_round_is_not_gone_on_with_once_the_process_ends() {
     for (world, op, set, done) in long_rounds().await {
         let closing = async { world.leadership.source.close() };
-        let applied = apply_while(&world, op, &set, closing).await.unwrap();
+        let applied = world.while_slow((op, 2), world.apply(&set), closing).await.unwrap();
         assert_eq!((applied.done, applied.records.len(), world.calls(op).len()), (done, done, 2));
         assert_eq!(a_records(&applied.records), a_records(&world.read().await.unwrap()));
     }
@@ -249,8 +230,26 @@ async fn a_round_is_not_gone_on_with_while_the_token_has_to_be_left_alone() {
             world.next(Op::ListRecords, Fault::Throttle { retry_after_s: Some(30) });
             assert_eq!(world.read().await.unwrap_err().kind, FaultKind::Throttled);
         };
-        let applied = apply_while(&world, op, &set, refused).await.unwrap();
+        let applied = world.while_slow((op, 2), world.apply(&set), refused).await.unwrap();
         assert_eq!((applied.done, applied.records.len(), world.calls(op).len()), (done, done, 2));
+    }
+}
+
+#[tokio::test]
+async fn the_pages_of_a_list_are_not_gone_on_with_while_the_token_has_to_be_left_alone() {
+    for (world, records) in both().await.into_iter().zip([201, 1_001]) {
+        for number in 0..records {
+            world.add(&Ipv4Addr::from(0x0A00_0000 + number).to_string());
+        }
+        let refused = async {
+            world.next(world.creates(), Fault::Throttle { retry_after_s: Some(30) });
+            let (_, fault) = world.apply_fault(&changes([create("192.0.2.1")])).await;
+            assert_eq!(fault.kind, FaultKind::Throttled);
+        };
+        let fault = world.while_slow((Op::ListRecords, 1), world.read(), refused).await.unwrap_err();
+        let wait = fault.retry_after_ms.unwrap_or_default();
+        assert!(fault.kind == FaultKind::Throttled && (25_000..=30_000).contains(&wait), "{fault:?}");
+        assert_eq!(world.calls(Op::ListRecords).len(), 1, "{:?}", world.provider);
     }
 }
 

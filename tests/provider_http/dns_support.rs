@@ -9,6 +9,7 @@ use flipop_core::fault::Fault;
 use flipop_sandbox::cloud::{Call, Fault as Injected, Op};
 use flipop_sandbox::cloud::{Cloud, CloudServer, Injection, Options, Plan, Provider, RecordView, Target};
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 pub(crate) const ZONE: &str = "example.com";
 pub(crate) const WWW: &str = "www.example.com";
@@ -106,6 +107,25 @@ impl World {
     /// Injects a fault into the next call of an operation.
     pub(crate) fn next(&self, op: Op, fault: Injected) {
         let _id = self.cloud().inject(Injection::once(Target::op(op), fault));
+    }
+
+    /// Awaits some work of which one call, with this number among those of its kind, is answered slowly, and does something meanwhile.
+    pub(crate) async fn while_slow<T>(
+        &self,
+        (op, number): (Op, u32),
+        work: impl Future<Output = T>,
+        meanwhile: impl Future<Output = ()>,
+    ) -> T {
+        let slow = Injected::Delay { before_ms: 0, after_ms: 500 };
+        let _id = self.cloud().inject(Injection::nth(Target::op(op), number.into(), slow));
+        let calls = usize::try_from(number).unwrap();
+        let asked = async {
+            while self.calls(op).len() < calls {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            meanwhile.await;
+        };
+        tokio::join!(work, asked).0
     }
 
     /// The calls of this kind.

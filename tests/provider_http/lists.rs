@@ -1,6 +1,6 @@
 //! Listing over pages, when the pages hold still and when they do not.
 
-use crate::server::{Received, Reply, Server, json};
+use crate::server::{Received, Reply, Server, answer, json};
 use crate::{account, client, ip};
 use flipop::provider::IpProvider;
 use flipop_core::fault::FaultKind;
@@ -94,6 +94,17 @@ async fn a_list_that_never_holds_still_is_a_fault_after_a_few_readings() {
     let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Transient);
     assert_eq!(server.received().len(), 6);
+}
+
+#[tokio::test]
+async fn a_list_is_not_read_anew_while_the_token_has_to_be_left_alone() {
+    let body = format!(r#"{{"reserved_ips": [{}], "meta": {{"total": 2}}}}"#, entry(ip("45.55.0.1")));
+    let server = Server::start(move |_| answer(200, &[("ratelimit", "\"default\";r=0;t=30")], &body)).await;
+    let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
+    let wait = fault.retry_after_ms.unwrap_or_default();
+    assert!(fault.kind == FaultKind::Throttled && (25_000..=30_000).contains(&wait), "{fault:?}");
+    assert!(fault.message.contains("reserved IPs") && fault.message.contains("digitalocean"), "{fault}");
+    assert_eq!(server.received().len(), 1);
 }
 
 #[tokio::test]

@@ -56,9 +56,12 @@ pub(super) async fn carry_out(
             break;
         }
         let changes: Vec<&Change> = set.changes.get(range).unwrap_or_default().iter().collect();
-        let left = target.settle(&changes).await.map_err(|cause| Unfinished { done, cause })?;
-        applied.records.extend(left.into_iter().flatten());
-        applied.done = end;
+        let settled = target.settle(&changes).await.map_err(|cause| Unfinished { done, cause })?;
+        applied.records.extend(settled.records);
+        applied.done = done.saturating_add(settled.done);
+        if applied.done < end {
+            break;
+        }
     }
     Ok(applied)
 }
@@ -82,11 +85,13 @@ fn batches(set: &ChangeSet) -> Vec<Range<usize>> {
 }
 
 impl Target<'_> {
-    /// Makes these changes true. Returns the record that each leaves, if it leaves one; a record that was there already
-    /// with another TTL than is wanted is left out, so that its TTL is put right after another reading.
-    async fn settle(self, changes: &[&Change]) -> Result<Vec<Option<Record>>, CallError> {
+    /// Makes these changes true, in as far as it may go on. A record that was there already with another TTL than is
+    /// wanted is left out of what they left, so that its TTL is put right after another reading.
+    async fn settle(self, changes: &[&Change]) -> Result<Applied, CallError> {
         let fault = match self.send(changes).await {
-            Ok(records) => return Ok(records),
+            Ok(left) => {
+                return Ok(Applied { done: changes.len(), records: left.into_iter().flatten().collect() });
+            }
             Err(Failed::Call(error)) => return Err(error),
             Err(Failed::Exists(fault)) => fault,
         };
@@ -99,26 +104,29 @@ impl Target<'_> {
             .filter(|(_, standing)| matches!(standing, Standing::Open))
             .map(|(change, _)| *change)
             .collect();
-        let sent = if rest.is_empty() {
-            Vec::new()
+        let (done, sent) = if rest.is_empty() {
+            (changes.len(), Vec::new())
         } else if rest.len() == changes.len() {
             return Err(self.in_the_way(changes, &seen, &fault).await?.into());
+        } else if !self.client.api.may_go_on(self.permit) {
+            (standing.iter().take_while(|standing| !matches!(standing, Standing::Open)).count(), Vec::new())
         } else {
             match self.send(&rest).await {
-                Ok(records) => records,
+                Ok(records) => (changes.len(), records),
                 Err(Failed::Exists(fault)) => return Err(not_shown(&fault).into()),
                 Err(Failed::Call(error)) => return Err(error),
             }
         };
         let mut sent = sent.into_iter();
-        let left = changes.iter().zip(standing).map(|(change, standing)| match standing {
+        let pairs = changes.iter().zip(standing).take(done);
+        let left = pairs.filter_map(|(change, standing)| match standing {
             Standing::Open => sent.next().flatten(),
             Standing::Gone => None,
             Standing::Left(record) => {
                 Some(record).filter(|record| record.proxied || ttl(change) == Some(record.ttl))
             }
         });
-        Ok(left.collect())
+        Ok(Applied { done, records: left.collect() })
     }
 
     /// What stands in the way of changes of which none is made. Where the zone's name is not known, it may be a record

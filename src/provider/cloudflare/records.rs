@@ -57,6 +57,10 @@ impl Pages for Records<'_> {
     // Of the full size, and still 2,000 records should the API give its default of 100 a page.
     const MAX_PAGES: u64 = 20;
 
+    fn api(&self) -> &Api {
+        self.api
+    }
+
     async fn page(&self, number: u64) -> Result<Page<Named>, Fault> {
         let (page, per_page) = (number.to_string(), PER_PAGE.to_string());
         let query = [("name", self.fqdn), ("per_page", per_page.as_str()), ("page", page.as_str())];

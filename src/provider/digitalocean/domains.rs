@@ -140,6 +140,10 @@ impl Pages for Records<'_> {
     // Room for 4,000 records of one name; no resolver takes an answer of a tenth of that.
     const MAX_PAGES: u64 = 20;
 
+    fn api(&self) -> &Api {
+        self.api
+    }
+
     async fn page(&self, number: u64) -> Result<Page<Named>, Fault> {
         let (page, target) = (number.to_string(), self.target);
         let query = [("name", target.fqdn), ("per_page", list::PER_PAGE), ("page", page.as_str())];

@@ -32,6 +32,10 @@ impl Pages for ReservedIps<'_> {
     // Accounts have three addresses by default, and some hundreds at most: this is room for 10,000.
     const MAX_PAGES: u64 = 50;
 
+    fn api(&self) -> &Api {
+        self.api
+    }
+
     async fn page(&self, number: u64) -> Result<Page<ReservedIp>, Fault> {
         let page = number.to_string();
         let query = [("per_page", PER_PAGE), ("page", page.as_str())];

@@ -281,7 +281,13 @@ impl Api {
     /// token does not have to be left alone.
     #[must_use]
     pub fn may_go_on(&self, permit: &Permit) -> bool {
-        permit.may_go_on() && !self.rate.is_blocked()
+        permit.may_go_on() && self.blocked_ms().is_none()
+    }
+
+    /// For how long the token has to be left alone from now on, if it has to.
+    #[must_use]
+    pub fn blocked_ms(&self) -> Option<u64> {
+        self.rate.blocked_ms()
     }
 
     fn bearer(&self) -> Result<Bearer, Fault> {
