@@ -167,7 +167,7 @@ impl Elector {
     }
 
     async fn compete(&mut self, api: &Api<Lease>, watched: Api<Lease>) -> LeaderOutcome {
-        let mut sights = sights(watched);
+        let mut sights = sights(watched, self.settings.clock.clone());
         loop {
             self.beat();
             let order = *self.orders.borrow_and_update();

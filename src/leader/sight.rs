@@ -4,7 +4,9 @@
 //! same work a few seconds later. It never ends; errors are waited out.
 
 use super::LEASE_NAME;
+use crate::clock::Clock;
 use crate::kube::trouble::{Trouble, TroubleKind};
+use flipop_core::moment::Moment;
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -19,6 +21,10 @@ const SILENCE: Duration = Duration::from_secs(55);
 
 /// Longest wait for a watch to start.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A watch that ends sooner than this was no watch (follow.rs holds the others to the same): the next one waits, so
+/// that nothing spins where a proxy ends each at once.
+const SHORTEST_WATCH_MS: u64 = 1_000;
 
 /// Pause after a failure, about the period of the polls.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -39,13 +45,17 @@ type Events = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
 
 struct Watch {
     api: Api<Lease>,
+    clock: Clock,
     events: Option<Events>,
+    /// When the latest was asked for.
+    began_at: Moment,
     refused: bool,
 }
 
 /// An endless stream of what happens to the lease.
-pub(super) fn sights(api: Api<Lease>) -> BoxStream<'static, Sight> {
-    let watch = Watch { api, events: None, refused: false };
+pub(super) fn sights(api: Api<Lease>, clock: Clock) -> BoxStream<'static, Sight> {
+    let began_at = clock.now();
+    let watch = Watch { api, clock, events: None, began_at, refused: false };
     futures::stream::unfold(watch, |mut watch| async move {
         let sight = watch.next().await;
         Some((sight, watch))
@@ -70,7 +80,12 @@ impl Watch {
                     self.events = None;
                     tokio::time::sleep(PAUSE).await;
                 }
-                Ok(None) | Err(_) => self.events = None,
+                Ok(None) | Err(_) => {
+                    self.events = None;
+                    if self.clock.now().millis_since(self.began_at) < SHORTEST_WATCH_MS {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
             }
         }
     }
@@ -81,6 +96,7 @@ impl Watch {
             timeout: Some(SERVER_TIMEOUT_S),
             ..WatchParams::default()
         };
+        self.began_at = self.clock.now();
         // No version: the present state comes first, then what happens to it.
         let trouble = match tokio::time::timeout(START_TIMEOUT, self.api.watch(&params, "")).await {
             Ok(Ok(events)) => {

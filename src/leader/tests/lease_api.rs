@@ -20,6 +20,8 @@ pub(super) enum Network {
     LosesReplies,
     /// As good, but the lease may not be watched.
     NoWatch,
+    /// As good, but watches end once they showed what is there.
+    ShortWatches,
 }
 
 #[derive(Default)]
@@ -29,6 +31,7 @@ struct World {
     watchers: Vec<mpsc::UnboundedSender<Value>>,
     network: BTreeMap<&'static str, Network>,
     writes: Vec<String>,
+    watches: usize,
 }
 
 #[derive(Clone, Default)]
@@ -59,6 +62,11 @@ impl LeaseApi {
         self.world().writes.clone()
     }
 
+    /// How often the lease was asked to be watched.
+    pub(super) fn watches(&self) -> usize {
+        self.world().watches
+    }
+
     /// A write of someone who is none of the electors.
     pub(super) fn put(&self, change: impl FnOnce(&mut Value)) {
         let mut world = self.world();
@@ -81,11 +89,18 @@ impl LeaseApi {
         match network {
             Network::Refused => return stub::broken(),
             Network::Silent => std::future::pending().await,
-            Network::Good | Network::LosesReplies | Network::NoWatch => {}
+            Network::Good | Network::LosesReplies | Network::NoWatch | Network::ShortWatches => {}
         }
         let watches = request.uri().query().unwrap_or_default().contains("watch=true");
         if watches && network == Network::NoWatch {
             return stub::refusal(403, "Forbidden");
+        }
+        if watches && network == Network::ShortWatches {
+            // A network takes its time: without it, a client that spins would stop the paused clock for good.
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            let answer = self.world().watch();
+            self.world().watchers.clear();
+            return answer;
         }
         let writes = request.method() != Method::GET;
         let answer = if watches { self.world().watch() } else { self.world().serve(client, &request) };
@@ -110,6 +125,7 @@ impl World {
     }
 
     fn watch(&mut self) -> stub::Answer {
+        self.watches += 1;
         let (sender, receiver) = mpsc::unbounded_channel();
         if let Some(lease) = &self.lease {
             sender.send(json!({"type": "ADDED", "object": lease})).unwrap();

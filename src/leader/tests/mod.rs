@@ -127,6 +127,19 @@ async fn a_standby_that_may_not_watch_takes_over_from_a_dead_leader_by_polling()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_at_once_is_not_begun_anew_without_a_pause() {
+    let api = LeaseApi::default();
+    api.set_network("a", Network::ShortWatches);
+    let a = start(&api, "a");
+    a.leads_within(1_000).await;
+    let before = api.watches();
+    sleep(Duration::from_secs(10)).await;
+    let watches = api.watches() - before;
+    assert!((4..=6).contains(&watches), "{watches}");
+    assert!(a.leads());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_is_taken_over_at_once_and_ends_the_old_permit_first() {
     let api = LeaseApi::default();
     let mut a = start(&api, "a");
