@@ -21,14 +21,15 @@ const PROBE_MS: u64 = 10_000;
 /// outage with every action pending) must leave room for what moves addresses.
 const KEPT_FROM_POLLS_PERCENT: u64 = 40;
 
-/// Of any limit, DNS may use what lies above this share, in percent: an address on a healthy node comes first.
+/// Of any limit, DNS and looks at single addresses may use what lies above this share, in percent: an address on a
+/// healthy node comes first, and many that are locked by others must not keep one from getting there.
 const KEPT_FROM_DNS_PERCENT: u64 = 20;
 
 /// Of the long quota, the share that is kept from polls, in percent. Smaller than that of the short window: one hour's
 /// quota is never used up by ordinary work, and its last tenth is hundreds of requests.
 const QUOTA_KEPT_FROM_POLLS_PERCENT: u64 = 10;
 
-/// Of the long quota, the share that is kept from DNS, in percent.
+/// Of the long quota, the share that is kept from DNS and from looks at single addresses, in percent.
 const QUOTA_KEPT_FROM_DNS_PERCENT: u64 = 5;
 
 /// The limits that a provider documents, with a margin.
@@ -94,8 +95,10 @@ pub struct RateReport {
 pub enum Purpose {
     /// Buys an address: as urgent as an assignment, with a limit of its own.
     Create,
-    /// Moves an address, or reads what must be known before one can be moved.
+    /// Moves an address, or reads what must be known before any can be moved.
     Assign,
+    /// Reads where one address is.
+    Look,
     /// Changes or reads DNS records.
     Dns,
     /// Looks whether something has changed.
@@ -224,7 +227,7 @@ impl Budget {
     fn window_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
         let kept = match purpose {
             Purpose::Create | Purpose::Assign => 0,
-            Purpose::Dns => KEPT_FROM_DNS_PERCENT,
+            Purpose::Look | Purpose::Dns => KEPT_FROM_DNS_PERCENT,
             Purpose::Poll => KEPT_FROM_POLLS_PERCENT,
         };
         let allowed = usize::try_from(share(self.capacity(), 100 - kept)).unwrap_or(usize::MAX);
@@ -236,7 +239,7 @@ impl Budget {
             Purpose::Create => {
                 frees(&self.creations, self.limits.creations, self.limits.creation_window_ms, now)
             }
-            Purpose::Assign | Purpose::Dns | Purpose::Poll => None,
+            Purpose::Assign | Purpose::Look | Purpose::Dns | Purpose::Poll => None,
         }
     }
 
@@ -254,7 +257,7 @@ impl Budget {
         let Some(quota) = self.report.quota else { return false };
         let kept = match purpose {
             Purpose::Create | Purpose::Assign => 0,
-            Purpose::Dns => QUOTA_KEPT_FROM_DNS_PERCENT,
+            Purpose::Look | Purpose::Dns => QUOTA_KEPT_FROM_DNS_PERCENT,
             Purpose::Poll => QUOTA_KEPT_FROM_POLLS_PERCENT,
         };
         let kept = quota.limit.map_or(0, |limit| share(limit, kept));

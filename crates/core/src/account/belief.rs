@@ -15,6 +15,9 @@ pub const SETTLE_MS: u64 = 30_000;
 /// Two answers of 404 this far apart mean that a created address is gone.
 pub const FORGET_AFTER_MS: u64 = 60_000;
 
+/// An address that the account does not have is asked for this often: one that is on no list may have come to exist.
+const ABSENT_INTERVAL_MS: u64 = 600_000;
+
 /// Where an address is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Place {
@@ -92,6 +95,8 @@ pub struct Belief {
     unlisted: bool,
     absent_since: Option<Moment>,
     absent_twice: bool,
+    /// When it was last asked for by itself and not there, or could not be asked for.
+    absent_read: Option<Moment>,
     /// Looks at an address that someone else's action keeps locked, and when the next one is.
     locked: Option<(u32, Moment)>,
 }
@@ -121,8 +126,8 @@ impl Belief {
         self.place == Place::Absent && self.absent_twice
     }
 
-    /// When this address should be read by itself: for a doubt, to see a lock go, or (`confirm_absence`) for its second
-    /// 404.
+    /// When this address should be read by itself: for a doubt, to see a lock go, (`confirm_absence`) for its second
+    /// 404, or because it may exist by now without being on any list.
     #[must_use]
     pub fn read_due(&self, confirm_absence: bool) -> Option<Moment> {
         if let Some(doubt) = &self.doubt {
@@ -131,10 +136,16 @@ impl Belief {
         if let Some((_, next)) = self.locked {
             return Some(next);
         }
-        let since = self
-            .absent_since
-            .filter(|_| confirm_absence && self.place == Place::Absent && !self.absent_twice)?;
-        Some(since.plus_millis(FORGET_AFTER_MS))
+        let since = self.absent_since.filter(|_| self.place == Place::Absent)?;
+        if confirm_absence && !self.absent_twice {
+            return Some(since.plus_millis(FORGET_AFTER_MS));
+        }
+        Some(self.absent_read.unwrap_or(since).plus_millis(ABSENT_INTERVAL_MS))
+    }
+
+    /// When to look whether an action of somebody else still keeps the address locked, unless it is read sooner.
+    pub(super) fn look_due(&self) -> Option<Moment> {
+        self.locked.filter(|_| self.doubt.is_none()).map(|(_, next)| next)
     }
 
     /// A status says that the address was moved to this droplet: a first list that says otherwise may be older than
@@ -220,7 +231,10 @@ impl Belief {
             *next = now.plus_millis(Schedule::of(kind).delay_ms(*looks, jitter));
         }
         if let Some(since) = &mut self.absent_since {
-            *since = now;
+            if !self.absent_twice {
+                *since = now;
+            }
+            self.absent_read = Some(now);
         }
     }
 
@@ -256,6 +270,7 @@ impl Belief {
         self.doubt = None;
         self.watch_lock(&claim, now);
         if claim == Place::Absent {
+            self.absent_read = Some(now);
             let since = *self.absent_since.get_or_insert(begun);
             self.absent_twice = self.absent_twice || begun.millis_since(since) >= FORGET_AFTER_MS;
         } else {

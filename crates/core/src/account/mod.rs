@@ -297,10 +297,14 @@ impl Account {
             Ok(true) => {
                 let blind = self.droplet_read == DropletRead::Missing;
                 self.droplet_read = DropletRead::Proved;
-                if let Some((begun, list)) = self.held.take() {
+                let held = self.held.take();
+                let outdated = |begun: &Moment| now.millis_since(*begun) > LIST_INTERVAL_MS;
+                if held.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
+                    // The proof came late; others may have moved addresses meanwhile.
+                    self.reads.list_at(now);
+                } else if let Some((begun, list)) = held {
                     return self.believe(begun, list, now);
-                }
-                if blind {
+                } else if blind {
                     self.reads.list_at(now);
                 }
             }
@@ -360,7 +364,7 @@ impl Account {
             return changes;
         }
         if let Some(op) = self.ops.get_mut(&ip) {
-            let ended = op.read(found.as_ref(), now);
+            let ended = op.read(found.as_ref(), begun, now);
             let failed = matches!(ended, Some(End::Failed(..)));
             self.finish(ip, ended, now, &mut changes);
             if failed && let Some(belief) = self.beliefs.get_mut(&ip) {

@@ -35,7 +35,7 @@ enum Stage {
     /// The provider works on it.
     Polling { action: ActionId, looks: u32, failures: u32, next: Moment, directly: bool },
     /// The outcome is not known: the address is read until it is.
-    Verifying { cause: FaultKind, message: String, looks: u32, next: Moment, refused: bool },
+    Verifying { cause: FaultKind, message: String, since: Moment, looks: u32, next: Moment, refused: bool },
 }
 
 /// How an operation ended.
@@ -148,7 +148,7 @@ impl Op {
                 None
             }
             Err(fault) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
-                self.verify(fault.kind, fault.message, !fault.outcome_unknown, now);
+                self.verify(fault.kind, fault.message, !fault.outcome_unknown, (now, now));
                 None
             }
             Err(fault) => Some(End::Refused(fault.kind, fault.message)),
@@ -170,7 +170,8 @@ impl Op {
             Ok(ActionStatus::InProgress) if stalled => {
                 let message =
                     format!("action {action} is pending for more than {} s", STALLED_AFTER_MS / 1_000);
-                self.verify(FaultKind::InProgress, message, false, now.plus_millis(STALLED_INTERVAL_MS));
+                let next = now.plus_millis(STALLED_INTERVAL_MS);
+                self.verify(FaultKind::InProgress, message, false, (now, next));
             }
             Ok(ActionStatus::InProgress) => {
                 *looks = looks.saturating_add(1);
@@ -178,7 +179,7 @@ impl Op {
                 *next = now.plus_millis(look_again_ms(*looks));
             }
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                self.verify(fault.kind, fault.message, false, now);
+                self.verify(fault.kind, fault.message, false, (now, now));
             }
             Err(fault) => {
                 *failures = failures.saturating_add(1);
@@ -210,11 +211,17 @@ impl Op {
         None
     }
 
-    /// A read of the address by itself. `None` while the outcome stays unknown.
-    pub fn read(&mut self, found: Option<&ReservedIp>, now: Moment) -> Option<End> {
+    /// A read of the address by itself, begun at `begun`. `None` while the outcome stays unknown.
+    pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
         let target = self.target();
         let stalled = self.is_stalled(now);
-        let Stage::Verifying { cause, message, looks, next, .. } = &mut self.stage else { return None };
+        let Stage::Verifying { cause, message, since, looks, next, .. } = &mut self.stage else {
+            return None;
+        };
+        if begun < *since {
+            // It may show the time before the request.
+            return None;
+        }
         match found {
             None => Some(End::AddressGone),
             Some(read) if read.locked => {
@@ -258,8 +265,8 @@ impl Op {
         matches!(self.stage, Stage::Verifying { refused: true, .. })
     }
 
-    fn verify(&mut self, cause: FaultKind, message: String, refused: bool, next: Moment) {
-        self.stage = Stage::Verifying { cause, message, looks: 0, next, refused };
+    fn verify(&mut self, cause: FaultKind, message: String, refused: bool, (since, next): (Moment, Moment)) {
+        self.stage = Stage::Verifying { cause, message, since, looks: 0, next, refused };
     }
 }
 
@@ -316,21 +323,30 @@ mod tests {
             let mut op = op();
             assert_eq!(op.answered(Err(fault(FaultKind::Transient, true)), T(1)), None);
             assert_eq!(op.read_due(), Some(T(1)));
-            assert_eq!(op.read(Some(&read(droplet, true)), T(1)), None);
+            assert_eq!(op.read(Some(&read(droplet, true)), T(1), T(1)), None);
             assert_eq!(op.read_due(), Some(T(2)));
-            assert_eq!(op.read(Some(&read(droplet, false)), T(2)), Some(end));
+            assert_eq!(op.read(Some(&read(droplet, false)), T(2), T(2)), Some(end));
         }
+    }
+
+    #[test]
+    fn a_read_from_before_the_request_says_nothing_of_its_outcome() {
+        let mut op = op();
+        op.answered(Err(fault(FaultKind::Transient, true)), T(3));
+        assert_eq!(op.read(Some(&read(3, false)), T(2), T(4)), None);
+        assert_eq!(op.read_due(), Some(T(3)), "another one is due");
+        assert_eq!(op.read(Some(&read(7, false)), T(4), T(5)), Some(End::Done));
     }
 
     #[test]
     fn a_404_is_followed_by_a_read_that_tells_address_from_droplet() {
         let mut one = op();
         assert_eq!(one.answered(Err(fault(FaultKind::NotFound, false)), T(1)), None);
-        assert_eq!(one.read(None, T(1)), Some(End::AddressGone));
+        assert_eq!(one.read(None, T(1), T(1)), Some(End::AddressGone));
         let mut other = op();
         other.answered(Err(fault(FaultKind::NotFound, false)), T(1));
         assert_eq!(
-            other.read(Some(&read(3, false)), T(1)),
+            other.read(Some(&read(3, false)), T(1), T(1)),
             Some(End::Failed(FaultKind::NotFound, "broken".into()))
         );
     }
@@ -349,9 +365,9 @@ mod tests {
         assert_eq!(op.polled(Ok(ActionStatus::InProgress), T(300), Jitter::NONE), None);
         assert!(op.is_stalled(T(300)) && op.trouble().is_some());
         assert_eq!(op.read_due(), Some(T(360)));
-        assert_eq!(op.read(Some(&read(3, true)), T(360)), None);
+        assert_eq!(op.read(Some(&read(3, true)), T(360), T(360)), None);
         assert!(matches!(
-            op.read(Some(&read(3, false)), T(420)),
+            op.read(Some(&read(3, false)), T(420), T(420)),
             Some(End::Failed(FaultKind::InProgress, _))
         ));
     }

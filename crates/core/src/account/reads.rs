@@ -1,5 +1,6 @@
 //! Which reads of an account are due, and the moment at which the next one is.
 
+use super::belief::Belief;
 use super::op::Op;
 use super::{Account, DropletRead};
 use crate::action::Action;
@@ -10,7 +11,8 @@ use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// More pending actions than this are looked up in the list instead of being polled one by one.
+/// More pending actions than this are looked up in the list instead of being polled one by one, and so are addresses
+/// that actions of others keep locked.
 const MAX_POLLED: usize = 5;
 
 /// Addresses that are on no list are read singly, this many a round.
@@ -143,10 +145,15 @@ impl Account {
         if listed && let Some(at) = self.ops.values().filter_map(Op::poll_due).map(|(_, at, _)| at).min() {
             self.reads.list_by(at);
         }
+        let locked = self.left_to_the_list();
+        let looks = locked.iter().filter_map(|ip| self.beliefs.get(ip)?.look_due());
+        if let Some(at) = looks.min() {
+            self.reads.list_by(at);
+        }
         self.plan_list(&mut turn);
         self.plan_proof(&mut turn);
         if self.is_authorised() {
-            self.plan_gets(owners, &mut turn);
+            self.plan_gets(owners, &locked, &mut turn);
             self.plan_polls(owners, listed, &mut turn);
         }
         turn.wake
@@ -161,6 +168,16 @@ impl Account {
     fn leaves_polls_to_the_list(&self) -> bool {
         let pending = self.ops.values().filter(|op| op.poll_due().is_some()).count();
         pending > MAX_POLLED && !self.lists_say_nothing() && self.is_authorised()
+    }
+
+    /// Addresses that actions of others keep locked, where they are many: one list looks at all of them.
+    fn left_to_the_list(&self) -> BTreeSet<Ipv4Addr> {
+        let looked_at = |ip: &Ipv4Addr, belief: &Belief| {
+            belief.look_due().is_some() && !belief.is_unlisted() && !self.ops.contains_key(ip)
+        };
+        let locked = self.beliefs.iter().filter(|(ip, belief)| looked_at(ip, belief));
+        let locked: BTreeSet<Ipv4Addr> = locked.map(|(ip, _)| *ip).collect();
+        if locked.len() > MAX_POLLED && !self.lists_say_nothing() { locked } else { BTreeSet::new() }
     }
 
     fn admit(&mut self, purpose: Purpose, turn: &mut Turn<'_>) -> bool {
@@ -206,14 +223,19 @@ impl Account {
         }
     }
 
-    fn plan_gets(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, turn: &mut Turn<'_>) {
+    fn plan_gets(
+        &mut self,
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        listed: &BTreeSet<Ipv4Addr>,
+        turn: &mut Turn<'_>,
+    ) {
         let mut due: Vec<(Ipv4Addr, Moment, Purpose)> = Vec::new();
-        for (ip, belief) in &self.beliefs {
+        for (ip, belief) in self.beliefs.iter().filter(|(ip, _)| !listed.contains(ip)) {
             let at = match self.ops.get(ip) {
                 Some(op) => op.read_due(),
                 None => belief.read_due(self.created.contains(ip)),
             };
-            due.extend(at.map(|at| (*ip, at, Purpose::Assign)));
+            due.extend(at.map(|at| (*ip, at, Purpose::Look)));
         }
         due.extend(self.reads.take_singles().into_iter().map(|ip| (ip, turn.now, Purpose::Poll)));
         for (ip, at, purpose) in due {

@@ -20,7 +20,6 @@ use crate::ids::Uid;
 use crate::matching::{NodeStore, PodStore, WatchKey};
 use crate::moment::{Jitter, Moment};
 use crate::pool::spec::Providers;
-use crate::pool::status::PoolStatus;
 use crate::pool::{Pool, creation};
 use crate::record_set::node_set::NodeSet;
 use crate::record_set::site::SiteKey;
@@ -457,14 +456,9 @@ impl Fleet {
                 | WriteFailure::Throttled { .. },
             ) => return,
         };
-        let lost = |sent: PoolStatus| {
-            let intent =
-                |status: &PoolStatus| status.memory.as_ref().and_then(|memory| memory.intent.clone());
-            sent.memory.is_some() && (kept.status.memory.is_none() || intent(&sent) != intent(&kept.status))
-        };
-        if sent.is_some_and(lost) {
+        if sent.is_some_and(|sent| sent.is_pruned_to(&kept.status)) {
             pool.crds_are_outdated(now, jitter);
-        } else if kept.status.memory.is_some() {
+        } else if kept.status.memory.is_some() || !kept.status.conditions.is_empty() {
             pool.crds_are_current();
         }
         if !pool.is_newer_than(&kept.resource_version) {

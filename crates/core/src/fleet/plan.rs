@@ -123,7 +123,7 @@ impl Fleet {
                 self.resolve_strangers(&order, &provider, &mut account, &named, out);
             } else {
                 let unread = self.pools.values_mut().filter(|pool| pool.spec.provider == provider);
-                unread.for_each(Pool::forget_mismatched);
+                unread.for_each(|pool| pool.forget_mismatched(&account));
             }
             self.accounts.insert(provider, account);
         }
@@ -227,15 +227,18 @@ impl Fleet {
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
             let known = self.accounts.get(&pool.spec.provider).is_some_and(Account::is_known);
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
+            let mut here = BTreeSet::new();
             for (ip, node) in &pool.report.active {
                 let frozen = pool.spec.is_frozen();
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
                 if let Some(candidate) = pool.candidates.get(node).filter(|_| owned) {
                     desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
+                    here.insert(*ip);
                 }
             }
             if !pool.matched || pool.spec.is_frozen() {
-                let stays = |ip: &&Ipv4Addr| !pool.has_left(**ip);
+                // An address that is known to be on one node is on no other.
+                let stays = |ip: &&Ipv4Addr| !pool.has_left(**ip) && !here.contains(*ip);
                 desired.protected.extend(pool.effective().iter().chain(pool.held()).filter(stays));
             } else if !known {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();

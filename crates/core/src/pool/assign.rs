@@ -93,6 +93,7 @@ impl Pool {
             .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
             .collect();
         let mut report = self.note_standing(&mine, account, world);
+        self.forget_refusals_that_are_explained(world.holders);
         let free = self.free_addresses(&mine, account, world, out);
         // Thousands of candidates are not copied for each plan.
         let candidates = std::mem::take(&mut self.candidates);
@@ -100,6 +101,21 @@ impl Pool {
         self.pair(free, takers, account, world, &mut report, out);
         self.candidates = candidates;
         self.report = report;
+    }
+
+    /// A node that was in use, nobody knew by what: once that is known, it decides, and when it has left nothing is in the
+    /// way any more.
+    fn forget_refusals_that_are_explained(&mut self, holders: &BTreeMap<DropletId, Ipv4Addr>) {
+        let failures = &mut self.node_failures;
+        if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
+            return;
+        }
+        let held = |candidate: &&Candidate| candidate.droplet().is_some_and(|on| holders.contains_key(&on));
+        for candidate in self.candidates.values().filter(held) {
+            if failures.get(&candidate.uid).is_some_and(|failure| failure.kind == FaultKind::NodeInUse) {
+                failures.remove(&candidate.uid);
+            }
+        }
     }
 
     /// Forgets what the token was refused, unless it still lacks the right: something was accepted since, or there is

@@ -278,7 +278,12 @@ impl Pool {
             self.creation.stage = Stage::Idle;
             return;
         };
-        if self.missing() <= self.creation.orphans.len() || !self.is_live() || !self.spec.may_create() {
+        let elsewhere = self.spec.region.as_ref() != Some(&intent.region);
+        if elsewhere
+            || self.missing() <= self.creation.orphans.len()
+            || !self.is_live()
+            || !self.spec.may_create()
+        {
             // Nothing was sent yet: the intent is simply taken back.
             self.forget_intent();
             return;

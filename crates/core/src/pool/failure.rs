@@ -27,7 +27,12 @@ impl<I: PartialEq> Failure<I> {
         pace: Option<Schedule>,
         (now, jitter): (Moment, Jitter),
     ) {
-        let before = slot.take().filter(|failure| failure.concerns(&input, spec_version));
+        // What has to be mended is not tried more slowly for what passed before it was found, nor the other way round.
+        let alike = |failure: &Self| Schedule::of(failure.kind) == Schedule::of(kind);
+        let before = slot
+            .take()
+            .filter(|failure| failure.concerns(&input, spec_version))
+            .filter(|before| alike(before));
         let count = before.map_or(0, |failure| failure.count).saturating_add(1);
         let wait = pace.unwrap_or(Schedule::of(kind)).delay_ms(count, jitter);
         let due = now.plus_millis(wait);
@@ -49,5 +54,25 @@ impl<I: PartialEq> Failure<I> {
     #[must_use]
     pub fn waits(&self, input: &I, spec_version: u64, now: Moment) -> Option<Moment> {
         (self.concerns(input, spec_version) && self.due > now).then_some(self.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_another_schedule_is_the_first_one_of_it() {
+        let at = |seconds: u64| Moment::from_millis(seconds * 1_000);
+        let mut slot = None;
+        let mut note = |kind, now| {
+            let when = (at(now), Jitter::NONE);
+            Failure::note(&mut slot, (kind, "broken"), ((), 0), None, when);
+            slot.as_ref().map(|failure| failure.due.millis_since(at(now)) / 1_000)
+        };
+        let waits = [1, 2, 3].map(|now| note(FaultKind::InProgress, now));
+        assert_eq!(waits, [Some(1), Some(1), Some(5)]);
+        assert_eq!([4, 5].map(|now| note(FaultKind::NodeInUse, now)), [Some(60), Some(300)]);
+        assert_eq!(note(FaultKind::Transient, 6), Some(1));
     }
 }

@@ -357,11 +357,16 @@ impl Pool {
         }
     }
 
-    /// While the account is unknown what was confirmed stays so, but only on nodes that still match.
-    pub fn forget_mismatched(&mut self) {
+    /// While the account is unknown what was confirmed stays so, but only on nodes that still match, and are the
+    /// machines that they were.
+    pub fn forget_mismatched(&mut self, account: &Account) {
         if self.matched && self.is_live() {
             let candidates = &self.candidates;
-            self.report.active.retain(|_, node| candidates.contains_key(node));
+            self.report.active.retain(|ip, node| {
+                let place = account.place(*ip).droplet();
+                let same = |candidate: &Candidate| place.is_none() || candidate.droplet() == place;
+                candidates.get(node).is_some_and(same)
+            });
             self.report.waiting.retain(|node, _| candidates.contains_key(node));
         }
     }
@@ -408,9 +413,12 @@ impl Pool {
                 let standing = match account.place(*ip) {
                     Place::Unknown => true,
                     Place::Absent => false,
-                    Place::Present { droplet, .. } => droplet.is_some(),
+                    // What is on its way may come to stand on a node of ours.
+                    Place::Present { droplet, locked, .. } => droplet.is_some() || *locked,
                 };
-                standing && !effective.contains(ip) && !named_elsewhere.contains(ip)
+                (standing || account.op(*ip).is_some())
+                    && !effective.contains(ip)
+                    && !named_elsewhere.contains(ip)
             });
         }
         // What failed for an address that was let go still says when it may be tried again.

@@ -30,6 +30,7 @@ impl Pool {
             memory: self.memory.clone(),
             ..PoolStatus::default()
         };
+        self.remember_let_go(&mut status);
         for (text, message) in &self.spec.bad_ips {
             status.ips.insert(text.clone(), error_entry(message));
         }
@@ -64,6 +65,21 @@ impl Pool {
         status.conditions = self.conditions(account, annotations_denied, &status, now);
         status.conditions.sort();
         status
+    }
+
+    /// What the spec let go since the account could last be read is remembered too: else, after a restart, it would be
+    /// taken for somebody else's.
+    fn remember_let_go(&self, status: &mut PoolStatus) {
+        let effective: BTreeSet<Ipv4Addr> = self.effective().into_iter().collect();
+        let let_go = self.held().difference(&effective).filter(|_| !self.spec.is_frozen());
+        match &mut status.memory {
+            Some(memory) => memory.former.extend(let_go),
+            None => status.ips.extend(let_go.filter_map(|ip| {
+                let name = ip.to_string();
+                let told = self.on_server.ips.get(&name)?.clone();
+                Some((name, told))
+            })),
+        }
     }
 
     /// `status.error`: what is wrong with the spec, else why the last creation failed.

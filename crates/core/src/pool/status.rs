@@ -126,6 +126,15 @@ impl PoolStatus {
             && *node_errors == on_server.node_errors
             && *error == on_server.error
     }
+
+    /// Whether the server kept this without what a creation must not lose, as it does where the installed CRDs know
+    /// nothing of it. A pool that has no memory yet shows it by its conditions, of which there are always some.
+    #[must_use]
+    pub fn is_pruned_to(&self, kept: &Self) -> bool {
+        let intent = |status: &Self| status.memory.as_ref().and_then(|memory| memory.intent.clone());
+        let memory = self.memory.is_some() && (kept.memory.is_none() || intent(self) != intent(kept));
+        memory || (!self.conditions.is_empty() && kept.conditions.is_empty())
+    }
 }
 
 /// Writes of one object under way, and their retries.

@@ -11,7 +11,7 @@ use crate::dns::{Rules, Zone, ZoneForm};
 use crate::fault::{Fault, FaultKind};
 use crate::moment::{Jitter, Moment, Schedule};
 use crate::pool::failure::Failure;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Refused, a token is tried once a minute.
 const REFUSED_INTERVAL_MS: u64 = 60_000;
@@ -298,8 +298,16 @@ impl DnsAccount {
                 }
             }
             Some((FaultKind::Unauthorised, message)) => {
-                let until = now.plus_millis(Schedule::Unauthorised.delay_ms(1, jitter));
-                self.gates.insert(key, Gate { until, message: message.to_owned() });
+                let gate = Gate { until: now, message: message.to_owned() };
+                self.gates.insert(key.clone(), gate);
+                // One try a minute for the token: every other zone has its turn before this one comes again.
+                let named: BTreeSet<&String> =
+                    self.lookups.values().filter_map(|lookup| Some(&lookup.found.as_ref()?.id)).collect();
+                let zones = self.gates.keys().map(|(zone, _)| zone).filter(|zone| named.contains(zone));
+                let turns = zones.collect::<BTreeSet<_>>().len().max(1);
+                let turns = u64::try_from(turns).unwrap_or(u64::MAX);
+                let wait_ms = Schedule::Unauthorised.delay_ms(1, jitter).saturating_mul(turns);
+                self.gates.entry(key).and_modify(|gate| gate.until = now.plus_millis(wait_ms));
             }
             Some(_) => {}
         }
@@ -337,6 +345,35 @@ mod tests {
         assert_eq!(account.admit("b", Access::Read, T(61)), Err(Some(T(120))), "one a minute and token");
         account.answered("a", Access::Read, None, T(61), Jitter::NONE);
         assert_eq!(account.admit("b", Access::Read, T(61)), Ok(()), "it works again");
+    }
+
+    #[test]
+    fn of_many_zones_where_a_token_was_refused_each_has_its_turn() {
+        let mut account = account();
+        let zones = ["a", "b", "c", "d"];
+        let mut tries = [0; 4];
+        let refuse = |account: &mut DnsAccount, zone: &str, now| {
+            account.sent(zone, Access::Read, now);
+            account.answered(zone, Access::Read, REFUSED, now, Jitter::NONE);
+        };
+        for id in zones {
+            let zone = Zone { id: id.into(), name: None, shown: None, ttl_floor: 60 };
+            account.looking_up(&ZoneRef::Id(id.into()));
+            account.looked_up(&ZoneRef::Id(id.into()), Ok(zone), T(0), Jitter::NONE);
+            refuse(&mut account, id, T(0));
+        }
+        // Nobody names it any more, and nobody waits for its turn.
+        refuse(&mut account, "former", T(0));
+        for second in 1..=40 * 60 {
+            // The order in which objects ask is always the same.
+            for (number, zone) in zones.iter().enumerate() {
+                if account.admit(zone, Access::Read, T(second)).is_ok() {
+                    refuse(&mut account, zone, T(second));
+                    tries[number] += 1;
+                }
+            }
+        }
+        assert!(tries.iter().all(|tries| (9..=10).contains(tries)), "{tries:?}");
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl NodeSet {
         self.spec = match &seen.spec {
             Ok(raw) => NodeSetSpec::parse(raw, providers),
             Err(message) => {
-                let before = self.raw.is_ok().then(|| self.spec.clone());
+                let before = Some(self.spec.clone());
                 NodeSetSpec::unreadable(before, message)
             }
         };

@@ -317,7 +317,8 @@ impl Set {
             remarks.push(Remark { kind: "Conflict", reason: "NameClaimed", message });
             return remarks;
         }
-        if let Some((asked, floor)) = self.raised {
+        if let Some((asked, floor)) = self.raised.filter(|(asked, _)| view.spec.ttl == TtlRule::Every(*asked))
+        {
             let message =
                 format!("the zone takes no TTL below {floor} s; {floor} is used in place of {asked}");
             remarks.push(Remark { kind: "TTLRaised", reason: "BelowFloor", message });

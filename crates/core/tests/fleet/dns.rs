@@ -359,6 +359,10 @@ fn a_ttl_is_raised_to_the_floor_with_a_condition_and_an_existing_one_is_kept_whe
     world.run(5);
     assert_eq!(ttls(&world), [30, 30]);
     assert!(condition(&world, "set", "TTLRaised").unwrap().contains("30"));
+    // A spec that is not followed says nothing of what the former one asked for.
+    world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = -5);
+    world.run(5);
+    assert_eq!((ttls(&world), condition(&world, "set", "TTLRaised")), (vec![30, 30], None));
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = 300);
     world.run(5);
     assert_eq!((ttls(&world), condition(&world, "set", "TTLRaised")), (vec![300, 300], None));

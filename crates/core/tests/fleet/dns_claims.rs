@@ -307,3 +307,21 @@ fn a_record_set_that_is_being_deleted_has_no_series_any_more() {
     world.run(10);
     assert!(world.fleet.snapshot().record_sets.is_empty());
 }
+
+#[test]
+fn a_set_that_cannot_be_read_twice_in_a_row_goes_on_claiming_its_name() {
+    let mut world = World::with_set(1);
+    world.run(5);
+    world.add_record_set("young", set_spec("www"));
+    world.run(5);
+    for message in ["one", "another"] {
+        let mut set = world.record_sets["set"].clone();
+        world.version += 1;
+        set.resource_version = world.version.to_string();
+        set.spec = Err(message.into());
+        world.record_sets.insert("set".into(), set.clone());
+        world.observe(Input::RecordSets(Observed::Apply(set)));
+        world.run(30);
+        assert!(world.set_status("young").error.contains("NodeDNSRecordSet ns/set"), "{message}");
+    }
+}

@@ -390,3 +390,21 @@ fn a_frozen_pool_goes_on_claiming_its_addresses() {
     let error = &world.status("younger").ips[&ip(1).to_string()].error;
     assert!(error.contains("claimed by the older pool"), "{error}");
 }
+
+#[test]
+fn the_annotation_of_a_frozen_pool_follows_an_address_that_others_move() {
+    for (number, freeze) in freezes().into_iter().enumerate() {
+        let mut world = World::with(1, 2);
+        world.run(10);
+        world.edit("pool", freeze);
+        if world.pools["pool"].spec.as_ref().is_ok_and(|now| now.provider != spec().provider) {
+            // Nobody looks where its addresses are.
+            continue;
+        }
+        world.move_by_hand(1, Some(2));
+        world.run(200);
+        let annotated: Vec<(&str, &str)> =
+            world.annotations.iter().map(|(node, ip)| (node.as_str(), ip.as_str())).collect();
+        assert_eq!(annotated, [("node-2", ip(1).to_string().as_str())], "freeze {number}");
+    }
+}

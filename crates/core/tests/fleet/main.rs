@@ -18,6 +18,7 @@ mod dns_random;
 mod dns_rereads;
 mod faults;
 mod frozen;
+mod let_go;
 mod nodes;
 mod pods;
 mod purchases;

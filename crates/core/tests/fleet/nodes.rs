@@ -367,3 +367,39 @@ fn a_pool_that_comes_where_only_record_sets_were_annotates_its_nodes() {
     world.run(10);
     assert_eq!(world.annotations.get("node-1").map(String::as_str), Some("192.0.2.1"));
 }
+
+#[test]
+fn a_node_made_again_while_the_account_is_unknown_is_not_annotated_with_the_other_machine_s_address() {
+    let mut world = World::with(1, 1);
+    world.run(10);
+    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.run(60);
+    world.replace_node(1, 2);
+    world.run(60);
+    assert_eq!(world.annotations.len(), 0, "{:?}", world.annotations);
+    assert_ne!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+    world.faults.reads = None;
+    world.run(120);
+    assert_eq!(world.annotations["node-1"], ip(1).to_string());
+    assert_eq!(world.holder(2), Some(ip(1)));
+}
+
+#[test]
+fn a_node_that_was_in_use_is_served_at_once_when_what_stood_on_it_has_left() {
+    let mut world = World::with(1, 1);
+    world.run(10);
+    world.add_ip(9);
+    world.move_by_hand(9, Some(2));
+    // Nobody has read of it when the node comes.
+    world.set_node(2, true);
+    world.set_node(1, false);
+    world.run(5);
+    let from = world.now;
+    let waits = world.status("pool").node_errors.clone();
+    assert_eq!((waits, world.holder(1)), (vec!["node-2".to_owned()], Some(ip(1))), "{:?}", world.calls);
+    world.move_by_hand(9, None);
+    // Sooner than the minute after which it would be tried in any case.
+    world.run(50);
+    assert_eq!(world.holder(2), Some(ip(1)), "{:?}", world.status("pool"));
+    assert_eq!(world.count(from, "assign"), 1);
+}

@@ -320,3 +320,57 @@ fn a_first_list_that_is_older_than_what_the_status_says_moves_nothing() {
         assert!(really || world.holder(holder) == Some(ip(1)));
     }
 }
+
+#[test]
+fn many_addresses_that_others_keep_locked_leave_room_for_assignments_and_lists() {
+    let mut world = World::with(60, 60);
+    world.run(90);
+    world.set_node(61, true);
+    let last = world.holder(60).unwrap();
+    let locked = |world: &mut World, locked| {
+        world.cloud.values_mut().filter(|read| read.ip != last).for_each(|read| read.locked = locked);
+    };
+    locked(&mut world, true);
+    world.start();
+    let from = world.now;
+    world.run(40);
+    world.set_node(60, false);
+    world.run(5);
+    assert_eq!(world.holder(61), Some(last), "{:?}", &world.calls[world.calls.len() - 20..]);
+    assert_eq!(world.count(from, "get"), 0);
+    world.run(300);
+    let lists = world.count(from, "list");
+    assert!((50..80).contains(&lists), "{lists}");
+    locked(&mut world, false);
+    world.run(60);
+    let states = world.status("pool").ips.values();
+    assert_eq!(states.filter(|entry| entry.state == "active").count(), 60);
+}
+
+#[test]
+fn a_list_that_waited_long_for_its_proof_is_not_believed() {
+    let mut world = World::with(1, 2);
+    world.faults.proofs = Some(FaultKind::Transient);
+    world.run(300);
+    // Nothing tells of it: the list from the beginning is all that was read.
+    world.move_by_hand(1, Some(2));
+    world.moved.clear();
+    world.faults.proofs = None;
+    world.run(400);
+    assert_eq!((world.holder(2), world.assigns), (Some(ip(1)), 0));
+}
+
+#[test]
+fn an_address_on_no_list_that_comes_to_exist_is_found() {
+    let mut world = World::with(1, 2);
+    world.edit("pool", |spec| spec.ips.push(ip(9).to_string()));
+    world.faults.unlisted.insert(ip(9));
+    world.run(120);
+    let (from, named) = (world.now, ip(9).to_string());
+    assert_eq!(world.status("pool").ips[&named].state, "error");
+    world.run(3_600);
+    assert!((5..=7).contains(&world.count(from, "get")), "{}", world.count(from, "get"));
+    world.add_ip(9);
+    world.run(700);
+    assert_eq!(world.status("pool").ips[&named].state, "active", "{:?}", world.status("pool"));
+}

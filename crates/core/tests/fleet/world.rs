@@ -336,7 +336,7 @@ impl World {
                 self.call(format!("unassign {ip}"));
                 self.change(ip, None);
             }
-            Action::Create { pool, .. } => self.create(pool),
+            Action::Create { pool, region, .. } => self.create(pool, &region),
             Action::WriteStatus { pool, resource_version, status, .. } => {
                 self.write_status(&pool, &resource_version, *status);
             }
@@ -461,8 +461,8 @@ impl World {
         self.answer(Outcome::Changed { provider, ip, result });
     }
 
-    fn create(&mut self, pool: ObjectRef) {
-        self.call("create");
+    fn create(&mut self, pool: ObjectRef, region: &str) {
+        self.call(format!("create in {region}"));
         let memory = self.pools[&pool.name.name].status.memory.clone();
         assert!(
             memory.is_some_and(|memory| memory.intent.is_some()),

@@ -252,3 +252,25 @@ fn a_process_that_drains_records_what_it_bought() {
     world.run(100);
     assert_eq!(world.created, 2);
 }
+
+#[test]
+fn crds_that_drop_our_fields_lead_to_no_loop_of_writes_before_there_is_a_memory() {
+    for reads in [None, Some(FaultKind::Transient)] {
+        let mut world = World::new();
+        world.set_node(1, true);
+        world.go_crds = true;
+        world.faults.reads = reads;
+        let provider = if reads.is_none() { "nowhere".into() } else { spec().provider };
+        world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], provider, ..spec() });
+        world.start();
+        world.run(60);
+        assert!((1..=3).contains(&world.status_writes), "{reads:?}: {}", world.status_writes);
+        let said = world.notices.len();
+        world.run(3_600);
+        assert!(world.status_writes <= 12, "{reads:?}: {}", world.status_writes);
+        assert!(world.notices.len() <= said + 24, "{reads:?}: {:?}", world.notices);
+        world.go_crds = false;
+        world.run(700);
+        assert!(!world.status("pool").conditions.is_empty(), "{reads:?}");
+    }
+}

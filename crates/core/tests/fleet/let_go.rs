@@ -1,0 +1,56 @@
+//! Addresses that a spec lets go at a bad moment: they stay known as this pool's until they are off its nodes.
+
+use crate::world::{Trick, World, ip};
+use flipop_core::fault::FaultKind;
+
+/// One node, and a pool whose address is on its way to it.
+fn on_its_way() -> World {
+    let mut world = World::with(1, 1);
+    world.add_ip(2);
+    world.tricks.push_back(Trick::Slow(20));
+    world.run(5);
+    assert_eq!((world.assigns, world.holder(1)), (1, None));
+    world
+}
+
+fn replace(world: &mut World) {
+    world.edit("pool", |spec| spec.ips = vec![ip(2).to_string()]);
+}
+
+#[test]
+fn an_address_that_is_let_go_on_its_way_makes_room_when_it_has_arrived() {
+    for restart in [false, true] {
+        let mut world = on_its_way();
+        replace(&mut world);
+        world.run(5);
+        if restart {
+            world.start();
+        }
+        world.run(200);
+        assert_eq!(world.holder(1), Some(ip(2)), "restart {restart}: {:?}", world.calls);
+        assert!(world.status("pool").node_errors.is_empty(), "restart {restart}");
+    }
+}
+
+#[test]
+fn an_address_that_is_let_go_while_the_account_cannot_be_read_makes_room_even_after_a_restart() {
+    for restart in [true, false] {
+        let mut world = World::with(1, 1);
+        world.add_ip(2);
+        world.run(20);
+        world.faults.reads = Some(FaultKind::Unauthorised);
+        world.run(70);
+        if restart {
+            world.start();
+            world.run(70);
+        }
+        replace(&mut world);
+        world.run(70);
+        world.start();
+        world.run(5);
+        world.faults.reads = None;
+        world.run(200);
+        assert_eq!(world.holder(1), Some(ip(2)), "{:?}", world.status("pool"));
+        assert_eq!(world.status("pool").ips.len(), 1, "{:?}", world.status("pool"));
+    }
+}
