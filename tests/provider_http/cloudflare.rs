@@ -394,22 +394,33 @@ async fn the_quota_in_the_structured_header_can_be_read() {
     assert!(quota.reset_at.millis_since(quota.observed_at) <= 300_000);
 }
 
-#[tokio::test]
-async fn pages_are_as_long_as_the_server_makes_them() {
-    let server = Server::start(|request| {
+/// Reads a name whose records come on pages of this size, of 201 records if `many`, else of one, under totals that say so
+/// many. Gives the number of records and of requests.
+async fn listed(many: bool, size: u32, total: u32) -> (usize, usize) {
+    let server = Server::start(move |request| {
         let page: u32 = request.query("page").unwrap().parse().unwrap();
         let record = |n: u32| {
             format!(r#"{{"id": "{n}", "type": "A", "name": "www.example.com", "content": "10.0.0.{n}", "ttl": 60}}"#)
         };
-        let records: Vec<String> = (page * 100 - 100..(page * 100).min(201)).map(record).collect();
-        let info = r#"{"per_page": 100, "total_count": 201, "page": 1, "count": 100, "total_pages": 3}"#;
+        let all = if many { 201 } else { 1 };
+        let records: Vec<String> = (page * size - size..(page * size).min(all)).map(record).collect();
+        let info = format!(r#"{{"per_page": {size}, "total_count": {total}, "page": {page}}}"#);
         let body = records.join(",");
         answer(200, &[], &format!(r#"{{"success": true, "result_info": {info}, "result": [{body}]}}"#))
     })
     .await;
     let client = Cloudflare::new(config(&server.url())).unwrap();
     let zone = flipop_core::dns::Zone { id: "1".to_owned(), name: None, shown: None, ttl_floor: 60 };
-    assert_eq!(client.read_records(&account(), &zone, WWW).await.unwrap().len(), 201);
-    assert_eq!(server.received().len(), 3);
+    let records = client.read_records(&account(), &zone, WWW).await.unwrap().len();
     assert!(server.received()[0].line.starts_with("GET /zones/1/dns_records?name=www.example.com&per_page="));
+    (records, server.received().len())
+}
+
+#[tokio::test]
+async fn pages_are_as_long_as_the_server_makes_them_and_totals_may_count_the_zone() {
+    assert_eq!(listed(true, 100, 201).await, (201, 3));
+    assert_eq!(listed(true, 67, 201).await, (201, 3), "the last page is full, and no record is left");
+    assert_eq!(listed(false, 1_000, 1).await, (1, 1));
+    assert_eq!(listed(false, 1_000, 4_711).await, (1, 1), "of the whole zone");
+    assert_eq!(listed(true, 100, 4_711).await, (201, 3));
 }

@@ -52,7 +52,8 @@ impl Pages for Records<'_> {
 
     const WHAT: &'static str = "DNS records";
 
-    const TOTAL_IS_OF_LIST: bool = true;
+    // Documented as the total "without any search parameters"; it may or may not be.
+    const TOTAL_IS_OF_LIST: bool = false;
 
     // Of the full size, and still 2,000 records should the API give its default of 100 a page.
     const MAX_PAGES: u64 = 20;
@@ -71,8 +72,8 @@ impl Pages for Records<'_> {
         let info = envelope.result_info.as_ref();
         let total = info.and_then(|info| info.total_count);
         let size = info.and_then(|info| info.per_page).filter(|size| *size > 0).unwrap_or(PER_PAGE);
-        // Without a total a full page leaves open whether there is another one.
-        let more = total.map_or(count >= size, |total| number.saturating_mul(size) < total);
+        // A full page leaves open whether there is another one, unless no record of the zone is left.
+        let more = count >= size && total.is_none_or(|total| number.saturating_mul(size) < total);
         let entries = records
             .into_iter()
             .map(|entry| Named { of_name: entry.is_of(self.fqdn), record: entry.into_record() })
