@@ -84,10 +84,10 @@ fn floating_ip_pool() -> Value {
                 "How many IPs are wanted (none: all of spec.ips)"
             ),
             column("Active", "integer", ".status.activeIPs", "How many IPs stand on matching nodes"),
-            column("Ready", "string", &ready("status"), "Everything is as wanted"),
+            column("Ready", "string", &ready("status"), "Whether the addresses are assigned"),
             column("Reason", "string", &ready("reason"), "Why it is ready or not"),
             wide(column("DNS", "string", ".status.dnsRecordSet.fqdn", "Name of the DNS records")),
-            wide(column("Message", "string", &ready("message"), "What one can do")),
+            wide(column("Message", "string", &ready("message"), "Message of the condition Ready")),
             age(),
         ]),
     )
@@ -102,10 +102,10 @@ fn node_dns_record_set() -> Value {
         &json!([
             column("DNS", "string", ".status.fqdn", "Name of the DNS records"),
             column("State", "string", ".status.state", "active, in-progress or error"),
-            column("Ready", "string", &ready("status"), "Everything is as wanted"),
+            column("Ready", "string", &ready("status"), "Whether the records are right"),
             column("Reason", "string", &ready("reason"), "Why it is ready or not"),
             wide(column("Addresses", "string", ".status.addresses", "What the records hold")),
-            wide(column("Message", "string", &ready("message"), "What one can do")),
+            wide(column("Message", "string", &ready("message"), "Message of the condition Ready")),
             age(),
         ]),
     )
@@ -158,7 +158,7 @@ fn ready(field: &str) -> String {
 }
 
 fn age() -> Value {
-    column("Age", "date", ".metadata.creationTimestamp", "Time since it was made")
+    column("Age", "date", ".metadata.creationTimestamp", "Time since creation")
 }
 
 fn root_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Value {

@@ -57,8 +57,11 @@ pub struct FloatingIPPoolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ips: Option<Vec<String>>,
 
-    /// Created IPv4 addresses that the pool shall let go of now. They stay in the account and can be deleted
-    /// there. At most 500 entries. Default: none.
+    /// IPv4 addresses that the pool shall let go of now, created ones too; it wins over `ips`. They stay in the
+    /// account. To give one up, in one edit add it here, remove it from `ips` and lower `desiredIPs` by one: without
+    /// the last a replacement is bought at once. When `status.createdIPs` no longer names it, it can be deleted in the
+    /// account and removed here; an entry has to stay for as long as the address is in `ips`. At most 500 entries.
+    /// Default: none.
     #[serde(rename = "releasedIPs", default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "released_ips_schema")]
     pub released_ips: Option<Vec<String>>,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct Match {
     /// Label selector for nodes, for example `doks.digitalocean.com/node-pool=work,gpu!=true`. Operators: `=`,
-    /// `==`, `!=`, `in (a,b)`, `notin (a,b)`, `key`, `!key`. Default: all nodes.
+    /// `==`, `!=`, `in (a,b)`, `notin (a,b)`, `key`, `!key`, `key>1`, `key<9`. Default: all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_label: Option<String>,
 
@@ -81,7 +81,7 @@ pub struct DnsRecordSet {
 
     /// What happens to the records when nothing is left to publish (no IP of the pool is active; no node matches):
     /// `Keep` leaves them as they are, `Delete` removes them. Default: `Keep` in a FloatingIPPool, `Delete` in a
-    /// NodeDNSRecordSet.
+    /// NodeDNSRecordSet (`Keep` if the operator runs with `--keep-last-record`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "when_empty_schema")]
     pub when_empty: Option<String>,
