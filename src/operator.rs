@@ -183,7 +183,11 @@ pub async fn run_on(
         serve_admin(listener, &base, &election.leader);
     }
     let drain = CancellationToken::new();
-    let reconciler = reconciler(providers, &base, &election);
+    if config.keep_last_record {
+        tracing::info!("--keep-last-record: NodeDNSRecordSets without whenEmpty keep their records");
+    }
+    let settings = settings(&providers, config.keep_last_record);
+    let reconciler = reconciler(providers, settings, &base, &election);
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
     let outcome = tokio::select! {
@@ -242,7 +246,7 @@ fn elect(
     Ok(Election { identity, leader, permits, lease, _stop_on_drop: stop.clone().drop_guard(), stop })
 }
 
-fn reconciler(providers: Providers, base: &Base, election: &Election) -> Reconciler {
+fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &Election) -> Reconciler {
     let (events, event_writer) = events::events(base.clients.requests.clone(), &election.identity);
     base.tracker.spawn(event_writer.run(base.stop.clone()));
     let context = WatchContext {
@@ -253,7 +257,6 @@ fn reconciler(providers: Providers, base: &Base, election: &Election) -> Reconci
         health: base.health.clone(),
     };
     let (sender, done) = mpsc::channel(OUTCOMES);
-    let settings = settings(&providers);
     let executor = Executor {
         providers,
         observer: Arc::<Metrics>::clone(&base.metrics),
@@ -334,7 +337,7 @@ fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
     ApiConfig { base_url, user_agent, token, clock, observer, transport }
 }
 
-fn settings(providers: &Providers) -> Settings {
+fn settings(providers: &Providers, keep_last_record: bool) -> Settings {
     let known = [
         (digitalocean::NAME.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned()),
         (cloudflare::NAME.to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
@@ -345,6 +348,7 @@ fn settings(providers: &Providers) -> Settings {
             dns: providers.dns.keys().cloned().collect(),
             known: known.into(),
             dns_only: BTreeSet::from([cloudflare::NAME.to_owned()]),
+            keep_last_record,
         },
         limits: providers.ips.keys().map(|name| (name.clone(), Limits::DIGITALOCEAN)).collect(),
         dns_limits: BTreeMap::from([(cloudflare::NAME.to_owned(), Limits::CLOUDFLARE)]),

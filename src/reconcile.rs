@@ -228,7 +228,7 @@ impl Reconciler {
         if let Some(WriteFailure::Forbidden(message)) = failure
             && first_time(&mut self.denials, message.clone())
         {
-            tracing::warn!("{message}; grant it as k8s/ does");
+            tracing::warn!("{message}");
         }
     }
 

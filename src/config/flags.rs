@@ -15,13 +15,21 @@ pub(super) struct Flags {
     #[arg(long, value_name = "ADDR", default_value = ":8080", allow_hyphen_values = true)]
     pub(super) metrics_bind_addr: String,
 
-    /// Log more
+    /// Log at debug level
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value = "false", default_missing_value = "true", hide_default_value = true,
         action = clap::ArgAction::Set, value_parser = go_bool
     )]
     pub(super) debug: bool,
+
+    /// Keep the records when no node matches any more, where a record set has no whenEmpty
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value = "false", default_missing_value = "true", hide_default_value = true,
+        action = clap::ArgAction::Set, value_parser = go_bool
+    )]
+    pub(super) keep_last_record: bool,
 
     /// What to do instead of running the operator
     #[command(subcommand)]

@@ -38,6 +38,8 @@ pub struct BindAddress {
 pub struct Config {
     /// `--debug`.
     pub debug: bool,
+    /// `--keep-last-record`.
+    pub keep_last_record: bool,
     /// `--metrics-bind-addr`; `None` when it is empty: serve nothing.
     pub metrics: Option<BindAddress>,
     /// How to find the API server and our namespace.
@@ -113,6 +115,7 @@ impl Invocation {
         }
         Ok(Self::Run(Box::new(Config {
             debug: flags.debug,
+            keep_last_record: flags.keep_last_record,
             metrics: bind_address(&flags.metrics_bind_addr)?,
             cluster: cluster(flags.kubeconfig.filter(|path| !path.as_os_str().is_empty()), &env),
             digitalocean,
@@ -189,7 +192,7 @@ mod tests {
     #[test]
     fn flags_mean_what_they_mean_to_pflag() {
         let config = with(&[]);
-        assert!(!config.debug);
+        assert!(!config.debug && !config.keep_last_record);
         assert_eq!(config.metrics, Some(BindAddress { host: String::new(), port: 8080 }));
         assert_eq!(config.cluster.kubeconfig, None);
         for on in ["--debug", "--debug=true", "--debug=1", "--debug=t", "--debug=T", "--debug=TRUE"] {
@@ -200,6 +203,8 @@ mod tests {
             assert!(!with(&[off]).debug, "{off}");
         }
         assert!(!with(&["--debug", "--debug=false"]).debug, "the last one wins");
+        assert!(with(&["--keep-last-record"]).keep_last_record);
+        assert!(!with(&["--keep-last-record=false"]).keep_last_record);
         assert_eq!(with(&["--kubeconfig", "/a"]).cluster.kubeconfig, Some("/a".into()));
         assert_eq!(with(&["--kubeconfig=/a=b"]).cluster.kubeconfig, Some("/a=b".into()));
         assert_eq!(with(&["--kubeconfig="]).cluster.kubeconfig, None);

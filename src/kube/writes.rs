@@ -43,13 +43,17 @@ pub enum WriteError {
     /// The object is gone, or another one has its name now.
     #[error("failed to write: the object is gone")]
     NotFound,
-    /// A rule is missing in our role.
-    #[error("failed to write: the service account may not {verb} {resource}")]
+    /// A rule is missing in our role, or somebody's policy objects.
+    #[error(
+        "failed to write: the service account may not {verb} {resource}; apply k8s/ if its role lacks that: {message}"
+    )]
     Forbidden {
         /// The verb that is missing.
         verb: &'static str,
         /// The resource, with its group.
         resource: String,
+        /// What the server says, bounded.
+        message: String,
     },
     /// The server could not be reached, failed or was too slow.
     #[error("failed to write: {message}")]
@@ -78,7 +82,8 @@ impl WriteError {
             }
             TroubleKind::Invalid => Self::Invalid(trouble.message),
             TroubleKind::Forbidden => {
-                Self::Forbidden { verb: call.verb, resource: call.resource.clone().into_owned() }
+                let resource = call.resource.clone().into_owned();
+                Self::Forbidden { verb: call.verb, resource, message: trouble.message }
             }
             TroubleKind::Unauthorised
             | TroubleKind::Expired

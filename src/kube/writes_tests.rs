@@ -101,7 +101,15 @@ async fn each_refusal_has_its_own_error() {
     for (code, reason, expected) in [
         (409, "Conflict", WriteError::Conflict),
         (404, "NotFound", WriteError::NotFound),
-        (403, "Forbidden", WriteError::Forbidden { verb: "patch", resource: "nodes".to_owned() }),
+        (
+            403,
+            "Forbidden",
+            WriteError::Forbidden {
+                verb: "patch",
+                resource: "nodes".to_owned(),
+                message: "403 refused: Forbidden".to_owned(),
+            },
+        ),
         (422, "Invalid", WriteError::Invalid("422 refused: Invalid".to_owned())),
         (429, "TooManyRequests", transient(false, "429 refused: TooManyRequests")),
         (500, "InternalError", transient(true, "500 refused: InternalError")),

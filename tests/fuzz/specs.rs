@@ -28,6 +28,7 @@ fn providers() -> Providers {
         dns: BTreeSet::from(["digitalocean".to_owned()]),
         known: known.iter().map(|(name, variable)| ((*name).to_owned(), (*variable).to_owned())).collect(),
         dns_only: BTreeSet::from(["cloudflare".to_owned()]),
+        keep_last_record: false,
     }
 }
 

@@ -33,7 +33,8 @@ const IN_USE: [&str; 6] = [
 ];
 
 /// What to do about a token that is refused as a whole: its scopes do not matter then.
-pub(super) const TOKEN_REFUSED: &str = "the token is refused: set DIGITALOCEAN_ACCESS_TOKEN to a valid one";
+pub(super) const TOKEN_REFUSED: &str =
+    "the token is refused: set DIGITALOCEAN_ACCESS_TOKEN to a valid one, or renew its file";
 
 /// What to do about a token that may not do something with reserved IPs.
 pub(super) const SCOPE_MISSING: &str = "the token may not do this: reserved IPs need the scopes reserved_ip:read and \

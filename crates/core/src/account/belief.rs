@@ -53,6 +53,20 @@ impl Place {
         }
     }
 
+    /// What is told of an address that others have brought there.
+    #[must_use]
+    pub fn told_of(&self, ip: std::net::Ipv4Addr) -> String {
+        match self {
+            Self::Present { droplet: Some(droplet), .. } => {
+                format!("{ip} was moved by others: it is on droplet {droplet} now")
+            }
+            Self::Present { droplet: None, .. } => {
+                format!("{ip} was moved by others: it is on no droplet now")
+            }
+            Self::Unknown | Self::Absent => format!("{ip} was deleted by others: the account has it no more"),
+        }
+    }
+
     /// Whether both say the same of existence and droplet; `locked` comes and goes and is no contradiction.
     fn agrees(&self, other: &Self) -> bool {
         match (self, other) {

@@ -417,19 +417,9 @@ impl Fleet {
             }
         }
         for ip in changes.overturned {
-            let place = account
-                .place(ip)
-                .droplet()
-                .map_or("no droplet".to_owned(), |droplet| format!("droplet {droplet}"));
+            let text = account.place(ip).told_of(ip);
             let pools = self.pools.values().filter(|pool| pool.effective().contains(&ip));
-            let notices = pools.map(|pool| {
-                pool.notice(
-                    true,
-                    "MovedByOthers",
-                    ip,
-                    format!("{ip} was moved by others: it is on {place} now"),
-                )
-            });
+            let notices = pools.map(|pool| pool.notice(true, "MovedByOthers", ip, text.clone()));
             self.outbox.extend(notices);
         }
     }

@@ -411,8 +411,11 @@ impl Pool {
                 return Err((Wait::CoolOff, Some(at)));
             }
         }
-        if !world.permit || !account.is_authorised() || account.ops().count() >= MAX_OPS {
-            return Err((Wait::Budget, None));
+        if !world.permit || !account.is_authorised() {
+            return Err((Wait::Unsure, None));
+        }
+        if account.ops().count() >= MAX_OPS {
+            return Err((Wait::Full, None));
         }
         if let Some(at) = account.rights.waits(Right::Move, world.now) {
             return Err((Wait::Refused, Some(at)));

@@ -141,12 +141,12 @@ impl Pool {
             if !unassigns {
                 self.ips.entry(ip).or_default().errors += 1;
             }
-            let what = if unassigns { "failed to unassign" } else { "failed to assign" };
+            let (what, node) = if unassigns { ("unassign", "from") } else { ("assign", "to") };
             actions.push(self.notice(
                 true,
                 "AssignmentFailed",
                 format!("{ip}:{name}"),
-                format!("{what} {ip} ({name}): {kind}: {message}"),
+                format!("failed to {what} {ip} {node} node {name}: {kind}: {message}"),
             ));
         }
     }

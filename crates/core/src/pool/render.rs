@@ -5,12 +5,17 @@ use super::report::Wait;
 use super::spec::Scope;
 use super::status::{Condition, IpEntry, IpState, PoolStatus};
 use crate::account::belief::Place;
+use crate::account::op::OpKind;
 use crate::account::{Account, DropletRead};
 use crate::action::Action;
 use crate::fault::FaultKind;
 use crate::moment::Moment;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+
+/// What to do about CRDs that drop our fields.
+const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this version first \
+                             (kubectl apply -f crds)";
 
 /// Names shown in one message; the rest is counted.
 const MAX_NAMED: usize = 5;
@@ -89,9 +94,7 @@ impl Pool {
             return problems.join("; ");
         }
         if self.creation.crds_outdated {
-            return "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this \
-                    version first (kubectl apply -f crds)"
-                .to_owned();
+            return CRDS_OUTDATED.to_owned();
         }
         match &self.creation.failure {
             Some((kind, message)) => format!("failed to create an address: {kind}: {message}"),
@@ -163,7 +166,12 @@ impl Pool {
             conditions.push(condition("CreationFailed", "True", kind.reason(), message.clone()));
         }
         if self.creation.crds_outdated {
-            conditions.push(condition("CRDsOutdated", "True", "StatusFieldsPruned", self.error()));
+            conditions.push(condition(
+                "CRDsOutdated",
+                "True",
+                "StatusFieldsPruned",
+                CRDS_OUTDATED.to_owned(),
+            ));
         }
         if let Some(message) = annotations_denied {
             conditions.push(condition("AnnotationsDenied", "True", "Forbidden", message.to_owned()));
@@ -213,19 +221,18 @@ impl Pool {
 
     fn ready(&self, account: Option<&Account>, status: &PoolStatus) -> Condition {
         if self.spec.is_frozen() {
-            return condition(
-                "Ready",
-                "False",
-                "InvalidSpec",
-                "what stands stays, nothing new is done".to_owned(),
-            );
+            let first = self.spec.problems.iter().min_by_key(|problem| problem.scope);
+            let why = first.map(|problem| format!(" ({problem})")).unwrap_or_default();
+            let message = format!("frozen by a mistake{why}: what stands stays, nothing new is done");
+            return condition("Ready", "False", "InvalidSpec", message);
         }
         if !account.is_some_and(Account::is_known) {
             return condition(
                 "Ready",
                 "Unknown",
                 "ProviderUnread",
-                "the provider has not been read yet".to_owned(),
+                "the provider has not been read yet; see the condition ProviderReady if there is one"
+                    .to_owned(),
             );
         }
         if !self.matched {
@@ -251,7 +258,14 @@ impl Pool {
                            some created";
             condition("Ready", "False", "NoAddresses", message.to_owned())
         } else if candidates == 0 {
-            condition("Ready", "False", "NoMatchingNode", format!("no node matches; {message}"))
+            let message =
+                "no node matches spec.match: Ready, labels, taints, and pods where spec.match asks for them";
+            condition(
+                "Ready",
+                "False",
+                "NoMatchingNode",
+                format!("{message}; {active} of {goal} addresses are in use"),
+            )
         } else if active >= goal.min(candidates) {
             condition("Ready", "True", "Assigned", message)
         } else if self.missing() > 0 && active == used {
@@ -307,6 +321,8 @@ impl Pool {
             | Wait::Pending(..)
             | Wait::Claimed(_)
             | Wait::Budget
+            | Wait::Full
+            | Wait::Unsure
             | Wait::Refused => "Waiting",
         })?;
         Some(condition("NodesBlocked", "True", reason, enumerate(blocked.into_iter())))
@@ -317,7 +333,7 @@ impl Pool {
         if let Some(uncertain) = intent.and_then(|intent| intent.uncertain.as_ref()) {
             let list = enumerate(uncertain.iter().map(ToString::to_string));
             let message = format!(
-                "a creation was interrupted and one of these may be its result: {list}; put the one that is into spec.ips"
+                "a creation was interrupted and one of these may be its result: {list}; add the right one to spec.ips"
             );
             return Some(condition("CreationUncertain", "True", "SeveralNewAddresses", message));
         }
@@ -336,11 +352,16 @@ impl Pool {
         let stalled: Vec<String> = account
             .ops()
             .filter(|(_, op)| op.pool == self.object.uid && op.is_stalled(now))
-            .map(|(ip, op)| format!("{ip} to {}", op.node.1))
+            .map(|(ip, op)| match op.kind {
+                OpKind::Assign => format!("{ip} to {}", op.node.1),
+                OpKind::Unassign { .. } => format!("{ip} off {}", op.node.1),
+            })
             .collect();
         (!stalled.is_empty()).then(|| {
-            let message =
-                format!("pending at the provider for more than 5 min: {}", enumerate(stalled.into_iter()));
+            let message = format!(
+                "pending at the provider for more than 5 min, look at the droplets' actions there: {}",
+                enumerate(stalled.into_iter())
+            );
             condition("Stalled", "True", "ActionPending", message)
         })
     }

@@ -29,8 +29,12 @@ pub enum Wait {
     OtherRegion(String),
     /// Its `spec.providerID` names no droplet.
     NotADroplet(String),
-    /// The budget of the token, or the bound on concurrent calls.
+    /// The budget of the token.
     Budget,
+    /// The bound on operations under way.
+    Full,
+    /// Nobody may act now: the lease is not held for certain, or the token is refused.
+    Unsure,
     /// The token was refused what it takes.
     Refused,
 }
@@ -51,6 +55,8 @@ impl Wait {
             | Self::Pending(..)
             | Self::Claimed(_)
             | Self::Budget
+            | Self::Full
+            | Self::Unsure
             | Self::Refused => false,
         }
     }
@@ -85,7 +91,11 @@ impl fmt::Display for Wait {
             }
             Self::NotADroplet(message) => f.write_str(message),
             Self::Budget => f.write_str("the provider's rate limit leaves no request for it yet"),
-            Self::Refused => f.write_str("the token was refused this, which is tried once a minute"),
+            Self::Full => f.write_str("as many operations as may be are under way; it follows them"),
+            Self::Unsure => f.write_str("the lease is not held for certain, or the token is refused"),
+            Self::Refused => {
+                f.write_str("the token may not do this, which is tried once a minute; see ProviderReady")
+            }
         }
     }
 }

@@ -89,7 +89,8 @@ pub struct RawPoolSpec {
     pub record_set: Option<RawRecordSet>,
 }
 
-/// Which providers this process can use for what. Decides between "unknown" and "has no token".
+/// What specs are held against: which providers this process can use for what (decides between "unknown" and "has no
+/// token"), and what holds where a spec says nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Providers {
     /// Names of the providers of addresses that have a token.
@@ -100,6 +101,8 @@ pub struct Providers {
     pub known: BTreeMap<String, String>,
     /// Those among them that have no addresses to give, with a token or without.
     pub dns_only: BTreeSet<String>,
+    /// Record sets of nodes without `whenEmpty` keep their records when nothing is left to publish.
+    pub keep_last_record: bool,
 }
 
 /// How far a mistake reaches.
@@ -236,7 +239,7 @@ impl PoolSpec {
                     self.problem(
                         Scope::Entry,
                         field,
-                        format!("{ip} stands here twice; the first entry counts"),
+                        format!("{ip} is listed twice; the first entry counts"),
                     );
                 }
                 Ok(ip) => self.ips.push(ip),
@@ -321,6 +324,7 @@ mod tests {
                 ("cloudflare".to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
             ]),
             dns_only: BTreeSet::from(["cloudflare".to_owned()]),
+            keep_last_record: false,
         }
     }
 

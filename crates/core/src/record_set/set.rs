@@ -324,8 +324,8 @@ impl Set {
             remarks.push(Remark { kind: "TTLRaised", reason: "BelowFloor", message });
         }
         if scene.site.is_some_and(Site::is_marked_by_external_dns) {
-            let message = "a TXT record of external-dns stands at this name: it may change the same records; take the name \
-                           away from one of the two"
+            let message = "a TXT record of external-dns stands at this name: it may change the same records; let only one \
+                           of the two manage this name"
                 .to_owned();
             remarks.push(Remark { kind: "ExternalDNS", reason: "OwnershipRecord", message });
         }
@@ -383,7 +383,8 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(&'static str, String)> {
         FaultKind::InProgress | FaultKind::Throttled => return None,
         FaultKind::Transient if count < TOLD_FAILURES => return None,
         // What one can do differs between providers, and is in the message.
-        FaultKind::NotFound | FaultKind::Unauthorised => format!("spec.dnsRecordSet.zone {zone}: {message}"),
+        FaultKind::NotFound => format!("spec.dnsRecordSet.zone {zone}: {message}"),
+        FaultKind::Unauthorised => format!("in the zone {zone} (spec.dnsRecordSet.zone): {message}"),
         FaultKind::Transient
         | FaultKind::NodeInUse
         | FaultKind::Invalid

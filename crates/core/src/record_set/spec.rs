@@ -64,14 +64,21 @@ impl SetSpec {
         problems: &mut Vec<SpecProblem>,
     ) -> Self {
         let before = problems.len();
+        let provider = if raw.provider.is_empty() { default_provider } else { &raw.provider };
+        let problem = provider_problem(provider, providers);
+        let known = problem.is_none();
+        if let Some(message) = problem {
+            let inherited = raw.provider.is_empty() && !default_provider.is_empty();
+            let field = if inherited { "spec.provider" } else { "spec.dnsRecordSet.provider" };
+            // A pool tells of its provider itself.
+            if !problems.iter().any(|told| told.field == field) {
+                problems.push(SpecProblem { scope: Scope::RecordSet, field: field.to_owned(), message });
+            }
+        }
         let mut note = |field: &str, message: String| {
             let field = format!("spec.dnsRecordSet.{field}");
             problems.push(SpecProblem { scope: Scope::RecordSet, field, message });
         };
-        let provider = if raw.provider.is_empty() { default_provider } else { &raw.provider };
-        if let Some(message) = provider_problem(provider, providers) {
-            note("provider", message);
-        }
         let rules = Rules::of(provider);
         let form = rules.map_or(ZoneForm::NameOrId, |rules| rules.zone_form);
         let zone = if raw.zone.is_empty() {
@@ -94,14 +101,14 @@ impl SetSpec {
             note("recordName", error.to_string());
         }
         let ttl = read_ttl(raw.ttl, kind, rules, &mut note);
-        let when_empty = read_when_empty(&raw.when_empty, kind, &mut note);
+        let when_empty = read_when_empty(&raw.when_empty, kind, providers.keep_last_record, &mut note);
         let place = zone.filter(|_| !raw.record_name.is_empty()).map(|zone| Place {
             provider: provider.to_owned(),
             zone,
             record_name: raw.record_name.clone(),
         });
         let (provider, record_name) = (provider.to_owned(), raw.record_name.clone());
-        Self { place, provider, record_name, ttl, when_empty, valid: problems.len() == before }
+        Self { place, provider, record_name, ttl, when_empty, valid: known && problems.len() == before }
     }
 }
 
@@ -149,9 +156,15 @@ fn read_ttl(
     }
 }
 
-fn read_when_empty(raw: &str, kind: ObjectKind, note: &mut impl FnMut(&str, String)) -> WhenEmpty {
+fn read_when_empty(
+    raw: &str,
+    kind: ObjectKind,
+    keep: bool,
+    note: &mut impl FnMut(&str, String),
+) -> WhenEmpty {
     match (raw, kind) {
         ("Keep", _) | ("", ObjectKind::Pool) => WhenEmpty::Keep,
+        ("", ObjectKind::RecordSet) if keep => WhenEmpty::Keep,
         ("Delete", _) | ("", ObjectKind::RecordSet) => WhenEmpty::Delete,
         (other, _) => {
             note("whenEmpty", format!("unknown value {:?}; use Keep or Delete", shown(other)));
@@ -295,6 +308,7 @@ mod tests {
             dns: known.map(|(name, _)| name.to_owned()).into(),
             known: known.map(|(name, variable)| (name.to_owned(), variable.to_owned())).into(),
             dns_only: BTreeSet::new(),
+            keep_last_record: false,
         }
     }
 
@@ -314,6 +328,13 @@ mod tests {
         assert_eq!((pool.ttl, pool.when_empty, problems), (TtlRule::Every(60), WhenEmpty::Keep, vec![]));
         let (node, problems) = parse(&raw(), ObjectKind::RecordSet);
         assert_eq!((node.ttl, node.when_empty, problems), (TtlRule::New(60), WhenEmpty::Delete, vec![]));
+        let kept = Providers { keep_last_record: true, ..providers() };
+        let when_empty = |when_empty: &str| {
+            let raw = RawRecordSet { when_empty: when_empty.into(), ..raw() };
+            let kind = ObjectKind::RecordSet;
+            SetSpec::parse(&raw, "digitalocean", kind, &kept, &mut Vec::new()).when_empty
+        };
+        assert_eq!((when_empty(""), when_empty("Delete")), (WhenEmpty::Keep, WhenEmpty::Delete));
     }
 
     #[test]

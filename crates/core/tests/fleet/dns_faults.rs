@@ -185,7 +185,7 @@ fn a_refused_token_is_tried_once_a_minute_for_all_its_sets_together() {
     world.run(600);
     assert!(world.dns.reads - first <= 11, "{} reads in ten minutes", world.dns.reads - first);
     let error = &world.set_status("set-3").error;
-    assert!(error.contains("spec.dnsRecordSet.zone example.com"), "{error}");
+    assert!(error.contains("the zone example.com (spec.dnsRecordSet.zone)"), "{error}");
     world.dns.read_fault = None;
     world.run(70);
     assert!((0..10).all(|n| world.set_status(&format!("set-{n}")).state == "active"));
@@ -371,7 +371,7 @@ fn a_zone_that_refuses_the_token_costs_one_call_a_minute_lookups_included() {
     world.run(1_200);
     let calls = world.dns.reads + world.dns.lookups - from;
     assert!((15..=20).contains(&calls), "{calls} calls in 20 minutes");
-    assert!(world.set_status("set").error.contains("spec.dnsRecordSet.zone example.com"));
+    assert!(world.set_status("set").error.contains("the zone example.com (spec.dnsRecordSet.zone)"));
     world.dns.read_fault = None;
     world.run(140);
     assert_eq!(world.set_status("set").state, "active");

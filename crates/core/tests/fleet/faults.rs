@@ -119,6 +119,7 @@ pub(crate) fn fleet() -> Fleet {
         dns: known.map(|(name, _)| name.to_owned()).into(),
         known: known.map(|(name, variable)| (name.to_owned(), variable.to_owned())).into(),
         dns_only: BTreeSet::from([CLOUDFLARE.to_owned()]),
+        keep_last_record: false,
     };
     let limits = BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]);
     let dns_limits = BTreeMap::from([(CLOUDFLARE.to_owned(), Limits::CLOUDFLARE)]);

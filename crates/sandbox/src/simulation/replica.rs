@@ -140,6 +140,7 @@ impl Replica {
         };
         Config {
             debug: false,
+            keep_last_record: false,
             metrics: None,
             cluster: ClusterSettings::default(),
             digitalocean: provider(digitalocean, "https://api.digitalocean.com/"),
