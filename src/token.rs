@@ -18,8 +18,8 @@ use tokio::sync::watch;
 /// secret takes the kubelet up to a minute to arrive anyway.
 const RECHECK_MS: u64 = 2_000;
 
-/// Longest token that is accepted; the longest known ones have some hundred characters.
-const MAX_TOKEN_BYTES: usize = 4_096;
+/// Longest token that is accepted; those of service accounts may have thousands of characters.
+const MAX_TOKEN_BYTES: usize = 65_536;
 
 /// Where a token comes from.
 #[derive(Debug, Clone)]

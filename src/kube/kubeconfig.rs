@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::token::{Token, TokenSource};
 use http::Uri;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::io::ErrorKind;
@@ -45,7 +45,7 @@ pub struct ClusterSettings {
 pub struct Cluster {
     /// Without deadlines: [`super::client`] sets these.
     pub config: Config,
-    /// The token of the pod's service account; `None`: the credentials are in `config`.
+    /// The token of the pod's service account, or of a kubeconfig's `tokenFile`; `None`: the credentials are in `config`.
     pub token: Option<Arc<Token>>,
     /// The operator's own namespace.
     pub namespace: String,
@@ -105,7 +105,7 @@ pub async fn resolve(settings: &ClusterSettings, clock: &Clock) -> Result<Cluste
             None => in_cluster(settings, clock),
         };
     }
-    from_kubeconfig(settings, kubeconfig, &files).await
+    from_kubeconfig(settings, kubeconfig, &files, clock).await
 }
 
 /// Reads and merges the files that apply, and names those that were there.
@@ -135,7 +135,10 @@ fn load(settings: &ClusterSettings) -> Result<(Kubeconfig, String), ClusterError
 }
 
 fn read(path: &Path) -> Result<Kubeconfig, ClusterError> {
-    Kubeconfig::read_from(path).map_err(|error| malformed(path, &error))
+    let mut file = Kubeconfig::read_from(path).map_err(|error| malformed(path, &error))?;
+    // As client-go: what a file leaves empty, another one may say.
+    file.current_context.take_if(|context| context.is_empty());
+    Ok(file)
 }
 
 #[expect(
@@ -164,6 +167,7 @@ async fn from_kubeconfig(
     settings: &ClusterSettings,
     kubeconfig: Kubeconfig,
     files: &str,
+    clock: &Clock,
 ) -> Result<Cluster, ClusterError> {
     let own_proxy = own_proxy(&kubeconfig);
     let unusable = |problem: String| ClusterError::Unusable { files: files.to_owned(), problem };
@@ -172,8 +176,19 @@ async fn from_kubeconfig(
         .await
         .map_err(|error| unusable(error.to_string()))?;
     config.proxy_url = proxy(settings, own_proxy, &config.cluster_url).map_err(unusable)?;
+    let token = token_of_file(&mut config.auth_info, clock).map_err(unusable)?;
     let namespace = context.unwrap_or_else(|| namespace_of_pod(settings));
-    Ok(Cluster { config, token: None, namespace, origin: format!("kubeconfig {files}") })
+    Ok(Cluster { config, token, namespace, origin: format!("kubeconfig {files}") })
+}
+
+/// The token of the user's `tokenFile`, which goes before `token`, as client-go has it.
+fn token_of_file(user: &mut AuthInfo, clock: &Clock) -> Result<Option<Arc<Token>>, String> {
+    let other = user.auth_provider.is_some() || user.username.is_some();
+    let Some(path) = user.token_file.take_if(|path| !other && !path.is_empty()) else { return Ok(None) };
+    (user.token, user.exec) = (None, None);
+    let token =
+        Token::new(TokenSource::File(path.into()), clock.clone()).map_err(|error| error.to_string())?;
+    Ok(Some(Arc::new(token)))
 }
 
 /// The namespace that the current context names.

@@ -138,3 +138,25 @@ async fn a_file_that_is_no_kubeconfig_is_named_and_not_quoted() {
     let error = resolve(&settings, &Clock::system()).await.expect_err("missing").to_string();
     assert!(error.contains(missing.to_str().unwrap()), "{error}");
 }
+
+#[tokio::test]
+async fn a_token_file_goes_before_a_token_and_may_end_in_a_new_line() {
+    let folder = TempDir::new().unwrap();
+    let token = write(&folder, "token", "s3cret\n");
+    let user = format!("token: old, tokenFile: {}", token.display());
+    let text = kubeconfig("https://a:1", "").replace("token: s3cret", &user);
+    let file = write(&folder, "k", &text);
+    let settings = ClusterSettings { kubeconfig: Some(file), ..ClusterSettings::default() };
+    let cluster = resolve(&settings, &Clock::system()).await.unwrap();
+    assert_eq!(cluster.token.unwrap().bearer().unwrap().header, "Bearer s3cret");
+    assert!(cluster.config.auth_info.token.is_none());
+}
+
+#[tokio::test]
+async fn a_file_with_an_empty_context_leaves_it_to_the_next_one() {
+    let folder = TempDir::new().unwrap();
+    let empty = kubeconfig("https://a:1", "").replace("current-context: c", "current-context: \"\"");
+    let list = vec![write(&folder, "empty", &empty), write(&folder, "full", &kubeconfig("https://b:1", ""))];
+    let settings = ClusterSettings { kubeconfig_list: list, ..ClusterSettings::default() };
+    assert!(resolve(&settings, &Clock::system()).await.is_ok());
+}

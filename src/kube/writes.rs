@@ -44,16 +44,14 @@ pub enum WriteError {
     #[error("failed to write: the object is gone")]
     NotFound,
     /// A rule is missing in our role, or somebody's policy objects.
-    #[error(
-        "failed to write: the service account may not {verb} {resource}; apply k8s/ if its role lacks that: {message}"
-    )]
+    #[error("failed to write: the service account may not {verb} {resource}{why}; grant it as k8s/ does")]
     Forbidden {
         /// The verb that is missing.
         verb: &'static str,
         /// The resource, with its group.
         resource: String,
-        /// What the server says, bounded.
-        message: String,
+        /// What the server says, bounded, unless that is only that the role lacks the right.
+        why: String,
     },
     /// The server could not be reached, failed or was too slow.
     #[error("failed to write: {message}")]
@@ -83,7 +81,10 @@ impl WriteError {
             TroubleKind::Invalid => Self::Invalid(trouble.message),
             TroubleKind::Forbidden => {
                 let resource = call.resource.clone().into_owned();
-                Self::Forbidden { verb: call.verb, resource, message: trouble.message }
+                let role = trouble.message.contains(&format!("cannot {} resource", call.verb));
+                // What roles lack is the same for every object; what a policy objects to may not be.
+                let why = if role { String::new() } else { format!(": {}", trouble.message) };
+                Self::Forbidden { verb: call.verb, resource, why }
             }
             TroubleKind::Unauthorised
             | TroubleKind::Expired

@@ -107,7 +107,7 @@ async fn each_refusal_has_its_own_error() {
             WriteError::Forbidden {
                 verb: "patch",
                 resource: "nodes".to_owned(),
-                message: "403 refused: Forbidden".to_owned(),
+                why: ": 403 refused: Forbidden".to_owned(),
             },
         ),
         (422, "Invalid", WriteError::Invalid("422 refused: Invalid".to_owned())),
