@@ -41,6 +41,17 @@ impl RateState {
         self.report.subscribe()
     }
 
+    /// There is this token from now on: what another one was told does not bind it.
+    pub(crate) fn renewed(&self, token_generation: u64) {
+        self.report.send_if_modified(|report| {
+            let newer = token_generation > report.token_generation;
+            if newer {
+                *report = RateReport { token_generation, ..RateReport::default() };
+            }
+            newer
+        });
+    }
+
     /// A request goes out with this token.
     pub(crate) fn began(&self, token_generation: u64) {
         self.report.send_modify(|report| {

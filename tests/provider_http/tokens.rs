@@ -1,6 +1,6 @@
 //! Tokens that change, and tokens that nobody may see.
 
-use crate::server::{Server, json};
+use crate::server::{Server, answer, json};
 use crate::{TOKEN, account, client, config};
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::http::BuildError;
@@ -29,6 +29,33 @@ async fn a_token_that_was_replaced_in_its_file_is_used_after_the_first_refusal()
     assert!(generation.has_changed().unwrap());
     assert_eq!(*generation.borrow_and_update(), 2);
     assert_eq!(client.rate().borrow().token_generation, 2);
+}
+
+#[tokio::test]
+async fn another_token_is_not_bound_by_what_the_former_one_was_told_though_nothing_was_sent_with_it() {
+    let server = Server::start(|_request| {
+        let body = r#"{"id": "too_many_requests", "message": "API rate limit exceeded."}"#;
+        answer(429, &[("retry-after", "600")], body)
+    })
+    .await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "first\n").unwrap();
+    let mut config = config(&server.url());
+    config.token = TokenSource::File(file.path().to_owned());
+    let client = DigitalOcean::new(config).unwrap();
+    let fault = client.prove_droplet_read(&account()).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Throttled);
+    assert!(client.rate().borrow().blocked_until.is_some());
+    std::fs::write(file.path(), "second\n").unwrap();
+    let looked_at = async {
+        while *client.token_generation().borrow() == 1 {
+            client.recheck_token();
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), looked_at).await.unwrap();
+    let report = *client.rate().borrow();
+    assert_eq!((report.token_generation, report.blocked_until, report.requests), (2, None, 0));
 }
 
 #[test]

@@ -211,6 +211,7 @@ impl Api {
     /// See [`crate::provider::Account::recheck_token`].
     pub fn recheck_token(&self) {
         self.token.recheck();
+        self.rate.renewed(*self.token.generation().borrow());
     }
 
     /// See [`crate::provider::Account::rate`].

@@ -137,7 +137,15 @@ impl Belief {
     /// True after two answers of 404 that are [`FORGET_AFTER_MS`] apart.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.place == Place::Absent && self.absent_twice
+        self.place == Place::Absent && self.absent_twice && self.doubt.is_none()
+    }
+
+    /// Nothing else is visible either, so that its absence says nothing: it counts from anew.
+    pub(super) fn excuse_absence(&mut self, now: Moment) {
+        if self.absent_since.is_some() {
+            self.absent_since = Some(now);
+            self.absent_twice = false;
+        }
     }
 
     /// When this address should be read by itself: for a doubt, to see a lock go, (`confirm_absence`) for its second
@@ -151,10 +159,9 @@ impl Belief {
             return Some(next);
         }
         let since = self.absent_since.filter(|_| self.place == Place::Absent)?;
-        if confirm_absence && !self.absent_twice {
-            return Some(since.plus_millis(FORGET_AFTER_MS));
-        }
-        Some(self.absent_read.unwrap_or(since).plus_millis(ABSENT_INTERVAL_MS))
+        let again = self.absent_read.unwrap_or(since).plus_millis(ABSENT_INTERVAL_MS);
+        let confirms = confirm_absence && !self.absent_twice;
+        Some(if confirms { again.min(since.plus_millis(FORGET_AFTER_MS)) } else { again })
     }
 
     /// When to look whether an action of somebody else still keeps the address locked, unless it is read sooner.

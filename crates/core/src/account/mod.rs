@@ -197,6 +197,13 @@ impl Account {
         self.reads.list_at(now);
     }
 
+    /// Nobody asks for this account now.
+    pub fn forget_lists(&mut self, now: Moment) {
+        if self.listed.is_some() || self.held.is_some() {
+            self.restart(now);
+        }
+    }
+
     /// A list is wanted no later than `at`.
     pub fn want_list(&mut self, at: Moment) {
         self.reads.list_by(at);
@@ -431,7 +438,8 @@ impl Account {
         if let Err(fault) = &result {
             self.refused(fault, now);
         }
-        if let Some(op) = self.ops.get_mut(&ip) {
+        // What was begun before the operation asked for the action of another one.
+        if let Some(op) = self.ops.get_mut(&ip).filter(|op| begun > op.started) {
             let ended = op.polled(result, now, jitter);
             self.finish(ip, ended, now, &mut changes);
         }

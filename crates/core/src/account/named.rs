@@ -45,6 +45,11 @@ impl Account {
         }
     }
 
+    /// Of all addresses that pools name none is visible: that each of them is absent says nothing.
+    pub fn excuse_absences(&mut self, now: Moment) {
+        self.beliefs.values_mut().for_each(|belief| belief.excuse_absence(now));
+    }
+
     /// An address that nobody names any more: what is known of it goes back to where that of all others is.
     fn hand_down(&mut self, ip: Ipv4Addr) {
         let Some(belief) = self.beliefs.remove(&ip) else { return };

@@ -142,7 +142,9 @@ impl Account {
     ) -> Option<Moment> {
         let mut turn = Turn { now, wake: None, out };
         let listed = self.leaves_polls_to_the_list();
-        if listed && let Some(at) = self.ops.values().filter_map(Op::poll_due).map(|(_, at, _)| at).min() {
+        let pending = self.ops.values().filter_map(Op::poll_due);
+        let pending = pending.filter(|(_, _, directly)| !directly).map(|(_, at, _)| at);
+        if listed && let Some(at) = pending.min() {
             self.reads.list_by(at);
         }
         let locked = self.left_to_the_list();
@@ -166,7 +168,9 @@ impl Account {
 
     /// Many pending actions are looked up with one list.
     fn leaves_polls_to_the_list(&self) -> bool {
-        let pending = self.ops.values().filter(|op| op.poll_due().is_some()).count();
+        // What is on no list has to be asked for singly.
+        let asked = |op: &&Op| op.poll_due().is_some_and(|(_, _, directly)| !directly);
+        let pending = self.ops.values().filter(asked).count();
         pending > MAX_POLLED && !self.lists_say_nothing() && self.is_authorised()
     }
 

@@ -207,11 +207,12 @@ impl Annotations {
             }
             Err(WriteFailure::Gone) => {
                 // The node is gone, or another node has its name: nothing of ours stands on this one.
-                self.failures.remove(&uid);
                 self.standing.remove(&uid);
                 self.seen.remove(&uid);
                 if value.is_some() {
                     self.fail(uid, &WriteFailure::Conflict, now, jitter);
+                } else {
+                    self.failures.remove(&uid);
                 }
             }
             Err(WriteFailure::NotSent) => {}

@@ -449,7 +449,7 @@ impl Fleet {
         if sent.is_some_and(|sent| sent.is_pruned_to(&kept.status)) {
             pool.crds_are_outdated(now, jitter);
         } else if kept.status.memory.is_some() || !kept.status.conditions.is_empty() {
-            pool.crds_are_current();
+            pool.crds_are_current(now);
         }
         if !pool.is_newer_than(&kept.resource_version) {
             pool.resource_version = kept.resource_version;

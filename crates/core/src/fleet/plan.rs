@@ -90,7 +90,7 @@ impl Fleet {
             let Some(mut account) = self.accounts.remove(&provider) else { continue };
             self.name_addresses(&members, &mut account, now);
             if account.is_known() {
-                self.keep_memories(&members, owners, &account);
+                self.keep_memories(&members, owners, &mut account, now);
                 // Memories have changed which addresses are effective, and so who owns what.
                 let owners = self.owners();
                 let mut named = self.name_addresses(&members, &mut account, now);
@@ -143,13 +143,22 @@ impl Fleet {
         named
     }
 
-    fn keep_memories(&mut self, members: &[Uid], owners: &BTreeMap<Ipv4Addr, ObjectRef>, account: &Account) {
+    fn keep_memories(
+        &mut self,
+        members: &[Uid],
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        account: &mut Account,
+        now: Moment,
+    ) {
         let visible: BTreeSet<Ipv4Addr> = members
             .iter()
             .filter_map(|uid| self.pools.get(uid))
             .flat_map(Pool::effective)
             .filter(|ip| matches!(account.place(*ip), crate::account::belief::Place::Present { .. }))
             .collect();
+        if visible.is_empty() {
+            account.excuse_absences(now);
+        }
         for uid in members {
             let elsewhere = owners.iter().filter(|(_, owner)| owner.uid != *uid).map(|(ip, _)| *ip).collect();
             if let Some(pool) = self.pools.get_mut(uid) {
@@ -211,6 +220,8 @@ impl Fleet {
             let concerns = |pool: &Pool| pool.spec.provider == *provider || pool.creates_at() == provider;
             let wanted = self.pools.values().any(concerns);
             if !wanted && account.ops().next().is_none() {
+                // Whoever asks for it later gets no answer of today's.
+                account.forget_lists(now);
                 continue;
             }
             if let Some(at) = account.plan_reads(owners, now, &mut out.actions) {
@@ -261,6 +272,7 @@ impl Fleet {
             if !is_told(pool, account, trouble.is_some()) {
                 continue;
             }
+            pool.recheck_crds(now);
             let mut status = pool.render(account, denied.as_deref(), now);
             if let Some(set) = self.dns.set(&pool.object.uid) {
                 complete(&mut status, set.report.as_ref(), &pool.on_server);

@@ -2,7 +2,7 @@
 
 use super::Fleet;
 use crate::account::Account;
-use crate::account::belief::Place;
+use crate::account::belief::{Belief, Place};
 use crate::action::{Action, RecordSetObject, WriteFailure, WrittenStatus};
 use crate::facts::Observed;
 use crate::ids::{ObjectKind, Owner, Uid};
@@ -17,6 +17,7 @@ use crate::record_set::node_set::NodeSet;
 use crate::record_set::set::{Choice, View};
 use crate::record_set::status::{RecordSetStatus, Told};
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 impl Fleet {
     pub(super) fn observe_record_sets(&mut self, observed: Observed<RecordSetObject>) {
@@ -190,6 +191,15 @@ fn pool_view(pool: &Pool, account: Option<&Account>) -> Option<View> {
     })
 }
 
+/// Nothing is known of the address, or it was not there and seems to have come back.
+fn is_undecided(ip: Ipv4Addr, account: &Account) -> bool {
+    match account.place(ip) {
+        Place::Unknown => true,
+        Place::Absent => account.belief(ip).is_some_and(Belief::is_doubted),
+        Place::Present { .. } => false,
+    }
+}
+
 /// Exactly the addresses that are confirmed on candidates; those of which nothing is known stay as they are.
 fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     if !pool.is_live() || !pool.matched || !account.is_known() {
@@ -199,7 +209,7 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     let confirmed = pool.report.active.keys().filter(|ip| account.op(**ip).is_none());
     Some(Choice {
         addresses: confirmed.copied().collect(),
-        undecided: ours.filter(|ip| *account.place(*ip) == Place::Unknown).collect(),
+        undecided: ours.filter(|ip| is_undecided(*ip, account)).collect(),
         any_node: false,
     })
 }

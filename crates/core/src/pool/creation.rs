@@ -60,6 +60,8 @@ pub struct Creation {
     pub crds_outdated: bool,
     /// Addresses of unknown origin that stand on candidates and stand in for new ones.
     pub orphans: BTreeSet<Ipv4Addr>,
+    /// The intent is the first one: until a purchase comes of one the orphans are looked for anew.
+    first: bool,
 }
 
 impl Creation {
@@ -232,6 +234,7 @@ impl Pool {
             out.later(at);
             return;
         }
+        self.creation.first |= memory.orphans.is_none();
         memory.orphans.get_or_insert_with(|| self.creation.orphans.clone());
         let known = listed.keys().chain(named).copied().collect();
         self.creation.number = self.creation.number.saturating_add(1);
@@ -346,6 +349,7 @@ impl Pool {
             let message = format!("one of {} may be ours; put it into spec.ips", list.join(", "));
             out.actions.push(self.notice(true, "CreationUncertain", "addresses", message));
         } else {
+            self.creation.first &= new.is_empty();
             self.forget_intent();
             for ip in new {
                 self.adopt(ip, out);
@@ -367,8 +371,10 @@ impl Pool {
 
     fn forget_intent(&mut self) {
         self.creation.stage = Stage::Idle;
+        let first = std::mem::take(&mut self.creation.first);
         if let Some(memory) = &mut self.memory {
             memory.intent = None;
+            memory.orphans.take_if(|_| first);
         }
     }
 
@@ -406,10 +412,17 @@ impl Pool {
     }
 
     /// The server has kept our fields.
-    pub fn crds_are_current(&mut self) {
-        if std::mem::take(&mut self.creation.crds_outdated) {
-            self.creation.failures = 0;
-            self.creation.due = Moment::default();
+    pub fn crds_are_current(&mut self, now: Moment) {
+        // Not before it is due: CRDs that keep a part of an intent show it only by the next one.
+        if self.creation.crds_outdated && self.creation.due <= now {
+            self.creation.crds_outdated = false;
+        }
+    }
+
+    /// What the server has of the memory is all of it, so that nothing will be written that could show it.
+    pub fn recheck_crds(&mut self, now: Moment) {
+        if self.memory.is_some() && self.memory == self.on_server.memory {
+            self.crds_are_current(now);
         }
     }
 
@@ -441,6 +454,7 @@ impl Pool {
             Ok(ip) => {
                 let region =
                     self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).map(|i| i.region.clone());
+                self.creation.first = false;
                 self.forget_intent();
                 self.memory.get_or_insert_default().remember(ip, false);
                 account.rights.granted(Right::Create);

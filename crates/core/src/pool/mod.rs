@@ -410,9 +410,10 @@ impl Pool {
         if let Some(memory) = &mut self.memory {
             memory.former.extend(let_go);
             memory.former.retain(|ip| {
+                let gone = account.belief(*ip).is_some_and(crate::account::belief::Belief::is_gone);
                 let standing = match account.place(*ip) {
                     Place::Unknown => true,
-                    Place::Absent => false,
+                    Place::Absent => !(others_visible && gone),
                     // What is on its way may come to stand on a node of ours.
                     Place::Present { droplet, locked, .. } => droplet.is_some() || *locked,
                 };

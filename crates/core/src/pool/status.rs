@@ -131,8 +131,7 @@ impl PoolStatus {
     /// nothing of it. A pool that has no memory yet shows it by its conditions, of which there are always some.
     #[must_use]
     pub fn is_pruned_to(&self, kept: &Self) -> bool {
-        let intent = |status: &Self| status.memory.as_ref().and_then(|memory| memory.intent.clone());
-        let memory = self.memory.is_some() && (kept.memory.is_none() || intent(self) != intent(kept));
+        let memory = self.memory.is_some() && self.memory != kept.memory;
         memory || (!self.conditions.is_empty() && kept.conditions.is_empty())
     }
 }

@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Refused, a token is tried once a minute.
 const REFUSED_INTERVAL_MS: u64 = 60_000;
 
+/// How long, from its turn, the read of a zone that was found again goes before the lookups of others.
+const READ_FIRST_MS: u64 = 10_000;
+
 /// A zone whose name the token could not read is looked up again after this long: scopes are given without notice.
 const UNNAMED_INTERVAL_MS: u64 = 600_000;
 
@@ -49,6 +52,8 @@ pub enum Access {
 struct Gate {
     until: Moment,
     message: String,
+    /// Its zone was found again: until then its read goes before the lookups of others.
+    reads_first: Option<Moment>,
 }
 
 /// One provider of DNS.
@@ -133,11 +138,20 @@ impl DnsAccount {
         let named = known.as_ref().is_some_and(|zone| zone.name.is_some());
         match self.lookups.get(zone) {
             Some(lookup) if lookup.in_flight => Err(None),
-            Some(Lookup { doubted: true, failure: None, .. }) => Ok(()),
+            Some(Lookup { doubted: true, failure: None, .. }) => match self.next_read(now) {
+                Some(at) => Err(Some(at)),
+                None => Ok(()),
+            },
             Some(Lookup { doubted: false, .. }) | None if named => Err(None),
             Some(lookup) if lookup.due > now => Err(Some(lookup.due)),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Until when lookups of doubted zones wait for the read of one that was found again: with a lookup alone no token shows
+    /// that it may read.
+    fn next_read(&self, now: Moment) -> Option<Moment> {
+        self.gates.values().filter_map(|gate| gate.reads_first).filter(|until| *until > now).max()
     }
 
     /// Which zone's refusal a lookup has to wait for: that of the id which is in doubt.
@@ -175,6 +189,11 @@ impl DnsAccount {
                     before.filter(|before| lookup.found.as_ref().is_some_and(|found| found.id != before.id))
                 {
                     self.gates.retain(|(id, _), _| *id != before.id);
+                } else if let Some(found) = &lookup.found {
+                    for (_, gate) in self.gates.iter_mut().filter(|((id, _), _)| *id == found.id) {
+                        gate.until = now;
+                        gate.reads_first = Some(self.probe_due.max(now).plus_millis(READ_FIRST_MS));
+                    }
                 }
             }
             Err(fault) => {
@@ -298,7 +317,7 @@ impl DnsAccount {
                 }
             }
             Some((FaultKind::Unauthorised, message)) => {
-                let gate = Gate { until: now, message: message.to_owned() };
+                let gate = Gate { until: now, message: message.to_owned(), reads_first: None };
                 self.gates.insert(key.clone(), gate);
                 // One try a minute for the token: every other zone has its turn before this one comes again.
                 let named: BTreeSet<&String> =
@@ -374,6 +393,46 @@ mod tests {
             }
         }
         assert!(tries.iter().all(|tries| (9..=10).contains(tries)), "{tries:?}");
+    }
+
+    #[test]
+    fn lookups_of_doubted_zones_leave_room_for_the_reads_that_show_a_repaired_token() {
+        let mut account = account();
+        let zones = ["a", "b", "c", "d", "e"];
+        let name = |id: &str| ZoneRef::Name(format!("{id}.example"));
+        let zone =
+            |id: &str| Zone { id: id.into(), name: Some(name(id).text().into()), shown: None, ttl_floor: 60 };
+        let refuse = |account: &mut DnsAccount, id: &str, now| {
+            account.sent(id, Access::Read, now);
+            account.answered(id, Access::Read, REFUSED, now, Jitter::NONE);
+            account.doubt(id);
+        };
+        for id in zones {
+            account.looking_up(&name(id));
+            account.looked_up(&name(id), Ok(zone(id)), T(0), Jitter::NONE);
+            refuse(&mut account, id, T(0));
+        }
+        let mut reads = vec![0];
+        for second in 1..=3_600 {
+            for id in zones {
+                let now = T(second);
+                if account.lookup_due(&name(id), now).is_ok() && account.admit(id, Access::Write, now).is_ok()
+                {
+                    account.sent(id, Access::Write, now);
+                    account.looking_up(&name(id));
+                    account.answered(name(id).text(), Access::Read, None, now, Jitter::NONE);
+                    account.looked_up(&name(id), Ok(zone(id)), now, Jitter::NONE);
+                }
+            }
+            for id in zones {
+                if account.admit(id, Access::Read, T(second)).is_ok() {
+                    refuse(&mut account, id, T(second));
+                    reads.push(second);
+                }
+            }
+        }
+        let longest = reads.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+        assert!(longest <= 130 && reads.len() >= 28, "{longest}: {reads:?}");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use crate::faults::fault;
 use crate::world::{PROVIDER, Trick, World, ip};
+use flipop_core::action::Outcome;
 use flipop_core::budget::{Budget, Limits, Purpose, Quota, RateReport};
+use flipop_core::facts::ActionStatus;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::ids::ActionId;
@@ -141,4 +143,18 @@ fn faults_and_actions_are_named_by_what_they_say() {
     assert_eq!(fault(FaultKind::Transient, false).to_string(), fault(FaultKind::Transient, false).message);
     assert!(!fault(FaultKind::Transient, false).message.is_empty());
     assert_eq!(ActionId(7).to_string(), "7");
+}
+
+#[test]
+fn the_answer_to_a_look_at_a_former_action_does_not_end_the_next_one() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(Trick::Slow(20));
+    world.run(5);
+    let (provider, ip, result) = (PROVIDER.to_owned(), ip(1), Ok(ActionStatus::Completed));
+    let begun = Moment::default();
+    world.observe(Input::Outcome(Outcome::Polled { provider, ip, begun, result }));
+    world.run(2);
+    assert_eq!(world.status("pool").ips[&ip.to_string()].state, "in-progress");
+    world.run(30);
+    assert_eq!(world.status("pool").ips[&ip.to_string()].state, "active");
 }

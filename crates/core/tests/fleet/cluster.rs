@@ -124,6 +124,10 @@ impl World {
                 ..status
             };
         }
+        let intent = status.memory.as_mut().and_then(|memory| memory.intent.as_mut());
+        if let Some(intent) = intent.filter(|_| self.faults.drops_numbers) {
+            intent.number = 0;
+        }
         let denied = self.denied.contains(&pool.name.name);
         let denied = denied.then(|| WriteFailure::Forbidden("status".into()));
         let unwritten = self.faults.unwritten.clone().filter(|(name, _)| *name == pool.name.name);

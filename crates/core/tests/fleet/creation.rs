@@ -318,3 +318,43 @@ fn what_was_announced_for_another_region_is_not_bought() {
     assert_eq!(world.count(start, "create in nyc3"), 0, "{:?}", world.calls);
     assert_eq!(world.count(start, "create in fra1"), 1, "{:?}", world.calls);
 }
+
+#[test]
+fn addresses_that_were_invisible_for_a_while_are_not_bought_again_while_they_come_back() {
+    let mut world = world(3);
+    world.run(30);
+    assert_eq!(world.created, 3);
+    world.edit("pool", |spec| spec.ips.clear());
+    world.run(10);
+    // The account of somebody else, or none at all.
+    let mut account = std::mem::take(&mut world.cloud);
+    world.run(300);
+    let first = account.remove(&ip(201)).unwrap();
+    world.cloud.insert(first.ip, first);
+    let state = |world: &World| world.status("pool").ips[&ip(201).to_string()].state.clone();
+    world.run_while(70, |world| state(world) != "active");
+    world.run(5);
+    world.cloud.append(&mut account);
+    world.run(300);
+    assert_eq!((world.created, world.assigns), (3, 3), "{:?}", world.calls);
+    let memory = world.status("pool").memory.clone().unwrap();
+    assert_eq!(memory.created.len(), 3, "{memory:?}");
+}
+
+#[test]
+fn addresses_of_unknown_origin_are_looked_for_anew_when_the_first_purchase_came_to_nothing() {
+    let mut world = World::new();
+    world.set_node(1, true);
+    world.set_node(2, true);
+    world.add_ip(7);
+    world.move_by_hand(7, Some(1));
+    world.tricks.push_back(Trick::Refused(FaultKind::Invalid));
+    world.add_pool("pool", RawPoolSpec { desired_ips: 1, region: "nyc9".into(), ..spec() });
+    world.start();
+    world.run(30);
+    assert_eq!(world.count(flipop_core::moment::Moment::default(), "create"), 1);
+    world.edit("pool", |spec| spec.region = "nyc3".into());
+    world.run(120);
+    assert_eq!(world.created, 0, "{:?}", world.calls);
+    assert!(world.status("pool").conditions.iter().any(|c| c.kind == "CreationUncertain"));
+}

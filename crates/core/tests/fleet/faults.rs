@@ -62,6 +62,10 @@ pub(crate) struct Faults {
     pub(crate) late_polls_ms: u64,
     /// Watches show nothing.
     pub(crate) mute: bool,
+    /// The installed CRDs keep all of a status but the number of an intent.
+    pub(crate) drops_numbers: bool,
+    /// Annotations that were sent to nodes that are gone.
+    pub(crate) writes_to_gone_nodes: usize,
 }
 
 impl Faults {

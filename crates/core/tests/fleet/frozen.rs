@@ -408,3 +408,16 @@ fn the_annotation_of_a_frozen_pool_follows_an_address_that_others_move() {
         assert_eq!(annotated, [("node-2", ip(1).to_string().as_str())], "freeze {number}");
     }
 }
+
+#[test]
+fn a_node_made_again_under_a_frozen_pool_is_not_annotated_over_and_over() {
+    let mut world = World::with(1, 1);
+    world.run(10);
+    world.edit("pool", |spec| spec.matching.node_label = "a in".into());
+    world.run(5);
+    let old = world.nodes["node-1"].clone();
+    world.observe(Input::Nodes(nodes_key(), flipop_core::facts::Observed::Delete(old)));
+    world.replace_node(1, 1);
+    world.run(3_600);
+    assert!(world.faults.writes_to_gone_nodes <= 30, "{}", world.faults.writes_to_gone_nodes);
+}

@@ -374,3 +374,19 @@ fn an_address_on_no_list_that_comes_to_exist_is_found() {
     world.run(700);
     assert_eq!(world.status("pool").ips[&named].state, "active", "{:?}", world.status("pool"));
 }
+
+#[test]
+fn an_account_that_nobody_asked_for_meanwhile_is_read_before_anything_is_done() {
+    let mut world = World::with(1, 2);
+    (1..=2).for_each(|n| world.set_node(n, false));
+    world.run(20);
+    let spec = world.pools["pool"].spec.clone().unwrap();
+    world.delete_pool("pool");
+    (1..=2).for_each(|n| world.set_node(n, true));
+    world.run(3_600);
+    world.move_by_hand(1, Some(2));
+    world.moved.clear();
+    world.add_pool("again", spec);
+    world.run(120);
+    assert_eq!((world.assigns, world.holder(2)), (0, Some(ip(1))), "{:?}", world.calls);
+}

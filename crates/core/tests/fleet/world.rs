@@ -377,6 +377,7 @@ impl World {
 
     fn annotate(&mut self, node: String, uid: Uid, value: Option<Ipv4Addr>) {
         let found = self.nodes.get(&node).is_some_and(|facts| facts.uid == uid);
+        self.faults.writes_to_gone_nodes += usize::from(!found);
         let result = if found { Ok(()) } else { Err(WriteFailure::Gone) };
         let result = self.faults.annotations.pop_front().map_or(result, Err);
         if let Some(facts) = self.nodes.get_mut(&node).filter(|_| result.is_ok()) {

@@ -274,3 +274,15 @@ fn crds_that_drop_our_fields_lead_to_no_loop_of_writes_before_there_is_a_memory(
         assert!(!world.status("pool").conditions.is_empty(), "{reads:?}");
     }
 }
+
+#[test]
+fn crds_that_keep_a_part_of_an_intent_lead_to_no_loop_of_writes() {
+    let mut world = buying(2);
+    world.faults.drops_numbers = true;
+    world.run(3_600);
+    assert!(world.status_writes <= 30, "{}", world.status_writes);
+    assert_eq!(world.created, 0);
+    world.faults.drops_numbers = false;
+    world.run(700);
+    assert_eq!(world.created, 2);
+}
