@@ -70,7 +70,7 @@ pub struct Account {
     beliefs: BTreeMap<Ipv4Addr, Belief>,
     ops: BTreeMap<Ipv4Addr, Op>,
     /// Addresses whose absence has to be confirmed before they are forgotten.
-    created: BTreeSet<Ipv4Addr>,
+    remembered: BTreeSet<Ipv4Addr>,
     budget: Budget,
     droplet_read: DropletRead,
     listed: Option<(Moment, ReservedIpList)>,
@@ -95,7 +95,7 @@ impl Account {
             provider: provider.into(),
             beliefs: BTreeMap::new(),
             ops: BTreeMap::new(),
-            created: BTreeSet::new(),
+            remembered: BTreeSet::new(),
             budget: Budget::new(limits),
             droplet_read: DropletRead::default(),
             listed: None,

@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 impl Account {
-    /// Which addresses pools name, and which of them were created by the operator.
+    /// Which addresses pools name, and which of them are forgotten once they are gone.
     /// `told`: where statuses say that they are.
     pub fn name(
         &mut self,
         named: &BTreeSet<Ipv4Addr>,
-        created: BTreeSet<Ipv4Addr>,
+        remembered: BTreeSet<Ipv4Addr>,
         told: &BTreeMap<Ipv4Addr, DropletId>,
         now: Moment,
     ) {
-        self.created = created;
+        self.remembered = remembered;
         let ops = &self.ops;
         let over = |ip: &Ipv4Addr, belief: &Belief| {
             !named.contains(ip) && !ops.contains_key(ip) && !belief.is_settled_against(now)

@@ -237,7 +237,7 @@ impl Account {
         for (ip, belief) in self.beliefs.iter().filter(|(ip, _)| !listed.contains(ip)) {
             let at = match self.ops.get(ip) {
                 Some(op) => op.read_due(),
-                None => belief.read_due(self.created.contains(ip)),
+                None => belief.read_due(self.remembered.contains(ip)),
             };
             due.extend(at.map(|at| (*ip, at, Purpose::Look)));
         }

@@ -137,9 +137,10 @@ impl Fleet {
         watched.extend(pools().flat_map(Pool::former));
         watched.extend(pools().flat_map(Pool::held));
         let memories = pools().filter_map(|pool| pool.memory.as_ref());
-        let created = memories.flat_map(|memory| memory.created.iter().map(|created| created.ip)).collect();
+        let created = memories.flat_map(|memory| memory.created.iter().map(|created| created.ip));
+        let remembered = created.chain(pools().flat_map(Pool::former)).collect();
         let told = if account.is_known() { BTreeMap::new() } else { pools().flat_map(Pool::told).collect() };
-        account.name(&watched, created, &told, now);
+        account.name(&watched, remembered, &told, now);
         named
     }
 
