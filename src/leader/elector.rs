@@ -6,6 +6,7 @@
 //! one. Otherwise it takes the absence for one more change of the record, because a holder's permit outlives it, and
 //! because the last record that it saw, a released one too, need not have been the last one.
 
+use super::failing::Failing;
 use super::permit::PermitSource;
 use super::record::{self, LEASE_DURATION_MS};
 use super::sight::{Sight, sights};
@@ -44,9 +45,6 @@ const MAX_ROUNDS: usize = 3;
 /// Longest time between two looks at which the lease was missing for it to count as missing all the while: more than
 /// the longest time between two tries.
 const MISSING_GAP_MS: u64 = 6_000;
-
-/// Unanswered calls in a row before that is worth a warning: servers restart.
-const UNANSWERED_TO_WARN: u32 = 3;
 
 /// What an elector needs beside its clients.
 #[derive(Debug, Clone)]
@@ -115,8 +113,7 @@ pub struct Elector {
     hold: Option<Hold>,
     /// Calls in a row that were not answered; none was made yet: 1.
     unanswered: u32,
-    /// What was warned of last, until a call succeeds.
-    warned: Option<TroubleKind>,
+    failing: Failing,
 }
 
 impl Elector {
@@ -138,7 +135,7 @@ impl Elector {
             missing: None,
             hold: None,
             unanswered: 1,
-            warned: None,
+            failing: Failing::default(),
         };
         (elector, handle)
     }
@@ -330,9 +327,6 @@ impl Elector {
             self.returns.send_modify(|count| *count = count.saturating_add(1));
         }
         self.unanswered = 0;
-        if let Some(kind) = self.warned.take() {
-            tracing::info!(trouble = kind.label(), "the lease can be used again");
-        }
         answer
     }
 
@@ -374,6 +368,7 @@ impl Elector {
     }
 
     fn held(&mut self, sent_at: Moment) {
+        self.failing.ended();
         let term = self.observed.as_ref().map_or(0, |observed| record::transitions(&observed.lease));
         let lapsed = self.settings.permits.extend(sent_at);
         let new = self.hold.is_none();
@@ -388,6 +383,7 @@ impl Elector {
     }
 
     fn stands_by(&mut self, holder: String) {
+        self.failing.ended();
         let known = match &*self.state.borrow() {
             LeaderState::Standby { holder: known } => *known == holder,
             LeaderState::Starting
@@ -403,15 +399,13 @@ impl Elector {
     }
 
     fn failed(&mut self, trouble: &Trouble) {
-        let lasts = matches!(trouble.kind, TroubleKind::Forbidden | TroubleKind::Unauthorised);
         let over = self.settings.permits.ends_at().is_none();
         if matches!(*self.state.borrow(), LeaderState::Leading { .. }) && over {
             tracing::warn!("could not renew the lease, so nothing is written until it is renewed: {trouble}");
-            self.warned = Some(trouble.kind);
+            self.failing.warned(trouble);
             self.state.send_replace(LeaderState::Lapsed { since: self.now() });
-        } else if (lasts || self.unanswered >= UNANSWERED_TO_WARN) && self.warned.is_none() {
+        } else if self.failing.failed(trouble) {
             tracing::warn!("failed to use the lease {LEASE_NAME}: {trouble}");
-            self.warned = Some(trouble.kind);
         } else {
             tracing::debug!("failed to use the lease: {trouble}");
         }

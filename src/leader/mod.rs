@@ -7,6 +7,7 @@
 //! clock*; every write of it is guarded by its version; a permit ends before the lease can expire for anyone else.
 
 pub mod elector;
+mod failing;
 pub mod permit;
 pub mod record;
 mod sight;

@@ -97,6 +97,9 @@ impl Target<'_> {
         };
         // Someone was faster, or an earlier batch of ours did arrive. What is true already is done; the rest was held
         // up by it, and is sent once.
+        if !self.client.api.may_go_on(self.permit) {
+            return Ok(Applied::default());
+        }
         let seen = records::read(&self.client.api, self.zone, self.fqdn).await?;
         let standing: Vec<Standing> = changes.iter().map(|change| Standing::of(change, &seen)).collect();
         let pairs = changes.iter().zip(&standing);

@@ -361,6 +361,10 @@ impl Site {
                     self.fail_writing(&fault, wanted, now, jitter);
                     return Applied::Failed(kind);
                 }
+                if complete && outdated {
+                    // It is read again at once, and a list may still show the time before this write.
+                    self.distrust(now);
+                }
                 self.write_failure = None;
                 self.read_failure = None;
                 self.goes_on = (left > 0).then_some(wanted);

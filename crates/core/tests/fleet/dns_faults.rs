@@ -421,3 +421,14 @@ fn what_a_change_waits_for_again_and_again_is_told() {
     world.run(300);
     assert_eq!(world.set_status("set").state, "active");
 }
+
+#[test]
+fn a_write_that_another_token_overtakes_is_not_done_twice_where_lists_lag() {
+    let mut world = World::with_set(1);
+    world.dns.lag_ms = 4_000;
+    world.dns.tricks.push_back(DnsTrick::Slow(1_000));
+    world.run_while(20, |world| world.dns.applies.is_empty());
+    world.observe(Input::TokenChanged(PROVIDER.into()));
+    world.run(60);
+    assert_eq!((world.published(WWW), world.dns.applies.len()), (vec![1], 1));
+}
