@@ -298,11 +298,11 @@ async fn a_token_that_may_not_read_zones_serves_names_in_full_by_id(world: &mut 
     world
         .set_shows("relative", "the permission is named", SOON, |set| {
             same(set.text("state"), "error")?;
-            same(set.text("error").contains("Zone:Read"), true)?;
-            set.has("Ready", "False", "InvalidSpec", &["spec.dnsRecordSet.recordName", "Zone:Read"])
+            same(set.text("error").contains("Zone > Zone > Read"), true)?;
+            set.has("Ready", "False", "InvalidSpec", &["spec.dnsRecordSet.recordName", "Zone > Zone > Read"])
         })
         .await?;
-    world.event_says("relative", "InvalidSpec", &["Zone:Read"]).await?;
+    world.event_says("relative", "InvalidSpec", &["Zone > Zone > Read"]).await?;
     assert_eq!(world.dns_writes(0), []);
     world.record_set("full", &spec(&id, "full.example.com")).await?;
     world.record_set("by-name", &spec(ZONE, "by-name")).await?;

@@ -121,6 +121,22 @@ async fn a_record_that_exists_is_as_good_as_made() {
     assert_eq!(ops, [Op::BatchRecords, Op::ListRecords], "nothing was left to do");
 }
 
+#[tokio::test]
+async fn a_full_zone_holds_up_no_change_of_the_records_that_it_has() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let id = world.add("192.0.2.1");
+    let full = br#"{"success": false, "errors": [{"code": 81045, "message": "The record quota has been exceeded."}]}"#;
+    let refused = Fault::Answer { status: 400, headers: Vec::new(), body: full.to_vec() };
+    let new = flipop_sandbox::cloud::Target::op(Op::BatchRecords).containing("posts");
+    let _id = world.cloud().inject(flipop_sandbox::cloud::Injection::always(new, refused));
+    let applied = world.apply(&changes([update(&id, "192.0.2.2"), create("192.0.2.3")])).await.unwrap();
+    assert_eq!((applied.done, world.addresses()), (1, vec!["192.0.2.2".to_owned()]));
+    assert_eq!(a_records(&applied.records), [(address("192.0.2.2"), 60)]);
+    let (done, fault) = world.apply_fault(&changes([create("192.0.2.3"), create("192.0.2.4")])).await;
+    assert_eq!((done, fault.kind), (0, FaultKind::Quota), "nothing else was to be done");
+    assert_eq!(world.calls(Op::BatchRecords).len(), 3);
+}
+
 /// What comes of three creations, of which the first and the last are done already, if something happens between the
 /// refusal of the batch and what was left of it.
 async fn held_up(world: &World, meanwhile: impl Future<Output = ()>) -> Applied {
@@ -277,7 +293,10 @@ async fn a_token_for_records_only_works_by_id_and_is_told_what_it_lacks_by_name(
     world.apply(&changes([create("192.0.2.1")])).await.unwrap();
     assert_eq!(a_records(&world.read().await.unwrap()), [(address("192.0.2.1"), 60)]);
     let fault = world.client.find_zone(&account(), ZONE).await.unwrap_err();
-    assert!(fault.message.contains("Zone Read") && fault.message.contains("dnsRecordSet.zone"), "{fault}");
+    assert!(
+        fault.message.contains("Zone > Zone > Read") && fault.message.contains("dnsRecordSet.zone"),
+        "{fault}"
+    );
 }
 
 const OUTSIDE: &str = "www.example.org";

@@ -273,7 +273,7 @@ async fn a_missing_zone_names_its_field() {
     let fault = cloudflare.client.read_records(&account(), &zone, WWW).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Unauthorised);
     assert!(
-        fault.message.contains("dnsRecordSet.zone") && fault.message.contains("Zone DNS Edit"),
+        fault.message.contains("dnsRecordSet.zone") && fault.message.contains("Zone > DNS > Edit"),
         "{fault}"
     );
 }

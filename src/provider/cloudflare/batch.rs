@@ -92,7 +92,7 @@ impl Target<'_> {
             Ok(left) => {
                 return Ok(Applied { done: changes.len(), records: left.into_iter().flatten().collect() });
             }
-            Err(Failed::Call(error)) => return Err(error),
+            Err(Failed::Call(error)) => return self.without_new_records(changes, error).await,
             Err(Failed::Exists(fault)) => fault,
         };
         // Someone was faster, or an earlier batch of ours did arrive. What is true already is done; the rest was held
@@ -130,6 +130,23 @@ impl Target<'_> {
             }
         });
         Ok(Applied { done, records: left.collect() })
+    }
+
+    /// A batch is carried out whole or not at all: where there is no room for a new record, what only changes records is
+    /// sent by itself, so that it does not wait for the room.
+    async fn without_new_records(self, changes: &[&Change], error: CallError) -> Result<Applied, CallError> {
+        let full = matches!(&error, CallError::Fault(fault) if fault.kind == FaultKind::Quota);
+        let update = |change: &&&Change| matches!(change, Change::Update { .. });
+        let updates: Vec<&Change> = changes.iter().take_while(update).copied().collect();
+        let some = !updates.is_empty() && updates.len() < changes.len();
+        if !full || !some || !self.client.api.may_go_on(self.permit) {
+            return Err(error);
+        }
+        match self.send(&updates).await {
+            Ok(left) => Ok(Applied { done: updates.len(), records: left.into_iter().flatten().collect() }),
+            Err(Failed::Exists(_)) => Err(error),
+            Err(Failed::Call(error)) => Err(error),
+        }
     }
 
     /// What stands in the way of changes of which none is made. Where the zone's name is not known, it may be a record

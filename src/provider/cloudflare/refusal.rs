@@ -96,8 +96,8 @@ fn advice(status: StatusCode, kind: FaultKind, codes: &[u64], message: &str) -> 
             "no such zone that the token can see: check dnsRecordSet.zone (a name, or the zone's id)"
         }
         FaultKind::Unauthorised => {
-            "the token may not do this, or the account has no such zone: give it Zone DNS Edit (and Zone Read for \
-             zones by name), or check dnsRecordSet.zone"
+            "the token may not do this, or the account has no such zone: give it the permission Zone > DNS > Edit \
+             (and Zone > Zone > Read for zones by name), or check dnsRecordSet.zone"
         }
         FaultKind::Quota => "the zone may not have more records",
         FaultKind::Invalid if any(&CNAME) => {

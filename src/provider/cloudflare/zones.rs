@@ -127,8 +127,8 @@ impl Cloudflare {
             [] => Err(Fault {
                 kind: FaultKind::NotFound,
                 message: bounded(&format!(
-                    "the token sees no zone {name}: check dnsRecordSet.zone, or give the token the permission Zone \
-                     Read, or write the zone's id"
+                    "the token sees no zone {name}: check dnsRecordSet.zone, or give the token the permission \
+                     Zone > Zone > Read, or write the zone's id"
                 )),
                 outcome_unknown: false,
                 retry_after_ms: None,

@@ -112,10 +112,11 @@ impl DnsAccount {
         own.or_else(|| self.lookups.values().filter_map(|lookup| lookup.found.as_ref()).find(same).cloned())
     }
 
-    /// No lookup of the zone was answered yet.
+    /// No lookup of the zone was answered yet with anything that says what it is.
     #[must_use]
     pub fn is_unasked(&self, zone: &ZoneRef) -> bool {
-        self.zone(zone).is_none() && self.zone_failure(zone).is_none()
+        let passes = |kind| Schedule::of(kind) == Schedule::Fast;
+        self.zone(zone).is_none() && self.zone_failure(zone).is_none_or(|(kind, ..)| passes(kind))
     }
 
     /// Why a zone is not known.

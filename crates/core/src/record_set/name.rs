@@ -80,13 +80,13 @@ impl fmt::Display for NameError {
             Self::OutsideShown(name, zone) => write!(
                 f,
                 "{name:?} is taken as a full name, since the token may not read the zone's name, and is not in the zone \
-                 {zone}; write a name in that zone in full, or correct dnsRecordSet.zone, or give the token the scope \
-                 Zone:Read"
+                 {zone}; write a name in that zone in full, or correct dnsRecordSet.zone, or give the token the permission \
+                 Zone > Zone > Read"
             ),
             Self::ZoneUnnamed(name) => write!(
                 f,
                 "{name:?} is relative and the token may not read the zone's name; write the name in full, or give the \
-                 token the scope Zone:Read"
+                 token the permission Zone > Zone > Read"
             ),
         }
     }
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(qualify("WWW.example.com", None).as_deref(), Ok("www.example.com"));
         assert_eq!(qualify("www.example.com.", None).as_deref(), Ok("www.example.com"));
         for name in ["www", "@"] {
-            assert!(qualify(name, None).unwrap_err().to_string().contains("Zone:Read"), "{name}");
+            assert!(qualify(name, None).unwrap_err().to_string().contains("Zone > Zone > Read"), "{name}");
         }
     }
 

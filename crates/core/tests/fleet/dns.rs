@@ -401,7 +401,11 @@ fn a_zone_may_be_an_id_and_its_name_shows_up_once_it_is_known() {
     };
     world.edit_set("set", |spec| spec.record_set = hidden("www"));
     world.run(5);
-    assert!(world.set_status("set").error.contains("Zone:Read"), "{}", world.set_status("set").error);
+    assert!(
+        world.set_status("set").error.contains("Zone > Zone > Read"),
+        "{}",
+        world.set_status("set").error
+    );
     assert!(world.set_status("set").error.contains("spec.dnsRecordSet.recordName"));
     world.edit_set("set", |spec| spec.record_set = hidden("a.hidden.org"));
     world.run(5);

@@ -325,3 +325,26 @@ fn a_set_that_cannot_be_read_twice_in_a_row_goes_on_claiming_its_name() {
         assert!(world.set_status("young").error.contains("NodeDNSRecordSet ns/set"), "{message}");
     }
 }
+
+#[test]
+fn an_older_object_whose_zone_is_not_answered_for_keeps_its_name() {
+    let mut world = World::new();
+    world.set_node(1, true);
+    let set = |zone: &str| RawRecordSetSpec {
+        provider: CLOUDFLARE.into(),
+        record_set: Some(RawRecordSet {
+            zone: zone.into(),
+            record_name: WWW.into(),
+            ..RawRecordSet::default()
+        }),
+        ..set_spec("www")
+    };
+    world.add_record_set("old", set("example.com"));
+    world.add_record_set("young", set(ZONE_ID));
+    world.edit_set("young", |spec| spec.address_type = "InternalIP".into());
+    world.start();
+    world.dns.failing_lookups = 2;
+    world.run(30);
+    assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), [external(1)]);
+    assert_eq!(world.dns.applies.len(), 1, "the younger one wrote");
+}

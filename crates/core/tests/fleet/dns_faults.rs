@@ -391,7 +391,7 @@ fn a_full_name_outside_of_a_zone_whose_name_only_showed_is_an_error_of_the_spec_
     world.edit_set("set", |spec| spec.record_set = hidden("www.example.com"));
     world.run(5);
     let status = world.set_status("set").clone();
-    for text in ["spec.dnsRecordSet.recordName", "www.example.com", "zone hidden.org", "Zone:Read"] {
+    for text in ["spec.dnsRecordSet.recordName", "www.example.com", "zone hidden.org", "Zone > Zone > Read"] {
         assert!(status.error.contains(text), "{text}: {}", status.error);
     }
     let reason = |kind: &str| status.conditions.iter().find(|c| c.kind == kind).map(|c| c.reason.as_str());

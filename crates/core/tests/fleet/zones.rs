@@ -63,6 +63,8 @@ pub(crate) struct Dns {
     pub(crate) emptied: Vec<String>,
     pub(crate) reads: usize,
     pub(crate) lookups: usize,
+    /// So many lookups by name fail.
+    pub(crate) failing_lookups: usize,
     /// Change sets.
     pub(crate) applies: Vec<Moment>,
     /// Single changes.
@@ -126,6 +128,10 @@ impl Dns {
 
     fn find_zone(&mut self, provider: &str, zone: &ZoneRef) -> Result<Zone, flipop_core::fault::Fault> {
         self.lookups += 1;
+        if zone.text().contains('.') && self.failing_lookups > 0 {
+            self.failing_lookups -= 1;
+            return Err(fault(FaultKind::Transient, false));
+        }
         let found = self.zones.iter().find(|((owner, id), found)| {
             owner == provider && (id == zone.text() || found.name.as_deref() == Some(zone.text()))
         });
