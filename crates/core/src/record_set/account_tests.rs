@@ -1,0 +1,166 @@
+//! Zones that are looked up, and tokens that are refused in some of them.
+
+use super::*;
+
+const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+const REFUSED: Option<(FaultKind, &str)> = Some((FaultKind::Unauthorised, "403"));
+
+fn account() -> DnsAccount {
+    DnsAccount::new(Rules::CLOUDFLARE, None)
+}
+
+#[test]
+fn a_token_is_tried_once_a_minute_where_it_was_refused_and_freely_elsewhere() {
+    let mut account = account();
+    for zone in ["a", "b"] {
+        account.sent(zone, Access::Read, T(0));
+        account.answered(zone, Access::Read, REFUSED, T(0), Jitter::NONE);
+    }
+    assert_eq!(account.admit("a", Access::Read, T(1)), Err(Some(T(60))));
+    assert_eq!(account.admit("a", Access::Write, T(1)), Err(Some(T(60))));
+    assert_eq!(account.admit("c", Access::Read, T(1)), Ok(()));
+    assert_eq!(account.admit("a", Access::Read, T(60)), Ok(()));
+    account.sent("a", Access::Read, T(60));
+    assert_eq!(account.admit("b", Access::Read, T(61)), Err(Some(T(120))), "one a minute and token");
+    account.answered("a", Access::Read, None, T(61), Jitter::NONE);
+    assert_eq!(account.admit("b", Access::Read, T(61)), Ok(()), "it works again");
+}
+
+#[test]
+fn of_many_zones_where_a_token_was_refused_each_has_its_turn() {
+    let mut account = account();
+    let zones = ["a", "b", "c", "d"];
+    let mut tries = [0; 4];
+    let refuse = |account: &mut DnsAccount, zone: &str, now| {
+        account.sent(zone, Access::Read, now);
+        account.answered(zone, Access::Read, REFUSED, now, Jitter::NONE);
+    };
+    for id in zones {
+        let zone = Zone { id: id.into(), name: None, shown: None, ttl_floor: 60 };
+        account.looking_up(&ZoneRef::Id(id.into()));
+        account.looked_up(&ZoneRef::Id(id.into()), Ok(zone), T(0), Jitter::NONE);
+        refuse(&mut account, id, T(0));
+    }
+    // Nobody names it any more, and nobody waits for its turn.
+    refuse(&mut account, "former", T(0));
+    for second in 1..=40 * 60 {
+        // The order in which objects ask is always the same.
+        for (number, zone) in zones.iter().enumerate() {
+            if account.admit(zone, Access::Read, T(second)).is_ok() {
+                refuse(&mut account, zone, T(second));
+                tries[number] += 1;
+            }
+        }
+    }
+    assert!(tries.iter().all(|tries| (9..=10).contains(tries)), "{tries:?}");
+}
+
+#[test]
+fn lookups_of_doubted_zones_leave_room_for_the_reads_that_show_a_repaired_token() {
+    let mut account = account();
+    let zones = ["a", "b", "c", "d", "e"];
+    let name = |id: &str| ZoneRef::Name(format!("{id}.example"));
+    let zone =
+        |id: &str| Zone { id: id.into(), name: Some(name(id).text().into()), shown: None, ttl_floor: 60 };
+    let refuse = |account: &mut DnsAccount, id: &str, now| {
+        account.sent(id, Access::Read, now);
+        account.answered(id, Access::Read, REFUSED, now, Jitter::NONE);
+        account.doubt(id);
+    };
+    for id in zones {
+        account.looking_up(&name(id));
+        account.looked_up(&name(id), Ok(zone(id)), T(0), Jitter::NONE);
+        refuse(&mut account, id, T(0));
+    }
+    let mut reads = vec![0];
+    for second in 1..=3_600 {
+        for id in zones {
+            let now = T(second);
+            if account.lookup_due(&name(id), now).is_ok() && account.admit(id, Access::Write, now).is_ok() {
+                account.sent(id, Access::Write, now);
+                account.looking_up(&name(id));
+                account.answered(name(id).text(), Access::Read, None, now, Jitter::NONE);
+                account.looked_up(&name(id), Ok(zone(id)), now, Jitter::NONE);
+            }
+        }
+        for id in zones {
+            if account.admit(id, Access::Read, T(second)).is_ok() {
+                refuse(&mut account, id, T(second));
+                reads.push(second);
+            }
+        }
+    }
+    let longest = reads.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    assert!(longest <= 130 && reads.len() >= 28, "{longest}: {reads:?}");
+}
+
+#[test]
+fn a_token_that_may_only_read_goes_on_reading() {
+    let mut account = account();
+    account.sent("a", Access::Write, T(0));
+    account.answered("a", Access::Write, REFUSED, T(0), Jitter::NONE);
+    assert_eq!(account.admit("a", Access::Read, T(1)), Ok(()));
+    account.sent("a", Access::Read, T(1));
+    account.answered("a", Access::Read, None, T(1), Jitter::NONE);
+    assert_eq!(account.admit("a", Access::Write, T(2)), Err(Some(T(60))));
+    assert_eq!(account.refusal("a"), Some("403"));
+    account.token_changed();
+    assert_eq!(account.admit("a", Access::Write, T(2)), Ok(()));
+}
+
+#[test]
+fn a_zone_found_by_name_is_known_by_id_too() {
+    let mut account = account();
+    let (name, id) = (ZoneRef::Name("example.com".into()), ZoneRef::Id("abc".into()));
+    assert_eq!(account.lookup_due(&name, T(0)), Ok(()));
+    account.looking_up(&name);
+    assert_eq!(account.lookup_due(&name, T(0)), Err(None));
+    let zone = Zone { id: "abc".into(), name: Some("example.com".into()), shown: None, ttl_floor: 60 };
+    account.looked_up(&name, Ok(zone.clone()), T(1), Jitter::NONE);
+    assert_eq!((account.zone(&name), account.zone(&id)), (Some(zone.clone()), Some(zone)));
+    assert_eq!(account.lookup_due(&id, T(1)), Err(None));
+    account.lost("abc", "404", T(1), Jitter::NONE);
+    assert_eq!(account.zone(&name), None);
+    assert_eq!(account.lookup_due(&name, T(2)), Err(Some(T(61))));
+}
+
+#[test]
+fn a_zone_that_is_not_found_is_looked_for_ever_more_slowly() {
+    let mut account = account();
+    let name = ZoneRef::Name("example.com".into());
+    let fault = Fault {
+        kind: FaultKind::NotFound,
+        message: "no such zone".into(),
+        outcome_unknown: false,
+        retry_after_ms: None,
+    };
+    for (now, due) in [(0, 60), (60, 360), (360, 960)] {
+        account.looking_up(&name);
+        account.looked_up(&name, Err(fault.clone()), T(now), Jitter::NONE);
+        assert_eq!(account.lookup_due(&name, T(now)), Err(Some(T(due))));
+    }
+    assert_eq!(account.zone_failure(&name).map(|(_, count, _)| count), Some(3));
+    account.token_changed();
+    assert_eq!(account.lookup_due(&name, T(400)), Ok(()));
+}
+
+#[test]
+fn a_zone_that_the_former_token_may_not_see_is_looked_up_at_once_with_another_one() {
+    let mut account = account();
+    let name = ZoneRef::Name("example.com".into());
+    let refused = Fault {
+        kind: FaultKind::Unauthorised,
+        message: "403".into(),
+        outcome_unknown: false,
+        retry_after_ms: None,
+    };
+    for (changed, due) in [(true, Ok(())), (false, Err(Some(T(60))))] {
+        account.looking_up(&name);
+        if changed {
+            account.token_changed();
+        }
+        assert_eq!(account.is_outdated(&name), changed);
+        account.looked_up(&name, Err(refused.clone()), T(0), Jitter::NONE);
+        assert_eq!(account.lookup_due(&name, T(0)), due);
+    }
+}
