@@ -1,4 +1,4 @@
-//! The token of the pod's service account, in each request, as its file has it.
+//! The token of the pod's service account, or of a kubeconfig's `tokenFile`, in each request, as its file has it.
 //!
 //! kube could do this, but tells by the wall clock when the file is to be read again: after a clock that was ahead is put
 //! right, it would keep a token that has long been replaced, and a 401 would not make it look. Nothing is repeated here.

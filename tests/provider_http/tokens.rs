@@ -8,6 +8,15 @@ use flipop::provider::{Account, IpProvider};
 use flipop::token::TokenSource;
 use flipop_core::fault::FaultKind;
 
+/// A client whose token is in a file: `first` for now.
+fn with_token_file(server: &Server) -> (tempfile::NamedTempFile, DigitalOcean) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "first\n").unwrap();
+    let mut config = config(&server.url());
+    config.token = TokenSource::File(file.path().to_owned());
+    (file, DigitalOcean::new(config).unwrap())
+}
+
 #[tokio::test]
 async fn a_token_that_was_replaced_in_its_file_is_used_after_the_first_refusal() {
     let server = Server::start(|request| match request.header("authorization") {
@@ -15,11 +24,7 @@ async fn a_token_that_was_replaced_in_its_file_is_used_after_the_first_refusal()
         _ => json(401, r#"{"id": "unauthorized", "message": "Unable to authenticate you"}"#),
     })
     .await;
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "first\n").unwrap();
-    let mut config = config(&server.url());
-    config.token = TokenSource::File(file.path().to_owned());
-    let client = DigitalOcean::new(config).unwrap();
+    let (file, client) = with_token_file(&server);
     let mut generation = client.token_generation();
     assert_eq!(*generation.borrow_and_update(), 1);
     std::fs::write(file.path(), "second\n").unwrap();
@@ -38,11 +43,7 @@ async fn another_token_is_not_bound_by_what_the_former_one_was_told_though_nothi
         answer(429, &[("retry-after", "600")], body)
     })
     .await;
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "first\n").unwrap();
-    let mut config = config(&server.url());
-    config.token = TokenSource::File(file.path().to_owned());
-    let client = DigitalOcean::new(config).unwrap();
+    let (file, client) = with_token_file(&server);
     let fault = client.prove_droplet_read(&account()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Throttled);
     assert!(client.rate().borrow().blocked_until.is_some());
