@@ -9,6 +9,7 @@
 use super::failing::Failing;
 use super::permit::PermitSource;
 use super::record::{self, LEASE_DURATION_MS};
+use super::returns::{Returns, Sort};
 use super::sight::{Sight, sights};
 use super::{LEASE_NAME, LeaderHandle, LeaderOutcome, LeaderState, Order};
 use crate::clock::Clock;
@@ -16,7 +17,6 @@ use crate::kube::objects::FIELD_MANAGER;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::liveness::Heartbeat;
 use crate::random::Random;
-use crate::signal;
 use flipop_core::moment::Moment;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -107,12 +107,10 @@ pub struct Elector {
     settings: ElectorSettings,
     state: watch::Sender<LeaderState>,
     orders: watch::Receiver<Order>,
-    returns: signal::Sender<u64>,
+    returns: Returns,
     observed: Option<Observed>,
     missing: Option<Missing>,
     hold: Option<Hold>,
-    /// Calls in a row that were not answered; none was made yet: 1.
-    unanswered: u32,
     failing: Failing,
 }
 
@@ -121,7 +119,7 @@ impl Elector {
     #[must_use]
     pub fn new(settings: ElectorSettings) -> (Self, LeaderHandle) {
         let state = watch::Sender::new(LeaderState::Starting);
-        let returns = signal::Sender::new(0);
+        let returns = Returns::new();
         let orders = watch::Sender::new(Order::Compete);
         let handle =
             LeaderHandle { state: state.subscribe(), returns: returns.subscribe(), orders: orders.clone() };
@@ -134,7 +132,6 @@ impl Elector {
             observed: None,
             missing: None,
             hold: None,
-            unanswered: 1,
             failing: Failing::default(),
         };
         (elector, handle)
@@ -227,7 +224,7 @@ impl Elector {
                 Ok(sent_at) => return Try::Held { sent_at },
             }
         }
-        match self.call(api.get(LEASE_NAME)).await {
+        match self.call(Sort::Read, api.get(LEASE_NAME)).await {
             Err(trouble) if trouble.kind == TroubleKind::NotFound => self.create(api, order).await,
             Err(trouble) => Try::Failed(trouble),
             Ok(lease) => {
@@ -282,7 +279,7 @@ impl Elector {
         let now = self.settings.clock.timestamp();
         let lease = record::first(LEASE_NAME, &self.settings.namespace, &self.settings.identity, now);
         let sent_at = self.now();
-        match self.call(api.create(&params(), &lease)).await {
+        match self.call(Sort::Write, api.create(&params(), &lease)).await {
             Ok(lease) => {
                 self.observe(lease);
                 Try::Held { sent_at }
@@ -304,29 +301,22 @@ impl Elector {
 
     async fn replace(&mut self, api: &Api<Lease>, lease: &Lease) -> Result<Moment, Trouble> {
         let sent_at = self.now();
-        let lease = self.call(api.replace(LEASE_NAME, &params(), lease)).await?;
+        let lease = self.call(Sort::Write, api.replace(LEASE_NAME, &params(), lease)).await?;
         self.observe(lease);
         Ok(sent_at)
     }
 
-    async fn call(&mut self, call: impl Future<Output = kube::Result<Lease>>) -> Result<Lease, Trouble> {
+    async fn call(
+        &mut self,
+        sort: Sort,
+        call: impl Future<Output = kube::Result<Lease>>,
+    ) -> Result<Lease, Trouble> {
         let answer = match tokio::time::timeout(Duration::from_millis(CALL_TIMEOUT_MS), call).await {
             Ok(answer) => answer.map_err(Trouble::from),
             Err(_elapsed) => Err(Trouble::timed_out(CALL_TIMEOUT_MS)),
         };
         self.beat();
-        let served = match &answer {
-            Ok(_) => true,
-            Err(trouble) => matches!(trouble.kind, TroubleKind::NotFound | TroubleKind::Conflict),
-        };
-        if !served {
-            self.unanswered = self.unanswered.saturating_add(1);
-            return answer;
-        }
-        if self.unanswered > 0 {
-            self.returns.send_modify(|count| *count = count.saturating_add(1));
-        }
-        self.unanswered = 0;
+        self.returns.note(sort, &answer);
         answer
     }
 
@@ -467,7 +457,7 @@ impl Elector {
             match self.replace(api, &lease).await {
                 Ok(_) => return Ok(()),
                 Err(trouble) if trouble.kind == TroubleKind::Conflict && !last => {
-                    let lease = self.call(api.get(LEASE_NAME)).await?;
+                    let lease = self.call(Sort::Read, api.get(LEASE_NAME)).await?;
                     self.observe(lease);
                 }
                 Err(trouble) => return Err(trouble),

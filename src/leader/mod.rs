@@ -10,6 +10,7 @@ pub mod elector;
 mod failing;
 pub mod permit;
 pub mod record;
+mod returns;
 mod sight;
 #[cfg(test)]
 mod tests;
@@ -120,7 +121,7 @@ impl LeaderHandle {
         self.state.clone()
     }
 
-    /// Counts the times that the API server answered a lease call after it had not: the reset of every backoff.
+    /// Counts the times that the API server came back, as calls on the lease show it: the reset of every backoff.
     #[must_use]
     pub fn api_returns(&self) -> signal::Receiver<u64> {
         self.returns.clone()

@@ -18,6 +18,8 @@ pub(super) enum Network {
     Silent,
     /// Requests arrive, and answers to writes are lost.
     LosesReplies,
+    /// Reads are answered, and every write fails on the server.
+    FailsWrites,
     /// As good, but the lease may not be watched.
     NoWatch,
     /// As good, but watches end once they showed what is there.
@@ -89,7 +91,11 @@ impl LeaseApi {
         match network {
             Network::Refused => return stub::broken(),
             Network::Silent => std::future::pending().await,
-            Network::Good | Network::LosesReplies | Network::NoWatch | Network::ShortWatches => {}
+            Network::Good
+            | Network::LosesReplies
+            | Network::FailsWrites
+            | Network::NoWatch
+            | Network::ShortWatches => {}
         }
         let watches = request.uri().query().unwrap_or_default().contains("watch=true");
         if watches && network == Network::NoWatch {
@@ -103,6 +109,9 @@ impl LeaseApi {
             return answer;
         }
         let writes = request.method() != Method::GET;
+        if writes && network == Network::FailsWrites {
+            return stub::refusal(500, "InternalError");
+        }
         let answer = if watches { self.world().watch() } else { self.world().serve(client, &request) };
         if writes && network == Network::LosesReplies {
             return stub::broken();

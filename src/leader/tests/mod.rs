@@ -195,6 +195,21 @@ async fn a_leader_outlives_an_api_outage_in_a_new_epoch_of_the_same_term() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_reads_and_cannot_write_is_not_back_before_it_writes() {
+    let api = LeaseApi::default();
+    let a = start(&api, "a");
+    a.leads_within(1_000).await;
+    let returns = a.handle.api_returns().latest();
+    api.set_network("a", Network::FailsWrites);
+    sleep(Duration::from_mins(5)).await;
+    assert!(matches!(a.state(), LeaderState::Lapsed { .. }));
+    assert_eq!(a.handle.api_returns().latest(), returns);
+    api.set_network("a", Network::Good);
+    a.leads_within(3_000).await;
+    assert_eq!(a.handle.api_returns().latest(), returns + 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_was_cut_off_has_no_permit_before_another_leads_and_ends_when_it_returns() {
     for network in [Network::Refused, Network::Silent] {
         let api = LeaseApi::default();
