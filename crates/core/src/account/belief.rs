@@ -294,6 +294,8 @@ impl Belief {
             self.absent_read = Some(now);
             let since = *self.absent_since.get_or_insert(begun);
             self.absent_twice = self.absent_twice || begun.millis_since(since) >= FORGET_AFTER_MS;
+            // What is gone for good is asked for as seldom as any other.
+            self.unlisted &= !self.absent_twice;
         } else {
             self.absent_since = None;
             self.absent_twice = false;

@@ -206,7 +206,7 @@ impl Account {
 
     /// A list is wanted no later than `at`.
     pub fn want_list(&mut self, at: Moment) {
-        self.reads.list_by(at);
+        self.reads.want_list(at);
     }
 
     /// An operation starts.

@@ -66,6 +66,13 @@ impl Account {
         }
     }
 
+    /// Every address that the account is known to have, and those that pools name.
+    #[must_use]
+    pub fn known_with(&self, named: &BTreeSet<Ipv4Addr>) -> BTreeSet<Ipv4Addr> {
+        let listed = self.listed.iter().flat_map(|(_, list)| list.ips.keys());
+        listed.chain(named).copied().collect()
+    }
+
     /// Which address stands on which droplet, foreign ones included.
     #[must_use]
     pub fn holders(&self) -> BTreeMap<DropletId, Ipv4Addr> {

@@ -25,7 +25,10 @@ const UNAUTHORISED_INTERVAL_MS: u64 = 60_000;
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     list_due: Moment,
-    list_in_flight: bool,
+    /// When the list under way was begun.
+    list_in_flight: Option<Moment>,
+    /// A newer list than the one under way is wanted at this moment.
+    wanted: Option<Moment>,
     list_failures: u32,
     prove_due: Option<Moment>,
     prove_in_flight: bool,
@@ -34,6 +37,7 @@ pub(super) struct Reads {
     gets: BTreeSet<Ipv4Addr>,
     polls: BTreeSet<Ipv4Addr>,
     singles: BTreeSet<Ipv4Addr>,
+    singles_due: Moment,
     single_cursor: Option<Ipv4Addr>,
 }
 
@@ -50,14 +54,24 @@ impl Reads {
         }
     }
 
+    /// What a list that was begun before `at` cannot tell is wanted.
+    pub(super) fn want_list(&mut self, at: Moment) {
+        self.list_by(at);
+        if self.list_in_flight.is_some_and(|begun| begun < at) {
+            self.wanted = Some(self.wanted.map_or(at, |wanted| wanted.min(at)));
+        }
+    }
+
     pub(super) fn list_done(&mut self, begun: Moment) {
-        self.list_in_flight = false;
+        self.list_in_flight = None;
         self.list_failures = 0;
-        self.list_due = begun.plus_millis(super::LIST_INTERVAL_MS);
+        let regular = begun.plus_millis(super::LIST_INTERVAL_MS);
+        let wanted = self.wanted.take().filter(|wanted| *wanted > begun);
+        self.list_due = wanted.map_or(regular, |wanted| wanted.min(regular));
     }
 
     pub(super) fn list_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
-        self.list_in_flight = false;
+        self.list_in_flight = None;
         self.list_failures = self.list_failures.saturating_add(1);
         // A list is how everything else gets known: even a failure that someone has to mend is tried each minute.
         let wait =
@@ -107,14 +121,23 @@ impl Reads {
     }
 
     /// The next addresses of the rotation, beginning behind the last one that was read.
-    fn take_singles(&mut self) -> Vec<Ipv4Addr> {
+    /// Lists may come each second; these reads do not.
+    fn take_singles(&mut self, turn: &mut Turn<'_>) -> Vec<Ipv4Addr> {
+        if self.singles.is_empty() {
+            return Vec::new();
+        }
+        if self.singles_due > turn.now {
+            turn.later(self.singles_due);
+            return Vec::new();
+        }
+        self.singles_due = turn.now.plus_millis(super::LIST_INTERVAL_MS);
         let cursor = self.single_cursor;
         let behind = self.singles.iter().filter(|ip| cursor.is_none_or(|cursor| **ip > cursor));
         let before = self.singles.iter().filter(|ip| cursor.is_some_and(|cursor| **ip <= cursor));
-        let turn: Vec<Ipv4Addr> = behind.chain(before).copied().take(SINGLES_PER_ROUND).collect();
-        self.single_cursor = turn.last().copied().or(cursor);
+        let round: Vec<Ipv4Addr> = behind.chain(before).copied().take(SINGLES_PER_ROUND).collect();
+        self.single_cursor = round.last().copied().or(cursor);
         self.singles.clear();
-        turn
+        round
     }
 }
 
@@ -199,7 +222,7 @@ impl Account {
 
     fn plan_list(&mut self, turn: &mut Turn<'_>) {
         // When lists say nothing, the proof is what is tried.
-        if self.reads.list_in_flight || self.lists_say_nothing() {
+        if self.reads.list_in_flight.is_some() || self.lists_say_nothing() {
             return;
         }
         if self.reads.list_due > turn.now {
@@ -208,7 +231,7 @@ impl Account {
         }
         let purpose = if self.listed.is_none() { Purpose::Assign } else { Purpose::Poll };
         if self.admit(purpose, turn) {
-            self.reads.list_in_flight = true;
+            self.reads.list_in_flight = Some(turn.now);
             turn.out.push(Action::List { provider: self.provider.clone() });
         }
     }
@@ -241,7 +264,7 @@ impl Account {
             };
             due.extend(at.map(|at| (*ip, at, Purpose::Look)));
         }
-        due.extend(self.reads.take_singles().into_iter().map(|ip| (ip, turn.now, Purpose::Poll)));
+        due.extend(self.reads.take_singles(turn).into_iter().map(|ip| (ip, turn.now, Purpose::Poll)));
         for (ip, at, purpose) in due {
             if self.reads.gets.contains(&ip) {
                 continue;

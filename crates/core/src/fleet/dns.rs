@@ -114,6 +114,7 @@ impl Dns {
                 if undecided.get(&(&key.provider, &key.fqdn)).is_some_and(|older| age(older) < age(view)));
             self.advance(view, located, (&owners, waits), (accounts, permit, now), out);
         }
+        self.renew_zones(views, accounts, now, out);
     }
 
     /// The oldest object at each name of which the first lookup of its zone will tell whether it is the owner.
@@ -156,6 +157,21 @@ impl Dns {
         }
         for (provider, account) in &mut self.accounts {
             account.retain(|zone| named.contains(&(provider.as_str(), zone)));
+        }
+    }
+
+    /// Looks whether names still mean the zones that they meant. Nothing waits for that, so it comes last.
+    fn renew_zones(&mut self, views: &[View], accounts: &mut Accounts, now: Moment, out: &mut Out) {
+        for view in views {
+            let Some(place) = &view.spec.place else { continue };
+            let Some(account) = self.accounts.get_mut(&place.provider) else { continue };
+            if let Err(at) = account.renewal_due(&place.zone, now) {
+                out.later(at);
+            } else if admit(account, accounts, &place.provider, (place.zone.text(), Access::Read), now, out) {
+                account.renewing(&place.zone);
+                let (provider, owner) = (place.provider.clone(), view.owner.clone());
+                out.actions.push(Action::FindZone { provider, owner, zone: place.zone.clone() });
+            }
         }
     }
 

@@ -237,13 +237,16 @@ impl Fleet {
         let mut desired = Desired::default();
         let mut read = true;
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
-            let known = self.accounts.get(&pool.spec.provider).is_some_and(Account::is_known);
+            let account = self.accounts.get(&pool.spec.provider);
+            let known = account.is_some_and(Account::is_known);
+            // A node that matches again while its address goes elsewhere would carry it for a moment only.
+            let moves = |ip| account.is_some_and(|account| account.op(ip).is_some());
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             let mut here = BTreeSet::new();
             for (ip, node) in &pool.report.active {
                 let frozen = pool.spec.is_frozen();
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
-                if let Some(candidate) = pool.candidates.get(node).filter(|_| owned) {
+                if let Some(candidate) = pool.candidates.get(node).filter(|_| owned && !moves(*ip)) {
                     desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
                     here.insert(*ip);
                 }

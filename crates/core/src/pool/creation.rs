@@ -207,8 +207,7 @@ impl Pool {
         out: &mut Out,
     ) {
         let Some((_, listed)) = account.last_list() else { return };
-        let listed = listed.clone();
-        self.creation.orphans = self.orphans(&listed, named);
+        self.creation.orphans = self.orphans(listed, named);
         if self.missing() <= self.creation.orphans.len() {
             self.creation.failure = None;
             return;
@@ -236,7 +235,7 @@ impl Pool {
         }
         self.creation.first |= memory.orphans.is_none();
         memory.orphans.get_or_insert_with(|| self.creation.orphans.clone());
-        let known = listed.keys().chain(named).copied().collect();
+        let known = account.known_with(named);
         self.creation.number = self.creation.number.saturating_add(1);
         let (number, provider) = (self.creation.number, self.spec.provider.clone());
         memory.intent = Some(Intent { number, provider, region, known, uncertain: None });
@@ -287,17 +286,17 @@ impl Pool {
             || !self.is_live()
             || !self.spec.may_create()
         {
-            // Nothing was sent yet: the intent is simply taken back.
+            // Nothing was sent yet: the intent is simply taken back, and another may take its place.
             self.forget_intent();
-            return;
+            return self.announce(account, world, named, others, out);
         }
         let kept = self.on_server.memory.as_ref().and_then(|memory| memory.intent.as_ref());
         if kept != Some(&intent) || others > Purchase::Announced || !world.permit || !account.is_authorised()
         {
             return;
         }
-        if !named.is_subset(&intent.known) {
-            // Others have bought meanwhile: only a new intent tells their addresses from what this request brings.
+        if !account.known_with(named).is_subset(&intent.known) {
+            // Others have bought meanwhile, pools or people: only a new intent tells their addresses from what this request brings.
             self.forget_intent();
             self.announce(account, world, named, others, out);
             return;

@@ -4,6 +4,10 @@
 //! Invariant: where a token was refused, one call a minute finds out whether it still is, and no more than one a minute
 //! over all zones of the token; other zones go on. Of a zone that was found by its name, every other of these calls looks
 //! the name up again, since a zone that was made anew has another id, and the former id is refused.
+//!
+//! A former id need not be refused at once, and a zone may change its plan. So a name that is in use is looked up again
+//! now and then, one name at a time and after everything else. What was found is used until such a lookup answers with
+//! something else.
 
 use super::name::ZoneRef;
 use crate::budget::Budget;
@@ -22,6 +26,10 @@ const READ_FIRST_MS: u64 = 10_000;
 /// A zone whose name the token could not read is looked up again after this long: scopes are given without notice.
 const UNNAMED_INTERVAL_MS: u64 = 600_000;
 
+/// A name that is in use is looked up again after this long, whatever came of the last lookup: as long as a record set
+/// is believed before it is read again.
+const RENEWAL_MS: u64 = 600_000;
+
 /// Calls for DNS under way per account: it bounds memory and sockets when many sets are read at once.
 const MAX_CALLS: usize = 32;
 
@@ -36,6 +44,10 @@ struct Lookup {
     doubted: bool,
     due: Moment,
     failure: Option<Failure<()>>,
+    /// What is under way only looks whether the name still means what was found.
+    renews: bool,
+    /// When to look again whether the name still means what was found.
+    renewal_due: Moment,
 }
 
 /// What a call does.
@@ -155,6 +167,33 @@ impl DnsAccount {
         self.gates.values().filter_map(|gate| gate.reads_first).filter(|until| *until > now).max()
     }
 
+    /// Whether a name has to be looked up now although its zone is known, and else when.
+    ///
+    /// # Errors
+    /// The moment, if there is one.
+    pub fn renewal_due(&self, zone: &ZoneRef, now: Moment) -> Result<(), Option<Moment>> {
+        let Some(lookup) = self.lookups.get(zone).filter(|_| matches!(zone, ZoneRef::Name(_))) else {
+            return Err(None);
+        };
+        let refused = |found: &Zone| self.gates.contains_key(&(found.id.clone(), Access::Read));
+        // A zone that refuses reads is looked up in turn with these.
+        if lookup.in_flight || lookup.doubted || lookup.found.as_ref().is_none_or(refused) {
+            return Err(None);
+        }
+        if lookup.renewal_due > now {
+            return Err(Some(lookup.renewal_due));
+        }
+        if self.lookups.values().any(|lookup| lookup.renews) { Err(None) } else { Ok(()) }
+    }
+
+    /// A zone that is known is being looked up again.
+    pub fn renewing(&mut self, zone: &ZoneRef) {
+        if let Some(lookup) = self.lookups.get_mut(zone) {
+            lookup.in_flight = true;
+            lookup.renews = true;
+        }
+    }
+
     /// Which zone's refusal a lookup has to wait for: that of the id which is in doubt.
     #[must_use]
     pub fn lookup_gate<'a>(&'a self, zone: &'a ZoneRef) -> &'a str {
@@ -180,6 +219,9 @@ impl DnsAccount {
         let lookup = self.lookups.entry(zone.clone()).or_default();
         lookup.in_flight = false;
         let outdated = std::mem::take(&mut lookup.outdated);
+        // If what was known is gone meanwhile, it is a lookup like any other.
+        let renews = std::mem::take(&mut lookup.renews) && lookup.found.is_some();
+        lookup.renewal_due = now.plus_millis(RENEWAL_MS);
         match result {
             Err(fault) if outdated && fault.kind == FaultKind::Unauthorised => {}
             Ok(found) => {
@@ -190,11 +232,22 @@ impl DnsAccount {
                     before.filter(|before| lookup.found.as_ref().is_some_and(|found| found.id != before.id))
                 {
                     self.gates.retain(|(id, _), _| *id != before.id);
-                } else if let Some(found) = &lookup.found {
+                } else if let Some(found) = lookup.found.as_ref().filter(|_| !renews) {
                     for (_, gate) in self.gates.iter_mut().filter(|((id, _), _)| *id == found.id) {
                         gate.until = now;
                         gate.reads_first = Some(self.probe_due.max(now).plus_millis(READ_FIRST_MS));
                     }
+                }
+            }
+            // The zone itself did not fail: what was found is used, and only its own calls can tell that it is gone.
+            Err(fault) if renews => {
+                lookup.renewal_due =
+                    lookup.renewal_due.max(now.plus_millis(fault.retry_after_ms.unwrap_or(0)));
+                if fault.kind == FaultKind::Unauthorised {
+                    // Other names are probably refused too.
+                    let next = now.plus_millis(REFUSED_INTERVAL_MS);
+                    let others = self.lookups.values_mut();
+                    others.for_each(|lookup| lookup.renewal_due = lookup.renewal_due.max(next));
                 }
             }
             Err(fault) => {

@@ -164,3 +164,88 @@ fn a_zone_that_the_former_token_may_not_see_is_looked_up_at_once_with_another_on
         assert_eq!(account.lookup_due(&name, T(0)), due);
     }
 }
+
+fn found(id: &str, ttl_floor: u32) -> Zone {
+    Zone { id: id.into(), name: Some("example.com".into()), shown: None, ttl_floor }
+}
+
+fn fault(kind: FaultKind) -> Fault {
+    Fault { kind, message: "so it is".into(), outcome_unknown: false, retry_after_ms: None }
+}
+
+/// An account that found these names at the beginning.
+fn knowing(names: &[&str]) -> DnsAccount {
+    let mut account = account();
+    for name in names {
+        let zone = ZoneRef::Name((*name).into());
+        account.looking_up(&zone);
+        account.looked_up(&zone, Ok(found(name, 60)), T(0), Jitter::NONE);
+    }
+    account
+}
+
+#[test]
+fn a_name_that_is_known_is_looked_up_again_every_ten_minutes_whatever_comes_of_it() {
+    let mut account = knowing(&["example.com"]);
+    let name = ZoneRef::Name("example.com".into());
+    let answers = [
+        (Err(fault(FaultKind::NotFound)), found("example.com", 60)),
+        (Err(fault(FaultKind::Transient)), found("example.com", 60)),
+        (Err(fault(FaultKind::Unauthorised)), found("example.com", 60)),
+        (Err(fault(FaultKind::Invalid)), found("example.com", 60)),
+        (Ok(found("example.com", 30)), found("example.com", 30)),
+        (Ok(found("other", 60)), found("other", 60)),
+    ];
+    for (round, (answer, known)) in (1..).zip(answers) {
+        assert_eq!(account.renewal_due(&name, T(600 * round - 1)), Err(Some(T(600 * round))), "{answer:?}");
+        assert_eq!(account.renewal_due(&name, T(600 * round)), Ok(()), "{answer:?}");
+        account.renewing(&name);
+        assert_eq!(account.renewal_due(&name, T(600 * round)), Err(None), "it is under way");
+        account.looked_up(&name, answer, T(600 * round), Jitter::NONE);
+        assert_eq!((account.zone(&name), account.zone_failure(&name)), (Some(known), None));
+        assert_eq!(account.lookup_due(&name, T(600 * round)), Err(None));
+    }
+    assert_eq!(account.renewal_due(&ZoneRef::Id("other".into()), T(9_000)), Err(None), "an id stays");
+}
+
+#[test]
+fn names_are_looked_up_again_one_at_a_time_and_one_a_minute_where_that_is_refused() {
+    let names = ["a.example", "b.example", "c.example"];
+    let mut account = knowing(&names);
+    let zones = names.map(|name| ZoneRef::Name(name.into()));
+    account.renewing(&zones[0]);
+    assert_eq!(account.renewal_due(&zones[1], T(600)), Err(None), "it waits for the answer");
+    account.looked_up(&zones[0], Ok(found("a.example", 60)), T(601), Jitter::NONE);
+    assert_eq!(account.renewal_due(&zones[1], T(601)), Ok(()));
+    account.renewing(&zones[1]);
+    account.looked_up(&zones[1], Err(fault(FaultKind::Unauthorised)), T(602), Jitter::NONE);
+    assert_eq!(account.renewal_due(&zones[2], T(602)), Err(Some(T(662))));
+    assert_eq!(account.renewal_due(&zones[1], T(602)), Err(Some(T(1_202))));
+    assert_eq!(account.renewal_due(&zones[2], T(662)), Ok(()));
+}
+
+#[test]
+fn a_zone_that_refuses_its_reads_is_looked_up_for_that_reason_only() {
+    let mut account = knowing(&["example.com"]);
+    let name = ZoneRef::Name("example.com".into());
+    account.sent("example.com", Access::Read, T(1));
+    account.answered("example.com", Access::Read, REFUSED, T(1), Jitter::NONE);
+    assert_eq!(account.renewal_due(&name, T(700)), Err(None));
+    account.doubt("example.com");
+    assert_eq!((account.lookup_due(&name, T(700)), account.renewal_due(&name, T(700))), (Ok(()), Err(None)));
+    // Such a lookup is believed when it finds nothing.
+    account.looking_up(&name);
+    account.looked_up(&name, Err(fault(FaultKind::NotFound)), T(700), Jitter::NONE);
+    assert_eq!(account.zone(&name), None);
+}
+
+#[test]
+fn a_lookup_that_only_looks_again_spares_no_refused_write_its_wait() {
+    let mut account = knowing(&["example.com"]);
+    let name = ZoneRef::Name("example.com".into());
+    account.sent("example.com", Access::Write, T(600));
+    account.answered("example.com", Access::Write, REFUSED, T(600), Jitter::NONE);
+    account.renewing(&name);
+    account.looked_up(&name, Ok(found("example.com", 60)), T(601), Jitter::NONE);
+    assert_eq!(account.admit("example.com", Access::Write, T(602)), Err(Some(T(660))));
+}

@@ -403,3 +403,19 @@ fn a_node_that_was_in_use_is_served_at_once_when_what_stood_on_it_has_left() {
     assert_eq!(world.holder(2), Some(ip(1)), "{:?}", world.status("pool"));
     assert_eq!(world.count(from, "assign"), 1);
 }
+
+#[test]
+fn a_node_that_matches_again_while_its_address_goes_elsewhere_is_not_annotated_with_it() {
+    let mut world = World::with(1, 1);
+    world.run(20);
+    world.tricks.push_back(Trick::Slow(20));
+    world.set_node(2, true);
+    world.set_node(1, false);
+    world.run(5);
+    world.set_node(1, true);
+    world.run(5);
+    assert_eq!((world.assigns, world.annotations.get("node-1")), (2, None), "{:?}", world.calls);
+    world.run(60);
+    assert_eq!(world.holder(2), Some(ip(1)));
+    assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"]);
+}

@@ -390,3 +390,66 @@ fn an_account_that_nobody_asked_for_meanwhile_is_read_before_anything_is_done() 
     world.run(120);
     assert_eq!((world.assigns, world.holder(2)), (0, Some(ip(1))), "{:?}", world.calls);
 }
+
+#[test]
+fn addresses_on_no_list_are_read_once_a_minute_however_often_lists_come() {
+    let mut world = World::with(10, 2);
+    for n in 11..=13 {
+        world.add_ip(n);
+        world.faults.unlisted.insert(ip(n));
+        world.edit("pool", |spec| spec.ips.push(ip(n).to_string()));
+    }
+    world.run(120);
+    (0..8).for_each(|_| world.tricks.push_back(Trick::Slow(90)));
+    (3..=10).for_each(|n| world.set_node(n, true));
+    let from = world.now;
+    world.run(80);
+    let (lists, gets) = (world.count(from, "list"), world.count(from, "get"));
+    assert!(lists > 10 && (3..=6).contains(&gets), "{lists} lists, {gets} reads");
+}
+
+#[test]
+fn an_unlisted_address_that_is_gone_for_good_is_asked_for_as_seldom_as_any_other() {
+    let mut world = World::with(1, 1);
+    world.add_ip(9);
+    world.faults.unlisted.insert(ip(9));
+    world.edit("pool", |spec| spec.ips.push(ip(9).to_string()));
+    world.run(120);
+    let state = |world: &World| world.status("pool").ips[&ip(9).to_string()].state.clone();
+    let gone = world.cloud.remove(&ip(9)).unwrap();
+    world.run(55);
+    assert_eq!(state(&world), "error");
+    world.cloud.insert(ip(9), gone.clone());
+    world.run(55);
+    assert_ne!(state(&world), "error", "gone for a minute only, it is found with the next list");
+    world.cloud.remove(&ip(9));
+    world.run(300);
+    let from = world.now;
+    world.run(3_600);
+    assert!((5..=7).contains(&world.count(from, "get")), "{}", world.count(from, "get"));
+    world.cloud.insert(ip(9), gone);
+    world.run(700);
+    assert_ne!(state(&world), "error");
+}
+
+#[test]
+fn a_newer_list_that_is_wanted_while_an_older_one_is_under_way_comes_after_it() {
+    let mut world = World::with(2, 1);
+    let begun = world.now.plus_millis(50_000);
+    world.run_until(begun.plus_millis(10_000));
+    world.run_until(begun.plus_millis(49_970));
+    let old = world.cloud.clone();
+    world.add_ip(9);
+    world.move_by_hand(9, Some(2));
+    world.faults.stale = Some(old);
+    world.set_node(2, true);
+    world.run_until(begun.plus_millis(50_040));
+    assert_eq!((world.count(begun, "assign"), world.count(begun, "list")), (1, 2), "{:?}", world.calls);
+    world.faults.stale = None;
+    let from = world.now;
+    world.run(5);
+    assert_eq!(world.count(from, "list"), 1, "{:?}", world.calls);
+    let waiting = &world.fleet.snapshot().pools[0].waiting;
+    let why = waiting.iter().find(|(node, _)| node == "node-2").map(|(_, why)| why.clone());
+    assert!(why.is_some_and(|why| why.contains(&ip(9).to_string())), "{waiting:?}");
+}

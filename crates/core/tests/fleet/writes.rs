@@ -161,6 +161,25 @@ fn what_others_buy_before_an_intent_is_sent_is_never_taken_for_its_own() {
 }
 
 #[test]
+fn what_people_buy_before_an_intent_is_sent_is_never_taken_for_its_own() {
+    for lost in [false, true] {
+        let mut world = buying(1);
+        world.faults.held_status_writes = Some(Vec::new());
+        world.run(10);
+        // A person buys one, and a list shows it, while the intent is still on its way.
+        world.add_ip(99);
+        world.run(60);
+        world.tricks.push_back(Trick::Lost(lost));
+        world.release_status_writes();
+        world.run(120);
+        assert_eq!(world.created, 1);
+        let ips: Vec<_> = world.status("pool").ips.keys().cloned().collect();
+        assert_eq!(ips, [ip(201).to_string()], "lost after the effect: {lost}; {:?}", world.events);
+        assert!(!world.notices.contains(&"CreationUncertain"), "{:?}", world.events);
+    }
+}
+
+#[test]
 fn two_buyers_of_one_account_end_with_one_address_each_wherever_the_process_dies() {
     for crash_at_ms in (0..8_000).step_by(100) {
         let mut world = two_buyers(WriteFailure::Transient("the webhook does not answer".into()));
