@@ -2,17 +2,19 @@
 //!
 //! [`Events::emit`] puts a note into a bounded queue and returns; [`EventWriter::run`] publishes them one by one
 //! with kube's recorder, which also merges repetitions into series. A note whose permit is over is dropped, as is
-//! one that finds the queue full. A refusal (403) is said once and remembered for a condition. Each write carries its
-//! note's permit, so that the fence asks for it again.
+//! one that finds the queue full. A refusal (403) is said once for each namespace and verb, because rights may be given
+//! for one of them, and remembered for a condition. Each write carries its note's permit, so that the fence asks for it
+//! again.
 
 use super::trouble::{Trouble, TroubleKind};
 use crate::leader::permit::Permit;
 use arc_swap::ArcSwapOption;
-use http::Request;
+use http::{Method, Request};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::client::Body;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -81,8 +83,17 @@ struct Shared {
     stopped: AtomicBool,
     /// Of the note that is being published.
     permit: ArcSwapOption<Permit>,
+    /// Whether its latest request counts one more repetition of an event that is there.
+    patches: AtomicBool,
     dropped: AtomicU64,
     forbidden: AtomicBool,
+}
+
+/// One right to write events.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Right {
+    namespace: String,
+    verb: &'static str,
 }
 
 /// The callers' side.
@@ -106,7 +117,7 @@ impl Events {
         self.shared.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// The service account may not write events (as of the last try).
+    /// The service account may not write all events: somewhere one was refused, and none was written there since.
     #[must_use]
     pub fn forbidden(&self) -> bool {
         self.shared.forbidden.load(Ordering::Relaxed)
@@ -124,6 +135,7 @@ pub struct EventWriter {
     queue: mpsc::Receiver<Queued>,
     shared: Arc<Shared>,
     recorder: Recorder,
+    denied: BTreeSet<Right>,
 }
 
 /// A queue of notes and the task that empties it. `instance` names this replica.
@@ -133,7 +145,8 @@ pub fn events(client: Client, instance: &str) -> (Events, EventWriter) {
     let shared = Arc::new(Shared::default());
     let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(instance.to_owned()) };
     let recorder = Recorder::new(with_permits(client, Arc::clone(&shared)), reporter);
-    (Events { queue: sender, shared: Arc::clone(&shared) }, EventWriter { queue, shared, recorder })
+    let writer = EventWriter { queue, shared: Arc::clone(&shared), recorder, denied: BTreeSet::new() };
+    (Events { queue: sender, shared }, writer)
 }
 
 /// A client whose requests carry the permit of the note that is being published.
@@ -143,6 +156,7 @@ fn with_permits(client: Client, shared: Arc<Shared>) -> Client {
         if let Some(permit) = shared.permit.load_full() {
             request.extensions_mut().insert(Permit::clone(&permit));
         }
+        shared.patches.store(request.method() == Method::PATCH, Ordering::Relaxed);
         let client = client.clone();
         async move {
             match client.send(request).await {
@@ -172,16 +186,19 @@ impl EventWriter {
                 continue;
             }
             self.shared.permit.store(Some(Arc::new(permit.clone())));
+            let namespace = note.regarding.namespace.clone().unwrap_or_default();
             let result = tokio::select! {
                 biased;
                 () = permit.ended() => continue,
                 result = self.publish(note) => result,
             };
             drop(guard);
+            let verb = if self.shared.patches.load(Ordering::Relaxed) { "patch" } else { "create" };
+            let right = Right { namespace, verb };
             match result {
-                Ok(()) => self.shared.forbidden.store(false, Ordering::Relaxed),
+                Ok(()) => self.may(&right),
                 Err(trouble) => {
-                    self.failed(&trouble);
+                    self.failed(right, &trouble);
                     tokio::time::sleep(Duration::from_millis(PAUSE_MS)).await;
                 }
             }
@@ -206,16 +223,30 @@ impl EventWriter {
         }
     }
 
-    fn failed(&self, trouble: &Trouble) {
+    /// The right is there. Where it was missing a role was mended, probably for every namespace: those that still lack
+    /// it will say so again.
+    fn may(&mut self, right: &Right) {
+        if self.denied.remove(right) {
+            self.denied.retain(|other| other.verb != right.verb);
+            self.shared.forbidden.store(!self.denied.is_empty(), Ordering::Relaxed);
+        }
+    }
+
+    fn failed(&mut self, right: Right, trouble: &Trouble) {
         self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         // In a namespace that is being deleted nobody may create anything: that says nothing of our rights.
         let terminating = trouble.fields.iter().any(|field| field == TERMINATING_FIELD);
-        if trouble.kind == TroubleKind::Forbidden && !terminating {
-            if !self.shared.forbidden.swap(true, Ordering::Relaxed) {
-                tracing::warn!("the service account may not create events in events.k8s.io: {trouble}");
-            }
-        } else {
+        if trouble.kind != TroubleKind::Forbidden || terminating {
             tracing::debug!("failed to publish an event: {trouble}");
+            return;
+        }
+        self.shared.forbidden.store(true, Ordering::Relaxed);
+        if self.denied.insert(right.clone()) {
+            let Right { namespace, verb } = right;
+            tracing::warn!(
+                namespace,
+                "the service account may not {verb} events in events.k8s.io: {trouble}"
+            );
         }
     }
 }
@@ -236,8 +267,13 @@ mod tests {
     use tokio::task::JoinSet;
 
     fn note() -> Note {
+        note_in("ns")
+    }
+
+    fn note_in(namespace: &str) -> Note {
         let (action, text) = ("Assigned:192.0.2.1".to_owned(), "assigned".to_owned());
-        let regarding = ObjectReference { namespace: Some("ns".to_owned()), ..ObjectReference::default() };
+        let regarding =
+            ObjectReference { namespace: Some(namespace.to_owned()), ..ObjectReference::default() };
         Note { regarding, severity: Severity::Normal, reason: "Assigned", action, text }
     }
 
@@ -287,6 +323,42 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             assert_eq!(events.forbidden(), forbidden, "{refusal}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rights_that_differ_by_namespace_and_verb_are_told_of_once_each() {
+        let (client, mut calls) = stub::by_hand();
+        let (events, mut writer) = events(client, "one");
+        let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+        let source = PermitSource::new(clock.clone());
+        // Namespace, whether it is granted, whether an event exists already; then how many rights are known to lack.
+        let steps = [
+            ("a", false, false, 1),
+            ("b", true, false, 1),
+            ("a", false, false, 1),
+            ("b", false, true, 2),
+            ("c", false, false, 3),
+            ("c", true, false, 1),
+            ("c", true, true, 1),
+            ("b", true, true, 0),
+        ];
+        for (namespace, granted, again, lacking) in steps {
+            source.extend(clock.now());
+            events.emit(&source.permit(), note_in(namespace), Box::new(()));
+            tokio::select! {
+                biased;
+                () = writer.publish_all() => panic!("it goes on"),
+                () = async {
+                    let call = calls.next().await;
+                    assert_eq!(call.request.method() == Method::PATCH, again, "{namespace}");
+                    let event = json!({"metadata": {"name": "e", "namespace": namespace}, "eventTime": null});
+                    call.answer(if granted { stub::object(&event) } else { stub::refusal(403, "Forbidden") });
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                } => {}
+            }
+            assert_eq!(writer.denied.len(), lacking, "{namespace}: {:?}", writer.denied);
+            assert_eq!(events.forbidden(), lacking > 0, "{namespace}");
         }
     }
 
