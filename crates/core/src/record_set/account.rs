@@ -33,19 +33,26 @@ const RENEWAL_MS: u64 = 600_000;
 /// Calls for DNS under way per account: it bounds memory and sockets when many sets are read at once.
 const MAX_CALLS: usize = 32;
 
+/// Why a zone is being looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Search {
+    /// It is not known, or in doubt.
+    Find,
+    /// It is known: the name may mean another one, or the zone take other TTLs, by now.
+    Renew,
+}
+
 /// A zone that some set names.
 #[derive(Debug, Default)]
 struct Lookup {
     found: Option<Zone>,
-    in_flight: bool,
+    in_flight: Option<Search>,
     /// What is under way was begun with another token.
     outdated: bool,
     /// The name may mean another zone by now: what was found is used until another lookup tells.
     doubted: bool,
     due: Moment,
     failure: Option<Failure<()>>,
-    /// What is under way only looks whether the name still means what was found.
-    renews: bool,
     /// When to look again whether the name still means what was found.
     renewal_due: Moment,
 }
@@ -150,7 +157,7 @@ impl DnsAccount {
         let known = self.zone(zone);
         let named = known.as_ref().is_some_and(|zone| zone.name.is_some());
         match self.lookups.get(zone) {
-            Some(lookup) if lookup.in_flight => Err(None),
+            Some(lookup) if lookup.in_flight.is_some() => Err(None),
             Some(Lookup { doubted: true, failure: None, .. }) => match self.next_read(now) {
                 Some(at) => Err(Some(at)),
                 None => Ok(()),
@@ -177,20 +184,20 @@ impl DnsAccount {
         };
         let refused = |found: &Zone| self.gates.contains_key(&(found.id.clone(), Access::Read));
         // A zone that refuses reads is looked up in turn with these.
-        if lookup.in_flight || lookup.doubted || lookup.found.as_ref().is_none_or(refused) {
+        if lookup.in_flight.is_some() || lookup.doubted || lookup.found.as_ref().is_none_or(refused) {
             return Err(None);
         }
         if lookup.renewal_due > now {
             return Err(Some(lookup.renewal_due));
         }
-        if self.lookups.values().any(|lookup| lookup.renews) { Err(None) } else { Ok(()) }
+        let busy = self.lookups.values().any(|lookup| lookup.in_flight == Some(Search::Renew));
+        if busy { Err(None) } else { Ok(()) }
     }
 
     /// A zone that is known is being looked up again.
     pub fn renewing(&mut self, zone: &ZoneRef) {
         if let Some(lookup) = self.lookups.get_mut(zone) {
-            lookup.in_flight = true;
-            lookup.renews = true;
+            lookup.in_flight = Some(Search::Renew);
         }
     }
 
@@ -204,7 +211,7 @@ impl DnsAccount {
     /// A zone is being looked up.
     pub fn looking_up(&mut self, zone: &ZoneRef) {
         let lookup = self.lookups.entry(zone.clone()).or_default();
-        lookup.in_flight = true;
+        lookup.in_flight = Some(Search::Find);
         lookup.doubted = false;
     }
 
@@ -217,10 +224,9 @@ impl DnsAccount {
     /// A zone was looked up.
     pub fn looked_up(&mut self, zone: &ZoneRef, result: Result<Zone, Fault>, now: Moment, jitter: Jitter) {
         let lookup = self.lookups.entry(zone.clone()).or_default();
-        lookup.in_flight = false;
-        let outdated = std::mem::take(&mut lookup.outdated);
         // If what was known is gone meanwhile, it is a lookup like any other.
-        let renews = std::mem::take(&mut lookup.renews) && lookup.found.is_some();
+        let renews = lookup.in_flight.take() == Some(Search::Renew) && lookup.found.is_some();
+        let outdated = std::mem::take(&mut lookup.outdated);
         lookup.renewal_due = now.plus_millis(RENEWAL_MS);
         match result {
             Err(fault) if outdated && fault.kind == FaultKind::Unauthorised => {}
@@ -300,7 +306,7 @@ impl DnsAccount {
 
     /// Keeps only zones that are still named.
     pub fn retain(&mut self, named: impl Fn(&ZoneRef) -> bool) {
-        self.lookups.retain(|zone, lookup| lookup.in_flight || named(zone));
+        self.lookups.retain(|zone, lookup| lookup.in_flight.is_some() || named(zone));
     }
 
     /// Another token: what the old one was refused may work now.
@@ -309,10 +315,11 @@ impl DnsAccount {
         self.probe_due = Moment::default();
         for (zone, lookup) in &mut self.lookups {
             // Another account may have another zone of this name.
-            lookup.doubted = matches!(zone, ZoneRef::Name(_)) && (lookup.found.is_some() || lookup.in_flight);
+            lookup.doubted =
+                matches!(zone, ZoneRef::Name(_)) && (lookup.found.is_some() || lookup.in_flight.is_some());
             lookup.failure = None;
             lookup.due = Moment::default();
-            lookup.outdated = lookup.in_flight;
+            lookup.outdated = lookup.in_flight.is_some();
         }
     }
 

@@ -24,6 +24,7 @@ mod pods;
 mod purchases;
 mod random;
 mod reads;
+mod renewals;
 mod scale;
 mod tokens;
 mod world;

@@ -121,6 +121,22 @@ impl Dns {
         self.zone(CLOUDFLARE, id, Some("example.com"));
     }
 
+    /// The name of the zone at Cloudflare means nothing any more, but its id still answers.
+    pub(crate) fn hide_zone(&mut self) {
+        self.zones.remove(&(CLOUDFLARE.to_owned(), ZONE_ID.to_owned()));
+    }
+
+    /// The name of the zone at Cloudflare means another zone from now on, and the former one still answers.
+    pub(crate) fn move_zone(&mut self, id: &str) {
+        self.hide_zone();
+        self.zone(CLOUDFLARE, id, Some("example.com"));
+    }
+
+    /// The zone at Cloudflare takes other TTLs, since its plan has changed.
+    pub(crate) fn change_plan(&mut self, ttl_floor: u32) {
+        self.zones.get_mut(&(CLOUDFLARE.to_owned(), ZONE_ID.to_owned())).unwrap().ttl_floor = ttl_floor;
+    }
+
     /// The name of a zone that may not be read shows in what the next change makes, if that is not accepted.
     pub(crate) fn name_shows_later(&mut self, id: &str, name: &str) {
         self.showing = Some(((CLOUDFLARE.to_owned(), id.to_owned()), name.to_owned()));
