@@ -156,7 +156,7 @@ impl Dns {
             }
         }
         for (provider, account) in &mut self.accounts {
-            account.retain(|zone| named.contains(&(provider.as_str(), zone)));
+            account.retain(|zone| named.contains(&(provider.as_str(), zone)), now);
         }
     }
 

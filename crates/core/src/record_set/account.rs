@@ -304,9 +304,19 @@ impl DnsAccount {
         }
     }
 
-    /// Keeps only zones that are still named.
-    pub fn retain(&mut self, named: impl Fn(&ZoneRef) -> bool) {
+    /// Keeps only zones that are still named. Where the token was refused is kept until it may be tried again: an object
+    /// that comes back meanwhile waits for its turn.
+    pub fn retain(&mut self, named: impl Fn(&ZoneRef) -> bool, now: Moment) {
         self.lookups.retain(|zone, lookup| lookup.in_flight.is_some() || named(zone));
+        let lookups = &self.lookups;
+        let is_found = |id: &str| {
+            let mut known = lookups.values().filter_map(|lookup| lookup.found.as_ref());
+            known.any(|zone| zone.id == id)
+        };
+        self.gates.retain(|(zone, _), gate| {
+            let written = [ZoneRef::Name(zone.clone()), ZoneRef::Id(zone.clone())];
+            gate.until > now || is_found(zone) || written.iter().any(&named)
+        });
     }
 
     /// Another token: what the old one was refused may work now.

@@ -249,3 +249,32 @@ fn a_lookup_that_only_looks_again_spares_no_refused_write_its_wait() {
     account.looked_up(&name, Ok(found("example.com", 60)), T(601), Jitter::NONE);
     assert_eq!(account.admit("example.com", Access::Write, T(602)), Err(Some(T(660))));
 }
+
+#[test]
+fn a_refusal_is_forgotten_once_nobody_names_its_zone_and_it_may_be_tried_again() {
+    let mut account = knowing(&["a.example", "b.example"]);
+    // As at a provider without ids, as an id that was found, by a name that could not be looked up, and by nobody.
+    let refused = ["plain.example", "a.example", "b.example", "written", "former"];
+    for zone in refused {
+        account.sent(zone, Access::Read, T(0));
+        account.answered(zone, Access::Read, REFUSED, T(0), Jitter::NONE);
+        account.answered(zone, Access::Write, REFUSED, T(0), Jitter::NONE);
+    }
+    let named = |zone: &ZoneRef| match zone {
+        ZoneRef::Name(name) => ["a.example", "plain.example"].contains(&name.as_str()),
+        ZoneRef::Id(id) => id == "written",
+    };
+    account.retain(named, T(59));
+    let kept = |account: &DnsAccount| refused.map(|zone| account.refusal(zone).is_some());
+    assert_eq!(kept(&account), [true; 5], "an object that comes back has to wait");
+    assert!(account.admit("former", Access::Read, T(59)).is_err());
+    account.retain(named, T(10_000));
+    assert_eq!(kept(&account), [true, true, false, true, false]);
+    assert_eq!(account.gates.len(), 6);
+    let id = |zone: &ZoneRef| *zone == ZoneRef::Name("c.example".into());
+    account.looking_up(&ZoneRef::Name("c.example".into()));
+    account.looked_up(&ZoneRef::Name("c.example".into()), Ok(found("written", 60)), T(10_000), Jitter::NONE);
+    account.answered("written", Access::Write, REFUSED, T(10_000), Jitter::NONE);
+    account.retain(id, T(90_000));
+    assert_eq!(kept(&account), [false, false, false, true, false], "it is the id of a name");
+}
