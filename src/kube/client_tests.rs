@@ -129,6 +129,27 @@ async fn a_refusal_in_protobuf_is_read_like_any_other() {
 }
 
 #[tokio::test]
+async fn a_refusal_in_json_that_is_no_status_keeps_the_answer_s_code() {
+    for (code, body, kind, says) in [
+        (403, r#"{"error":"denied"}"#, TroubleKind::Forbidden, r#"403 {"error":"denied"}"#),
+        (401, r#"{"message":"who are you?"}"#, TroubleKind::Unauthorised, "401 who are you?"),
+        (502, "[]", TroubleKind::ServerError, "502 []"),
+        (404, "{}", TroubleKind::NotFound, "404 {}"),
+        (429, r#"{"code":0,"reason":"Busy"}"#, TroubleKind::Throttled, "429 Busy"),
+        (500, r#"{"code":409,"message":"changed"}"#, TroubleKind::Conflict, "409 changed"),
+    ] {
+        for more in ["", "Retry-After: 7\r\n"] {
+            let length = body.len();
+            let answer = format!("HTTP/1.1 {code} No\r\n{more}Content-Length: {length}\r\n\r\n{body}");
+            let server = serve(Some(answer.leak())).await;
+            let trouble = get(requests(&server.cluster()).unwrap()).await.unwrap_err();
+            assert_eq!((trouble.kind, trouble.message.as_str()), (kind, says));
+            assert_eq!(trouble.retry_after_ms.is_some(), !more.is_empty(), "{trouble:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_lease_call_ends_after_three_seconds_and_idle_time_does_not_count() {
     let node = "HTTP/1.1 200 OK\r\nContent-Length: 29\r\n\r\n{\"metadata\":{\"name\":\"a\"} }   ";
     let server = serve(Some(node)).await;

@@ -10,9 +10,6 @@ use prost::{DecodeError, Message};
 /// What we ask for where both are read: the API server takes the first that it can give.
 pub const ACCEPT: &str = "application/vnd.kubernetes.protobuf, application/json";
 
-/// The media type of such a body.
-pub(super) const CONTENT_TYPE: &str = "application/vnd.kubernetes.protobuf";
-
 /// Each body begins so, and no JSON does.
 const MAGIC: &[u8] = b"k8s\0";
 

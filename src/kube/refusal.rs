@@ -1,15 +1,16 @@
 //! Refusals of the API server, in the one form that kube reads.
 //!
-//! kube hands on the body of a refusal alone, if it is a `Status` in JSON. But where protobuf was asked for, it is a
-//! `Status` in protobuf; and what is refused before the API itself (too many requests at a time, a server that shuts down, a
-//! proxy in front of it) is plain text, with the seconds to wait in the header `Retry-After`. Both are put into a `Status`
-//! here. Nothing is repeated, and nobody waits.
+//! kube hands on the body of a refusal alone, if it is JSON, and takes every object for a `Status`. But where protobuf was
+//! asked for, it is a `Status` in protobuf; and what is refused before the API itself (too many requests at a time, a
+//! server that shuts down, a proxy in front of it) is plain text or JSON of another kind, with the seconds to wait in the
+//! header `Retry-After`. All are put into a `Status` here, which has the answer's code. Nothing is repeated, and nobody
+//! waits.
 
 use super::protobuf;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::RETRY_AFTER;
 use http::{Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::{BodyExt as _, Either, Full, Limited};
@@ -60,10 +61,10 @@ where
         let answer = self.inner.call(request);
         async move {
             let answer = answer.await?;
-            let seconds = asked_to_wait(&answer);
-            if !is_refusal(&answer) || (seconds.is_none() && !may_be_protobuf(&answer)) {
+            if !is_refusal(&answer) {
                 return Ok(answer.map(Either::Left));
             }
+            let seconds = asked_to_wait(&answer);
             let (parts, body) = answer.into_parts();
             // What a refusal says is worth less than that it is one.
             let text = Limited::new(body, MAX_REFUSAL_BYTES).collect().await;
@@ -79,11 +80,6 @@ fn is_refusal<B>(answer: &Response<B>) -> bool {
     answer.status().is_client_error() || answer.status().is_server_error()
 }
 
-fn may_be_protobuf<B>(answer: &Response<B>) -> bool {
-    let kind = answer.headers().get(CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(protobuf::CONTENT_TYPE.as_bytes()))
-}
-
 /// The seconds that the header names; none if it names a date, which no API server does.
 fn asked_to_wait<B>(answer: &Response<B>) -> Option<u32> {
     answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
@@ -93,14 +89,16 @@ fn asked_to_wait<B>(answer: &Response<B>) -> Option<u32> {
 fn status(body: &Bytes, code: StatusCode, seconds: Option<u32>) -> Result<Bytes, serde_json::Error> {
     let from_protobuf = protobuf::message(body).and_then(Result::ok).map(|wire: WireStatus| {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let status = Status::failure(&text(&wire.message), &text(&wire.reason)).with_code(code.as_u16());
+        let status = Status::failure(&text(&wire.message), &text(&wire.reason));
         (status, wire.details.and_then(|details| u32::try_from(details.retry_after_seconds).ok()))
     });
-    let (mut status, said) =
-        from_protobuf.or_else(|| Some((serde_json::from_slice(body).ok()?, None))).unwrap_or_else(|| {
-            let reason = code.canonical_reason().unwrap_or_default();
-            (Status::failure(String::from_utf8_lossy(body).trim(), reason).with_code(code.as_u16()), None)
-        });
+    let (mut status, said) = from_protobuf.or_else(|| Some((from_json(body)?, None))).unwrap_or_else(|| {
+        let reason = code.canonical_reason().unwrap_or_default();
+        (Status::failure(String::from_utf8_lossy(body).trim(), reason), None)
+    });
+    if status.code == 0 {
+        status.code = code.as_u16();
+    }
     let details = status.details.get_or_insert_with(|| StatusDetails {
         name: String::new(),
         group: String::new(),
@@ -113,6 +111,12 @@ fn status(body: &Bytes, code: StatusCode, seconds: Option<u32>) -> Result<Bytes,
         details.retry_after_seconds = said.filter(|seconds| *seconds > 0).or(seconds).unwrap_or_default();
     }
     serde_json::to_vec(&status).map(Bytes::from)
+}
+
+/// Any object passes for a `Status`, of which no field is required; one that says nothing is told as it came.
+fn from_json(body: &Bytes) -> Option<Status> {
+    let status: Status = serde_json::from_slice(body).ok()?;
+    Some(status).filter(|status| !status.message.is_empty() || !status.reason.is_empty())
 }
 
 /// `k8s.io.apimachinery.pkg.apis.meta.v1.Status`, as far as the refusal of a list fills it.
