@@ -87,7 +87,10 @@ impl Fleet {
     /// The record sets of both kinds, the oldest first.
     pub(super) fn views(&self) -> Vec<View> {
         let pools = self.pools.values().filter(|pool| !pool.deleting);
-        let pools = pools.filter_map(|pool| pool_view(pool, self.accounts.get(&pool.spec.provider)));
+        let pools = pools.filter_map(|pool| {
+            let older = self.pools.values().filter(|other| !other.deleting && other.age() < pool.age());
+            pool_view(pool, self.accounts.get(&pool.spec.provider), older)
+        });
         let sets = self.record_sets.values().filter(|set| !set.deleting).map(node_view);
         let mut views: Vec<View> = pools.chain(sets).collect();
         views.sort_by(|a, b| {
@@ -178,14 +181,25 @@ fn node_view(set: &NodeSet) -> View {
     }
 }
 
-fn pool_view(pool: &Pool, account: Option<&Account>) -> Option<View> {
+fn pool_view<'a>(
+    pool: &Pool,
+    account: Option<&Account>,
+    older: impl Iterator<Item = &'a Pool>,
+) -> Option<View> {
     let problems = pool.spec.problems.iter().filter(|problem| problem.scope == Scope::RecordSet);
+    let spec = pool.spec.record_set.clone()?;
+    // With the token that is refused the records wait too: the list finds out when that is over.
+    let elsewhere = spec.place.as_ref().is_some_and(|place| place.provider != pool.spec.provider);
+    let choice = account.and_then(|account| {
+        let unread = elsewhere && !account.is_known() && account.last_list().is_some();
+        if unread { last_known_choice(pool, account, older) } else { pool_choice(pool, account) }
+    });
     Some(View {
         owner: Owner { kind: ObjectKind::Pool, object: pool.object.clone() },
         created_at_s: pool.created_at_s,
-        spec: pool.spec.record_set.clone()?,
+        spec,
         problems: problems.map(ToString::to_string).collect(),
-        choice: account.and_then(|account| pool_choice(pool, account)),
+        choice,
         told: Told::of_pool(&pool.on_server, pool.generation),
         remarks: Vec::new(),
     })
@@ -212,4 +226,26 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
         undecided: ours.filter(|ip| is_undecided(*ip, account)).collect(),
         any_node: false,
     })
+}
+
+/// What is to be published of a pool whose addresses were read, and cannot be read now: the token is refused, or lost a
+/// scope. Its records are changed with another token, to which that means nothing: they follow the spec, and what others
+/// change there is put right.
+///
+/// Unknown keeps what was confirmed. An address that was active when last read is published, as long as its node matches;
+/// any other stays where it is published. It may serve there: its node came back, or somebody moved it by hand.
+fn last_known_choice<'a>(
+    pool: &Pool,
+    account: &Account,
+    older: impl Iterator<Item = &'a Pool>,
+) -> Option<Choice> {
+    if !pool.is_live() || !pool.matched {
+        return None;
+    }
+    let lost: BTreeSet<Ipv4Addr> = older.flat_map(Pool::effective).collect();
+    let ours = pool.used().into_iter().filter(|ip| !lost.contains(ip));
+    let (addresses, undecided): (BTreeSet<Ipv4Addr>, BTreeSet<Ipv4Addr>) =
+        ours.partition(|ip| pool.report.active.contains_key(ip) && account.op(*ip).is_none());
+    // With none, nothing that is known says what the name should hold.
+    (!addresses.is_empty()).then_some(Choice { addresses, undecided, any_node: false })
 }

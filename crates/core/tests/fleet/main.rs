@@ -16,6 +16,7 @@ mod dns_claims;
 mod dns_faults;
 mod dns_random;
 mod dns_rereads;
+mod dns_unread;
 mod faults;
 mod frozen;
 mod let_go;
