@@ -102,10 +102,10 @@ impl Platform {
     ///
     /// # Errors
     /// When there is no cluster, or no way to talk to it.
-    pub async fn system(config: &Config) -> Result<Self, OperatorError> {
+    pub fn system(config: &Config) -> Result<Self, OperatorError> {
         install_tls();
         let clock = Clock::system();
-        let cluster = kubeconfig::resolve(&config.cluster, &clock).await?;
+        let cluster = kubeconfig::resolve(&config.cluster, &clock)?;
         let (identity, namespace) = (config.new_identity(), cluster.namespace.clone());
         tracing::info!(identity, namespace, kubeconfig = cluster.origin, "starting");
         Ok(Self {
@@ -155,7 +155,7 @@ pub async fn run(
     shutdown: CancellationToken,
     started: impl FnOnce(Started),
 ) -> Result<(), OperatorError> {
-    let platform = Platform::system(&config).await?;
+    let platform = Platform::system(&config)?;
     run_on(platform, config, shutdown, started).await
 }
 

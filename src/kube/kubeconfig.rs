@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::token::{Token, TokenSource};
 use http::Uri;
 use kube::Config;
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{AuthInfo, Context, ExecAuthCluster, Kubeconfig, KubeconfigError};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::io::ErrorKind;
@@ -95,7 +95,7 @@ pub enum ClusterError {
 ///
 /// # Errors
 /// A [`ClusterError`] that names the file or variable to mend.
-pub async fn resolve(settings: &ClusterSettings, clock: &Clock) -> Result<Cluster, ClusterError> {
+pub fn resolve(settings: &ClusterSettings, clock: &Clock) -> Result<Cluster, ClusterError> {
     let (kubeconfig, files) = load(settings)?;
     if kubeconfig.clusters.is_empty() && kubeconfig.contexts.is_empty() {
         return match &settings.kubeconfig {
@@ -105,7 +105,7 @@ pub async fn resolve(settings: &ClusterSettings, clock: &Clock) -> Result<Cluste
             None => in_cluster(settings, clock),
         };
     }
-    from_kubeconfig(settings, kubeconfig, &files, clock).await
+    from_kubeconfig(settings, &kubeconfig, &files, clock)
 }
 
 /// Reads and merges the files that apply, and names those that were there.
@@ -163,22 +163,54 @@ fn malformed(path: &Path, error: &KubeconfigError) -> ClusterError {
     }
 }
 
-async fn from_kubeconfig(
+fn from_kubeconfig(
     settings: &ClusterSettings,
-    kubeconfig: Kubeconfig,
+    kubeconfig: &Kubeconfig,
     files: &str,
     clock: &Clock,
 ) -> Result<Cluster, ClusterError> {
-    let own_proxy = own_proxy(&kubeconfig);
     let unusable = |problem: String| ClusterError::Unusable { files: files.to_owned(), problem };
-    let context = current_context(&kubeconfig).map_err(unusable)?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .map_err(|error| unusable(error.to_string()))?;
+    let context = current_context(kubeconfig).map_err(unusable)?;
+    let (mut config, own_proxy) = config_of(kubeconfig, context).map_err(unusable)?;
     config.proxy_url = proxy(settings, own_proxy, &config.cluster_url).map_err(unusable)?;
     let token = token_of_file(&mut config.auth_info, clock).map_err(unusable)?;
-    let namespace = context.unwrap_or_else(|| namespace_of_pod(settings));
+    let namespace = context.namespace.clone().filter(|namespace| !namespace.is_empty());
+    let namespace = namespace.unwrap_or_else(|| namespace_of_pod(settings));
+    config.default_namespace.clone_from(&namespace);
     Ok(Cluster { config, token, namespace, origin: format!("kubeconfig {files}") })
+}
+
+/// What kube makes of a context, without deadlines; and the proxy that the cluster's entry names, which goes before the
+/// environment. Not by `Config::from_custom_kubeconfig`: where there is a proxy that reads `NO_PROXY` by itself, for
+/// the wrong host, and fails at an empty entry or one that it does not know.
+fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Option<String>), String> {
+    let name = &context.cluster;
+    let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == *name);
+    let cluster = cluster.and_then(|cluster| cluster.cluster.as_ref());
+    let cluster = cluster.ok_or_else(|| format!("its cluster {name} is not among its clusters"))?;
+    // As client-go: a user that is missing is nobody.
+    let user = kubeconfig.auth_infos.iter().find(|user| context.user.as_ref() == Some(&user.name));
+    let mut user = user.and_then(|user| user.auth_info.clone()).unwrap_or_default();
+    // The form that plugins are told has the authority's certificates read from their file.
+    let told = ExecAuthCluster::try_from(cluster).map_err(|error| error.to_string())?;
+    let server = told.server.as_deref().ok_or_else(|| format!("its cluster {name} has no server"))?;
+    let url = server.parse().map_err(|_| format!("the server of its cluster {name} is no URL"))?;
+    let mut config = Config::new(url);
+    if let Some(pem) = &told.certificate_authority_data {
+        let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let certificates = certificates
+            .map_err(|error| format!("the certificate authority of its cluster {name}: {error}"))?;
+        config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
+    }
+    config.accept_invalid_certs = told.insecure_skip_tls_verify.unwrap_or_default();
+    config.disable_compression = cluster.disable_compression.unwrap_or_default();
+    config.tls_server_name.clone_from(&told.tls_server_name);
+    let proxy = told.proxy_url.clone().filter(|proxy| !proxy.is_empty());
+    if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
+        exec.cluster = Some(told);
+    }
+    config.auth_info = user;
+    Ok((config, proxy))
 }
 
 /// The token of the user's `tokenFile`, which goes before `token`, as client-go has it.
@@ -191,22 +223,13 @@ fn token_of_file(user: &mut AuthInfo, clock: &Clock) -> Result<Option<Arc<Token>
     Ok(Some(Arc::new(token)))
 }
 
-/// The namespace that the current context names.
-fn current_context(kubeconfig: &Kubeconfig) -> Result<Option<String>, String> {
+fn current_context(kubeconfig: &Kubeconfig) -> Result<&Context, String> {
     let name = kubeconfig.current_context.as_deref().filter(|name| !name.is_empty());
     let name = name.ok_or("it has no current-context")?;
     let context = kubeconfig.contexts.iter().find(|context| context.name == name);
-    let context = context.ok_or_else(|| format!("its current-context {name} is not among its contexts"))?;
-    let namespace = context.context.as_ref().and_then(|context| context.namespace.clone());
-    Ok(namespace.filter(|namespace| !namespace.is_empty()))
-}
-
-/// The proxy that the current cluster's entry names, which goes before the environment.
-fn own_proxy(kubeconfig: &Kubeconfig) -> Option<String> {
-    let name = kubeconfig.current_context.as_ref()?;
-    let context = kubeconfig.contexts.iter().find(|context| context.name == *name)?.context.as_ref()?;
-    let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == context.cluster)?;
-    cluster.cluster.as_ref()?.proxy_url.clone().filter(|proxy| !proxy.is_empty())
+    context
+        .and_then(|context| context.context.as_ref())
+        .ok_or_else(|| format!("its current-context {name} is not among its contexts"))
 }
 
 fn proxy(settings: &ClusterSettings, own: Option<String>, target: &Uri) -> Result<Option<Uri>, String> {

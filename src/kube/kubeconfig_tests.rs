@@ -30,12 +30,12 @@ fn service_account(folder: &TempDir, namespace: &str) -> PathBuf {
     folder.path().join("sa")
 }
 
-async fn namespace_of(settings: &ClusterSettings) -> String {
-    resolve(settings, &Clock::system()).await.unwrap().namespace
+fn namespace_of(settings: &ClusterSettings) -> String {
+    resolve(settings, &Clock::system()).unwrap().namespace
 }
 
-#[tokio::test]
-async fn the_flag_goes_before_the_variable_and_that_before_the_home() {
+#[test]
+fn the_flag_goes_before_the_variable_and_that_before_the_home() {
     let folder = TempDir::new().unwrap();
     let file = |name: &str| write(&folder, name, &kubeconfig(&format!("https://{}:6443", &name[..4]), ""));
     let mut settings = ClusterSettings {
@@ -47,7 +47,7 @@ async fn the_flag_goes_before_the_variable_and_that_before_the_home() {
     write(&folder, "home/.kube/config", &kubeconfig("https://home:6443", ""));
     let mut hosts = Vec::new();
     for _ in 0..3 {
-        let cluster = resolve(&settings, &Clock::system()).await.unwrap();
+        let cluster = resolve(&settings, &Clock::system()).unwrap();
         hosts.push(cluster.config.cluster_url.host().unwrap().to_owned());
         if settings.kubeconfig.take().is_none() {
             settings.kubeconfig_list.clear();
@@ -56,8 +56,8 @@ async fn the_flag_goes_before_the_variable_and_that_before_the_home() {
     assert_eq!(hosts, ["flag", "list", "home"]);
 }
 
-#[tokio::test]
-async fn the_namespace_is_the_context_s_then_the_variable_s_then_the_service_account_s_then_default() {
+#[test]
+fn the_namespace_is_the_context_s_then_the_variable_s_then_the_service_account_s_then_default() {
     let folder = TempDir::new().unwrap();
     let named = write(&folder, "named", &kubeconfig("https://a:1", "ctx"));
     let bare = write(&folder, "bare", &kubeconfig("https://a:1", ""));
@@ -67,17 +67,17 @@ async fn the_namespace_is_the_context_s_then_the_variable_s_then_the_service_acc
         service_account_dir: service_account(&folder, "sa\n"),
         ..ClusterSettings::default()
     };
-    assert_eq!(namespace_of(&settings).await, "ctx");
+    assert_eq!(namespace_of(&settings), "ctx");
     settings.kubeconfig = Some(bare);
-    assert_eq!(namespace_of(&settings).await, "pod");
+    assert_eq!(namespace_of(&settings), "pod");
     settings.pod_namespace = None;
-    assert_eq!(namespace_of(&settings).await, "sa");
+    assert_eq!(namespace_of(&settings), "sa");
     settings.service_account_dir = folder.path().join("nowhere");
-    assert_eq!(namespace_of(&settings).await, "default");
+    assert_eq!(namespace_of(&settings), "default");
 }
 
-#[tokio::test]
-async fn a_pod_uses_its_service_account_by_files_that_are_read_again() {
+#[test]
+fn a_pod_uses_its_service_account_by_files_that_are_read_again() {
     let folder = TempDir::new().unwrap();
     let mut settings = ClusterSettings {
         home: Some(folder.path().to_owned()),
@@ -85,17 +85,17 @@ async fn a_pod_uses_its_service_account_by_files_that_are_read_again() {
         service_account_dir: service_account(&folder, "flipop"),
         ..ClusterSettings::default()
     };
-    let cluster = resolve(&settings, &Clock::system()).await.unwrap();
+    let cluster = resolve(&settings, &Clock::system()).unwrap();
     assert_eq!(cluster.namespace, "flipop");
     assert_eq!(cluster.config.cluster_url.to_string(), "https://[fd00::1]:6443/");
     assert_eq!(cluster.token.unwrap().bearer().unwrap().header, "Bearer s3cret");
     assert!(cluster.config.root_cert_file.unwrap().ends_with("sa/ca.crt"));
     settings.service = None;
-    assert!(matches!(resolve(&settings, &Clock::system()).await, Err(ClusterError::Nothing)));
+    assert!(matches!(resolve(&settings, &Clock::system()), Err(ClusterError::Nothing)));
 }
 
-#[tokio::test]
-async fn a_proxy_is_taken_from_the_kubeconfig_else_from_the_environment_unless_excluded() {
+#[test]
+fn a_proxy_is_taken_from_the_kubeconfig_else_from_the_environment_unless_excluded() {
     let folder = TempDir::new().unwrap();
     let file = write(&folder, "k", &kubeconfig("https://api.example:6443", ""));
     let mut settings = ClusterSettings {
@@ -103,20 +103,20 @@ async fn a_proxy_is_taken_from_the_kubeconfig_else_from_the_environment_unless_e
         proxy: ProxySettings { https: Some("http://proxy:3128".to_owned()), ..ProxySettings::default() },
         ..ClusterSettings::default()
     };
-    let proxy_of = async |settings: &ClusterSettings| {
-        resolve(settings, &Clock::system()).await.unwrap().config.proxy_url.map(|url| url.to_string())
+    let proxy_of = |settings: &ClusterSettings| {
+        resolve(settings, &Clock::system()).unwrap().config.proxy_url.map(|url| url.to_string())
     };
-    assert_eq!(proxy_of(&settings).await.as_deref(), Some("http://proxy:3128/"));
+    assert_eq!(proxy_of(&settings).as_deref(), Some("http://proxy:3128/"));
     settings.proxy.no_proxy = Some("example".to_owned());
-    assert_eq!(proxy_of(&settings).await, None);
+    assert_eq!(proxy_of(&settings), None);
     let own = kubeconfig("https://api.example:6443", "")
         .replace("cluster: {server", "cluster: {proxy-url: \"http://own:1\", server");
     settings.kubeconfig = Some(write(&folder, "own", &own));
-    assert_eq!(proxy_of(&settings).await.as_deref(), Some("http://own:1/"));
+    assert_eq!(proxy_of(&settings).as_deref(), Some("http://own:1/"));
 }
 
-#[tokio::test]
-async fn a_file_that_is_no_kubeconfig_is_named_and_not_quoted() {
+#[test]
+fn a_file_that_is_no_kubeconfig_is_named_and_not_quoted() {
     let folder = TempDir::new().unwrap();
     let good = kubeconfig("https://a:1", "");
     for (name, text) in [
@@ -130,33 +130,75 @@ async fn a_file_that_is_no_kubeconfig_is_named_and_not_quoted() {
     ] {
         let path = write(&folder, name, text);
         let settings = ClusterSettings { kubeconfig: Some(path.clone()), ..ClusterSettings::default() };
-        let error = resolve(&settings, &Clock::system()).await.expect_err(name).to_string();
+        let error = resolve(&settings, &Clock::system()).expect_err(name).to_string();
         assert!(error.contains(path.to_str().unwrap()) && !error.contains("s3cret"), "{name}: {error}");
     }
     let missing = folder.path().join("missing");
     let settings = ClusterSettings { kubeconfig: Some(missing.clone()), ..ClusterSettings::default() };
-    let error = resolve(&settings, &Clock::system()).await.expect_err("missing").to_string();
+    let error = resolve(&settings, &Clock::system()).expect_err("missing").to_string();
     assert!(error.contains(missing.to_str().unwrap()), "{error}");
 }
 
-#[tokio::test]
-async fn a_token_file_goes_before_a_token_and_may_end_in_a_new_line() {
+#[test]
+fn a_token_file_goes_before_a_token_and_may_end_in_a_new_line() {
     let folder = TempDir::new().unwrap();
     let token = write(&folder, "token", "s3cret\n");
     let user = format!("token: old, tokenFile: {}", token.display());
     let text = kubeconfig("https://a:1", "").replace("token: s3cret", &user);
     let file = write(&folder, "k", &text);
     let settings = ClusterSettings { kubeconfig: Some(file), ..ClusterSettings::default() };
-    let cluster = resolve(&settings, &Clock::system()).await.unwrap();
+    let cluster = resolve(&settings, &Clock::system()).unwrap();
     assert_eq!(cluster.token.unwrap().bearer().unwrap().header, "Bearer s3cret");
     assert!(cluster.config.auth_info.token.is_none());
 }
 
-#[tokio::test]
-async fn a_file_with_an_empty_context_leaves_it_to_the_next_one() {
+#[test]
+fn a_file_with_an_empty_context_leaves_it_to_the_next_one() {
     let folder = TempDir::new().unwrap();
     let empty = kubeconfig("https://a:1", "").replace("current-context: c", "current-context: \"\"");
     let list = vec![write(&folder, "empty", &empty), write(&folder, "full", &kubeconfig("https://b:1", ""))];
     let settings = ClusterSettings { kubeconfig_list: list, ..ClusterSettings::default() };
-    assert!(resolve(&settings, &Clock::system()).await.is_ok());
+    assert!(resolve(&settings, &Clock::system()).is_ok());
+}
+
+/// Runs a test of this file in a process of its own, whose environment has a list of exceptions like those that
+/// templates leave behind.
+#[test]
+fn a_no_proxy_with_empty_and_odd_entries_is_no_reason_to_end() {
+    let test = "a_proxy_is_taken_from_the_kubeconfig_else_from_the_environment_unless_excluded";
+    let ran = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &format!("kube::kubeconfig::tests::{test}")])
+        .env("NO_PROXY", "a,,b c,[::1,10.0.0.0/99,")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn what_a_kubeconfig_says_of_its_cluster_and_user_is_all_taken() {
+    let folder = TempDir::new().unwrap();
+    let authority = rcgen::generate_simple_self_signed(["kubernetes".to_owned()]).unwrap();
+    write(&folder, "ca.crt", &authority.cert.pem());
+    let more =
+        "cluster: {certificate-authority: ca.crt, tls-server-name: kubernetes, disable-compression: true";
+    let text = kubeconfig("https://a:1", "n").replace("cluster: {server", &format!("{more}, server"));
+    let exec = "exec: {apiVersion: client.authentication.k8s.io/v1, command: c, provideClusterInfo: true}";
+    for (user, told) in [("token: s3cret", false), (exec, true)] {
+        let file = write(&folder, "k", &text.replace("token: s3cret", user));
+        let settings = ClusterSettings { kubeconfig: Some(file), ..ClusterSettings::default() };
+        let config = resolve(&settings, &Clock::system()).unwrap().config;
+        assert_eq!(config.root_cert, Some(vec![authority.cert.der().to_vec()]));
+        assert_eq!(config.tls_server_name.as_deref(), Some("kubernetes"));
+        assert!(config.disable_compression && !config.accept_invalid_certs);
+        assert_eq!(config.default_namespace, "n");
+        assert_eq!(config.auth_info.token.is_some(), !told);
+        let cluster = config.auth_info.exec.and_then(|exec| exec.cluster);
+        assert_eq!(cluster.and_then(|cluster| cluster.server).is_some(), told);
+    }
+    let open = kubeconfig("https://a:1", "").replace("{server", "{insecure-skip-tls-verify: true, server");
+    let file = write(&folder, "open", &open.replace("user: u", "user: nobody"));
+    let settings = ClusterSettings { kubeconfig: Some(file), ..ClusterSettings::default() };
+    let config = resolve(&settings, &Clock::system()).unwrap().config;
+    assert!(config.accept_invalid_certs && config.root_cert.is_none() && config.auth_info.token.is_none());
 }

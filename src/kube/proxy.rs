@@ -1,7 +1,8 @@
 //! Which proxy leads to the API server, by the environment, as Go's `http.ProxyFromEnvironment` has it.
 //!
-//! kube honours `HTTPS_PROXY` only with a kubeconfig, and compares `NO_PROXY` with the proxy's own host; a pod that
-//! reaches the outside through a proxy usually reaches its API server without one.
+//! kube honours `HTTPS_PROXY` only with a kubeconfig, compares `NO_PROXY` with the proxy's own host, and fails where that
+//! has an empty entry, so it is not asked. A pod that reaches the outside through a proxy usually reaches its API server
+//! without one.
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -61,6 +62,8 @@ mod tests {
         assert_eq!(proxy_for("https://10.0.0.1:443", "10.0.0.0/8,.svc"), None);
         assert_eq!(proxy_for("https://kubernetes.default.svc", "localhost, .svc"), None);
         assert_eq!(proxy_for("https://api.example", "*"), None);
+        assert_eq!(proxy_for("https://api.example", ",a,,.example,"), None);
+        assert_eq!(proxy_for("https://api.example", "a,, ,"), used);
         assert_eq!(proxy_for("https://[::1]:6443", ""), None);
         assert_eq!(proxy_for("https://127.0.0.1:6443", ""), None);
         assert_eq!(proxy_for("http://10.0.0.1", ""), None);
