@@ -113,13 +113,13 @@ fn what_kubernetes_holds_immutable_is_as_in_existing_clusters() {
 fn the_rights_are_the_least_that_do() {
     let rights: BTreeSet<String> = ["ClusterRole", "Role"].into_iter().flat_map(rights).collect();
     let expected = [
-        "ClusterRole /nodes: get list patch watch",
-        "ClusterRole /pods: get list watch",
+        "ClusterRole /nodes: list patch watch",
+        "ClusterRole /pods: list watch",
         "ClusterRole events.k8s.io/events: create patch",
-        "ClusterRole flipop.digitalocean.com/floatingippools/status: get update",
+        "ClusterRole flipop.digitalocean.com/floatingippools/status: update",
         "ClusterRole flipop.digitalocean.com/floatingippools: get list update watch",
-        "ClusterRole flipop.digitalocean.com/nodednsrecordsets/status: get update",
-        "ClusterRole flipop.digitalocean.com/nodednsrecordsets: get list watch",
+        "ClusterRole flipop.digitalocean.com/nodednsrecordsets/status: update",
+        "ClusterRole flipop.digitalocean.com/nodednsrecordsets: list watch",
         "Role coordination.k8s.io/leases floating-ip-pool-controller-leader-election: get list update watch",
         "Role coordination.k8s.io/leases: create",
     ];

@@ -21,22 +21,22 @@ type Row = (&'static str, &'static str, &'static str, &'static str, &'static str
 const OURS: &str = "flipop.digitalocean.com";
 
 const ALLOWED: [Row; 9] = [
-    ("", "nodes", "", "", "get list watch patch"),
-    ("", "pods", "", "", "get list watch"),
+    ("", "nodes", "", "", "list watch patch"),
+    ("", "pods", "", "", "list watch"),
     (OURS, "floatingippools", "", "", "get list watch update"),
     (OURS, "floatingippools/status", "", "", "update"),
-    (OURS, "nodednsrecordsets", "", "", "get list watch"),
+    (OURS, "nodednsrecordsets", "", "", "list watch"),
     (OURS, "nodednsrecordsets/status", "", "", "update"),
     ("events.k8s.io", "events", "team", "", "create patch"),
     ("coordination.k8s.io", "leases", NAMESPACE, LEASE, "get list watch update"),
     ("coordination.k8s.io", "leases", NAMESPACE, "", "create"),
 ];
 
-const DENIED: [Row; 17] = [
-    ("", "nodes", "", "", "create update delete deletecollection"),
-    ("", "nodes/status", "", "", "patch update"),
+const DENIED: [Row; 19] = [
+    ("", "nodes", "", "", "get create update delete deletecollection"),
+    ("", "nodes/status", "", "", "get patch update"),
     ("", "nodes/proxy", "", "", "get create"),
-    ("", "pods", "", "", "create update patch delete"),
+    ("", "pods", "", "", "get create update patch delete"),
     ("", "pods/exec", "", "", "create get"),
     ("", "pods/log", "", "", "get"),
     ("", "secrets", "", "", "get list watch create update patch delete"),
@@ -45,7 +45,9 @@ const DENIED: [Row; 17] = [
     ("", "serviceaccounts/token", NAMESPACE, "flipop", "create"),
     ("", "namespaces", "", "", "get list watch create delete"),
     (OURS, "floatingippools", "", "", "create patch delete deletecollection"),
-    (OURS, "nodednsrecordsets", "", "", "create update patch delete"),
+    (OURS, "floatingippools/status", "", "", "get list watch patch"),
+    (OURS, "nodednsrecordsets", "", "", "get create update patch delete"),
+    (OURS, "nodednsrecordsets/status", "", "", "get list watch patch"),
     ("coordination.k8s.io", "leases", NAMESPACE, "another", "get update patch delete"),
     ("coordination.k8s.io", "leases", "kube-system", LEASE, "get list watch create update delete"),
     ("apiextensions.k8s.io", "customresourcedefinitions", "", "", "get create update patch delete"),
