@@ -155,6 +155,12 @@ pub async fn run(
     shutdown: CancellationToken,
     started: impl FnOnce(Started),
 ) -> Result<(), OperatorError> {
+    if config.ignored_arguments > 0 {
+        tracing::warn!(
+            ignored = config.ignored_arguments,
+            "some arguments belong to no flag and are ignored; a flag's BOOL follows an equals sign: --debug=true"
+        );
+    }
     let platform = Platform::system(&config)?;
     run_on(platform, config, shutdown, started).await
 }

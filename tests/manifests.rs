@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// The environment that the operator reads from the secret.
 const SECRET_KEYS: [&str; 6] = [
@@ -199,6 +200,24 @@ fn the_deployment_runs_two_replicas_that_can_be_probed_scraped_and_ended_in_peac
     }
     for resource in ["/requests/cpu", "/requests/memory", "/limits/memory"] {
         assert!(container["resources"].pointer(resource).is_some(), "{resource}");
+    }
+}
+
+/// The binary, where it finds no cluster: it says what it makes of its arguments, and ends.
+#[test]
+fn arguments_of_an_existing_deployment_that_mean_nothing_are_told_of_and_not_quoted() {
+    for (arguments, told) in [(&["--debug"][..], false), (&["run", "--debug", "a-s3cret"], true)] {
+        let ran = Command::new(env!("CARGO_BIN_EXE_flipop"))
+            .args(arguments)
+            .env_clear()
+            .envs([("DIGITALOCEAN_ACCESS_TOKEN", "t"), ("HOME", "/nowhere")])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        assert!(said.contains("failed to find a Kubernetes API server"), "{said}");
+        assert_eq!(said.contains("belong to no flag") && said.contains("WARN"), told, "{said}");
+        assert!(!said.contains("a-s3cret"), "{said}");
     }
 }
 

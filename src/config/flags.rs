@@ -1,6 +1,7 @@
 //! The command line, parsed as Go's pflag parses it: the last of repeated flags wins, a bare `--debug` is true.
 
 use clap::Parser;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Keeps reserved IPs and DNS A records on healthy, matching nodes.
@@ -30,6 +31,10 @@ pub(super) struct Flags {
         action = clap::ArgAction::Set, value_parser = go_bool
     )]
     pub(super) keep_last_record: bool,
+
+    /// Words that belong to no flag. The Go operator ignores them, and manifests that work are to go on working.
+    #[arg(hide = true)]
+    pub(super) ignored: Vec<OsString>,
 
     /// What to do instead of running the operator
     #[command(subcommand)]

@@ -40,6 +40,8 @@ pub struct Config {
     pub debug: bool,
     /// `--keep-last-record`.
     pub keep_last_record: bool,
+    /// How many arguments belong to no flag. Not what they say: one may be a token that lost its flag.
+    pub ignored_arguments: usize,
     /// `--metrics-bind-addr`; `None` when it is empty: serve nothing.
     pub metrics: Option<BindAddress>,
     /// How to find the API server and our namespace.
@@ -116,6 +118,7 @@ impl Invocation {
         Ok(Self::Run(Box::new(Config {
             debug: flags.debug,
             keep_last_record: flags.keep_last_record,
+            ignored_arguments: flags.ignored.len(),
             metrics: bind_address(&flags.metrics_bind_addr)?,
             cluster: cluster(flags.kubeconfig.filter(|path| !path.as_os_str().is_empty()), &env),
             digitalocean,
@@ -209,11 +212,21 @@ mod tests {
         assert_eq!(with(&["--kubeconfig=/a=b"]).cluster.kubeconfig, Some("/a=b".into()));
         assert_eq!(with(&["--kubeconfig="]).cluster.kubeconfig, None);
         for refused in
-            [&["-debug"][..], &["--debug=yes"], &["--unknown"], &["--metrics-bind-addr"], &["extra"]]
+            [&["-debug"][..], &["--debug=yes"], &["--unknown"], &["--metrics-bind-addr"], &["a", "--unknown"]]
         {
             let error = run(refused, &[TOKEN]).expect_err("refused");
             assert!(matches!(error, ConfigError::Usage(_)), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn arguments_that_belong_to_no_flag_are_counted_and_change_nothing() {
+        let config = with(&["run", "--debug", "false", "", "--kubeconfig", "/a", "--", "--keep-last-record"]);
+        assert_eq!(config.ignored_arguments, 4);
+        assert!(config.debug && !config.keep_last_record);
+        assert_eq!(config.cluster.kubeconfig, Some("/a".into()));
+        assert_eq!(with(&["run", "crd"]).ignored_arguments, 2);
+        assert_eq!(with(&["--debug"]).ignored_arguments, 0);
     }
 
     #[test]

@@ -141,6 +141,7 @@ impl Replica {
         Config {
             debug: false,
             keep_last_record: false,
+            ignored_arguments: 0,
             metrics: None,
             cluster: ClusterSettings::default(),
             digitalocean: provider(digitalocean, "https://api.digitalocean.com/"),
