@@ -77,10 +77,15 @@ impl Place {
     }
 }
 
+/// An address that is on no droplet.
+const NOWHERE: Place = Place::Present { droplet: None, region: String::new(), locked: false };
+
 /// A contradiction that waits for a second read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Doubt {
     claim: Place,
+    /// When the read was begun that first said so.
+    since: Moment,
     failures: u32,
     next: Moment,
 }
@@ -212,7 +217,7 @@ impl Belief {
             self.adopt(claim, now);
             return if changed { Effect::Refreshed } else { Effect::Nothing };
         }
-        self.doubt(claim, now)
+        self.doubt(claim, begun, now)
     }
 
     /// A read of this address alone, begun at `begun`, found it (or, `None`, answered 404).
@@ -238,7 +243,24 @@ impl Belief {
             self.adopt_read(claim, begun, now);
             return Effect::Overturned;
         }
-        self.doubt(claim, now.plus_millis(1_000))
+        self.doubt(claim, begun, now.plus_millis(1_000))
+    }
+
+    /// A read that was begun at `begun` shows the address on no droplet: since when reads have said so, if that is not
+    /// what we hold true anyway.
+    pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
+        if self.place == Place::Unknown {
+            return self.doubt.as_ref().map(|doubt| doubt.since);
+        }
+        if self.place.agrees(&NOWHERE) || self.is_settled_against(begun) {
+            return None;
+        }
+        Some(self.doubt.as_ref().filter(|_| self.is_denied()).map_or(begun, |doubt| doubt.since))
+    }
+
+    /// Whether a read has said already, or need not say, that the address is on no droplet.
+    pub(super) fn is_denied(&self) -> bool {
+        self.place == Place::Unknown || self.doubt.as_ref().is_some_and(|doubt| doubt.claim.agrees(&NOWHERE))
     }
 
     /// A read of this address alone failed for another reason than 404.
@@ -259,11 +281,11 @@ impl Belief {
         }
     }
 
-    fn doubt(&mut self, claim: Place, next: Moment) -> Effect {
+    fn doubt(&mut self, claim: Place, since: Moment, next: Moment) -> Effect {
         match &mut self.doubt {
             Some(doubt) if doubt.claim.agrees(&claim) => Effect::Nothing,
             Some(_) | None => {
-                self.doubt = Some(Doubt { claim, failures: 0, next });
+                self.doubt = Some(Doubt { claim, since, failures: 0, next });
                 Effect::Doubted
             }
         }

@@ -8,6 +8,9 @@ mod named;
 pub mod op;
 mod reads;
 pub mod rights;
+mod scope;
+
+pub use scope::DropletRead;
 
 use crate::budget::{Budget, Limits, RateReport};
 use crate::facts::{ReservedIp, ReservedIpList};
@@ -21,18 +24,6 @@ use std::net::Ipv4Addr;
 
 /// From the start of one list to the start of the next: what others change is noticed within a minute.
 pub const LIST_INTERVAL_MS: u64 = 50_000;
-
-/// Whether the token may read droplets; without that scope every address looks unassigned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DropletRead {
-    /// Not proved yet, or no longer.
-    #[default]
-    Unproved,
-    /// A droplet was seen, or the droplets could be listed.
-    Proved,
-    /// The provider refuses to list droplets.
-    Missing,
-}
 
 /// What keeps the account from being read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +64,8 @@ pub struct Account {
     remembered: BTreeSet<Ipv4Addr>,
     budget: Budget,
     droplet_read: DropletRead,
+    /// When the last read was begun that proved the scope.
+    scope_seen: Option<Moment>,
     listed: Option<(Moment, ReservedIpList)>,
     /// A list that shows no droplet at all, held back until the scope is proved.
     held: Option<(Moment, ReservedIpList)>,
@@ -98,6 +91,7 @@ impl Account {
             remembered: BTreeSet::new(),
             budget: Budget::new(limits),
             droplet_read: DropletRead::default(),
+            scope_seen: None,
             listed: None,
             held: None,
             trouble: None,
@@ -178,6 +172,7 @@ impl Account {
         self.rights.forget();
         self.ops.values_mut().for_each(|op| op.look_at_once(now));
         self.droplet_read = DropletRead::Unproved;
+        self.scope_seen = None;
         self.trouble = None;
         self.restart(now);
         self.reads.prove_now(now);
@@ -254,7 +249,7 @@ impl Account {
     /// Believes a list unless it may be blind for want of a scope.
     fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
         if list.ips.values().any(|read| read.droplet.is_some()) {
-            self.droplet_read = DropletRead::Proved;
+            self.saw_scope(begun);
             self.held = None;
         } else if self.beliefs.values().any(|belief| belief.place().droplet().is_some()) {
             self.droplet_read = DropletRead::Unproved;
@@ -303,7 +298,7 @@ impl Account {
         match result {
             Ok(true) => {
                 let blind = self.droplet_read == DropletRead::Missing;
-                self.droplet_read = DropletRead::Proved;
+                self.saw_scope(begun.unwrap_or(now));
                 let held = self.held.take();
                 let outdated = |begun: &Moment| now.millis_since(*begun) > LIST_INTERVAL_MS;
                 if held.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
@@ -356,18 +351,15 @@ impl Account {
             }
         };
         if found.as_ref().is_some_and(|read| read.droplet.is_some()) {
-            self.droplet_read = DropletRead::Proved;
+            self.saw_scope(begun);
             if self.held.take().is_some() {
                 // It waited for a proof; this one says that the list is out of date.
                 self.reads.list_at(now);
             }
-        } else if found.is_some() && self.droplet_read != DropletRead::Proved {
-            // A droplet that is not shown may only be hidden.
-            if let Some(op) = self.ops.get_mut(&ip) {
-                op.read_hidden(now);
-            } else if let Some(belief) = self.beliefs.get_mut(&ip) {
-                belief.read_failed(FaultKind::Transient, now, jitter);
-            }
+        } else if let Some(read) = &found
+            && self.may_be_hidden(ip, begun)
+        {
+            self.doubt_scope(ip, read, begun, now, jitter);
             return changes;
         }
         if let Some(op) = self.ops.get_mut(&ip) {

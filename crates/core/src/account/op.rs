@@ -137,6 +137,15 @@ impl Op {
         }
     }
 
+    /// Since when it is looked into what became of the request.
+    #[must_use]
+    pub(super) fn verified_since(&self) -> Option<Moment> {
+        match &self.stage {
+            Stage::Verifying { since, .. } => Some(*since),
+            Stage::Sending | Stage::Polling { .. } => None,
+        }
+    }
+
     /// The answer to the request. `None` while it goes on.
     pub fn answered(&mut self, answer: Result<(ActionId, ActionStatus), Fault>, now: Moment) -> Option<End> {
         match answer {

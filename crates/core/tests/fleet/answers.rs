@@ -158,3 +158,48 @@ fn the_answer_to_a_look_at_a_former_action_does_not_end_the_next_one() {
     world.run(30);
     assert_eq!(world.status("pool").ips[&ip.to_string()].state, "active");
 }
+
+#[test]
+fn an_address_whose_droplet_is_only_not_shown_is_not_taken_off_it() {
+    let mut world = World::with(1, 1);
+    world.run(60);
+    world.cloud.get_mut(&ip(1)).unwrap().locked = true;
+    // The next list sees the lock, so that the address is read by itself until the lock is gone.
+    world.run(45);
+    world.faults.blind = true;
+    world.cloud.get_mut(&ip(1)).unwrap().locked = false;
+    world.set_node(2, true);
+    world.run(120);
+    assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))), "{:?}", world.calls);
+    world.faults.blind = false;
+    world.run(120);
+    assert_eq!((world.assigns, world.status("pool").ips[&ip(1).to_string()].state.as_str()), (1, "active"));
+}
+
+#[test]
+fn an_assignment_whose_answer_was_lost_has_not_failed_because_its_droplet_is_not_shown() {
+    let mut world = World::with(2, 1);
+    world.run(20);
+    world.faults.blind = true;
+    world.tricks.push_back(Trick::Lost(true));
+    world.set_node(2, true);
+    world.run(20);
+    world.faults.blind = false;
+    world.run(120);
+    assert_eq!((world.assigns, world.holder(2)), (2, Some(ip(2))), "{:?}", world.calls);
+    assert!(!world.notices.contains(&"AssignmentFailed"), "{:?}", world.notices);
+}
+
+#[test]
+fn that_somebody_took_a_locked_address_off_is_believed_once_the_scope_is_proved_anew() {
+    let mut world = World::with(2, 2);
+    world.run(60);
+    world.cloud.get_mut(&ip(1)).unwrap().locked = true;
+    world.run(45);
+    world.cloud.get_mut(&ip(1)).unwrap().locked = false;
+    world.move_by_hand(1, None);
+    let from = world.now;
+    world.run(20);
+    assert_eq!((world.count(from, "prove"), world.assigns), (1, 3), "{:?}", world.calls);
+    assert!((1..=2).all(|n| world.holder(n).is_some()));
+}
