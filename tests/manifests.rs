@@ -121,7 +121,7 @@ fn the_rights_are_the_least_that_do() {
         "ClusterRole flipop.digitalocean.com/floatingippools: get list update watch",
         "ClusterRole flipop.digitalocean.com/nodednsrecordsets/status: update",
         "ClusterRole flipop.digitalocean.com/nodednsrecordsets: list watch",
-        "Role coordination.k8s.io/leases floating-ip-pool-controller-leader-election: get list update watch",
+        "Role coordination.k8s.io/leases floating-ip-pool-controller-leader-election: get update watch",
         "Role coordination.k8s.io/leases: create",
     ];
     assert_eq!(rights.iter().collect::<Vec<_>>(), expected);

@@ -28,11 +28,11 @@ const ALLOWED: [Row; 9] = [
     (OURS, "nodednsrecordsets", "", "", "list watch"),
     (OURS, "nodednsrecordsets/status", "", "", "update"),
     ("events.k8s.io", "events", "team", "", "create patch"),
-    ("coordination.k8s.io", "leases", NAMESPACE, LEASE, "get list watch update"),
+    ("coordination.k8s.io", "leases", NAMESPACE, LEASE, "get watch update"),
     ("coordination.k8s.io", "leases", NAMESPACE, "", "create"),
 ];
 
-const DENIED: [Row; 19] = [
+const DENIED: [Row; 20] = [
     ("", "nodes", "", "", "get create update delete deletecollection"),
     ("", "nodes/status", "", "", "get patch update"),
     ("", "nodes/proxy", "", "", "get create"),
@@ -48,6 +48,7 @@ const DENIED: [Row; 19] = [
     (OURS, "floatingippools/status", "", "", "get list watch patch"),
     (OURS, "nodednsrecordsets", "", "", "get create update patch delete"),
     (OURS, "nodednsrecordsets/status", "", "", "get list watch patch"),
+    ("coordination.k8s.io", "leases", NAMESPACE, LEASE, "list patch delete"),
     ("coordination.k8s.io", "leases", NAMESPACE, "another", "get update patch delete"),
     ("coordination.k8s.io", "leases", "kube-system", LEASE, "get list watch create update delete"),
     ("apiextensions.k8s.io", "customresourcedefinitions", "", "", "get create update patch delete"),

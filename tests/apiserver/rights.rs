@@ -222,7 +222,7 @@ async fn each_right_to_the_lease_that_is_missing_is_named_and_nobody_acts_withou
         assert!(operator.terminate().await?.success());
     }
     // A watch of the lease only makes a takeover quicker.
-    role.without(&[("leases", "list"), ("leases", "watch")]).await?;
+    role.without(&[("leases", "watch")]).await?;
     let mut operator = world.operator().await?;
     leads(world).await?;
     world.pool_settles("p", &[(10, "alpha")]).await?;
