@@ -135,6 +135,7 @@ async fn a_refusal_in_json_that_is_no_status_keeps_the_answer_s_code() {
         (401, r#"{"message":"who are you?"}"#, TroubleKind::Unauthorised, "401 who are you?"),
         (502, "[]", TroubleKind::ServerError, "502 []"),
         (404, "{}", TroubleKind::NotFound, "404 {}"),
+        (403, r#"{"code":7,"message":"permission denied"}"#, TroubleKind::Forbidden, "403 permission denied"),
         (429, r#"{"code":0,"reason":"Busy"}"#, TroubleKind::Throttled, "429 Busy"),
         (500, r#"{"code":409,"message":"changed"}"#, TroubleKind::Conflict, "409 changed"),
     ] {

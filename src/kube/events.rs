@@ -2,8 +2,8 @@
 //!
 //! [`Events::emit`] puts a note into a bounded queue and returns; [`EventWriter::run`] publishes them one by one
 //! with kube's recorder, which also merges repetitions into series. A note whose permit is over is dropped, as is
-//! one that finds the queue full. A refusal (403) is said once for each namespace and verb, because rights may be given
-//! for one of them, and remembered for a condition. Each write carries its note's permit, so that the fence asks for it
+//! one that finds the queue full. A refusal (403) is logged once and remembered for a condition, by namespace and verb,
+//! because rights may be given for some of them. Each write carries its note's permit, so that the fence asks for it
 //! again.
 
 use super::trouble::{Trouble, TroubleKind};
@@ -14,11 +14,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::client::Body;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::BoxError;
 
@@ -30,6 +31,10 @@ const PUBLISH_TIMEOUT_MS: u64 = 5_000;
 
 /// Pause after a note that could not be stored, so that a server in trouble is not pressed.
 const PAUSE_MS: u64 = 1_000;
+
+/// A refusal that has not been repeated for this long is over, as soon as any event could be written: nobody may write
+/// about its namespace any more.
+const FORGET_AFTER: Duration = Duration::from_mins(10);
 
 /// The API's bound of a note is 1 kB.
 const MAX_NOTE_BYTES: usize = 1_000;
@@ -135,7 +140,8 @@ pub struct EventWriter {
     queue: mpsc::Receiver<Queued>,
     shared: Arc<Shared>,
     recorder: Recorder,
-    denied: BTreeSet<Right>,
+    /// The rights that are missing, and when that was last seen.
+    denied: BTreeMap<Right, Instant>,
 }
 
 /// A queue of notes and the task that empties it. `instance` names this replica.
@@ -145,7 +151,7 @@ pub fn events(client: Client, instance: &str) -> (Events, EventWriter) {
     let shared = Arc::new(Shared::default());
     let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(instance.to_owned()) };
     let recorder = Recorder::new(with_permits(client, Arc::clone(&shared)), reporter);
-    let writer = EventWriter { queue, shared: Arc::clone(&shared), recorder, denied: BTreeSet::new() };
+    let writer = EventWriter { queue, shared: Arc::clone(&shared), recorder, denied: BTreeMap::new() };
     (Events { queue: sender, shared }, writer)
 }
 
@@ -224,12 +230,16 @@ impl EventWriter {
     }
 
     /// The right is there. Where it was missing a role was mended, probably for every namespace: those that still lack
-    /// it will say so again.
+    /// it will say so again. What was refused long ago may have been mended too, or its namespace be gone.
     fn may(&mut self, right: &Right) {
-        if self.denied.remove(right) {
-            self.denied.retain(|other| other.verb != right.verb);
-            self.shared.forbidden.store(!self.denied.is_empty(), Ordering::Relaxed);
-        }
+        let mended = self.denied.remove(right).is_some();
+        self.forget_old();
+        self.denied.retain(|other, _| !mended || other.verb != right.verb);
+        self.shared.forbidden.store(!self.denied.is_empty(), Ordering::Relaxed);
+    }
+
+    fn forget_old(&mut self) {
+        self.denied.retain(|_, seen| seen.elapsed() < FORGET_AFTER);
     }
 
     fn failed(&mut self, right: Right, trouble: &Trouble) {
@@ -241,13 +251,17 @@ impl EventWriter {
             return;
         }
         self.shared.forbidden.store(true, Ordering::Relaxed);
-        if self.denied.insert(right.clone()) {
-            let Right { namespace, verb } = right;
+        let Right { namespace, verb } = right.clone();
+        if self.denied.is_empty() {
             tracing::warn!(
                 namespace,
                 "the service account may not {verb} events in events.k8s.io: {trouble}"
             );
+        } else {
+            tracing::debug!(namespace, "may not {verb} events: {trouble}");
         }
+        self.forget_old();
+        self.denied.insert(right, Instant::now());
     }
 }
 
@@ -327,23 +341,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn rights_that_differ_by_namespace_and_verb_are_told_of_once_each() {
+    async fn rights_that_differ_by_namespace_and_verb_are_known_apart() {
         let (client, mut calls) = stub::by_hand();
         let (events, mut writer) = events(client, "one");
         let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
         let source = PermitSource::new(clock.clone());
-        // Namespace, whether it is granted, whether an event exists already; then how many rights are known to lack.
+        // Minutes that pass, namespace, whether it is granted, whether an event exists already; then how many rights are
+        // known to lack.
         let steps = [
-            ("a", false, false, 1),
-            ("b", true, false, 1),
-            ("a", false, false, 1),
-            ("b", false, true, 2),
-            ("c", false, false, 3),
-            ("c", true, false, 1),
-            ("c", true, true, 1),
-            ("b", true, true, 0),
+            (0, "a", false, false, 1),
+            (0, "b", true, false, 1),
+            (0, "a", false, false, 1),
+            (0, "b", false, true, 2),
+            (0, "c", false, false, 3),
+            (0, "c", true, false, 1),
+            (0, "c", true, true, 1),
+            (0, "b", true, true, 0),
+            (0, "d", false, false, 1),
+            (9, "e", true, false, 1),
+            (1, "f", true, false, 0),
         ];
-        for (namespace, granted, again, lacking) in steps {
+        for (minutes, namespace, granted, again, lacking) in steps {
+            tokio::time::advance(Duration::from_mins(minutes)).await;
             source.extend(clock.now());
             events.emit(&source.permit(), note_in(namespace), Box::new(()));
             tokio::select! {

@@ -196,10 +196,13 @@ fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Opti
     let server = told.server.as_deref().ok_or_else(|| format!("its cluster {name} has no server"))?;
     let url = server.parse().map_err(|_| format!("the server of its cluster {name} is no URL"))?;
     let mut config = Config::new(url);
-    if let Some(pem) = &told.certificate_authority_data {
+    if let Some(pem) = told.certificate_authority_data.as_ref().filter(|pem| !pem.is_empty()) {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let certificates = certificates
             .map_err(|error| format!("the certificate authority of its cluster {name}: {error}"))?;
+        if certificates.is_empty() {
+            return Err(format!("the certificate authority of its cluster {name} holds no certificate"));
+        }
         config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
     }
     config.accept_invalid_certs = told.insecure_skip_tls_verify.unwrap_or_default();

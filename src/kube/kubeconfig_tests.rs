@@ -196,6 +196,12 @@ fn what_a_kubeconfig_says_of_its_cluster_and_user_is_all_taken() {
         let cluster = config.auth_info.exec.and_then(|exec| exec.cluster);
         assert_eq!(cluster.and_then(|cluster| cluster.server).is_some(), told);
     }
+    // Nobody would be trusted, and the server look as if it could not be reached.
+    write(&folder, "ca.crt", " -----BEGIN CERTIFICATE-----");
+    let settings =
+        ClusterSettings { kubeconfig: Some(write(&folder, "k", &text)), ..ClusterSettings::default() };
+    let error = resolve(&settings, &Clock::system()).unwrap_err().to_string();
+    assert!(error.contains("certificate authority of its cluster"), "{error}");
     let open = kubeconfig("https://a:1", "").replace("{server", "{insecure-skip-tls-verify: true, server");
     let file = write(&folder, "open", &open.replace("user: u", "user: nobody"));
     let settings = ClusterSettings { kubeconfig: Some(file), ..ClusterSettings::default() };

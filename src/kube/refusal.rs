@@ -96,7 +96,7 @@ fn status(body: &Bytes, code: StatusCode, seconds: Option<u32>) -> Result<Bytes,
         let reason = code.canonical_reason().unwrap_or_default();
         (Status::failure(String::from_utf8_lossy(body).trim(), reason), None)
     });
-    if status.code == 0 {
+    if !(400..600).contains(&status.code) {
         status.code = code.as_u16();
     }
     let details = status.details.get_or_insert_with(|| StatusDetails {

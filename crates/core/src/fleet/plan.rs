@@ -359,6 +359,7 @@ pub(super) fn watch_trouble(
 
 /// Users do not see what happens to their objects.
 pub(super) fn events_denied() -> Condition {
-    let message = "the service account may not create events.k8s.io events; apply k8s/";
+    let message =
+        "the service account may not write events.k8s.io events, at least in one namespace; apply k8s/";
     condition("EventsDenied", "True", "Forbidden", message.to_owned())
 }
