@@ -263,6 +263,14 @@ impl Belief {
         self.place == Place::Unknown || self.doubt.as_ref().is_some_and(|doubt| doubt.claim.agrees(&NOWHERE))
     }
 
+    /// A second read that failed, and was put off, is due.
+    pub(super) fn confirm_at_once(&mut self, now: Moment) {
+        if let Some(doubt) = self.doubt.as_mut().filter(|doubt| doubt.failures > 0) {
+            doubt.failures = 0;
+            doubt.next = now.min(doubt.next);
+        }
+    }
+
     /// A read of this address alone failed for another reason than 404.
     pub fn read_failed(&mut self, kind: FaultKind, now: Moment, jitter: Jitter) {
         if let Some(doubt) = &mut self.doubt {

@@ -66,6 +66,8 @@ pub struct Account {
     droplet_read: DropletRead,
     /// When the last read was begun that proved the scope.
     scope_seen: Option<Moment>,
+    /// Addresses whose last read showed no droplet and needs a newer proof to be believed.
+    hidden: BTreeSet<Ipv4Addr>,
     listed: Option<(Moment, ReservedIpList)>,
     /// A list that shows no droplet at all, held back until the scope is proved.
     held: Option<(Moment, ReservedIpList)>,
@@ -92,6 +94,7 @@ impl Account {
             budget: Budget::new(limits),
             droplet_read: DropletRead::default(),
             scope_seen: None,
+            hidden: BTreeSet::new(),
             listed: None,
             held: None,
             trouble: None,
@@ -171,8 +174,6 @@ impl Account {
         self.token_since = now;
         self.rights.forget();
         self.ops.values_mut().for_each(|op| op.look_at_once(now));
-        self.droplet_read = DropletRead::Unproved;
-        self.scope_seen = None;
         self.trouble = None;
         self.restart(now);
         self.reads.prove_now(now);
@@ -187,6 +188,7 @@ impl Account {
     /// Reading begins, or begins anew after a pause in which others may have written: nobody acts before a new list.
     pub fn restart(&mut self, now: Moment) {
         self.not_before = now;
+        self.forget_scope();
         self.listed = None;
         self.held = None;
         self.reads.list_at(now);
@@ -251,7 +253,7 @@ impl Account {
         if list.ips.values().any(|read| read.droplet.is_some()) {
             self.saw_scope(begun);
             self.held = None;
-        } else if self.beliefs.values().any(|belief| belief.place().droplet().is_some()) {
+        } else if !self.holders().is_empty() {
             self.droplet_read = DropletRead::Unproved;
         }
         if self.droplet_read == DropletRead::Proved {
@@ -288,7 +290,7 @@ impl Account {
     /// The answer to the question whether the token may read droplets.
     pub fn on_proof(&mut self, result: Result<bool, Fault>, now: Moment, jitter: Jitter) -> Changes {
         let begun = self.reads.prove_done(result.is_ok());
-        if begun.is_some_and(|begun| begun < self.token_since) {
+        if begun.is_some_and(|begun| !self.is_of_now(begun)) {
             self.reads.prove_now(now);
             return Changes::default();
         }
@@ -317,7 +319,9 @@ impl Account {
             }
             Err(fault) => {
                 self.reads.prove_failed(&fault, now, jitter);
-                self.read_failed(fault, now);
+                if self.droplet_read != DropletRead::Proved || fault.kind == FaultKind::Unauthorised {
+                    self.read_failed(fault, now);
+                }
             }
         }
         Changes::default()

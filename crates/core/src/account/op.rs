@@ -252,7 +252,7 @@ impl Op {
         }
     }
 
-    /// Another token: a look that was put off because the old one was refused is due.
+    /// A look that was put off is due: there is another token, or the scope is there that was missing.
     pub fn look_at_once(&mut self, now: Moment) {
         match &mut self.stage {
             Stage::Sending => {}

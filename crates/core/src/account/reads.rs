@@ -62,6 +62,12 @@ impl Reads {
         }
     }
 
+    /// One that is begun now answers what was wanted until now.
+    fn list_begun(&mut self, now: Moment) {
+        self.list_in_flight = Some(now);
+        self.wanted = self.wanted.filter(|wanted| *wanted > now);
+    }
+
     pub(super) fn list_done(&mut self, begun: Moment) {
         self.list_in_flight = None;
         self.list_failures = 0;
@@ -231,7 +237,7 @@ impl Account {
         }
         let purpose = if self.listed.is_none() { Purpose::Assign } else { Purpose::Poll };
         if self.admit(purpose, turn) {
-            self.reads.list_in_flight = Some(turn.now);
+            self.reads.list_begun(turn.now);
             turn.out.push(Action::List { provider: self.provider.clone() });
         }
     }
@@ -239,7 +245,8 @@ impl Account {
     fn plan_proof(&mut self, turn: &mut Turn<'_>) {
         // A refused token is tried with one read a minute: with the list where that says something.
         let probes = self.is_authorised() || self.lists_say_nothing();
-        let wanted = self.droplet_read != DropletRead::Proved && !self.reads.prove_in_flight && probes;
+        let unproved = self.droplet_read != DropletRead::Proved || !self.hidden.is_empty();
+        let wanted = unproved && !self.reads.prove_in_flight && probes;
         let Some(due) = self.reads.prove_due.filter(|_| wanted) else { return };
         if due > turn.now {
             turn.later(due);
@@ -293,5 +300,31 @@ impl Account {
                 turn.out.push(Action::Poll { provider: self.provider.clone(), pool, ip, action });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::FaultKind;
+
+    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+
+    #[test]
+    fn a_list_that_was_wanted_before_one_that_failed_hides_no_later_wish() {
+        let mut reads = Reads::default();
+        reads.list_begun(T(10));
+        reads.want_list(T(11));
+        let fault = Fault {
+            kind: FaultKind::Transient,
+            message: "x".into(),
+            outcome_unknown: false,
+            retry_after_ms: None,
+        };
+        reads.list_failed(&fault, T(12), Jitter::NONE);
+        reads.list_begun(T(13));
+        reads.want_list(T(14));
+        reads.list_done(T(13));
+        assert_eq!(reads.list_due, T(14));
     }
 }

@@ -22,11 +22,31 @@ pub enum DropletRead {
 }
 
 impl Account {
-    /// A read that was begun at `begun` proves the scope, unless it was made with another token.
+    /// What was proved before a pause, or of another token, is proved no more.
+    pub(super) fn forget_scope(&mut self) {
+        self.droplet_read = DropletRead::Unproved;
+        self.scope_seen = None;
+        self.hidden.clear();
+    }
+
+    /// Whether what was begun at `begun` was begun with this token and after the last pause.
+    pub(super) fn is_of_now(&self, begun: Moment) -> bool {
+        begun >= self.token_since.max(self.not_before)
+    }
+
+    /// A read that was begun at `begun` proves the scope: what waited for that is looked at again.
     pub(super) fn saw_scope(&mut self, begun: Moment) {
-        if begun >= self.token_since {
-            self.droplet_read = DropletRead::Proved;
-            self.scope_seen = self.scope_seen.max(Some(begun));
+        if !self.is_of_now(begun) {
+            return;
+        }
+        self.droplet_read = DropletRead::Proved;
+        self.scope_seen = self.scope_seen.max(Some(begun));
+        for ip in std::mem::take(&mut self.hidden) {
+            if let Some(op) = self.ops.get_mut(&ip) {
+                op.look_at_once(begun);
+            } else if let Some(belief) = self.beliefs.get_mut(&ip) {
+                belief.confirm_at_once(begun);
+            }
         }
     }
 
@@ -36,10 +56,11 @@ impl Account {
             (Some(op), _) => op.verified_since(),
             (None, belief) => belief.and_then(|belief| belief.denied_since(begun)),
         };
-        self.droplet_read != DropletRead::Proved || since.is_some_and(|since| self.scope_seen < Some(since))
+        let unproved = self.droplet_read != DropletRead::Proved || !self.is_of_now(begun);
+        unproved || since.is_some_and(|since| self.scope_seen < Some(since))
     }
 
-    /// The scope has to be proved before it is believed that the address stands nowhere.
+    /// The scope has to be proved before it is believed that the address stands nowhere. Others go on meanwhile.
     pub(super) fn doubt_scope(
         &mut self,
         ip: Ipv4Addr,
@@ -48,19 +69,58 @@ impl Account {
         now: Moment,
         jitter: Jitter,
     ) {
-        let first = self.droplet_read == DropletRead::Proved;
-        if first {
-            self.droplet_read = DropletRead::Unproved;
+        let counts = self.droplet_read == DropletRead::Proved && self.is_of_now(begun);
+        if counts && self.hidden.is_empty() {
             self.reads.prove_now(now);
         }
+        self.hidden.insert(ip);
         if let Some(op) = self.ops.get_mut(&ip) {
             op.read_hidden(now);
         } else if let Some(belief) = self.beliefs.get_mut(&ip) {
-            if first && !belief.is_denied() {
+            if counts && !belief.is_denied() {
                 belief.read(Some(read), begun, now);
             } else {
                 belief.read_failed(FaultKind::Transient, now, jitter);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Changes;
+    use crate::budget::Limits;
+    use crate::facts::ReservedIpList;
+    use crate::ids::DropletId;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+
+    fn read(last: u8, droplet: Option<u64>) -> ReservedIp {
+        let ip = Ipv4Addr::new(192, 0, 2, last);
+        ReservedIp { ip, region: "nyc3".into(), droplet: droplet.map(DropletId), locked: false }
+    }
+
+    #[test]
+    fn what_the_former_token_was_not_shown_is_not_believed_for_a_proof_of_the_new_one() {
+        for exchanged in [true, false] {
+            let mut account = Account::new("p", Limits::DIGITALOCEAN);
+            let both = [read(1, Some(1)), read(2, Some(2))].map(|read| (read.ip, read));
+            let ips = both.iter().map(|(ip, _)| *ip).collect();
+            account.name(&ips, BTreeSet::new(), &BTreeMap::new(), T(0));
+            let list = ReservedIpList { ips: both.clone().into() };
+            account.on_list(T(0), Ok(list), T(0), Jitter::NONE);
+            let mut get = |found: ReservedIp, begun, token| {
+                if token {
+                    account.token_changed(T(20));
+                }
+                account.on_get(found.ip, begun, Ok(found), begun.plus_millis(100), Jitter::NONE)
+            };
+            assert_eq!(get(read(1, None), T(10), false), Changes::default());
+            get(read(2, Some(2)), T(21), exchanged);
+            let changes = get(read(1, None), T(15), false);
+            assert_eq!(changes.overturned.is_empty(), exchanged);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The objects of kind `NodeDNSRecordSet` in the whole state, and the views that DNS has of both kinds.
 
 use super::Fleet;
-use crate::account::Account;
 use crate::account::belief::{Belief, Place};
+use crate::account::{Account, DropletRead};
 use crate::action::{Action, RecordSetObject, WriteFailure, WrittenStatus};
 use crate::facts::Observed;
 use crate::ids::{ObjectKind, Owner, Uid};
@@ -191,7 +191,9 @@ fn pool_view<'a>(
     // With the token that is refused the records wait too: the list finds out when that is over.
     let elsewhere = spec.place.as_ref().is_some_and(|place| place.provider != pool.spec.provider);
     let choice = account.and_then(|account| {
-        let unread = elsewhere && !account.is_known() && account.last_list().is_some();
+        // A list that only waits for a proof decides in a moment.
+        let refused = account.droplet_read() == DropletRead::Missing || !account.is_authorised();
+        let unread = elsewhere && refused && account.last_list().is_some();
         if unread { last_known_choice(pool, account, older) } else { pool_choice(pool, account) }
     });
     Some(View {

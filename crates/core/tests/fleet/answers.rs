@@ -203,3 +203,64 @@ fn that_somebody_took_a_locked_address_off_is_believed_once_the_scope_is_proved_
     assert_eq!((world.count(from, "prove"), world.assigns), (1, 3), "{:?}", world.calls);
     assert!((1..=2).all(|n| world.holder(n).is_some()));
 }
+
+#[test]
+fn where_addresses_that_are_named_anew_stand_is_not_told_by_a_proof_of_the_past() {
+    let mut world = World::with(1, 2);
+    world.run(60);
+    let spec = world.pools["pool"].spec.clone().unwrap();
+    world.delete_pool("pool");
+    world.run(100);
+    world.faults.blind = true;
+    world.add_pool("again", spec);
+    world.run(120);
+    assert_eq!(world.assigns, 1, "{:?}", world.calls);
+    // While nothing of ours stands anywhere a list shows where others do.
+    let mut world = World::with(1, 0);
+    world.add_ip(9);
+    world.move_by_hand(9, Some(1));
+    world.moved.clear();
+    world.run(60);
+    world.faults.blind = true;
+    world.run(60);
+    (1..=2).for_each(|n| world.set_node(n, true));
+    world.edit("pool", |spec| spec.ips = vec![ip(9).to_string()]);
+    world.run(120);
+    assert_eq!(world.assigns, 0, "{:?}", world.calls);
+}
+
+#[test]
+fn one_address_that_shows_no_droplet_keeps_no_other_from_its_node() {
+    let mut world = World::with(3, 1);
+    world.run(20);
+    world.faults.proofs = Some(FaultKind::Transient);
+    world.tricks.push_back(Trick::Lost(false));
+    world.set_node(2, true);
+    world.run(2);
+    world.set_node(3, true);
+    world.run(3);
+    assert!(world.holder(3).is_some(), "{:?}", world.calls);
+    let ready = world.status("pool").conditions.iter().find(|condition| condition.kind == "ProviderReady");
+    assert!(ready.is_none_or(|condition| condition.status == "True"), "{ready:?}");
+    world.faults.proofs = None;
+    world.run(60);
+    assert!(world.holder(2).is_some(), "{:?}", world.calls);
+}
+
+#[test]
+fn a_move_by_hand_that_nobody_could_see_is_put_right_as_soon_as_the_scope_is_back() {
+    let mut world = World::with(2, 2);
+    world.run(60);
+    world.cloud.get_mut(&ip(1)).unwrap().locked = true;
+    world.run(45);
+    world.faults.blind = true;
+    world.cloud.get_mut(&ip(1)).unwrap().locked = false;
+    world.move_by_hand(1, None);
+    world.run(1_800);
+    assert_eq!(world.assigns, 2);
+    world.faults.blind = false;
+    let from = world.now;
+    world.run_while(100, |world| world.count(from, "prove") == 0);
+    world.run(2);
+    assert_eq!(world.assigns, 3, "{:?}", world.calls);
+}
