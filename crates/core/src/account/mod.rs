@@ -196,7 +196,7 @@ impl Account {
 
     /// Nobody asks for this account now.
     pub fn forget_lists(&mut self, now: Moment) {
-        if self.listed.is_some() || self.held.is_some() {
+        if self.listed.is_some() || self.held.is_some() || self.scope_seen.is_some() {
             self.restart(now);
         }
     }
@@ -253,7 +253,7 @@ impl Account {
         if list.ips.values().any(|read| read.droplet.is_some()) {
             self.saw_scope(begun);
             self.held = None;
-        } else if !self.holders().is_empty() {
+        } else if self.lists_showed_droplets() {
             self.droplet_read = DropletRead::Unproved;
         }
         if self.droplet_read == DropletRead::Proved {
@@ -290,7 +290,8 @@ impl Account {
     /// The answer to the question whether the token may read droplets.
     pub fn on_proof(&mut self, result: Result<bool, Fault>, now: Moment, jitter: Jitter) -> Changes {
         let begun = self.reads.prove_done(result.is_ok());
-        if begun.is_some_and(|begun| !self.is_of_now(begun)) {
+        let newer = self.held.as_ref().map(|(held, _)| *held);
+        if begun.is_some_and(|begun| !self.is_of_now(begun) || newer.is_some_and(|held| begun < held)) {
             self.reads.prove_now(now);
             return Changes::default();
         }
@@ -299,17 +300,15 @@ impl Account {
         }
         match result {
             Ok(true) => {
-                let blind = self.droplet_read == DropletRead::Missing;
                 self.saw_scope(begun.unwrap_or(now));
                 let held = self.held.take();
                 let outdated = |begun: &Moment| now.millis_since(*begun) > LIST_INTERVAL_MS;
                 if held.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
                     // The proof came late; others may have moved addresses meanwhile.
+                    self.listed = None;
                     self.reads.list_at(now);
                 } else if let Some((begun, list)) = held {
                     return self.believe(begun, list, now);
-                } else if blind {
-                    self.reads.list_at(now);
                 }
             }
             Ok(false) => {
@@ -358,10 +357,11 @@ impl Account {
             self.saw_scope(begun);
             if self.held.take().is_some() {
                 // It waited for a proof; this one says that the list is out of date.
+                self.listed = None;
                 self.reads.list_at(now);
             }
         } else if let Some(read) = &found
-            && self.may_be_hidden(ip, begun)
+            && self.may_be_hidden(ip, read, begun)
         {
             self.doubt_scope(ip, read, begun, now, jitter);
             return changes;

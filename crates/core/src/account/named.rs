@@ -73,6 +73,14 @@ impl Account {
         listed.chain(named).copied().collect()
     }
 
+    /// Whether lists showed addresses on droplets, foreign ones included.
+    pub(super) fn lists_showed_droplets(&self) -> bool {
+        let foreign = self.listed.iter().flat_map(|(_, list)| list.ips.values());
+        let mut foreign = foreign.filter(|read| !self.beliefs.contains_key(&read.ip));
+        let mut named = self.beliefs.values().filter(|belief| !belief.is_unlisted());
+        named.any(|belief| belief.place().droplet().is_some()) || foreign.any(|read| read.droplet.is_some())
+    }
+
     /// Which address stands on which droplet, foreign ones included.
     #[must_use]
     pub fn holders(&self) -> BTreeMap<DropletId, Ipv4Addr> {

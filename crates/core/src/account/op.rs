@@ -35,7 +35,16 @@ enum Stage {
     /// The provider works on it.
     Polling { action: ActionId, looks: u32, failures: u32, next: Moment, directly: bool },
     /// The outcome is not known: the address is read until it is.
-    Verifying { cause: FaultKind, message: String, since: Moment, looks: u32, next: Moment, refused: bool },
+    Verifying {
+        cause: FaultKind,
+        message: String,
+        since: Moment,
+        looks: u32,
+        next: Moment,
+        refused: bool,
+        /// When the read was begun that first showed the address unlocked and on no droplet.
+        denied: Option<Moment>,
+    },
 }
 
 /// How an operation ended.
@@ -137,11 +146,11 @@ impl Op {
         }
     }
 
-    /// Since when it is looked into what became of the request.
+    /// A read that was begun at `begun` shows the address unlocked and on no droplet: since when reads have said so.
     #[must_use]
-    pub(super) fn verified_since(&self) -> Option<Moment> {
+    pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
         match &self.stage {
-            Stage::Verifying { since, .. } => Some(*since),
+            Stage::Verifying { denied, .. } => Some(denied.unwrap_or(begun)),
             Stage::Sending | Stage::Polling { .. } => None,
         }
     }
@@ -260,9 +269,11 @@ impl Op {
         }
     }
 
-    /// A read of the address said nothing: where it stands may be hidden from this token.
-    pub fn read_hidden(&mut self, now: Moment) {
-        if let Stage::Verifying { looks, next, .. } = &mut self.stage {
+    /// A read of the address said nothing: where it stands may be hidden from this token. `denies`: when it was begun,
+    /// if it counts once the scope is proved.
+    pub(super) fn read_hidden(&mut self, denies: Option<Moment>, now: Moment) {
+        if let Stage::Verifying { since, looks, next, denied, .. } = &mut self.stage {
+            *denied = denied.or(denies.filter(|begun| *begun >= *since));
             *looks = looks.saturating_add(1);
             *next = now.plus_millis(look_again_ms(*looks));
         }
@@ -275,7 +286,7 @@ impl Op {
     }
 
     fn verify(&mut self, cause: FaultKind, message: String, refused: bool, (since, next): (Moment, Moment)) {
-        self.stage = Stage::Verifying { cause, message, since, looks: 0, next, refused };
+        self.stage = Stage::Verifying { cause, message, since, looks: 0, next, refused, denied: None };
     }
 }
 

@@ -96,6 +96,13 @@ impl Reads {
         self.prove_due = Some(at);
     }
 
+    /// A proof is wanted, unless one comes anyway.
+    pub(super) fn prove_soon(&mut self, at: Moment) {
+        if !self.prove_in_flight {
+            self.prove_due.get_or_insert(at);
+        }
+    }
+
     /// Answers when the proof was begun.
     pub(super) fn prove_done(&mut self, answered: bool) -> Option<Moment> {
         self.prove_in_flight = false;

@@ -26,7 +26,6 @@ impl Account {
     pub(super) fn forget_scope(&mut self) {
         self.droplet_read = DropletRead::Unproved;
         self.scope_seen = None;
-        self.hidden.clear();
     }
 
     /// Whether what was begun at `begun` was begun with this token and after the last pause.
@@ -38,6 +37,11 @@ impl Account {
     pub(super) fn saw_scope(&mut self, begun: Moment) {
         if !self.is_of_now(begun) {
             return;
+        }
+        if self.droplet_read == DropletRead::Missing {
+            // Nobody could see meanwhile what others moved.
+            self.listed = None;
+            self.reads.list_at(begun);
         }
         self.droplet_read = DropletRead::Proved;
         self.scope_seen = self.scope_seen.max(Some(begun));
@@ -51,9 +55,10 @@ impl Account {
     }
 
     /// An address was read, at `begun`, without a droplet: it may stand on one that is only not shown.
-    pub(super) fn may_be_hidden(&self, ip: Ipv4Addr, begun: Moment) -> bool {
+    pub(super) fn may_be_hidden(&self, ip: Ipv4Addr, read: &ReservedIp, begun: Moment) -> bool {
         let since = match (self.ops.get(&ip), self.beliefs.get(&ip)) {
-            (Some(op), _) => op.verified_since(),
+            // Locked, it decides nothing.
+            (Some(op), _) => op.denied_since(begun).filter(|_| !read.locked),
             (None, belief) => belief.and_then(|belief| belief.denied_since(begun)),
         };
         let unproved = self.droplet_read != DropletRead::Proved || !self.is_of_now(begun);
@@ -70,12 +75,12 @@ impl Account {
         jitter: Jitter,
     ) {
         let counts = self.droplet_read == DropletRead::Proved && self.is_of_now(begun);
-        if counts && self.hidden.is_empty() {
-            self.reads.prove_now(now);
+        if counts {
+            self.hidden.insert(ip);
+            self.reads.prove_soon(now);
         }
-        self.hidden.insert(ip);
         if let Some(op) = self.ops.get_mut(&ip) {
-            op.read_hidden(now);
+            op.read_hidden(Some(begun).filter(|_| counts && !read.locked), now);
         } else if let Some(belief) = self.beliefs.get_mut(&ip) {
             if counts && !belief.is_denied() {
                 belief.read(Some(read), begun, now);
@@ -90,6 +95,7 @@ impl Account {
 mod tests {
     use super::*;
     use crate::account::Changes;
+    use crate::action::Action;
     use crate::budget::Limits;
     use crate::facts::ReservedIpList;
     use crate::ids::DropletId;
@@ -122,5 +128,24 @@ mod tests {
             let changes = get(read(1, None), T(15), false);
             assert_eq!(changes.overturned.is_empty(), exchanged);
         }
+    }
+
+    #[test]
+    fn a_proof_that_is_older_than_the_list_that_waits_for_it_releases_nothing() {
+        let mut account = Account::new("p", Limits::DIGITALOCEAN);
+        account.reads.prove_now(T(5));
+        let plan = |account: &mut Account, now| {
+            let mut actions = Vec::new();
+            account.plan_reads(&BTreeMap::new(), now, &mut actions);
+            actions.iter().any(|action| matches!(action, Action::ProveDropletRead { .. }))
+        };
+        assert!(plan(&mut account, T(5)));
+        let list = ReservedIpList { ips: [(read(1, None).ip, read(1, None))].into() };
+        account.on_list(T(10), Ok(list), T(11), Jitter::NONE);
+        account.on_proof(Ok(true), T(12), Jitter::NONE);
+        assert!(!account.is_known());
+        assert!(plan(&mut account, T(12)), "another proof comes");
+        account.on_proof(Ok(false), T(13), Jitter::NONE);
+        assert_eq!(account.droplet_read(), DropletRead::Missing);
     }
 }

@@ -178,16 +178,20 @@ fn an_address_whose_droplet_is_only_not_shown_is_not_taken_off_it() {
 
 #[test]
 fn an_assignment_whose_answer_was_lost_has_not_failed_because_its_droplet_is_not_shown() {
-    let mut world = World::with(2, 1);
-    world.run(20);
-    world.faults.blind = true;
-    world.tricks.push_back(Trick::Lost(true));
-    world.set_node(2, true);
-    world.run(20);
-    world.faults.blind = false;
-    world.run(120);
-    assert_eq!((world.assigns, world.holder(2)), (2, Some(ip(2))), "{:?}", world.calls);
-    assert!(!world.notices.contains(&"AssignmentFailed"), "{:?}", world.notices);
+    // The scope is lost before the assignment, or between the first look at the locked address and the next.
+    for lost_after_ms in [0, 300] {
+        let mut world = World::with(2, 1);
+        world.run(20);
+        world.tricks.push_back(Trick::Lost(true));
+        world.set_node(2, true);
+        world.run_until(world.now.plus_millis(lost_after_ms));
+        world.faults.blind = true;
+        world.run(20);
+        world.faults.blind = false;
+        world.run(120);
+        assert_eq!((world.assigns, world.holder(2)), (2, Some(ip(2))), "{:?}", world.calls);
+        assert!(!world.notices.contains(&"AssignmentFailed"), "{:?}", world.notices);
+    }
 }
 
 #[test]
@@ -206,15 +210,24 @@ fn that_somebody_took_a_locked_address_off_is_believed_once_the_scope_is_proved_
 
 #[test]
 fn where_addresses_that_are_named_anew_stand_is_not_told_by_a_proof_of_the_past() {
-    let mut world = World::with(1, 2);
-    world.run(60);
-    let spec = world.pools["pool"].spec.clone().unwrap();
-    world.delete_pool("pool");
-    world.run(100);
-    world.faults.blind = true;
-    world.add_pool("again", spec);
-    world.run(120);
-    assert_eq!(world.assigns, 1, "{:?}", world.calls);
+    for exchanged in [false, true] {
+        let mut world = World::with(1, 2);
+        world.run(60);
+        if exchanged {
+            // The new token is proved, and no list comes any more.
+            world.faults.lists = Some(FaultKind::Transient);
+            world.observe(Input::TokenChanged(PROVIDER.into()));
+            world.run(5);
+        }
+        let spec = world.pools["pool"].spec.clone().unwrap();
+        world.delete_pool("pool");
+        world.run(100);
+        world.faults.lists = None;
+        world.faults.blind = true;
+        world.add_pool("again", spec);
+        world.run(120);
+        assert_eq!(world.assigns, 1, "{:?}", world.calls);
+    }
     // While nothing of ours stands anywhere a list shows where others do.
     let mut world = World::with(1, 0);
     world.add_ip(9);
@@ -249,18 +262,61 @@ fn one_address_that_shows_no_droplet_keeps_no_other_from_its_node() {
 
 #[test]
 fn a_move_by_hand_that_nobody_could_see_is_put_right_as_soon_as_the_scope_is_back() {
-    let mut world = World::with(2, 2);
+    for exchanged in [false, true] {
+        let mut world = World::with(2, 2);
+        world.run(60);
+        world.cloud.get_mut(&ip(1)).unwrap().locked = true;
+        world.run(45);
+        world.faults.blind = true;
+        world.cloud.get_mut(&ip(1)).unwrap().locked = false;
+        world.move_by_hand(1, None);
+        world.run(1_800);
+        assert_eq!(world.assigns, 2);
+        world.faults.blind = false;
+        let from = world.now;
+        if exchanged {
+            world.observe(Input::TokenChanged(PROVIDER.into()));
+        }
+        world.run_while(100, |world| world.count(from, "prove") == 0);
+        world.run(2);
+        assert_eq!(world.assigns, 3, "{:?}", world.calls);
+    }
+}
+
+#[test]
+fn what_nobody_could_see_is_listed_before_anything_moves() {
+    let mut world = World::with(1, 3);
     world.run(60);
-    world.cloud.get_mut(&ip(1)).unwrap().locked = true;
-    world.run(45);
     world.faults.blind = true;
-    world.cloud.get_mut(&ip(1)).unwrap().locked = false;
-    world.move_by_hand(1, None);
-    world.run(1_800);
-    assert_eq!(world.assigns, 2);
+    world.run(120);
+    world.set_node(1, false);
+    world.move_by_hand(1, Some(2));
+    world.moved.clear();
+    world.run(600);
     world.faults.blind = false;
+    world.run(120);
+    assert_eq!((world.assigns, world.holder(2)), (1, Some(ip(1))), "{:?}", world.calls);
+}
+
+#[test]
+fn a_look_from_before_a_pause_keeps_no_later_one_from_its_proof() {
+    let mut world = World::with(1, 1);
+    world.tricks.extend([Trick::Lost(false), Trick::Lost(false)]);
+    world.run_while(10, |world| world.count(T(0), "get") == 0);
+    world.lead_again();
+    world.run(40);
+    assert_eq!((world.assigns, world.holder(1)), (3, Some(ip(1))), "{:?}", world.calls);
+}
+
+#[test]
+fn an_address_on_no_list_costs_no_proof_with_each_list() {
+    let mut world = World::with(0, 1);
+    world.add_ip(9);
+    world.faults.unlisted.insert(ip(9));
+    world.edit("pool", |spec| spec.ips.push(ip(9).to_string()));
+    world.run(120);
+    assert_eq!(world.holder(1), Some(ip(9)));
     let from = world.now;
-    world.run_while(100, |world| world.count(from, "prove") == 0);
-    world.run(2);
-    assert_eq!(world.assigns, 3, "{:?}", world.calls);
+    world.run(600);
+    assert_eq!(world.count(from, "prove"), 0, "{:?}", world.calls);
 }
