@@ -41,6 +41,7 @@ impl Account {
         if self.droplet_read == DropletRead::Missing {
             // Nobody could see meanwhile what others moved.
             self.listed = None;
+            self.held = None;
             self.reads.list_at(begun);
         }
         self.droplet_read = DropletRead::Proved;
@@ -75,8 +76,8 @@ impl Account {
         jitter: Jitter,
     ) {
         let counts = self.droplet_read == DropletRead::Proved && self.is_of_now(begun);
+        self.hidden.insert(ip);
         if counts {
-            self.hidden.insert(ip);
             self.reads.prove_soon(now);
         }
         if let Some(op) = self.ops.get_mut(&ip) {

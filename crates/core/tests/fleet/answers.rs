@@ -320,3 +320,24 @@ fn an_address_on_no_list_costs_no_proof_with_each_list() {
     world.run(600);
     assert_eq!(world.count(from, "prove"), 0, "{:?}", world.calls);
 }
+
+#[test]
+fn a_move_by_hand_that_was_first_looked_at_with_a_refused_token_is_put_right_as_soon() {
+    let mut world = World::with(3, 2);
+    world.run_until(T(1_099_990));
+    let lists = world.count(T(0), "list");
+    let on_first = world.holder(1).unwrap();
+    world.move_by_hand(on_first.octets()[3], None);
+    world.run_until(T(1_100_010));
+    assert_eq!(world.count(T(0), "list"), lists + 1, "a list shows it");
+    // Before the second look is answered the token loses the scope, and a move is refused.
+    world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
+    world.set_node(3, true);
+    world.faults.blind = true;
+    world.run(1_800);
+    world.faults.blind = false;
+    let from = world.now;
+    world.run_while(100, |world| world.count(from, "prove") == 0);
+    world.run(3);
+    assert!((1..=3).all(|n| world.holder(n).is_some()), "{:?}", world.calls);
+}
