@@ -27,6 +27,7 @@ mod random;
 mod reads;
 mod renewals;
 mod scale;
+mod scope;
 mod tokens;
 mod world;
 mod writes;
