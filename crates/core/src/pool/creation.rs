@@ -296,7 +296,7 @@ impl Pool {
             return;
         }
         if !account.known_with(named).is_subset(&intent.known) {
-            // Others have bought meanwhile, pools or people: only a new intent tells their addresses from what this request brings.
+            // Pools or people have bought meanwhile: a new intent tells theirs from what this request brings.
             self.forget_intent();
             self.announce(account, world, named, others, out);
             return;

@@ -136,6 +136,7 @@ fn complaints(bed: &Bed) -> Vec<String> {
         }
         check_annotations(judge, &ips, &mut all);
         check_created(judge, &ips, &mut all);
+        check_gone(judge, &ips, &mut all);
         check_foreign(judge, bed, &mut all);
         let views: Vec<IpView> = ips.values().cloned().collect();
         let wanted = dns::wanted(&judge.truth, &views);
@@ -202,6 +203,20 @@ fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<
         });
         if !named {
             all.push(format!("{ip} was bought and nobody names it"));
+        }
+    }
+}
+
+/// A created address that the account has no more is forgotten, as soon as another that pools name is there: where none
+/// is, its absence says nothing.
+fn check_gone(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
+    let live = || judge.truth.pools.values().filter(|pool| !pool.deleting);
+    if !live().flat_map(Pool::effective).any(|ip| ips.contains_key(&ip)) {
+        return;
+    }
+    for pool in live().filter(|pool| !pool.is_frozen()) {
+        for ip in pool.remembered().into_iter().filter(|ip| !ips.contains_key(ip)) {
+            all.push(format!("{}: {ip} is gone and still remembered as created", pool.name));
         }
     }
 }
