@@ -137,6 +137,8 @@ pub(super) struct Judge {
     pub(super) tally: Tally,
     /// When the operator last changed anything but the lease.
     pub(super) last_write_ms: u64,
+    /// How many changes of the truth and of the account were heard of.
+    changes: u64,
     open: BTreeMap<u64, Open>,
     known: BTreeMap<Process, Known>,
     pub(super) by_hand: BTreeMap<Ipv4Addr, u64>,
@@ -182,6 +184,7 @@ impl Judge {
             violations: Vec::new(),
             tally: Tally::default(),
             last_write_ms: 0,
+            changes: 0,
             open: BTreeMap::new(),
             known: BTreeMap::new(),
             by_hand: BTreeMap::new(),
@@ -387,6 +390,7 @@ impl Judge {
         };
         self.former.extend(before.filter(|_| !ours).map(|object| (now_ms, object.clone())));
         if self.truth.apply(change, now_ms) {
+            self.changes += 1;
             if !ours {
                 self.known.values_mut().for_each(|known| known.loads.renewed());
             }
@@ -416,6 +420,7 @@ impl Judge {
 
     /// Something happened in the account.
     pub(super) fn cloud_changed(&mut self, now_ms: u64, change: &cloud::Change, by_operator: bool) {
+        self.changes += 1;
         // The place of an address, or a record, is an input of requests.
         self.known.values_mut().for_each(|known| known.loads.renewed());
         match &change.kind {

@@ -8,8 +8,8 @@ use super::conditions::{Scene, is_trouble};
 use super::dns;
 use super::patience::Patience;
 use super::supply;
-use super::truth::{Node, Pool};
-use crate::cloud::{IpView, RecordView};
+use super::truth::{Node, Pool, Truth};
+use crate::cloud::{Cloud, IpView, Provider, RecordView};
 use crate::simulation::bed::{Bed, REGION};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -27,6 +27,30 @@ const LAST_WORDS_MS: u64 = 5_000;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Settling {
     right_since: Option<u64>,
+}
+
+/// All that complaints are made from: while it stays the same, so do they.
+#[derive(Debug, PartialEq)]
+struct Sight {
+    ips: BTreeMap<Ipv4Addr, IpView>,
+    records: BTreeMap<Provider, Vec<RecordView>>,
+    refused: bool,
+    /// So many changes of the cluster's truth and of the account were heard of.
+    changes: u64,
+}
+
+impl Sight {
+    fn of(bed: &Bed) -> Self {
+        let ips = views(&bed.cloud);
+        let records = dns::records(&bed.cloud);
+        let (refused, changes) = bed.network.judge(|judge| (judge.is_refused(), judge.changes));
+        Self { ips, records, refused, changes }
+    }
+}
+
+/// The addresses of the account.
+pub(super) fn views(cloud: &Cloud) -> BTreeMap<Ipv4Addr, IpView> {
+    cloud.ips().into_iter().map(|view| (view.ip, view)).collect()
 }
 
 /// What is to be done next.
@@ -80,13 +104,20 @@ pub(in crate::simulation) async fn await_rest(bed: &mut Bed) {
     let patience = Patience::of(bed.network.plan());
     let limits = (begin_ms + patience.seen_ms(), begin_ms + patience.right_ms());
     let mut settling = Settling::default();
+    let mut sight = Sight::of(bed);
+    let mut wrong = complaints(bed, &sight);
     loop {
         let now_ms = bed.network.now_ms();
         if !bed.violations().is_empty() {
             return;
         }
         let wrote_ms = bed.network.judge(|judge| judge.last_write_ms).max(begin_ms);
-        match settling.look(now_ms, limits, &complaints(bed), wrote_ms) {
+        let seen = Sight::of(bed);
+        if seen != sight {
+            wrong = complaints(bed, &seen);
+            sight = seen;
+        }
+        match settling.look(now_ms, limits, &wrong, wrote_ms) {
             Next::Look => bed.wait_until(now_ms + LOOK_MS).await,
             Next::Rest => {
                 check_events(bed);
@@ -113,18 +144,11 @@ fn check_events(bed: &Bed) {
 }
 
 /// What is not as it should be.
-fn complaints(bed: &Bed) -> Vec<String> {
-    let ips: BTreeMap<Ipv4Addr, IpView> = bed.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
-    let records = dns::records(&bed.cloud);
+fn complaints(bed: &Bed, sight: &Sight) -> Vec<String> {
+    let Sight { ips, records, refused, .. } = sight;
     bed.network.judge(|judge| {
         let mut all = Vec::new();
-        let scene = Scene {
-            truth: &judge.truth,
-            ips: &ips,
-            records: &records,
-            region: REGION,
-            refused: judge.is_refused(),
-        };
+        let scene = Scene { truth: &judge.truth, ips, records, region: REGION, refused: *refused };
         for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
             if !pool.is_frozen() {
                 check_pool(judge, &scene, pool, &mut all);
@@ -134,10 +158,10 @@ fn complaints(bed: &Bed) -> Vec<String> {
         for set in judge.truth.record_sets.values().filter(|set| !set.deleting) {
             scene.check_record_set(set, &mut all);
         }
-        check_annotations(judge, &ips, &mut all);
-        check_created(judge, &ips, &mut all);
-        check_gone(judge, &ips, &mut all);
-        check_foreign(judge, bed, &mut all);
+        check_annotations(judge, ips, &mut all);
+        check_created(judge, ips, &mut all);
+        check_gone(&judge.truth, ips, &mut all);
+        check_foreign(judge, bed, records, &mut all);
         let views: Vec<IpView> = ips.values().cloned().collect();
         let wanted = dns::wanted(&judge.truth, &views);
         all.extend(wanted.values().filter_map(|wanted| wanted.complaint(&bed.cloud, &judge.touched)));
@@ -209,8 +233,8 @@ fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<
 
 /// A created address that the account has no more is forgotten, as soon as another that pools name is there: where none
 /// is, its absence says nothing.
-fn check_gone(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
-    let live = || judge.truth.pools.values().filter(|pool| !pool.deleting);
+pub(super) fn check_gone(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
+    let live = || truth.pools.values().filter(|pool| !pool.deleting);
     if !live().flat_map(Pool::effective).any(|ip| ips.contains_key(&ip)) {
         return;
     }
@@ -222,14 +246,19 @@ fn check_gone(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<Str
 }
 
 /// I4: the records of others are as they were.
-fn check_foreign(judge: &Judge, bed: &Bed, all: &mut Vec<String>) {
-    for (provider, now) in dns::records(&bed.cloud) {
-        let ours = |record: &RecordView| {
-            record.rtype == "A" && judge.sites.contains(&(provider, record.fqdn.clone()))
+fn check_foreign(
+    judge: &Judge,
+    bed: &Bed,
+    records: &BTreeMap<Provider, Vec<RecordView>>,
+    all: &mut Vec<String>,
+) {
+    for (provider, now) in records {
+        let ours = |record: &&RecordView| {
+            record.rtype == "A" && judge.sites.contains(&(*provider, record.fqdn.clone()))
         };
-        let others: Vec<_> = now.into_iter().filter(|record| !ours(record)).collect();
-        let before = bed.foreign.get(&provider).into_iter().flatten().filter(|record| !ours(record));
-        if !before.eq(others.iter()) {
+        let others: Vec<_> = now.iter().filter(|record| !ours(record)).collect();
+        let before = bed.foreign.get(provider).into_iter().flatten().filter(|record| !ours(record));
+        if !before.eq(others.iter().copied()) {
             all.push(format!("records of others have changed at {provider:?}: {others:?}"));
         }
     }
@@ -238,7 +267,7 @@ fn check_foreign(judge: &Judge, bed: &Bed, all: &mut Vec<String>) {
 /// The end state, without what differs between equally good runs: which address stands on which of the
 /// nodes that match.
 pub(in crate::simulation) fn summary(bed: &Bed) -> Vec<String> {
-    let ips: BTreeMap<Ipv4Addr, IpView> = bed.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
+    let ips = views(&bed.cloud);
     bed.network.judge(|judge| {
         let mut lines = Vec::new();
         for pool in judge.truth.pools.values() {

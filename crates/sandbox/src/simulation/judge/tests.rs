@@ -4,17 +4,16 @@ use super::blindness::Blindness;
 use super::calm::Calm;
 use super::conditions::Scene;
 use super::dns;
-use super::settled::{Next, Settling};
+use super::settled::{self, Next, Settling};
 use super::{Ending, Judge, Process};
 use crate::apiserver::{ApiServer, Changes, Key, NodeSpec, Readiness};
-use crate::cloud::{Cloud, IpView, Options, Provider, RecordView};
+use crate::cloud::{Cloud, Options, Provider, RecordView};
 use crate::simulation::bed::{API_VERSION, REGION, USER_NAMESPACE};
 use crate::simulation::facts::{Facts, Hold, Kind};
 use crate::simulation::plan::{Plan, Side};
 use crate::simulation::workloads;
 use crate::simulation::workloads::{CLOUDFLARE_ZONE, ZONE};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use tokio::sync::broadcast;
 
@@ -390,15 +389,9 @@ fn merge(value: &mut Value, change: &Value) {
 }
 
 fn complaints(court: &Court) -> Vec<String> {
-    let ips: BTreeMap<Ipv4Addr, IpView> = court.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
-    let records = dns::records(&court.cloud);
-    let scene = Scene {
-        truth: &court.judge.truth,
-        ips: &ips,
-        records: &records,
-        region: REGION,
-        refused: court.judge.is_refused(),
-    };
+    let (ips, records) = (settled::views(&court.cloud), dns::records(&court.cloud));
+    let (truth, refused) = (&court.judge.truth, court.judge.is_refused());
+    let scene = Scene { truth, ips: &ips, records: &records, region: REGION, refused };
     let mut all = Vec::new();
     court.judge.truth.pools.values().for_each(|pool| scene.check_pool(pool, &mut all));
     all
@@ -456,6 +449,22 @@ async fn a_status_is_compared_with_the_world_field_by_field() {
     ] {
         assert_ne!(told(&mut court, &change), [""; 0], "{change}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_created_address_that_is_gone_is_to_be_forgotten_while_another_is_there() {
+    let mut court = Court::new(&json!({ "desiredIPs": 2 }));
+    let status = json!({ "status": { "createdIPs": [{ "ip": "192.0.2.7" }] } });
+    court.patch(POOL, "pool", "status", status, "flipop");
+    court.hear(2_000, false);
+    let gone = |court: &Court| {
+        let mut all = Vec::new();
+        settled::check_gone(&court.judge.truth, &settled::views(&court.cloud), &mut all);
+        all
+    };
+    assert_eq!(gone(&court), ["pool: 192.0.2.7 is gone and still remembered as created"]);
+    assert!(court.cloud.delete_ip(IP));
+    assert_eq!(gone(&court), [""; 0]);
 }
 
 #[test]

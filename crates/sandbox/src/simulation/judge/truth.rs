@@ -4,7 +4,7 @@
 //! It is a second, naive opinion on matching: nothing of the operator's code is used.
 
 use super::selector::selects;
-use super::validity::{self, Reach, text};
+use super::validity::{self, Reach, field, text};
 use crate::apiserver::Change;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,12 +79,12 @@ pub(super) struct Truth {
 }
 
 fn strings(value: &Value, pointer: &str) -> BTreeMap<String, String> {
-    let fields = value.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    let fields = field(value, pointer).and_then(Value::as_object).into_iter().flatten();
     fields.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
-    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+    field(value, pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
 fn condition(object: &Value, kind: &str) -> bool {
@@ -108,7 +108,7 @@ fn node(object: &Value) -> Node {
             .map(str::to_owned),
         internal: address(object, "InternalIP"),
         external: address(object, "ExternalIP"),
-        ready: condition(object, "Ready") && object.pointer("/metadata/deletionTimestamp").is_none(),
+        ready: condition(object, "Ready") && field(object, "/metadata/deletionTimestamp").is_none(),
         labels: strings(object, "/metadata/labels"),
         taints: items(object, "/spec/taints").cloned().collect(),
     }
@@ -120,8 +120,8 @@ fn pool(object: &Value) -> Pool {
         name: text(object, "/metadata/name").to_owned(),
         uid: text(object, "/metadata/uid").to_owned(),
         created: text(object, "/metadata/creationTimestamp").to_owned(),
-        deleting: object.pointer("/metadata/deletionTimestamp").is_some(),
-        generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
+        deleting: field(object, "/metadata/deletionTimestamp").is_some(),
+        generation: field(object, "/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
         spec: object.get("spec").cloned().unwrap_or_default(),
         status: object.get("status").cloned().unwrap_or_default(),
     }
@@ -224,7 +224,11 @@ impl Pool {
     }
 
     fn match_of(&self, field: &str) -> &str {
-        self.spec.pointer(&format!("/match/{field}")).and_then(Value::as_str).unwrap_or_default()
+        self.spec
+            .get("match")
+            .and_then(|selectors| selectors.get(field))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 }
 
@@ -315,7 +319,7 @@ impl Truth {
                 && selects(label, &strings(pod, "/metadata/labels"))
                 && text(pod, "/status/phase") == "Running"
                 && condition(pod, "Ready")
-                && pod.pointer("/metadata/deletionTimestamp").is_none()
+                && field(pod, "/metadata/deletionTimestamp").is_none()
         })
     }
 

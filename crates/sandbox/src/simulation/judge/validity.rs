@@ -30,16 +30,22 @@ impl Reach {
 /// More is surely a mistake.
 const MAX_DESIRED: i64 = 1_000;
 
+/// The field at a path without escapes: [`Value::pointer`] copies each name of it twice, which is a tenth of a
+/// simulation.
+pub(super) fn field<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('/').skip(1).try_fold(value, |value, name| value.get(name))
+}
+
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    field(value, pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn number(value: &Value, pointer: &str) -> i64 {
-    value.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+    field(value, pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
 fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
-    let items = value.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    let items = field(value, pointer).and_then(Value::as_array).into_iter().flatten();
     items.map(|item| item.as_str().unwrap_or_default()).collect()
 }
 
