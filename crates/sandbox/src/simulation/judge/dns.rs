@@ -91,7 +91,8 @@ pub(super) fn place(object: &Pool) -> Option<Place> {
     Some(Place { site: (provider, fqdn), zone, found })
 }
 
-fn objects(truth: &Truth) -> impl Iterator<Item = &Pool> {
+/// The objects that name places.
+pub(super) fn objects(truth: &Truth) -> impl Iterator<Item = &Pool> {
     truth.pools.values().chain(truth.record_sets.values()).filter(|object| !object.deleting)
 }
 
@@ -163,12 +164,19 @@ fn of_pool(truth: &Truth, pool: &Pool, ips: &[IpView]) -> Option<Wanted> {
     })
 }
 
-/// Whether an object as it was would publish an address at a name now.
-pub(super) fn publishes(truth: &Truth, ips: &[IpView], object: &Pool, site: &Site, address: &str) -> bool {
+/// Whether an object would publish an address at a name now, or with nodes as they were at some time since `from_ms`.
+pub(super) fn publishes(
+    truth: &Truth,
+    from_ms: u64,
+    ips: &[IpView],
+    object: &Pool,
+    site: &Site,
+    address: &str,
+) -> bool {
     if place(object).is_none_or(|place| place.site != *site) {
         return false;
     }
-    let mut nodes = truth.candidates(object);
+    let mut nodes = truth.candidates_since(object, from_ms);
     match address.parse().ok().filter(|ip| object.used().contains(ip)) {
         Some(ip) => {
             let view = ips.iter().find(|view| view.ip == ip);

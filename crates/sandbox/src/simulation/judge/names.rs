@@ -69,27 +69,15 @@ impl Judge {
             let at = address.parse().ok().and_then(|ip| self.by_hand.get(&ip));
             at.is_some_and(|at| self.blindness.is_unnoticed(*at, now_ms))
         };
-        // A node or an address as it is now, under a spec as it was.
+        // A node, an address and a spec, each as it is now or as it was.
         let once = |address: &str| {
             let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms);
+            let mut objects = former.map(|(_, object)| object).chain(dns::objects(&self.truth));
             let ips = self.cloud.ips();
-            former.into_iter().any(|(_, object)| dns::publishes(&self.truth, &ips, object, site, address))
+            objects.any(|object| dns::publishes(&self.truth, from_ms, &ips, object, site, address))
         };
-        // An address as it is now, on a node as it was.
-        let held = |address: &str| {
-            let view = address.parse().ok().and_then(|ip| self.cloud.ip(ip));
-            let Some((ip, droplet)) = view.and_then(|view| Some((view.ip, view.droplet?))) else {
-                return false;
-            };
-            let mut pools = self.truth.pools.values().filter(|pool| pool.used().contains(&ip));
-            pools.any(|pool| {
-                dns::place(pool).is_some_and(|place| place.site == *site)
-                    && self.truth.matched(&pool.name, droplet, from_ms)
-            })
-        };
-        let known = |address: &str| {
-            self.wishes.asked(site, address, from_ms) || moved(address) || once(address) || held(address)
-        };
+        let known =
+            |address: &str| self.wishes.asked(site, address, from_ms) || moved(address) || once(address);
         let strange = |address: &&str| !known(address);
         if let Some(address) = new.filter(strange) {
             self.blame(now_ms, "I4", format!("{address} does not belong to {}", site.1));

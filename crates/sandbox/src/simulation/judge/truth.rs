@@ -7,7 +7,7 @@ use super::selector::selects;
 use super::validity::{self, Reach, field, text};
 use crate::apiserver::Change;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
 /// A fact with the time of its last change.
@@ -63,11 +63,39 @@ pub(super) struct Pool {
     pub(super) status: Value,
 }
 
+/// Things as they were, and until when; the oldest first.
+#[derive(Debug)]
+struct Former<T>(VecDeque<(u64, T)>);
+
+/// Nobody holds what is so old for true.
+const FORMER_MS: u64 = 3_600_000;
+
+impl<T> Default for Former<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> Former<T> {
+    fn keep(&mut self, was: Option<T>, now_ms: u64) {
+        self.0.extend(was.map(|was| (now_ms, was)));
+        while self.0.front().is_some_and(|(until_ms, _)| until_ms.saturating_add(FORMER_MS) < now_ms) {
+            self.0.pop_front();
+        }
+    }
+
+    fn since(&self, from_ms: u64) -> impl Iterator<Item = &T> {
+        self.0.iter().rev().take_while(move |(until_ms, _)| *until_ms >= from_ms).map(|(_, was)| was)
+    }
+}
+
 /// The cluster as it is.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     pub(super) nodes: BTreeMap<String, Node>,
     pods: BTreeMap<String, Value>,
+    former_nodes: Former<Node>,
+    former_pods: Former<Value>,
     pub(super) pools: BTreeMap<String, Pool>,
     pub(super) record_sets: BTreeMap<String, Pool>,
     /// Whether a pool follows, or followed, its spec.
@@ -133,6 +161,30 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
     let same_value = operator == "Exists" || text(toleration, "/value") == text(taint, "/value");
     let effect = text(toleration, "/effect");
     same_key && same_value && (effect.is_empty() || effect == text(taint, "/effect"))
+}
+
+fn is_candidate<'a>(pool: &Pool, node: &Node, pods: impl Iterator<Item = &'a Value>) -> bool {
+    let tolerated = |taint: &Value| items(&pool.spec, "/match/tolerations").any(|t| tolerates(t, taint));
+    node.ready
+        && node.droplet.is_some()
+        && selects(pool.match_of("nodeLabel"), &node.labels)
+        && node.taints.iter().all(tolerated)
+        && is_served(pool, node, pods)
+}
+
+fn is_served<'a>(pool: &Pool, node: &Node, mut pods: impl Iterator<Item = &'a Value>) -> bool {
+    let (namespace, label) = (pool.match_of("podNamespace"), pool.match_of("podLabel"));
+    if namespace.is_empty() && label.is_empty() {
+        return true;
+    }
+    pods.any(|pod| {
+        text(pod, "/spec/nodeName") == node.name
+            && (namespace.is_empty() || text(pod, "/metadata/namespace") == namespace)
+            && selects(label, &strings(pod, "/metadata/labels"))
+            && text(pod, "/status/phase") == "Running"
+            && condition(pod, "Ready")
+            && field(pod, "/metadata/deletionTimestamp").is_none()
+    })
 }
 
 impl Pool {
@@ -239,13 +291,13 @@ impl Truth {
         let after = change.after.as_deref();
         match change.storage.plural.as_str() {
             "nodes" => {
-                self.nodes.remove(&key);
+                self.former_nodes.keep(self.nodes.remove(&key), now_ms);
                 if let Some(object) = after {
                     self.nodes.insert(key, node(object));
                 }
             }
             "pods" => {
-                self.pods.remove(&key);
+                self.former_pods.keep(self.pods.remove(&key), now_ms);
                 if let Some(pod) = after {
                     self.pods.insert(key, pod.clone());
                 }
@@ -296,31 +348,18 @@ impl Truth {
 
     /// The nodes that a pool's criteria select now.
     pub(super) fn candidates<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Node> {
-        self.nodes.values().filter(|node| self.is_candidate(pool, node))
+        self.nodes.values().filter(|node| is_candidate(pool, node, self.pods.values()))
     }
 
-    fn is_candidate(&self, pool: &Pool, node: &Node) -> bool {
-        let tolerated = |taint: &Value| items(&pool.spec, "/match/tolerations").any(|t| tolerates(t, taint));
-        node.ready
-            && node.droplet.is_some()
-            && selects(pool.match_of("nodeLabel"), &node.labels)
-            && node.taints.iter().all(tolerated)
-            && self.is_served(pool, node)
-    }
-
-    fn is_served(&self, pool: &Pool, node: &Node) -> bool {
-        let (namespace, label) = (pool.match_of("podNamespace"), pool.match_of("podLabel"));
-        if namespace.is_empty() && label.is_empty() {
-            return true;
-        }
-        self.pods.values().any(|pod| {
-            text(pod, "/spec/nodeName") == node.name
-                && (namespace.is_empty() || text(pod, "/metadata/namespace") == namespace)
-                && selects(label, &strings(pod, "/metadata/labels"))
-                && text(pod, "/status/phase") == "Running"
-                && condition(pod, "Ready")
-                && field(pod, "/metadata/deletionTimestamp").is_none()
-        })
+    /// Those that they select now, or did at some time since `from_ms`.
+    pub(super) fn candidates_since<'a>(
+        &'a self,
+        pool: &'a Pool,
+        from_ms: u64,
+    ) -> impl Iterator<Item = &'a Node> {
+        let nodes = self.nodes.values().chain(self.former_nodes.since(from_ms));
+        let pods = move || self.pods.values().chain(self.former_pods.since(from_ms));
+        nodes.filter(move |node| is_candidate(pool, node, pods()))
     }
 
     /// Pools that name an address, or did since `from_ms`.
@@ -337,13 +376,19 @@ impl Truth {
     /// Whether a droplet was a candidate at some time since `from_ms`.
     pub(super) fn matched(&self, pool: &str, droplet: u64, from_ms: u64) -> bool {
         let since = self.matched.get(&(pool.to_owned(), droplet));
-        since.is_some_and(|since| since.held(from_ms))
+        // A pool that is new may be served by what is known of nodes.
+        let known = |pool| self.candidates_since(pool, from_ms).any(|node| node.droplet == Some(droplet));
+        since.is_some_and(|since| since.held(from_ms)) || self.pools.get(pool).is_some_and(known)
     }
 
     /// Whether a droplet was no candidate at some time since `from_ms`.
     pub(super) fn unmatched(&self, pool: &str, droplet: u64, from_ms: u64) -> bool {
         let since = self.matched.get(&(pool.to_owned(), droplet));
-        since.is_none_or(|since| since.lapsed(from_ms))
+        let known = |pool| {
+            let mut nodes = self.former_nodes.since(from_ms).filter(|node| node.droplet == Some(droplet));
+            nodes.any(|node| !is_candidate(pool, node, self.pods.values()))
+        };
+        since.is_none_or(|since| since.lapsed(from_ms)) || self.pools.get(pool).is_some_and(known)
     }
 
     /// How many objects of a kind there are with such labels.
