@@ -2,6 +2,7 @@
 //! name followed change by change.
 
 use crate::world::{SOON, TEAM, World, same};
+use flipop_envtest::api_proxy::ApiProxy;
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::operator::{Launch, Operator};
 use flipop_envtest::wait::eventually;
@@ -251,6 +252,13 @@ impl World {
     /// An operator that knows both providers.
     pub(crate) async fn dns_operator(&self) -> Outcome<Operator> {
         self.start(&self.dns_launch().await?).await
+    }
+
+    /// An operator that knows both providers, behind a proxy that can meet its requests to the API server with faults.
+    pub(crate) async fn dns_operator_behind(&self) -> Outcome<(ApiProxy, Operator)> {
+        let (proxy, launch) = self.launch_behind().await?;
+        let operator = self.start(&launch.cloudflare(&self.cloudflare_url())).await?;
+        Ok((proxy, operator))
     }
 
     /// A node with `pool=work` that has an external and an internal address.

@@ -2,9 +2,9 @@
 
 use crate::dns::{Name, external, externals, has, internal, named, set_spec};
 use crate::suite::{Case, cases};
-use crate::world::{SOON, World, ip, plain_spec, same};
+use crate::world::{SOON, World, ip, met, plain_spec, same};
 use flipop_envtest::Outcome;
-use flipop_envtest::process::Signal;
+use flipop_envtest::api_proxy::{Answer, ApiProxy, Meet, Rule};
 use flipop_envtest::wait::throughout;
 use flipop_envtest::{Failure, nodes::NewNode};
 use flipop_sandbox::cloud::{Op, Provider};
@@ -23,6 +23,10 @@ pub(crate) fn cases() -> Vec<Case> {
 const QUIET: Duration = Duration::from_secs(4);
 
 const NODES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
+
+/// What marks the watches of these nodes: that of the record sets, and those of the pools.
+const SELECTORS: [&str; 3] =
+    ["labelSelector=pool%3Dwork", "labelSelector=of%3Dpool-kept", "labelSelector=of%3Dpool-deleted"];
 
 /// Record sets and pools that are to be kept and deleted, by default and because they say so.
 struct Objects {
@@ -101,6 +105,27 @@ impl Objects {
     }
 }
 
+/// Makes all nodes Ready, or not, while the operator can watch none of them; what it sees next is a list. Watched they
+/// would become so one after the other, however close, and one that is first is published alone.
+async fn all_in_one_list(world: &World, proxy: &ApiProxy, ready: bool) -> Outcome {
+    let watch = |part, status| proxy.meet(Rule::new("watch", part, Meet::Instead(Answer::failure(status))));
+    let away = SELECTORS.map(|selector| watch(selector, 503));
+    proxy.cut();
+    for rule in away {
+        met(proxy, rule, 1).await?;
+    }
+    try_join_all(NODES.map(|node| world.nodes.set_ready(node, ready))).await?;
+    let forgotten = SELECTORS.map(|selector| watch(selector, 410));
+    for rule in away {
+        proxy.lift(rule);
+    }
+    for rule in forgotten {
+        met(proxy, rule, 1).await?;
+        proxy.lift(rule);
+    }
+    Ok(())
+}
+
 async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_once(
     world: &mut World,
 ) -> Outcome {
@@ -111,17 +136,14 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
         let address = external(number).to_string();
         world.node_with(node, |new| new.address("ExternalIP", &address).label("of", pool)).await?;
     }
-    let mut operator = world.dns_operator().await?;
+    let (proxy, _operator) = world.dns_operator_behind().await?;
     let objects = Objects::make(world).await?;
     world.set_settles("deleted", &objects.deleted, &externals(&[1, 2, 3, 4])).await?;
     objects.published(world).await?;
 
     let calls = world.cloud().next_call();
     let mut kept = [&objects.kept, &objects.kept_of_pool].map(|name| name.follow(world));
-    // A stopped process sees all of it at once, however long it takes to write.
-    operator.signal(Signal::STOP)?;
-    try_join_all(NODES.map(|node| world.nodes.set_ready(node, false))).await?;
-    operator.signal(Signal::CONT)?;
+    all_in_one_list(world, &proxy, false).await?;
     objects.told_empty(world).await?;
     // Deleted once: what another writes there from now on is not ours.
     let writes = world.dns_writes(calls).len();
@@ -138,9 +160,7 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
     assert_eq!(ops.iter().filter(|op| **op == Op::BatchRecords).count(), 2, "{ops:?}");
 
     let back = world.cloud().next_call();
-    operator.signal(Signal::STOP)?;
-    try_join_all(NODES.map(|node| world.nodes.set_ready(node, true))).await?;
-    operator.signal(Signal::CONT)?;
+    all_in_one_list(world, &proxy, true).await?;
     objects.published(world).await?;
     world
         .set_shows("deleted", "it is published again", SOON, |set| {

@@ -4,8 +4,8 @@
 //! The operator speaks HTTP/1.1 to the API server, so a GOAWAY, which HTTP/2 has, cannot reach it.
 
 use crate::suite::{Case, cases};
-use crate::world::{ANNOTATION, REGION, SOON, World, binary, ip, plain_spec, same};
-use flipop_envtest::api_proxy::{Answer, ApiProxy, Meet, Rule, RuleId};
+use crate::world::{ANNOTATION, REGION, SOON, World, binary, ip, met, plain_spec, same};
+use flipop_envtest::api_proxy::{Answer, Meet, Rule};
 use flipop_envtest::apiserver::kubeconfig_through;
 use flipop_envtest::nodes::NewNode;
 use flipop_envtest::operator::{Launch, Operator};
@@ -41,15 +41,6 @@ pub(crate) fn cases() -> Vec<Case> {
         a_list_whose_next_page_is_forgotten_is_begun_anew_and_half_of_it_moves_nothing,
     ]);
     cases
-}
-
-/// Waits until a rule has met so many requests.
-#[track_caller]
-fn met(proxy: &ApiProxy, rule: RuleId, times: u64) -> impl Future<Output = Outcome> + use<'_> {
-    eventually(&format!("{times} requests are met"), SOON, move || async move {
-        let met = proxy.met(rule);
-        if met >= times { Ok(()) } else { Err(Failure::new(format!("{met} were"))) }
-    })
 }
 
 /// How often a watch of nodes was begun anew for this reason.

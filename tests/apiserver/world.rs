@@ -1,6 +1,6 @@
 //! What a test has in hand: a cluster, a `DigitalOcean`, and the operator's binary between the two.
 
-use flipop_envtest::api_proxy::ApiProxy;
+use flipop_envtest::api_proxy::{ApiProxy, RuleId};
 use flipop_envtest::apiserver::ApiServer;
 use flipop_envtest::cluster::{Cluster, Kind, NAMESPACE, SERVICE_ACCOUNT};
 use flipop_envtest::kubectl::Kubectl;
@@ -47,6 +47,15 @@ pub(crate) fn binary() -> &'static Path {
 /// An address of the account in the tests.
 pub(crate) fn ip(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(203, 0, 113, last)
+}
+
+/// Waits until a rule has met so many requests.
+#[track_caller]
+pub(crate) fn met(proxy: &ApiProxy, rule: RuleId, times: u64) -> impl Future<Output = Outcome> + use<'_> {
+    eventually(&format!("{times} requests are met"), SOON, move || async move {
+        let met = proxy.met(rule);
+        if met >= times { Ok(()) } else { Err(Failure::new(format!("{met} were"))) }
+    })
 }
 
 /// A cluster, a simulated account and what connects them.
