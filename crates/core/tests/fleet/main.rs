@@ -20,6 +20,7 @@ mod dns_unread;
 mod faults;
 mod frozen;
 mod let_go;
+mod memory;
 mod nodes;
 mod pods;
 mod purchases;

@@ -1,0 +1,119 @@
+//! What is forgotten in time, and what is recalled: neither watches of the past nor what a standby saw decide.
+
+use crate::faults::{nodes_key, spec};
+use crate::world::{World, ip};
+use flipop_core::budget::{Budget, Limits, Purpose};
+use flipop_core::facts::Observed;
+use flipop_core::fleet::Input;
+use flipop_core::moment::Moment;
+use flipop_core::pool::spec::RawPoolSpec;
+
+#[test]
+fn what_a_watch_showed_before_it_was_given_up_decides_nothing_when_it_is_asked_for_again() {
+    let mut world = World::with(1, 2);
+    world.run(10);
+    world.edit("pool", |spec| spec.matching.node_label = "a=b".into());
+    world.run(10);
+    assert_eq!(world.holder(1), Some(ip(1)));
+    let watched = world.fleet.watches().into_iter().next().unwrap();
+    assert_ne!(watched, nodes_key());
+    // The watch of all nodes does not see this.
+    for name in ["node-2", "node-1"] {
+        let node = world.nodes.get_mut(name).unwrap();
+        node.ready = false;
+        let lost = Observed::Apply(node.clone());
+        world.observe(Input::Nodes(watched.clone(), lost));
+        world.run(10);
+    }
+    assert!(world.annotations.is_empty());
+    world.hold_watches = true;
+    world.edit("pool", |spec| spec.matching.node_label = String::new());
+    world.run(60);
+    assert_eq!(
+        (world.assigns, world.annotations.len()),
+        (1, 0),
+        "node-2 was a candidate when it was last watched"
+    );
+    world.hold_watches = false;
+    world.run(60);
+    assert_eq!((world.assigns, world.annotations.len()), (1, 0));
+}
+
+#[test]
+fn a_new_leader_remembers_what_its_first_list_says_and_not_what_it_saw_as_a_standby() {
+    let mut world = World::new();
+    world.set_node(1, true);
+    world.add_pool("pool", RawPoolSpec { desired_ips: 1, region: "nyc3".into(), ..spec() });
+    let before = world.pools["pool"].clone();
+    world.start();
+    world.run(60);
+    assert_eq!(world.created, 1);
+    // GitOps takes the address out of the spec again, so that the status alone remembers it.
+    let mut after = world.pools.insert("pool".into(), before).unwrap();
+    after.spec.as_mut().unwrap().ips.clear();
+    world.stand_by();
+    world.run(10);
+    world.pools.insert("pool".into(), after);
+    world.lead_again();
+    world.observe(Input::Permit(true));
+    world.run(600);
+    let known = world.cloud.keys().next().unwrap().to_string();
+    assert_eq!((world.created, world.cloud.len()), (1, 1));
+    let status = world.status("pool");
+    assert_eq!(status.ips[&known].state, "active");
+    assert!(status.conditions.iter().all(|condition| condition.kind != "CreationUncertain"), "{status:?}");
+}
+
+#[test]
+fn a_watch_in_trouble_is_reported_at_once_and_so_is_its_end() {
+    let mut world = World::with(1, 1);
+    world.run(65);
+    let failing = |world: &World| {
+        let conditions = &world.status("pool").conditions;
+        conditions.iter().find(|c| c.kind == "WatchFailing").map(|c| c.message.clone())
+    };
+    for trouble in [Some("nodes is forbidden"), Some("nodes hang"), None] {
+        world.observe(Input::WatchTrouble(nodes_key(), trouble.map(str::to_owned)));
+        let begun = world.now;
+        world.run(1);
+        assert_eq!(failing(&world).is_some(), trouble.is_some());
+        assert!(failing(&world).unwrap_or_default().contains(trouble.unwrap_or_default()));
+        assert_eq!(world.count(begun, "list"), 0, "no answer of the provider was needed for that");
+    }
+}
+
+#[test]
+fn outdated_crds_are_reported_no_longer_once_they_keep_the_conditions_of_a_pool_that_buys_nothing() {
+    let mut world = World::with(1, 1);
+    let outdated = |world: &World| world.notices.iter().filter(|reason| **reason == "CRDsOutdated").count();
+    world.go_crds = true;
+    world.run(700);
+    assert!(outdated(&world) > 0);
+    world.go_crds = false;
+    world.set_node(1, false);
+    world.run(700);
+    world.set_node(1, true);
+    world.run(700);
+    let status = world.status("pool");
+    assert!(status.conditions.iter().any(|condition| condition.kind == "Ready"), "{status:?}");
+    assert!(status.conditions.iter().all(|condition| condition.kind != "CRDsOutdated"), "{status:?}");
+}
+
+#[test]
+fn a_budget_keeps_no_more_of_the_past_than_its_windows() {
+    let limits = Limits::DIGITALOCEAN;
+    let mut budget = Budget::new(limits);
+    let mut size = 0;
+    for second in 0..86_400 {
+        let now = Moment::from_millis(second * 1_000);
+        let purpose = if second % 10 == 0 { Purpose::Create } else { Purpose::Assign };
+        if budget.admit(purpose, now).is_ok() {
+            budget.sent(purpose, now);
+        }
+        if second == 600 {
+            size = format!("{budget:?}").len();
+        }
+    }
+    let grown = format!("{budget:?}").len();
+    assert!(grown < size * 2, "{size} -> {grown} bytes");
+}
