@@ -22,6 +22,7 @@ mod frozen;
 mod let_go;
 mod memory;
 mod nodes;
+mod order;
 mod pods;
 mod purchases;
 mod random;

@@ -6,7 +6,8 @@ use flipop_core::budget::{Budget, Limits, Purpose};
 use flipop_core::facts::Observed;
 use flipop_core::fleet::Input;
 use flipop_core::moment::Moment;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+use std::net::Ipv4Addr;
 
 #[test]
 fn what_a_watch_showed_before_it_was_given_up_decides_nothing_when_it_is_asked_for_again() {
@@ -116,4 +117,64 @@ fn a_budget_keeps_no_more_of_the_past_than_its_windows() {
     }
     let grown = format!("{budget:?}").len();
     assert!(grown < size * 2, "{size} -> {grown} bytes");
+}
+
+#[test]
+fn a_new_leader_does_not_take_pods_that_it_saw_as_a_standby_for_those_that_run() {
+    let mut world = World::new();
+    world.add_ip(1);
+    (1..=2).for_each(|n| world.set_node(n, true));
+    let matching = RawMatch { pod_namespace: "ns".into(), ..RawMatch::default() };
+    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], matching, ..spec() });
+    world.set_pod("a", 1, true);
+    world.start();
+    world.run(10);
+    world.set_pod("b", 2, true);
+    world.run(60);
+    assert_eq!(world.holder(1), Some(ip(1)));
+    world.pods.remove("b");
+    world.hold_watches = true;
+    world.lead_again();
+    world.nodes.get_mut("node-1").unwrap().ready = false;
+    let nodes = world.nodes.values().cloned().collect();
+    world.observe(Input::Nodes(nodes_key(), Observed::Reset(nodes)));
+    world.run(60);
+    assert_eq!(world.assigns, 1, "nobody knows whether a pod serves on node-2");
+    world.hold_watches = false;
+    world.run(60);
+    assert_eq!(world.assigns, 1);
+}
+
+#[test]
+fn an_address_that_was_let_go_is_remembered_until_it_is_gone_for_good_or_belongs_to_somebody() {
+    let former = |world: &World| {
+        let memory = world.status("pool").memory.as_ref().unwrap();
+        memory.former.iter().copied().collect::<Vec<Ipv4Addr>>()
+    };
+    let let_go = || {
+        let mut world = World::with(2, 2);
+        world.run(10);
+        world.edit("pool", |spec| spec.ips.truncate(1));
+        world.run(10);
+        assert_eq!((former(&world), world.holder(2)), (vec![ip(2)], Some(ip(2))));
+        world
+    };
+    let mut world = let_go();
+    world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
+    world.run(10);
+    assert!(former(&world).is_empty(), "it is the pool's again");
+
+    let mut world = let_go();
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.run(10);
+    assert!(former(&world).is_empty(), "it is another pool's");
+
+    let mut world = let_go();
+    let from = world.now;
+    world.cloud.remove(&ip(2));
+    world.run_while(1_000, |world| world.count(from, "list") == 0);
+    world.run(3);
+    assert_eq!(former(&world), [ip(2)], "one list without it proves nothing");
+    world.run(200);
+    assert!(former(&world).is_empty());
 }

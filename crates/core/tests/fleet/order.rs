@@ -1,0 +1,58 @@
+//! The line of nodes that wait, and when what failed is tried again.
+
+use crate::faults::nodes_key;
+use crate::world::{World, ip};
+use flipop_core::facts::{NodeFacts, Observed};
+use flipop_core::fleet::Input;
+use flipop_core::moment::{Jitter, Schedule};
+
+/// Something that matters to no pool changes on a node, or something that does.
+fn change(world: &mut World, node: &str, edit: impl FnOnce(&mut NodeFacts)) {
+    let node = world.nodes.get_mut(node).unwrap();
+    edit(node);
+    let seen = Observed::Apply(node.clone());
+    world.observe(Input::Nodes(nodes_key(), seen));
+}
+
+#[test]
+fn nodes_wait_in_the_order_in_which_they_began_to_match_whatever_else_changes_on_them() {
+    let mut world = World::with(1, 1);
+    world.run(10);
+    for n in [4, 3, 2] {
+        world.set_node(n, true);
+        world.run(5);
+    }
+    change(&mut world, "node-4", |node| node.external_ips.clear());
+    world.run(5);
+    for (lost, next) in [(1, 4), (4, 3), (3, 2)] {
+        world.set_node(lost, false);
+        world.run(10);
+        assert_eq!(world.holder(next), Some(ip(1)), "after node-{lost}");
+    }
+}
+
+#[test]
+fn a_node_whose_region_is_corrected_is_served_at_once() {
+    let mut world = World::with(1, 0);
+    world.set_node(1, true);
+    change(&mut world, "node-1", |node| node.region = Some("ams3".into()));
+    world.run(65);
+    assert_eq!(world.holder(1), None);
+    let from = world.now;
+    change(&mut world, "node-1", |node| node.region = Some("nyc3".into()));
+    world.run(3);
+    assert_eq!((world.holder(1), world.count(from, "list")), (Some(ip(1)), 0), "no list was waited for");
+}
+
+#[test]
+fn a_retry_comes_up_to_a_tenth_later_by_chance_and_never_sooner() {
+    for (schedule, failures, base) in
+        [(Schedule::Fast, 1, 1_000), (Schedule::Slow, 1, 60_000), (Schedule::Slow, 9, 600_000)]
+    {
+        let delay = |random| schedule.delay_ms(failures, Jitter::from_random(random));
+        assert_eq!((delay(0), delay(1_000), delay(65_000)), (base, base, base));
+        assert_eq!((delay(500), delay(64_500)), (base + base / 20, base + base / 20));
+        assert_eq!(delay(999), base + base / 10 * 999 / 1_000);
+        assert!((0..=u16::MAX).all(|random| (base..base + base / 10).contains(&delay(random))));
+    }
+}
