@@ -30,6 +30,7 @@ mod reads;
 mod renewals;
 mod scale;
 mod scope;
+mod selectors;
 mod tokens;
 mod world;
 mod writes;

@@ -1,8 +1,9 @@
 //! The line of nodes that wait, and when what failed is tried again.
 
 use crate::faults::nodes_key;
-use crate::world::{World, ip};
+use crate::world::{Trick, World, ip};
 use flipop_core::facts::{NodeFacts, Observed};
+use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::moment::{Jitter, Schedule};
 
@@ -55,4 +56,17 @@ fn a_retry_comes_up_to_a_tenth_later_by_chance_and_never_sooner() {
         assert_eq!(delay(999), base + base / 10 * 999 / 1_000);
         assert!((0..=u16::MAX).all(|random| (base..base + base / 10).contains(&delay(random))));
     }
+}
+
+#[test]
+fn an_edited_spec_is_tried_at_once_whatever_failed_with_the_former_ones() {
+    let mut world = World::with(1, 1);
+    world.tricks.extend([Trick::Refused(FaultKind::Invalid); 3]);
+    world.run(5);
+    for edit in 1..=3 {
+        assert_eq!(world.holder(1), None, "before edit {edit}");
+        world.edit("pool", |spec| spec.cool_off_seconds = f64::from(edit) / 1_000.0);
+        world.run(2);
+    }
+    assert_eq!(world.holder(1), Some(ip(1)));
 }

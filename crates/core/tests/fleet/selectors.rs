@@ -1,0 +1,42 @@
+//! What a pool says of a selector that does not parse, and which ones do.
+
+use flipop_core::selector::{Selector, is_dns_label};
+
+#[test]
+fn what_is_wrong_with_a_selector_is_named_with_what_stands_there_and_what_should() {
+    for (text, problem) in [
+        ("a b", "found \"b\", expected one of '=', '==', '!=', 'in', 'notin', '<', '>'"),
+        ("a like (b)", "found \"like\", expected one of '=', '==', '!=', 'in', 'notin', '<', '>'"),
+        ("a in b", "found \"b\", expected '('"),
+        ("a in", "found \"\", expected '('"),
+        ("a in (b c)", "found \"c\", expected ',' or ')'"),
+        ("a notin (b=", "found \"=\", expected ',' or ')'"),
+        ("a in (!", "found \"!\", expected a label value or ')'"),
+        ("a=!", "found \"!\", expected a label value"),
+        (",", "found \",\", expected a label key"),
+        ("!a=b", "found \"=\", expected ',' or the end"),
+        ("-a", "\"-a\" is not a label key"),
+        ("A.example/b", "\"A.example/b\" is not a label key"),
+        ("a=b_", "\"b_\" is not a label value"),
+        ("a>b", "\"b\" is not a whole number"),
+    ] {
+        let error = Selector::parse(text).unwrap_err().to_string();
+        assert!(error.starts_with(problem), "{text}: {error}");
+    }
+    let long = "x".repeat(5_000);
+    let error = Selector::parse(&format!("{long} {long}")).unwrap_err().to_string();
+    assert!(error.contains("xxx") && error.len() < 1_000, "{error}");
+}
+
+#[test]
+fn letters_digits_and_dashes_are_a_dns_label_and_nothing_else_is() {
+    for label in ["a", "1", "a-1", "1-a", "0a9", &"a".repeat(63)] {
+        assert!(is_dns_label(label) && Selector::parse(&format!("{label}.b/c=d")).is_ok(), "{label}");
+    }
+    for label in ["", "-", "a-", "-1", "A", "a_b", "a.b", "ä", &"a".repeat(64)] {
+        assert!(!is_dns_label(label), "{label}");
+    }
+    for prefix in ["", "-1", "a-", "A", "a_b", "a..b"] {
+        assert!(Selector::parse(&format!("{prefix}/c=d")).is_err(), "{prefix}");
+    }
+}
