@@ -40,3 +40,35 @@ fn letters_digits_and_dashes_are_a_dns_label_and_nothing_else_is() {
         assert!(Selector::parse(&format!("{prefix}/c=d")).is_err(), "{prefix}");
     }
 }
+
+#[test]
+fn a_selector_is_sent_to_the_api_server_in_its_shortest_form_whatever_it_was_written_like() {
+    for (text, sent) in [
+        ("", ""),
+        (" a , a ", "a"),
+        ("! a", "!a"),
+        ("a == b", "a=b"),
+        ("a in (b)", "a=b"),
+        ("a notin (b)", "a!=b"),
+        ("a in (c, b,c)", "a in (b,c)"),
+        ("a notin (c,b)", "a notin (b,c)"),
+        ("n<6, b=1, n>4", "b=1,n>4,n<6"),
+    ] {
+        let selector = Selector::parse(text).unwrap();
+        assert_eq!(selector.to_string(), sent, "{text}");
+        assert_eq!(Selector::parse(sent), Ok(selector.clone()));
+        assert_eq!(selector.is_empty(), sent.is_empty());
+    }
+}
+
+#[test]
+fn numbers_are_compared_without_the_bound_itself() {
+    let selected = |selector: &str, value: &str| {
+        Selector::parse(selector).unwrap().matches(&[("n".to_owned(), value.to_owned())].into())
+    };
+    for (value, less, greater) in
+        [("4", true, false), ("5", false, false), ("6", false, true), ("x", false, false)]
+    {
+        assert_eq!((selected("n<5", value), selected("n>5", value)), (less, greater), "{value}");
+    }
+}
