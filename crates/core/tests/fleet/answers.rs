@@ -74,6 +74,30 @@ fn what_others_moved_is_told_once() {
 }
 
 #[test]
+fn what_others_did_with_an_address_is_told_in_words() {
+    for (to, words) in [
+        (Some(Some(9)), "192.0.2.2 was moved by others: it is on droplet 109 now"),
+        (Some(None), "192.0.2.2 was moved by others: it is on no droplet now"),
+        (None, "192.0.2.2 was deleted by others: the account has it no more"),
+    ] {
+        let mut world = World::with(2, 2);
+        world.run(65);
+        match to {
+            Some(to) => world.move_by_hand(2, to),
+            None => drop(world.cloud.remove(&ip(2))),
+        }
+        world.run(120);
+        let told: Vec<&str> = world
+            .events
+            .iter()
+            .filter(|event| event.reason == "MovedByOthers")
+            .map(|event| event.message.as_str())
+            .collect();
+        assert_eq!(told, [words]);
+    }
+}
+
+#[test]
 fn how_long_a_failover_took_is_told_of_each_that_went_well() {
     let mut world = World::with(1, 1);
     world.run(10);
