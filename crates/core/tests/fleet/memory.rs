@@ -178,3 +178,20 @@ fn an_address_that_was_let_go_is_remembered_until_it_is_gone_for_good_or_belongs
     world.run(200);
     assert!(former(&world).is_empty());
 }
+
+#[test]
+fn where_an_address_stands_is_not_forgotten_with_the_pool_that_brought_it_there() {
+    let mut world = World::with(1, 1);
+    world.add_ip(2);
+    world.start();
+    world.run(10);
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.run(28);
+    assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
+    let from = world.now;
+    world.delete_pool("pool");
+    world.run(5);
+    assert_eq!(world.count(from, "list"), 0, "the last list is from before the assignment");
+    assert_eq!((world.count(from, "assign"), world.holder(1)), (0, Some(ip(1))));
+    assert_eq!(world.status("other").node_errors, ["node-1"]);
+}

@@ -7,6 +7,9 @@ use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::moment::{Jitter, Schedule};
 
+/// What the small world takes to answer.
+const ANSWER_MS: u64 = 50;
+
 /// Something that matters to no pool changes on a node, or something that does.
 fn change(world: &mut World, node: &str, edit: impl FnOnce(&mut NodeFacts)) {
     let node = world.nodes.get_mut(node).unwrap();
@@ -69,4 +72,15 @@ fn an_edited_spec_is_tried_at_once_whatever_failed_with_the_former_ones() {
         world.run(2);
     }
     assert_eq!(world.holder(1), Some(ip(1)));
+}
+
+#[test]
+fn with_a_cool_off_however_short_the_answer_to_one_assignment_is_awaited_before_the_next() {
+    let mut world = World::with(4, 4);
+    world.edit("pool", |spec| spec.cool_off_seconds = 0.001);
+    world.run(20);
+    let sent: Vec<_> =
+        world.calls.iter().filter(|(_, call)| call.starts_with("assign")).map(|(at, _)| *at).collect();
+    assert_eq!((sent.len(), world.assigns), (4, 4));
+    assert!(sent.windows(2).all(|two| two[1].millis_since(two[0]) >= ANSWER_MS), "{sent:?}");
 }
