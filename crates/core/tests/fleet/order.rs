@@ -10,7 +10,7 @@ use flipop_core::moment::{Jitter, Schedule};
 /// What the small world takes to answer.
 const ANSWER_MS: u64 = 50;
 
-/// Something that matters to no pool changes on a node, or something that does.
+/// Something changes on a node, and its watch shows it.
 fn change(world: &mut World, node: &str, edit: impl FnOnce(&mut NodeFacts)) {
     let node = world.nodes.get_mut(node).unwrap();
     edit(node);

@@ -1,4 +1,4 @@
-//! What a pool says of a selector that does not parse, and which ones do.
+//! Label selectors as users write them: what is said of those that do not parse, and how the others are sent.
 
 use flipop_core::selector::{Selector, is_dns_label};
 
