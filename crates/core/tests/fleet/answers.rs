@@ -182,3 +182,19 @@ fn the_answer_to_a_look_at_a_former_action_does_not_end_the_next_one() {
     world.run(30);
     assert_eq!(world.status("pool").ips[&ip.to_string()].state, "active");
 }
+
+#[test]
+fn why_the_outcome_of_an_assignment_is_not_known_is_told_of_its_address() {
+    for (trick, words) in
+        [(Trick::Lost(true), "by a trick"), (Trick::Slow(3_600), "is pending for more than 300 s")]
+    {
+        let mut world = World::with(1, 1);
+        world.tricks.push_back(trick);
+        world.faults.gets = Some(FaultKind::Transient);
+        world.run(2);
+        world.faults.lists = Some(FaultKind::Transient);
+        world.run(600);
+        let entry = &world.status("pool").ips[&ip(1).to_string()];
+        assert!(entry.state == "in-progress" && entry.error.contains(words), "{entry:?}");
+    }
+}

@@ -8,6 +8,7 @@
 )]
 
 mod answers;
+mod beliefs;
 mod cluster;
 mod contention;
 mod creation;
