@@ -42,6 +42,8 @@ fn the_addresses_of_matching_nodes_are_published_and_nothing_else_changes() {
     let set = &snapshot.record_sets[0];
     assert_eq!((set.dns.as_str(), set.records, set.provider.as_str()), (WWW, 3, PROVIDER));
     assert_eq!(world.dns.foreign(&[WWW]), before);
+    let told: Vec<&str> = world.events.iter().map(|event| event.message.as_str()).collect();
+    assert_eq!(told, ["www.example.com has 3 addresses now: 203.0.113.1, 203.0.113.2, 203.0.113.3"]);
     assert!(
         world.calls.iter().all(|(_, call)| call.starts_with("apply")),
         "no pool, no account: {:?}",

@@ -348,3 +348,57 @@ fn an_older_object_whose_zone_is_not_answered_for_keeps_its_name() {
     assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), [external(1)]);
     assert_eq!(world.dns.applies.len(), 1, "the younger one wrote");
 }
+
+#[test]
+fn of_the_objects_whose_zone_is_being_looked_up_the_oldest_is_waited_for() {
+    for (old, young) in [("a", "z"), ("z", "a")] {
+        let mut world = World::new();
+        world.set_node(1, true);
+        world.dns.slow_name_ms = 20_000;
+        let set = |zone: &str| RawRecordSetSpec {
+            provider: CLOUDFLARE.into(),
+            record_set: Some(RawRecordSet {
+                zone: zone.into(),
+                record_name: WWW.into(),
+                ..RawRecordSet::default()
+            }),
+            ..set_spec("")
+        };
+        world.add_record_set(old, set("example.com"));
+        world
+            .add_record_set("middle", RawRecordSetSpec { address_type: "InternalIP".into(), ..set(ZONE_ID) });
+        world.add_record_set(young, set("example.com"));
+        world.start();
+        world.run(40);
+        assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), [external(1)]);
+        assert_eq!(world.dns.applies.len(), 1, "nobody else wrote before");
+    }
+}
+
+#[test]
+fn nothing_is_done_before_both_kinds_of_objects_are_listed() {
+    for pools_first in [true, false] {
+        let mut world = World::new();
+        world.hold_watches = true;
+        world.set_node(1, true);
+        world.add_ip(1);
+        world.add_record_set("set", set_spec("www"));
+        let ips = vec![ip(1).to_string()];
+        world.add_pool("pool", RawPoolSpec { ips, record_set: Some(record_set("www")), ..spec() });
+        world.observe(Input::Leading);
+        world.observe(Input::Permit(true));
+        world.hold_watches = false;
+        let pools = Input::Pools(Observed::Reset(world.pools.values().cloned().collect()));
+        let sets = Input::RecordSets(Observed::Reset(world.record_sets.values().cloned().collect()));
+        let (first, second) = if pools_first { (pools, sets) } else { (sets, pools) };
+        world.observe(first);
+        world.run(60);
+        assert_eq!((world.calls.len(), world.dns.reads, world.status_writes), (0, 0, 0), "{:?}", world.calls);
+        world.observe(second);
+        world.run(10);
+        assert_eq!((world.holder(1), world.published(WWW)), (Some(ip(1)), vec![1]));
+        assert!(
+            !world.status("pool").conditions.iter().any(|c| c.kind == "RecordSetReady" && c.status == "True")
+        );
+    }
+}

@@ -13,6 +13,7 @@ mod cluster;
 mod contention;
 mod creation;
 mod dns;
+mod dns_budgets;
 mod dns_claims;
 mod dns_faults;
 mod dns_random;
@@ -39,7 +40,7 @@ mod zones;
 
 use faults::spec;
 use flipop_core::fault::FaultKind;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
 use world::{Trick, World, ip};
 
 #[test]
@@ -235,6 +236,28 @@ fn of_two_pools_that_name_one_address_the_older_keeps_it() {
     world.run(10);
     assert_eq!(world.status("younger").ips[&ip(1).to_string()].state, "active");
     assert_eq!(world.assigns, 1, "ownership passed on without a move");
+}
+
+#[test]
+fn a_frozen_pool_says_all_the_same_whose_its_address_is() {
+    for frozen_later in [false, true] {
+        let mut world = World::with(1, 2);
+        world.run(10);
+        if frozen_later {
+            world.add_pool("younger", spec());
+            world.run(10);
+        }
+        let matching = RawMatch { node_label: "a in".into(), ..RawMatch::default() };
+        let frozen = RawPoolSpec { ips: vec![ip(1).to_string()], matching, ..spec() };
+        if frozen_later {
+            world.edit("younger", |spec| *spec = frozen);
+        } else {
+            world.add_pool("younger", frozen);
+        }
+        world.run(10);
+        let entry = &world.status("younger").ips[&ip(1).to_string()];
+        assert!(entry.state == "error" && entry.error.contains("ns/pool"), "{frozen_later}: {entry:?}");
+    }
 }
 
 #[test]

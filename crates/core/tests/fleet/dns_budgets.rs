@@ -1,0 +1,101 @@
+//! What is known of a token through the calls that changed records: what they cost, and whether it is refused.
+
+use crate::world::{PROVIDER, World};
+use crate::zones::{CLOUDFLARE, DnsTrick, external, set_spec};
+use flipop_core::budget::{Quota, RateReport};
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+
+const WWW: &str = "www.example.com";
+
+fn remaining(world: &World, provider: &str) -> Option<u64> {
+    let accounts = world.fleet.snapshot().accounts;
+    accounts.into_iter().find(|account| account.provider == provider).unwrap().rate_remaining
+}
+
+/// The provider says that this many requests are left.
+fn grant(world: &mut World, provider: &str, remaining: u64) {
+    let (now, reset_at) = (world.now, world.now.plus_millis(3_600_000));
+    let quota = Quota { limit: Some(5_000), remaining, reset_at, observed_at: now };
+    let report = RateReport { quota: Some(quota), ..RateReport::default() };
+    world.observe(Input::Rate(provider.into(), report));
+}
+
+#[test]
+fn a_token_of_which_only_records_need_anything_is_held_to_what_its_provider_says() {
+    let mut world = World::with_set(1);
+    world.edit_set("set", |spec| spec.provider = CLOUDFLARE.into());
+    grant(&mut world, CLOUDFLARE, 1_000);
+    assert_eq!(remaining(&world, CLOUDFLARE), Some(1_000));
+    world.run(10);
+    assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), [external(1)]);
+    assert_eq!(remaining(&world, CLOUDFLARE), Some(997), "the zone, its records and a change");
+    let blocked = RateReport { blocked_until: Some(world.now.plus_millis(300_000)), ..RateReport::default() };
+    world.observe(Input::Rate(CLOUDFLARE.into(), blocked));
+    world.set_node(2, true);
+    world.run(290);
+    assert_eq!(world.dns.applies.len(), 1);
+    world.run(30);
+    assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), [external(1), external(2)]);
+}
+
+#[test]
+fn of_changes_that_were_not_sent_none_counts_as_a_request() {
+    for (trick, sent) in [
+        (DnsTrick::Fine, 8),
+        (DnsTrick::Refused(0, FaultKind::Transient), 1),
+        (DnsTrick::Refused(3, FaultKind::Transient), 4),
+        (DnsTrick::Stopped(3), 3),
+        (DnsTrick::NotSent, 0),
+    ] {
+        let mut world = World::with_set(8);
+        world.dns.tricks.push_back(trick);
+        grant(&mut world, PROVIDER, 1_000);
+        let spent = |world: &World| 1_000 - remaining(world, PROVIDER).unwrap();
+        world.run_while(5, |world| world.dns.applies.is_empty());
+        let announced = spent(&world);
+        // Nothing follows on it.
+        world.observe(Input::Permit(false));
+        world.run(1);
+        let reads = u64::try_from(world.dns.reads).unwrap();
+        assert_eq!((announced, spent(&world)), (9, reads + sent), "{trick:?}");
+    }
+}
+
+#[test]
+fn a_refused_token_is_no_better_for_a_try_that_was_not_sent() {
+    for (trick, better) in [(DnsTrick::NotSent, false), (DnsTrick::Stopped(1), true)] {
+        let mut world = World::with_set(3);
+        world.add_record_set("other", set_spec("other"));
+        world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Unauthorised); 2]);
+        world.run(30);
+        let error = |world: &World| world.set_status("set").error.clone();
+        assert!(error(&world).contains("Unauthorised"), "{}", error(&world));
+        world.dns.tricks.push_back(trick);
+        let begun = world.dns.applies.len();
+        world.run_while(100, |world| world.dns.applies.len() == begun);
+        world.run(5);
+        assert_eq!(error(&world).is_empty(), better, "{trick:?}: {}", error(&world));
+        world.run(100);
+        assert_eq!(error(&world), "");
+    }
+}
+
+#[test]
+fn what_the_former_token_was_refused_keeps_the_new_one_from_no_read() {
+    for changed in [true, false] {
+        let mut world = World::with_set(1);
+        world.dns.read_fault = Some(FaultKind::Unauthorised);
+        world.dns.slow_ms = 2_000;
+        world.run_while(5, |world| world.dns.reads == 0);
+        world.dns.read_fault = None;
+        if changed {
+            world.run(1);
+            world.observe(Input::TokenChanged(PROVIDER.into()));
+        }
+        world.run(10);
+        assert_eq!(world.dns.applies.len(), usize::from(changed));
+        world.run(100);
+        assert_eq!(world.published(WWW), [1]);
+    }
+}
