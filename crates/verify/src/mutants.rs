@@ -3,7 +3,7 @@
 //! `mutations` are faults that somebody thought of; these are all the others. A mutant that is not noticed may be harmless
 //! (the next list shows the same), so that a share of them passes, and the rest is named in the results.
 
-use crate::{Doing, Outcome, say};
+use crate::{Doing, Failure, Outcome, say};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -66,6 +66,36 @@ impl Mutants {
     }
 }
 
+/// The arguments of cargo that try again exactly these mutants, and not their shard.
+pub(crate) fn only(args: &[String], missed: &[String]) -> Vec<String> {
+    let shard = args.iter().position(|arg| arg == "--shard").map_or(0..0, |at| at..at.saturating_add(2));
+    let whole = args.iter().enumerate().filter(|(at, _)| !shard.contains(at)).map(|(_, arg)| arg.clone());
+    let names: Vec<String> = missed.iter().map(|name| literal(name)).collect();
+    let chosen = ["--re".to_owned(), format!("^({})$", names.join("|"))];
+    let mut args: Vec<String> = whole.collect();
+    let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    args.splice(end..end, chosen);
+    args
+}
+
+/// A regular expression that means only this text.
+fn literal(text: &str) -> String {
+    let special = |letter: char| letter.is_ascii_punctuation() && !"<>".contains(letter);
+    text.chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()
+}
+
+impl Count {
+    /// This count, after those that were missed were tried again.
+    pub(crate) fn retried(self, again: Self) -> Outcome<Self> {
+        if again.caught + again.missed == self.missed {
+            Ok(Self { caught: self.caught + again.caught, missed: again.missed })
+        } else {
+            let tried = again.caught + again.missed;
+            Err(Failure::Other(format!("{tried} of {} missed mutants were tried again", self.missed)))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +127,22 @@ mod tests {
     #[test]
     fn only_an_end_of_all_mutants_is_an_end() {
         assert!([0, 2, 3].into_iter().all(is_complete) && ![1, 4, 70, 101].into_iter().any(is_complete));
+    }
+
+    #[test]
+    fn missed_mutants_are_chosen_by_their_whole_names() {
+        let args = ["mutants", "--shard", "0/8", "--jobs", "2", "--", "--lib"].map(str::to_owned);
+        let missed = ["src/a.rs:7:9: replace f -> Vec<u8> with vec![0]", "b"].map(str::to_owned);
+        let name = r"src\/a\.rs\:7\:9\: replace f \-> Vec<u8> with vec\!\[0\]";
+        let re = format!("^({name}|b)$");
+        assert_eq!(only(&args, &missed), ["mutants", "--jobs", "2", "--re", &re, "--", "--lib"]);
+        assert_eq!(only(&["mutants".to_owned()], &missed), ["mutants", "--re", &re]);
+    }
+
+    #[test]
+    fn what_was_missed_is_counted_anew_and_all_of_it() {
+        let count = |caught, missed| Count { caught, missed };
+        assert_eq!(count(80, 10).retried(count(7, 3)).unwrap(), count(87, 3));
+        assert!(count(80, 10).retried(count(7, 2)).unwrap_err().to_string().starts_with("9 of 10"));
     }
 }

@@ -32,6 +32,9 @@ pub(crate) struct Runs {
     /// Also shards that passed on exactly these sources.
     #[arg(long)]
     again: bool,
+    /// Of shards that passed on exactly these sources, only mutants that were missed: new tests may notice them.
+    #[arg(long, conflicts_with_all = ["again", "list"])]
+    missed: bool,
     /// Only says which runs there are and what is known of them.
     #[arg(long)]
     list: bool,
@@ -113,13 +116,17 @@ impl Runs {
             };
             for shard in 0..run.shards {
                 let label = format!("{} of {}", shard.saturating_add(1), run.shards);
-                let passed = results.table.iter().any(|row| row.shard == label && row.passed && same(row));
+                let known = results.table.iter().find(|row| row.shard == label && row.passed && same(row));
+                let passed = known.is_some();
                 say(&format!("{} {label}: {}", run.name, if passed { "passed" } else { "due" }));
-                if self.list || (passed && !self.again) {
+                let missed = known.filter(|_| self.missed).and_then(Row::missed);
+                let due = if self.missed { missed.is_some() } else { self.again || !passed };
+                if self.list || !due {
                     good &= passed;
                     continue;
                 }
-                let Told { passed, mutants, command, said } = self.shard(&root, run, shard)?;
+                let Told { passed, mutants, command, said } =
+                    self.shard(&root, run, shard, missed.as_ref())?;
                 good &= passed;
                 // Another run may have noted something meanwhile.
                 results = load(&root)?;
@@ -147,7 +154,8 @@ impl Runs {
         Ok(good)
     }
 
-    fn shard(&self, root: &Path, run: &Run, shard: u32) -> Outcome<Told> {
+    /// `before`: what the shard has missed, and nothing else is tried.
+    fn shard(&self, root: &Path, run: &Run, shard: u32, before: Option<&Missed>) -> Outcome<Told> {
         let number = shard.to_string();
         let fill = |text: &str| text.replace("{shard}", &number);
         let mut command = Command::new("cargo");
@@ -155,7 +163,12 @@ impl Runs {
             run.env.iter().map(|(name, value)| format!("{name}={} ", fill(value))).collect();
         let text = format!("{}cargo {}", set.concat(), fill(&run.cargo));
         command.envs(run.env.iter().map(|(name, value)| (name, fill(value))));
-        command.current_dir(root).args(fill(&run.cargo).split_whitespace());
+        let mut args: Vec<String> = fill(&run.cargo).split_whitespace().map(str::to_owned).collect();
+        if let Some(before) = before {
+            args = mutants::only(&args, &before.names);
+            say(&format!("  {}", before.told()));
+        }
+        command.current_dir(root).args(args);
         say(&format!("  {text}"));
         let log = root.join("target").join(format!("verify-{}-{shard}.log", run.name));
         let ended = to_end(command, Duration::from_secs(self.timeout_s), &log)?;
@@ -167,7 +180,11 @@ impl Runs {
             let lists = mutants::Lists::read(&root.join(fill(&mutants.lists)))?;
             // Mutants that were missed are a result too, and not a failure of the shard.
             passed = ended.status.and_then(|status| status.code()).is_some_and(mutants::is_complete);
-            count = Some(lists.count);
+            count = Some(match before {
+                Some(before) => before.count.retried(lists.count)?,
+                None => lists.count,
+            });
+            said.extend(before.map(Missed::told));
             said.extend(lists.missed);
         }
         say(&format!("  {}", said.join("\n  ")));
@@ -184,6 +201,28 @@ struct Told {
     mutants: Option<Count>,
     command: String,
     said: Vec<String>,
+}
+
+/// What a shard has missed.
+struct Missed {
+    count: Count,
+    names: Vec<String>,
+}
+
+impl Missed {
+    fn told(&self) -> String {
+        let Count { caught, missed } = self.count;
+        format!("of {} mutants those {missed} that were missed before", caught + missed)
+    }
+}
+
+impl Row {
+    /// What it has missed, if it has missed anything: the lines that name a mutant are as many.
+    fn missed(&self) -> Option<Missed> {
+        let count = self.mutants.filter(|count| count.missed > 0)?;
+        let names = self.said.iter().skip(self.said.len().checked_sub(count.missed)?).cloned().collect();
+        Some(Missed { count, names })
+    }
 }
 
 /// The committed tree, as `git ls-tree` tells it, and its commit.
