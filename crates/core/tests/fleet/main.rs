@@ -18,6 +18,7 @@ mod dns_claims;
 mod dns_faults;
 mod dns_random;
 mod dns_rereads;
+mod dns_status;
 mod dns_unread;
 mod faults;
 mod frozen;

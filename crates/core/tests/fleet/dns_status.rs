@@ -1,0 +1,58 @@
+//! What the status of a record set says while its nodes are not known, and that each write builds on the last one.
+
+use crate::faults::nodes_key;
+use crate::world::World;
+use crate::zones::{external, set_spec};
+use flipop_core::fleet::Input;
+
+fn kinds(world: &World) -> Vec<&str> {
+    world.set_status("set").conditions.iter().map(|condition| condition.kind.as_str()).collect()
+}
+
+#[test]
+fn a_set_whose_nodes_could_never_be_watched_says_so() {
+    let mut world = World::new();
+    world.hold_watches = true;
+    world.add_record_set("set", set_spec("www"));
+    world.start();
+    world.observe(Input::WatchTrouble(nodes_key(), Some("nodes is forbidden".into())));
+    world.run(10);
+    assert_eq!(kinds(&world), ["WatchFailing"]);
+    assert_eq!((world.dns.reads, world.dns.applies.len()), (0, 0));
+}
+
+#[test]
+fn after_a_restart_a_set_whose_nodes_cannot_be_watched_says_so_beside_what_was_true_of_it() {
+    let mut world = World::with_set(2);
+    world.run(10);
+    assert_eq!(kinds(&world), ["Ready", "SpecValid"]);
+    world.hold_watches = true;
+    world.lead_again();
+    for trouble in ["nodes is forbidden", "nodes hang"] {
+        world.observe(Input::WatchTrouble(nodes_key(), Some(trouble.into())));
+        world.run(10);
+        assert_eq!(kinds(&world), ["Ready", "SpecValid", "WatchFailing"]);
+        let status = world.set_status("set");
+        assert!(status.conditions[2].message.contains(trouble), "{status:?}");
+        assert_eq!((status.state.as_str(), &status.addresses), ("active", &vec![external(1), external(2)]));
+    }
+    world.observe(Input::WatchTrouble(nodes_key(), None));
+    world.hold_watches = false;
+    world.run(10);
+    assert_eq!(kinds(&world), ["Ready", "SpecValid"]);
+    assert_eq!(world.dns.applies.len(), 1);
+}
+
+#[test]
+fn what_was_written_is_built_on_before_a_watch_shows_it() {
+    let mut world = World::with_set(1);
+    world.run(10);
+    let writes = world.status_writes;
+    world.faults.mute = true;
+    for n in 2..=4 {
+        world.set_node(n, true);
+        world.run(10);
+    }
+    assert_eq!(world.set_status("set").addresses.len(), 4);
+    assert_eq!(world.status_writes, writes + 3, "none met with a conflict");
+}
