@@ -1,4 +1,4 @@
-# What CI runs, in the order of how soon it fails.
+# What CI runs.
 check: fmt-check lint deny doc test simulate image
 
 # Formats the code.
