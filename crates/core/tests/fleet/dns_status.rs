@@ -1,9 +1,13 @@
-//! What the status of a record set says while its nodes are not known, and that each write builds on the last one.
+//! What stays published, and what statuses say of it, while nodes or addresses are not known.
 
+use crate::dns::pool;
 use crate::faults::nodes_key;
-use crate::world::World;
+use crate::world::{World, ip};
 use crate::zones::{external, set_spec};
+use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+
+const WWW: &str = "www.example.com";
 
 fn kinds(world: &World) -> Vec<&str> {
     world.set_status("set").conditions.iter().map(|condition| condition.kind.as_str()).collect()
@@ -55,4 +59,31 @@ fn what_was_written_is_built_on_before_a_watch_shows_it() {
     }
     assert_eq!(world.set_status("set").addresses.len(), 4);
     assert_eq!(world.status_writes, writes + 3, "none met with a conflict");
+}
+
+#[test]
+fn an_address_of_which_a_new_process_knows_nothing_yet_stays_published() {
+    let mut world = pool(2, 2);
+    world.run(20);
+    world.faults.unlisted.insert(ip(2));
+    world.faults.gets = Some(FaultKind::Transient);
+    world.start();
+    world.run(60);
+    assert_eq!(world.published(WWW), [1, 2]);
+    world.faults.gets = None;
+    world.cloud.remove(&ip(2));
+    world.run(120);
+    assert_eq!(world.published(WWW), [1], "now it is known to be gone");
+}
+
+#[test]
+fn a_pool_whose_nodes_are_not_known_yet_empties_no_name() {
+    let mut world = pool(2, 2);
+    world.edit("pool", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
+    world.run(20);
+    let applies = world.dns.applies.len();
+    world.hold_watches = true;
+    world.start();
+    world.run(120);
+    assert_eq!((world.published(WWW), world.dns.applies.len()), (vec![1, 2], applies));
 }

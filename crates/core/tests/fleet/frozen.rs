@@ -421,3 +421,18 @@ fn a_node_made_again_under_a_frozen_pool_is_not_annotated_over_and_over() {
     world.run(3_600);
     assert!(world.faults.writes_to_gone_nodes <= 30, "{}", world.faults.writes_to_gone_nodes);
 }
+
+#[test]
+fn a_frozen_pool_says_at_every_moment_what_stands() {
+    let mut world = World::with(1, 1);
+    world.run(10);
+    world.edit("pool", |spec| spec.matching.node_label = "a in".into());
+    world.run(5);
+    let writes = world.status_writes;
+    for _ in 0..120 {
+        world.run(1);
+        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+        assert_eq!(world.annotations.len(), 1);
+    }
+    assert_eq!(world.status_writes, writes);
+}

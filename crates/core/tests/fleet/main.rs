@@ -22,6 +22,7 @@ mod dns_status;
 mod dns_unread;
 mod faults;
 mod frozen;
+mod intents;
 mod let_go;
 mod memory;
 mod nodes;

@@ -84,3 +84,55 @@ fn with_a_cool_off_however_short_the_answer_to_one_assignment_is_awaited_before_
     assert_eq!((sent.len(), world.assigns), (4, 4));
     assert!(sent.windows(2).all(|two| two[1].millis_since(two[0]) >= ANSWER_MS), "{sent:?}");
 }
+
+#[test]
+fn of_nodes_that_lost_their_addresses_the_one_without_for_longest_is_the_first_to_have_one() {
+    for (first, second) in [(1, 2), (2, 1)] {
+        let mut world = World::with(2, 2);
+        world.run(10);
+        let (early, late) = (world.holder(first).unwrap(), world.holder(second).unwrap());
+        world.cloud.remove(&early);
+        world.run(200);
+        world.cloud.remove(&late);
+        world.run(200);
+        world.add_ip(3);
+        world.edit("pool", |spec| spec.ips.push(ip(3).to_string()));
+        world.run(60);
+        assert_eq!((world.holder(first), world.holder(second)), (Some(ip(3)), None));
+    }
+}
+
+#[test]
+fn what_a_node_waits_for_is_told_and_is_an_error_only_where_somebody_has_to_act() {
+    let waiting = |world: &World| world.fleet.snapshot().pools[0].waiting.clone();
+    for (kind, words, error) in [
+        (FaultKind::InProgress, "the provider is still busy with it", false),
+        (FaultKind::Invalid, "the last assignment failed", true),
+    ] {
+        let mut world = World::with(1, 1);
+        world.tricks.extend([Trick::Refused(kind); 20]);
+        world.run(10);
+        assert_eq!(world.status("pool").node_errors.is_empty(), !error, "{kind}");
+        let told = waiting(&world);
+        assert!(told.len() == 1 && told[0].1.contains(words), "{kind}: {told:?}");
+    }
+    let mut world = World::with(1, 1);
+    world.cloud.get_mut(&ip(1)).unwrap().region = "ams3".into();
+    world.run(10);
+    assert!(waiting(&world)[0].1.contains("nyc3"), "{:?}", waiting(&world));
+    world.edit("pool", |spec| spec.ips.clear());
+    world.edit("pool", |spec| spec.desired_ips = 1);
+    world.edit("pool", |spec| spec.region = String::new());
+    world.run(10);
+    assert!(waiting(&world)[0].1.contains("every address of the pool is in use"), "{:?}", waiting(&world));
+}
+
+#[test]
+fn only_the_node_of_an_active_address_is_told_of_it() {
+    let mut world = World::with(2, 2);
+    world.tricks.extend([Trick::Fine, Trick::Slow(100)]);
+    world.run(20);
+    let ips = &world.fleet.snapshot().pools[0].ips;
+    let told: Vec<(&str, &str)> = ips.iter().map(|ip| (ip.state.as_str(), ip.node.as_str())).collect();
+    assert_eq!(told, [("active", "node-1"), ("in-progress", "")]);
+}

@@ -1,0 +1,190 @@
+//! What is written down before an address is bought, who may announce a purchase, and how an uncertain one ends.
+
+use crate::faults::spec;
+use crate::world::{PROVIDER, Trick, World, ip};
+use flipop_core::action::Outcome;
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+use flipop_core::pool::memory::Intent;
+use flipop_core::pool::spec::RawPoolSpec;
+
+fn intent<'a>(world: &'a World, pool: &str) -> Option<&'a Intent> {
+    world.status(pool).memory.as_ref()?.intent.as_ref()
+}
+
+fn buying(desired: i64) -> World {
+    let mut world = World::new();
+    (1..=3).for_each(|n| world.set_node(n, true));
+    world.add_ip(90);
+    world.move_by_hand(90, Some(90));
+    world.moved.clear();
+    world.add_pool("pool", RawPoolSpec { desired_ips: desired, ..spec() });
+    world
+}
+
+/// After each of these edits nothing may be bought.
+const FORBIDDEN: [fn(&mut RawPoolSpec); 4] = [
+    |spec| spec.matching.node_label = "a in".into(),
+    |spec| spec.provider = "nobody".into(),
+    |spec| spec.region = String::new(),
+    |spec| spec.desired_ips = 1_001,
+];
+
+#[test]
+fn a_pool_that_may_not_buy_announces_nothing() {
+    for (number, forbid) in FORBIDDEN.into_iter().enumerate() {
+        let mut world = buying(2);
+        world.edit("pool", forbid);
+        world.start();
+        for _ in 0..120 {
+            world.run(1);
+            assert_eq!(intent(&world, "pool"), None, "{number}");
+        }
+        assert!(world.status_writes <= 2, "{number}: {}", world.status_writes);
+        world.edit("pool", |spec| *spec = RawPoolSpec { desired_ips: 2, ..crate::faults::spec() });
+        world.run(60);
+        assert_eq!(world.created, 2, "{number}");
+    }
+}
+
+#[test]
+fn nothing_is_announced_before_the_nodes_are_known_or_while_the_status_loses_it() {
+    let mut world = buying(2);
+    world.hold_watches = true;
+    world.start();
+    world.run(120);
+    assert_eq!((intent(&world, "pool"), world.status_writes), (None, 0));
+    world.hold_watches = false;
+    world.go_crds = true;
+    world.run(3_600);
+    assert_eq!(world.created, 0);
+    assert!(world.status_writes <= 20, "{}", world.status_writes);
+}
+
+#[test]
+fn each_purchase_has_a_number_of_its_own_also_after_a_pause() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Slow(5));
+    world.start();
+    world.run(2);
+    let first = intent(&world, "pool").unwrap().number;
+    world.run(20);
+    world.lead_again();
+    world.run(10);
+    world.tricks.clear();
+    world.tricks.extend([Trick::Slow(5); 4]);
+    world.edit("pool", |spec| spec.desired_ips = 2);
+    world.run_while(50, |world| intent(world, "pool").is_none());
+    assert!(intent(&world, "pool").unwrap().number > first);
+}
+
+#[test]
+fn a_refusal_that_comes_when_the_pool_is_gone_is_no_purchase() {
+    for (trick, told) in [(Trick::Refused(FaultKind::Quota), 0), (Trick::Lost(false), 1), (Trick::Fine, 1)] {
+        let mut world = buying(1);
+        world.tricks.push_back(trick);
+        world.start();
+        world.run_while(5, |world| world.count(world.now, "create") == 0);
+        world.delete_pool("pool");
+        world.run(10);
+        let notices = world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count();
+        assert_eq!(notices, told, "{trick:?}");
+    }
+}
+
+#[test]
+fn an_uncertain_purchase_ends_when_all_but_one_of_its_addresses_are_somebodys() {
+    for taken in 0..3 {
+        let mut world = buying(1);
+        world.tricks.push_back(Trick::Lost(true));
+        world.start();
+        world.run(1);
+        world.add_ip(150);
+        world.run(120);
+        assert!(intent(&world, "pool").is_some_and(|intent| intent.uncertain.is_some()));
+        match taken {
+            0 => world.move_by_hand(150, Some(91)),
+            1 => drop(world.cloud.remove(&ip(150))),
+            _ => world.add_pool("other", RawPoolSpec { ips: vec![ip(150).to_string()], ..spec() }),
+        }
+        world.run(120);
+        assert_eq!(intent(&world, "pool"), None, "{taken}");
+        let ips = &world.pools["pool"].spec.as_ref().unwrap().ips;
+        assert_eq!((world.created, ips), (1, &vec![ip(201).to_string()]), "{taken}");
+    }
+}
+
+#[test]
+fn an_intent_that_another_pool_announced_is_waited_for() {
+    let mut world = buying(1);
+    world.add_pool("second", RawPoolSpec { desired_ips: 1, ..spec() });
+    world.start();
+    let mut both = 0;
+    world.run_while(5, |world| world.created == 0);
+    for _ in 0..400 {
+        world.run_until(world.now.plus_millis(5));
+        both += usize::from(["pool", "second"].iter().all(|pool| intent(&world, pool).is_some()));
+    }
+    assert_eq!((world.created, both), (2, 0));
+}
+
+#[test]
+fn what_was_announced_is_not_bought_once_the_pool_may_not_buy_any_more() {
+    for (number, forbid) in FORBIDDEN.into_iter().enumerate() {
+        let mut world = buying(1);
+        world.start();
+        world.run_while(5, |world| intent(world, "pool").is_none());
+        assert_eq!(world.count(world.now, "create"), 0);
+        world.edit("pool", forbid);
+        world.run(120);
+        assert_eq!((world.created, intent(&world, "pool")), (0, None), "{number}");
+    }
+}
+
+#[test]
+fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused() {
+    for permit in [true, false] {
+        let mut world = buying(1);
+        world.start();
+        world.run_while(5, |world| intent(world, "pool").is_none());
+        if permit {
+            // A list is refused as soon as the intent stands in the status.
+            world.faults.reads = Some(FaultKind::Unauthorised);
+            world.faults.lists = Some(FaultKind::Unauthorised);
+            let result = Err(crate::faults::fault(FaultKind::Unauthorised, false));
+            let (provider, begun) = (PROVIDER.to_owned(), world.now);
+            world.observe(Input::Outcome(Outcome::Listed { provider, begun, result }));
+        } else {
+            world.observe(Input::Permit(false));
+        }
+        world.run(120);
+        assert_eq!(world.count(world.now, "create"), 0);
+        assert_eq!((world.created, intent(&world, "pool").is_some()), (0, true), "{permit}");
+        (world.faults.reads, world.faults.lists) = (None, None);
+        world.observe(Input::Permit(true));
+        world.run(120);
+        assert_eq!(world.created, 1, "{permit}");
+    }
+}
+
+#[test]
+fn what_was_announced_is_not_bought_when_nothing_is_missing_any_more() {
+    for named in [true, false] {
+        let mut world = buying(1);
+        world.add_ip(7);
+        world.edit("pool", |spec| {
+            spec.desired_ips = 2;
+            spec.ips.push(ip(7).to_string());
+        });
+        world.start();
+        world.run_while(5, |world| intent(world, "pool").is_none());
+        if named {
+            world.add_ip(8);
+            world.edit("pool", |spec| spec.ips.push(ip(8).to_string()));
+        } else {
+            world.edit("pool", |spec| spec.desired_ips = 1);
+        }
+        world.run(120);
+        assert_eq!((world.created, intent(&world, "pool")), (0, None), "{named}");
+    }
+}
