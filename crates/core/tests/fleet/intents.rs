@@ -6,7 +6,7 @@ use flipop_core::action::Outcome;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::pool::memory::Intent;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
 
 fn intent<'a>(world: &'a World, pool: &str) -> Option<&'a Intent> {
     world.status(pool).memory.as_ref()?.intent.as_ref()
@@ -187,4 +187,45 @@ fn what_was_announced_is_not_bought_when_nothing_is_missing_any_more() {
         world.run(120);
         assert_eq!((world.created, intent(&world, "pool")), (0, None), "{named}");
     }
+}
+
+#[test]
+fn of_a_purchase_without_an_answer_only_a_new_address_that_nobody_names_is_adopted() {
+    for bought in [true, false] {
+        let mut world = buying(1);
+        // One that is unassigned too was there before, and one that comes meanwhile is another pool's.
+        world.add_ip(91);
+        world.tricks.push_back(Trick::Lost(bought));
+        world.start();
+        world.run_while(5, |world| world.count(world.now, "create") == 0);
+        // Somebody makes one in another region, and one that stands on a droplet.
+        world.add_ip(151);
+        world.cloud.get_mut(&ip(151)).unwrap().region = "ams3".into();
+        world.add_ip(152);
+        world.move_by_hand(152, Some(92));
+        world.moved.clear();
+        world.hold_watches = true;
+        world.add_ip(150);
+        let matching = RawMatch { node_label: "a=b".into(), ..RawMatch::default() };
+        world.add_pool("other", RawPoolSpec { ips: vec![ip(150).to_string()], matching, ..spec() });
+        world.run(200);
+        assert_eq!((world.created, intent(&world, "pool")), (1, None), "{bought}");
+        assert_eq!(world.pools["pool"].spec.as_ref().unwrap().ips, [ip(201).to_string()], "{bought}");
+    }
+}
+
+#[test]
+fn an_address_of_others_that_comes_to_a_candidate_after_the_first_purchase_stands_in_for_none() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run(120);
+    assert_eq!(world.created, 1);
+    world.add_ip(77);
+    world.move_by_hand(77, Some(3));
+    world.moved.clear();
+    world.run(60);
+    world.edit("pool", |spec| spec.desired_ips = 2);
+    world.run(120);
+    assert_eq!((world.created, world.holder(3)), (2, Some(ip(77))));
 }
