@@ -210,6 +210,7 @@ fn of_a_purchase_without_an_answer_only_a_new_address_that_nobody_names_is_adopt
         world.add_pool("other", RawPoolSpec { ips: vec![ip(150).to_string()], matching, ..spec() });
         world.run(200);
         assert_eq!((world.created, intent(&world, "pool")), (1, None), "{bought}");
+        assert!(!world.notices.contains(&"CreationUncertain"), "{bought}: there is no doubt");
         assert_eq!(world.pools["pool"].spec.as_ref().unwrap().ips, [ip(201).to_string()], "{bought}");
     }
 }
