@@ -115,6 +115,21 @@ fn an_uncertain_purchase_ends_when_all_but_one_of_its_addresses_are_somebodys() 
 }
 
 #[test]
+fn an_uncertain_purchase_keeps_no_other_pool_from_buying() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run(1);
+    world.add_ip(150);
+    world.run(120);
+    assert!(intent(&world, "pool").is_some_and(|intent| intent.uncertain.is_some()));
+    world.add_pool("second", RawPoolSpec { desired_ips: 1, ..spec() });
+    world.run(60);
+    assert_eq!((world.created, world.pools["second"].spec.as_ref().unwrap().ips.len()), (2, 1));
+    assert!(intent(&world, "pool").is_some());
+}
+
+#[test]
 fn an_intent_that_another_pool_announced_is_waited_for() {
     let mut world = buying(1);
     world.add_pool("second", RawPoolSpec { desired_ips: 1, ..spec() });

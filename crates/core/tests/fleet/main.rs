@@ -20,6 +20,7 @@ mod dns_random;
 mod dns_rereads;
 mod dns_status;
 mod dns_unread;
+mod failures;
 mod faults;
 mod frozen;
 mod intents;

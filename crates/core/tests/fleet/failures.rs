@@ -1,0 +1,79 @@
+//! What a failed assignment says of its address and of its node, what is told of it, and what stays told while little is
+//! known.
+
+use crate::world::{Trick, World, ip};
+use flipop_core::fault::FaultKind;
+
+#[test]
+fn the_provider_being_busy_speaks_against_neither_address_nor_node() {
+    for kind in [FaultKind::InProgress, FaultKind::Throttled] {
+        let mut world = World::with(1, 2);
+        world.tricks.push_back(Trick::Refused(kind));
+        world.run(30);
+        assert_eq!(world.holder(1), Some(ip(1)), "{kind}: the node is still the first");
+    }
+    for (kind, on_first) in [(FaultKind::InProgress, 1), (FaultKind::Transient, 2)] {
+        let mut world = World::with(2, 1);
+        world.tricks.push_back(Trick::Refused(kind));
+        world.run(30);
+        assert_eq!(world.holder(1), Some(ip(on_first)), "{kind}");
+    }
+}
+
+#[test]
+fn an_address_that_two_nodes_refuse_as_invalid_is_offered_to_no_third() {
+    for (kind, tries) in [(FaultKind::Invalid, 2), (FaultKind::NodeInUse, 4)] {
+        let mut world = World::with(1, 4);
+        world.tricks.extend([Trick::Refused(kind); 20]);
+        world.run(30);
+        assert_eq!(world.assigns, tries, "{kind}");
+    }
+}
+
+#[test]
+fn failures_and_successes_are_counted_and_told() {
+    for (kind, told) in [(FaultKind::Permanent, 1), (FaultKind::InProgress, 0)] {
+        let mut world = World::with(1, 1);
+        world.tricks.push_back(Trick::Refused(kind));
+        world.run(10);
+        let entry = &world.status("pool").ips[&ip(1).to_string()];
+        let error = if told == 1 { format!("{kind}: {kind} by a trick") } else { String::new() };
+        let state = if told == 1 { "error" } else { "active" };
+        assert_eq!((entry.state.as_str(), entry.error.as_str()), (state, error.as_str()));
+        world.run(100);
+        assert_eq!(world.status("pool").ips[&ip(1).to_string()].error, "");
+        let counted = &world.fleet.snapshot().pools[0].ips[0];
+        assert_eq!((counted.assignments, counted.errors), (1, told));
+        let notices = |reason: &str| world.notices.iter().filter(|notice| **notice == reason).count();
+        assert_eq!((notices("Assigned"), notices("AssignmentFailed")), (1, usize::from(told == 1)));
+    }
+}
+
+#[test]
+fn an_address_on_its_way_is_told_with_its_node() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(Trick::Slow(100));
+    world.run(10);
+    let entry = &world.status("pool").ips[&ip(1).to_string()];
+    assert_eq!((entry.state.as_str(), entry.node_name.as_str()), ("in-progress", "node-1"));
+}
+
+#[test]
+fn which_nodes_wait_stays_told_while_nodes_or_addresses_are_not_known() {
+    let restarts: [fn(&mut World); 3] = [
+        |world| world.hold_watches = true,
+        |world| world.faults.lists = Some(FaultKind::Transient),
+        |world| world.edit("pool", |spec| spec.matching.node_label = "a in".into()),
+    ];
+    for (number, restart) in restarts.into_iter().enumerate() {
+        let mut world = World::with(1, 3);
+        world.run(10);
+        assert_eq!(world.status("pool").assignable_nodes, ["node-2", "node-3"]);
+        restart(&mut world);
+        world.start();
+        for _ in 0..60 {
+            world.run(1);
+            assert_eq!(world.status("pool").assignable_nodes, ["node-2", "node-3"], "{number}");
+        }
+    }
+}
