@@ -37,6 +37,7 @@ mod scale;
 mod scope;
 mod selectors;
 mod tokens;
+mod told;
 mod world;
 mod writes;
 mod zones;

@@ -1,0 +1,157 @@
+//! The conditions of a pool in words, and the Events that come with them.
+
+use crate::faults::spec;
+use crate::world::{PROVIDER, Trick, World, ip};
+use flipop_core::fault::FaultKind;
+use flipop_core::pool::spec::RawPoolSpec;
+
+/// Status, reason and message of a condition.
+fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {
+    let conditions = &world.status("pool").conditions;
+    let found = conditions.iter().find(|condition| condition.kind == kind);
+    found.map_or(("", "", ""), |c| (c.status.as_str(), c.reason.as_str(), c.message.as_str()))
+}
+
+#[test]
+fn ready_counts_addresses_and_nodes() {
+    for (addresses, nodes, without) in [
+        (2, 2, "2 of 2 addresses are on matching nodes; no matching node is without one"),
+        (1, 2, "1 of 1 addresses are on matching nodes; 1 matching node has none"),
+        (1, 4, "1 of 1 addresses are on matching nodes; 3 matching nodes have none"),
+        (3, 1, "1 of 3 addresses are on matching nodes; no matching node is without one"),
+    ] {
+        let mut world = World::with(addresses, nodes);
+        world.run(10);
+        assert_eq!(told(&world, "Ready"), ("True", "Assigned", without));
+    }
+}
+
+#[test]
+fn ready_is_false_for_a_reason() {
+    let mut none = World::with(1, 0);
+    none.run(10);
+    let (status, reason, message) = told(&none, "Ready");
+    assert_eq!((status, reason), ("False", "NoMatchingNode"));
+    assert!(
+        message.starts_with("no node matches spec.match") && message.ends_with("0 of 1 addresses are in use")
+    );
+
+    let mut hung = World::with(2, 2);
+    hung.tricks.push_back(Trick::Slow(100));
+    hung.run(10);
+    let message = "1 of 2 addresses are on matching nodes; 1 matching node has none";
+    assert_eq!(told(&hung, "Ready"), ("False", "Assigning", message));
+    hung.tricks.push_back(Trick::Refused(FaultKind::Quota));
+    hung.edit("pool", |spec| spec.desired_ips = 3);
+    hung.run(5);
+    let message = "1 of 3 addresses are on matching nodes; 1 matching node has none";
+    assert_eq!(told(&hung, "Ready"), ("False", "Assigning", message), "there is an address for that node");
+
+    let mut released = World::with(1, 1);
+    released.edit("pool", |spec| spec.released_ips = vec![ip(1).to_string()]);
+    released.run(10);
+    let (status, reason, message) = told(&released, "Ready");
+    assert_eq!((status, reason), ("False", "NoAddresses"));
+    assert!(message.starts_with("the pool has no address"), "{message}");
+
+    let mut missing = World::with(1, 3);
+    missing.tricks.extend([Trick::Fine, Trick::Refused(FaultKind::Quota)]);
+    missing.run(5);
+    missing.edit("pool", |spec| spec.desired_ips = 2);
+    missing.run(10);
+    let message = "1 of 2 addresses are on matching nodes; 2 matching nodes have none";
+    assert_eq!(told(&missing, "Ready"), ("False", "MissingAddresses", message));
+    assert_eq!(told(&missing, "CreationFailed"), ("True", FaultKind::Quota.reason(), "Quota by a trick"));
+}
+
+#[test]
+fn what_is_pending_for_long_is_told_by_its_own_pool() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(Trick::Slow(3_600));
+    world.run(5);
+    world.add_ip(2);
+    world.set_node(2, true);
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.run(5);
+    assert_eq!((world.holder(2), told(&world, "Stalled")), (Some(ip(2)), ("", "", "")));
+    world.run(400);
+    let message = "pending at the provider for more than 5 min, look at the droplets' actions there: 192.0.2.1 to node-1";
+    assert_eq!(told(&world, "Stalled"), ("True", "ActionPending", message));
+    assert!(world.status("other").conditions.iter().all(|condition| condition.kind != "Stalled"));
+}
+
+#[test]
+fn every_mistake_of_a_spec_is_named_and_the_worst_gives_the_reason() {
+    let mut world = World::with(1, 1);
+    world.edit("pool", |spec| {
+        spec.ips.extend(["nonsense".to_owned(), ip(1).to_string()]);
+        spec.desired_ips = 1_001;
+    });
+    world.run(10);
+    let (status, reason, message) = told(&world, "SpecValid");
+    assert_eq!((status, reason), ("False", "CreationImpossible"));
+    let all = "spec.ips[1]: \"nonsense\" is not an IPv4 address; spec.ips[2]: 192.0.2.1 is listed twice; the first entry \
+               counts; spec.desiredIPs: 1001 is more than the operator supports; use at most 1000";
+    assert_eq!(message, all);
+    assert_eq!(world.holder(1), Some(ip(1)));
+}
+
+#[test]
+fn why_nodes_are_blocked_is_told_and_told_anew_when_it_is_something_else() {
+    let mut world = World::with(1, 1);
+    world.cloud.get_mut(&ip(1)).unwrap().region = "ams3".into();
+    world.run(10);
+    let (status, reason, message) = told(&world, "NodesBlocked");
+    assert_eq!((status, reason), ("True", "OtherRegion"));
+    assert!(message.starts_with("node-1: ") && message.contains("nyc3"), "{message}");
+    assert_eq!(world.status("pool").node_errors, ["node-1"]);
+    world.add_ip(99);
+    world.move_by_hand(99, Some(1));
+    world.moved.clear();
+    world.run(120);
+    assert_eq!(told(&world, "NodesBlocked").1, "ForeignAddress");
+    let events: Vec<&str> = world.events.iter().map(|event| event.reason).collect();
+    assert_eq!(events, ["NodesBlocked", "NodesBlocked"]);
+    world.cloud.remove(&ip(99));
+    world.cloud.get_mut(&ip(1)).unwrap().region = "nyc3".into();
+    world.run(120);
+    assert_eq!(told(&world, "NodesBlocked"), ("", "", ""));
+}
+
+#[test]
+fn of_many_blocked_nodes_five_are_named() {
+    let mut world = World::with(8, 8);
+    for address in world.cloud.values_mut() {
+        address.region = "ams3".into();
+    }
+    world.run(10);
+    let message = told(&world, "NodesBlocked").2;
+    assert!(message.contains("node-5: ") && !message.contains("node-6: "), "{message}");
+    assert!(message.ends_with(" and 3 more"), "{message}");
+    assert_eq!(world.status("pool").node_errors.len(), 8);
+}
+
+#[test]
+fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
+    let mut world = World::new();
+    (1..=2).for_each(|n| world.add_ip(n));
+    world.set_node(1, true);
+    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    // It names an address that stands on the node, and has no use for it.
+    let idle = RawPoolSpec { ips: vec![ip(2).to_string()], provider: PROVIDER.into(), ..spec() };
+    world.add_pool("idle", RawPoolSpec { matching: never(), ..idle });
+    world.move_by_hand(2, Some(1));
+    world.moved.clear();
+    world.start();
+    world.run(10);
+    let (status, reason, message) = told(&world, "NodesBlocked");
+    assert_eq!((status, reason), ("True", "DropletClaimed"), "{message}");
+    assert!(message.contains("ns/idle") && message.contains("192.0.2.2"), "{message}");
+    assert_eq!(world.holder(1), Some(ip(2)));
+}
+
+/// Matches no node.
+fn never() -> flipop_core::pool::spec::RawMatch {
+    let pod_namespace = "elsewhere".to_owned();
+    flipop_core::pool::spec::RawMatch { pod_namespace, pod_label: "a=b".into(), ..Default::default() }
+}
