@@ -1,8 +1,9 @@
 //! The conditions of a pool in words, and the Events that come with them.
 
-use crate::faults::spec;
+use crate::faults::{nodes_key, spec};
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
 use flipop_core::pool::spec::RawPoolSpec;
 
 /// Status, reason and message of a condition.
@@ -10,6 +11,11 @@ fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {
     let conditions = &world.status("pool").conditions;
     let found = conditions.iter().find(|condition| condition.kind == kind);
     found.map_or(("", "", ""), |c| (c.status.as_str(), c.reason.as_str(), c.message.as_str()))
+}
+
+/// So many Events have this reason.
+fn events(world: &World, reason: &str) -> usize {
+    world.notices.iter().filter(|notice| **notice == reason).count()
 }
 
 #[test]
@@ -78,6 +84,7 @@ fn what_is_pending_for_long_is_told_by_its_own_pool() {
     let message = "pending at the provider for more than 5 min, look at the droplets' actions there: 192.0.2.1 to node-1";
     assert_eq!(told(&world, "Stalled"), ("True", "ActionPending", message));
     assert!(world.status("other").conditions.iter().all(|condition| condition.kind != "Stalled"));
+    assert_eq!(events(&world, "Stalled"), 1);
 }
 
 #[test]
@@ -116,6 +123,46 @@ fn why_nodes_are_blocked_is_told_and_told_anew_when_it_is_something_else() {
     world.cloud.get_mut(&ip(1)).unwrap().region = "nyc3".into();
     world.run(120);
     assert_eq!(told(&world, "NodesBlocked"), ("", "", ""));
+}
+
+#[test]
+fn trouble_is_one_event_whoever_tells_it() {
+    let mut unread = World::with(1, 1);
+    unread.run(10);
+    unread.observe(Input::WatchTrouble(nodes_key(), Some("nodes is forbidden".into())));
+    unread.run(10);
+    assert_eq!(events(&unread, "WatchFailing"), 1);
+
+    let mut failed = World::with(1, 1);
+    failed.tricks.push_back(Trick::Refused(FaultKind::Invalid));
+    failed.run(10);
+    assert_eq!(told(&failed, "NodesBlocked").1, "AssignmentFailed");
+    assert_eq!((events(&failed, "AssignmentFailed"), events(&failed, "NodesBlocked")), (1, 0));
+
+    let buying = RawPoolSpec { desired_ips: 1, ..spec() };
+    let mut several = World::new();
+    several.set_node(1, true);
+    several.add_pool("pool", buying.clone());
+    several.tricks.push_back(Trick::Lost(true));
+    several.start();
+    several.run_while(5, |world| world.count(world.now, "create") == 0);
+    several.add_ip(150);
+    several.run(120);
+    assert_eq!(told(&several, "CreationUncertain").1, "SeveralNewAddresses");
+    assert_eq!(events(&several, "CreationUncertain"), 1);
+
+    let mut unknown = World::new();
+    unknown.set_node(1, true);
+    unknown.add_ip(77);
+    unknown.move_by_hand(77, Some(1));
+    unknown.moved.clear();
+    unknown.add_pool("pool", buying);
+    unknown.start();
+    unknown.run(120);
+    let (_, reason, message) = told(&unknown, "CreationUncertain");
+    assert_eq!((reason, unknown.created), ("UnknownAddressesOnNodes", 0));
+    assert!(message.contains("192.0.2.77"), "{message}");
+    assert_eq!(events(&unknown, "CreationUncertain"), 1);
 }
 
 #[test]
