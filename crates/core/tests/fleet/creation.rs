@@ -6,7 +6,8 @@ use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::pool::spec::RawPoolSpec;
 
-fn world(desired: i64) -> World {
+/// Three nodes, and a pool that lacks this many addresses; nothing runs yet.
+pub(crate) fn buying(desired: i64) -> World {
     let mut world = World::new();
     (1..=3).for_each(|n| world.set_node(n, true));
     // One address that already stands on a droplet outside proves the scope.
@@ -14,6 +15,12 @@ fn world(desired: i64) -> World {
     world.move_by_hand(90, Some(90));
     world.moved.clear();
     world.add_pool("pool", RawPoolSpec { desired_ips: desired, ..spec() });
+    world
+}
+
+/// The same, and it runs.
+pub(crate) fn world(desired: i64) -> World {
+    let mut world = buying(desired);
     world.start();
     world
 }

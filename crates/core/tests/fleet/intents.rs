@@ -1,5 +1,6 @@
 //! What is written down before an address is bought, who may announce a purchase, and how an uncertain one ends.
 
+use crate::creation::buying;
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::action::Outcome;
@@ -10,16 +11,6 @@ use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
 
 fn intent<'a>(world: &'a World, pool: &str) -> Option<&'a Intent> {
     world.status(pool).memory.as_ref()?.intent.as_ref()
-}
-
-fn buying(desired: i64) -> World {
-    let mut world = World::new();
-    (1..=3).for_each(|n| world.set_node(n, true));
-    world.add_ip(90);
-    world.move_by_hand(90, Some(90));
-    world.moved.clear();
-    world.add_pool("pool", RawPoolSpec { desired_ips: desired, ..spec() });
-    world
 }
 
 /// After each of these edits nothing may be bought.

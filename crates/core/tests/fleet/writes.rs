@@ -1,22 +1,12 @@
 //! Writes of the status and of the spec: refused, lost, overtaken.
 
+use crate::creation::world as buying;
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
 use flipop_core::action::WriteFailure;
 use flipop_core::fault::FaultKind;
 use flipop_core::moment::Moment;
 use flipop_core::pool::spec::RawPoolSpec;
-
-fn buying(desired: i64) -> World {
-    let mut world = World::new();
-    (1..=3).for_each(|n| world.set_node(n, true));
-    world.add_ip(90);
-    world.move_by_hand(90, Some(90));
-    world.moved.clear();
-    world.add_pool("pool", RawPoolSpec { desired_ips: desired, ..spec() });
-    world.start();
-    world
-}
 
 #[test]
 fn a_pool_that_is_gone_without_news_is_not_written_in_a_loop() {
