@@ -2,6 +2,7 @@
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{PROVIDER, Trick, World, ip};
+use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::pool::spec::RawPoolSpec;
@@ -68,6 +69,68 @@ fn ready_is_false_for_a_reason() {
     let message = "1 of 2 addresses are on matching nodes; 2 matching nodes have none";
     assert_eq!(told(&missing, "Ready"), ("False", "MissingAddresses", message));
     assert_eq!(told(&missing, "CreationFailed"), ("True", FaultKind::Quota.reason(), "Quota by a trick"));
+}
+
+#[test]
+fn a_mistake_is_told_in_words_and_only_as_long_as_it_is_there() {
+    for (provider, message) in [
+        ("cloudflare", "provider \"cloudflare\" has no floating IPs; use one that has: digitalocean"),
+        ("nobody", "unknown provider \"nobody\"; use one of: digitalocean"),
+        ("", "no provider is named; use one of: digitalocean"),
+    ] {
+        let mut world = World::with(1, 1);
+        world.edit("pool", |spec| spec.provider = provider.into());
+        world.run(10);
+        assert_eq!(told(&world, "SpecValid").2, format!("spec.provider: {message}"));
+    }
+    let mut world = World::with(1, 1);
+    world.tricks.extend([Trick::Fine, Trick::Refused(FaultKind::Quota)]);
+    world.run(5);
+    world.edit("pool", |spec| spec.desired_ips = 1_000);
+    world.run(10);
+    assert_eq!(told(&world, "SpecValid"), ("True", "Valid", ""), "as many as there may be");
+    let mut world = World::with(1, 1);
+    world.edit("pool", |spec| spec.desired_ips = 1_001);
+    world.run(10);
+    for (message, words) in
+        [("no map", "spec: cannot be read: no map"), ("no list", "spec: cannot be read: no list")]
+    {
+        let pool = world.pools.get_mut("pool").unwrap();
+        pool.spec = Err(message.to_owned());
+        pool.generation += 1;
+        let pool = pool.clone();
+        world.observe(Input::Pools(Observed::Apply(pool)));
+        world.run(10);
+        assert_eq!(told(&world, "SpecValid"), ("False", "PoolFrozen", words));
+    }
+}
+
+#[test]
+fn a_node_that_is_no_droplet_is_told_with_its_provider_id() {
+    let mut world = World::with(1, 1);
+    let mut node = world.nodes["node-1"].clone();
+    node.provider_id = "aws:///i-1".into();
+    world.nodes.insert("node-1".into(), node.clone());
+    world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
+    world.run(10);
+    let message = "node-1: spec.providerID \"aws:///i-1\" is not of the form digitalocean://<droplet id>";
+    assert_eq!(told(&world, "NodesBlocked"), ("True", "NotADroplet", message));
+}
+
+#[test]
+fn of_a_pool_that_is_frozen_at_the_start_what_it_held_stays_told() {
+    let mut world = World::with(3, 1);
+    world.cloud.remove(&ip(2));
+    world.run(10);
+    let states = |world: &World| -> Vec<String> {
+        world.status("pool").ips.iter().map(|(ip, entry)| format!("{ip} {}", entry.state)).collect()
+    };
+    assert_eq!(states(&world), ["192.0.2.1 active", "192.0.2.2 error", "192.0.2.3 unassigned"]);
+    world.pools.get_mut("pool").unwrap().spec.as_mut().unwrap().ips.clear();
+    world.start();
+    world.run(60);
+    assert_eq!(states(&world), ["192.0.2.1 active", "192.0.2.3 unassigned"]);
+    assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
 }
 
 #[test]

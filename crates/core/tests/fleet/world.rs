@@ -340,11 +340,11 @@ impl World {
             Action::WriteStatus { pool, resource_version, status, .. } => {
                 self.write_status(&pool, &resource_version, *status);
             }
-            Action::WriteIps { pool, add } if self.faults.ips_writes.is_some() => {
-                let result = self.faults.ips_writes.clone().map_or(Ok(()), Err);
-                self.answer(Outcome::IpsWritten { pool: pool.uid, add, result });
-            }
             Action::WriteIps { pool, add } => {
+                self.call("name");
+                if let Some(failure) = self.faults.ips_writes.clone() {
+                    return self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Err(failure) });
+                }
                 let name = pool.name.name.clone();
                 let seen = self.change_spec(&name, |spec| {
                     let new = add.iter().map(ToString::to_string);

@@ -295,3 +295,21 @@ fn crds_that_keep_a_part_of_an_intent_lead_to_no_loop_of_writes() {
     world.run(700);
     assert_eq!(world.created, 2);
 }
+
+#[test]
+fn an_address_is_written_into_the_spec_once_and_what_failed_is_tried_ever_less_often() {
+    let mut world = buying(2);
+    world.faults.ips_writes = Some(WriteFailure::Transient("down".into()));
+    world.run_while(5, |world| world.count(Moment::default(), "name") == 0);
+    // Whatever is planned anew before the answer comes.
+    world.set_node(4, true);
+    world.run_until(world.now.plus_millis(20));
+    assert_eq!(world.count(Moment::default(), "name"), 1);
+    let from = world.now;
+    world.run(60);
+    let tries = world.count(from, "name");
+    assert!((3..=12).contains(&tries), "{tries}: {:?}", world.calls);
+    world.faults.ips_writes = None;
+    world.run(60);
+    assert_eq!(world.pools["pool"].spec.as_ref().unwrap().ips.len(), 2);
+}
