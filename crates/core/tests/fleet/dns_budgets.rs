@@ -3,8 +3,10 @@
 use crate::world::{PROVIDER, World};
 use crate::zones::{CLOUDFLARE, DnsTrick, external, set_spec};
 use flipop_core::budget::{Quota, RateReport};
+use flipop_core::dns::ZoneForm;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::record_set::name::{NameError, ZoneRef};
 
 const WWW: &str = "www.example.com";
 
@@ -98,4 +100,43 @@ fn what_the_former_token_was_refused_keeps_the_new_one_from_no_read() {
         world.run(100);
         assert_eq!(world.published(WWW), [1]);
     }
+}
+
+#[test]
+fn calls_that_were_not_sent_leave_room_for_others_however_many_they_are() {
+    let mut world = World::with_set(1);
+    world.dns.tricks.extend([DnsTrick::NotSent; 50]);
+    world.run_while(100, |world| !world.dns.tricks.is_empty());
+    world.run(60);
+    assert_eq!(world.published(WWW), [1]);
+}
+
+#[test]
+fn thirty_two_calls_are_under_way_at_a_time() {
+    let mut world = World::new();
+    world.set_node(1, true);
+    for n in 0..50 {
+        world.add_record_set(&format!("set-{n}"), set_spec(&format!("name-{n}")));
+    }
+    world.start();
+    world.dns.slow_ms = 5_000;
+    world.run(4);
+    assert_eq!(world.dns.reads, 32);
+    world.dns.slow_ms = 0;
+    world.run(60);
+    assert_eq!((world.dns.reads, world.dns.applies.len()), (50, 50));
+}
+
+#[test]
+fn a_zone_without_a_dot_is_an_id_where_there_are_ids_and_of_plain_letters() {
+    let parse = |text: &str| ZoneRef::parse(text, ZoneForm::NameOrId);
+    let id = "a".repeat(63);
+    for text in ["023e105f4ecef8ad9ca31a8372d0c353", "A-b_9", &id] {
+        assert_eq!(parse(text), Ok(ZoneRef::Id(text.to_owned())));
+    }
+    for text in ["a b", "a/b", "\u{e4}", &"a".repeat(64)] {
+        assert_eq!(parse(text), Err(NameError::Malformed(text.to_owned())));
+    }
+    assert_eq!(parse("Example.com"), Ok(ZoneRef::Name("example.com".to_owned())));
+    assert_eq!(ZoneRef::parse("example", ZoneForm::Name), Ok(ZoneRef::Name("example".to_owned())));
 }

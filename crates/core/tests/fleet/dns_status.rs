@@ -4,6 +4,7 @@ use crate::dns::pool;
 use crate::faults::nodes_key;
 use crate::world::{World, ip};
 use crate::zones::{external, set_spec};
+use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 
@@ -59,6 +60,19 @@ fn what_was_written_is_built_on_before_a_watch_shows_it() {
     }
     assert_eq!(world.set_status("set").addresses.len(), 4);
     assert_eq!(world.status_writes, writes + 3, "none met with a conflict");
+}
+
+#[test]
+fn a_watch_event_that_our_own_write_overtook_takes_nothing_back() {
+    let mut world = World::with_set(1);
+    let old = world.record_sets["set"].clone();
+    world.run(10);
+    let writes = world.status_writes;
+    world.observe(Input::RecordSets(Observed::Apply(old)));
+    world.set_node(2, true);
+    world.run(10);
+    assert_eq!(world.set_status("set").addresses.len(), 2);
+    assert_eq!(world.status_writes, writes + 1, "none met with a conflict");
 }
 
 #[test]
