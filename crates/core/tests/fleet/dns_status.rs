@@ -2,7 +2,7 @@
 
 use crate::dns::pool;
 use crate::faults::nodes_key;
-use crate::world::{World, ip};
+use crate::world::{PROVIDER, World, ip};
 use crate::zones::{external, set_spec};
 use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
@@ -73,6 +73,19 @@ fn a_watch_event_that_our_own_write_overtook_takes_nothing_back() {
     world.run(10);
     assert_eq!(world.set_status("set").addresses.len(), 2);
     assert_eq!(world.status_writes, writes + 1, "none met with a conflict");
+}
+
+#[test]
+fn trouble_that_a_former_process_has_told_is_no_event_again() {
+    let mut world = World::with_set(1);
+    world.dns.add(PROVIDER, "example.com", WWW, "CNAME", "elsewhere.example.com");
+    world.run(10);
+    let told = |world: &World| world.notices.iter().filter(|reason| **reason == "CNAME").count();
+    assert_eq!(told(&world), 1);
+    world.start();
+    world.run(60);
+    assert_eq!(told(&world), 1);
+    assert!(world.set_status("set").error.contains("CNAME"));
 }
 
 #[test]
