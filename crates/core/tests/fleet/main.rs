@@ -19,6 +19,7 @@ mod dns_faults;
 mod dns_random;
 mod dns_rereads;
 mod dns_status;
+mod dns_told;
 mod dns_unread;
 mod failures;
 mod faults;

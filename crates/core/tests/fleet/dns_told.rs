@@ -1,0 +1,117 @@
+//! The conditions of a record set in words, and the Events that come with them.
+
+use crate::dns::pool;
+use crate::world::World;
+use crate::zones::{DnsTrick, set_spec};
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+
+/// Status, reason and message of `Ready`.
+fn ready(world: &World) -> (&str, &str, &str) {
+    let ready =
+        world.set_status("set").conditions.iter().find(|condition| condition.kind == "Ready").unwrap();
+    (&ready.status, &ready.reason, &ready.message)
+}
+
+fn events(world: &World, reason: &str) -> usize {
+    world.notices.iter().filter(|notice| **notice == reason).count()
+}
+
+#[test]
+fn what_is_published_is_told_and_what_stays_although_nothing_is_to_be() {
+    let mut world = World::with_set(2);
+    world.run(10);
+    assert_eq!(ready(&world), ("True", "Published", "2 addresses: 203.0.113.1, 203.0.113.2"));
+    world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().when_empty = "Keep".into());
+    world.set_node(2, false);
+    world.run(10);
+    assert_eq!(ready(&world), ("True", "Published", "1 address: 203.0.113.1"));
+    world.set_node(1, false);
+    world.run(10);
+    let stays = "there is no address to publish; the records stay: 203.0.113.1";
+    assert_eq!(ready(&world), ("True", "Kept", stays));
+    world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
+    world.run(10);
+    assert_eq!(ready(&world), ("True", "Empty", "no address is to be published"));
+
+    let mut bare = World::with_set(1);
+    bare.run(10);
+    for n in [1, 2] {
+        bare.set_node(n, true);
+        let node = bare.nodes.get_mut(&format!("node-{n}")).unwrap();
+        node.external_ips.clear();
+        let node = node.clone();
+        bare.observe(Input::Nodes(crate::faults::nodes_key(), flipop_core::facts::Observed::Apply(node)));
+    }
+    bare.run(10);
+    let stays = "no matching node has an address to publish; the records stay: 203.0.113.1";
+    assert_eq!(ready(&bare), ("True", "Kept", stays));
+}
+
+#[test]
+fn a_passing_failure_is_told_only_when_it_comes_again_and_again() {
+    for (kind, failures, told) in [
+        (FaultKind::Transient, TOLD - 1, false),
+        (FaultKind::Transient, TOLD, true),
+        (FaultKind::InProgress, TOLD - 1, false),
+    ] {
+        let mut world = World::with_set(1);
+        world.run(10);
+        world.dns.tricks.extend(vec![DnsTrick::Refused(0, kind); failures]);
+        world.set_node(2, true);
+        let mut seen = false;
+        for _ in 0..600 {
+            world.run_until(world.now.plus_millis(100));
+            seen |= ready(&world).2.contains("by a trick");
+        }
+        assert_eq!((seen, world.published("www.example.com").len()), (told, 2), "{kind} {failures}");
+    }
+}
+
+/// So many failures in a row are told.
+const TOLD: usize = 2;
+
+#[test]
+fn a_mistake_in_a_spec_is_one_event_of_the_object_that_has_it() {
+    let mut set = World::with_set(1);
+    set.edit_set("set", |spec| spec.record_set.as_mut().unwrap().record_name = "a b".into());
+    set.run(10);
+    assert_eq!((events(&set, "InvalidSpec"), ready(&set).1), (1, "InvalidSpec"));
+    let mut pool = pool(1, 1);
+    pool.edit("pool", |spec| spec.record_set.as_mut().unwrap().record_name = "a b".into());
+    pool.run(10);
+    assert_eq!(events(&pool, "InvalidSpec"), 1);
+}
+
+#[test]
+fn of_another_name_nothing_is_told_before_it_was_read() {
+    let mut world = World::with_set(2);
+    world.run(10);
+    assert_eq!(world.set_status("set").addresses.len(), 2);
+    world.dns.read_fault = Some(FaultKind::Permanent);
+    world.edit_set("set", |spec| *spec = set_spec("api"));
+    world.run(60);
+    let status = world.set_status("set");
+    assert_eq!((status.fqdn.as_str(), status.addresses.len()), ("api.example.com", 0));
+}
+
+#[test]
+fn changes_that_have_to_wait_keep_no_name_from_being_read() {
+    let mut world = World::with_set(1);
+    world.run(10);
+    world.observe(Input::Permit(false));
+    world.set_node(2, true);
+    let reads = world.dns.reads;
+    let flap = |world: &mut World, times: u32| {
+        for number in 0..times {
+            world.set_node(3, number % 2 == 0);
+            world.run(10);
+        }
+    };
+    flap(&mut world, 360);
+    assert_eq!((world.dns.reads, world.dns.applies.len()), (reads + 6, 1));
+    // A read that fails is put off like any other.
+    world.dns.read_fault = Some(FaultKind::Permanent);
+    flap(&mut world, 120);
+    assert_eq!(world.dns.reads, reads + 9);
+}
