@@ -108,7 +108,7 @@ fn changes_that_have_to_wait_keep_no_name_from_being_read() {
             world.run(10);
         }
     };
-    flap(&mut world, 360);
+    flap(&mut world, 370);
     assert_eq!((world.dns.reads, world.dns.applies.len()), (reads + 6, 1));
     // A read that fails is put off like any other.
     world.dns.read_fault = Some(FaultKind::Permanent);
