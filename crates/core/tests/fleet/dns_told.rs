@@ -84,6 +84,29 @@ fn a_mistake_in_a_spec_is_one_event_of_the_object_that_has_it() {
 }
 
 #[test]
+fn a_provider_that_nobody_knows_is_told_once_and_where_it_is_written() {
+    let unknown = "unknown provider \"nobody\"";
+    let mut inherited = World::with_set(1);
+    inherited.edit_set("set", |spec| spec.provider = "nobody".into());
+    inherited.run(10);
+    assert!(ready(&inherited).2.starts_with(&format!("spec.provider: {unknown}")), "{:?}", ready(&inherited));
+    let mut own = World::with_set(1);
+    own.edit_set("set", |spec| spec.record_set.as_mut().unwrap().provider = "nobody".into());
+    own.run(10);
+    assert!(
+        ready(&own).2.starts_with(&format!("spec.dnsRecordSet.provider: {unknown}")),
+        "{:?}",
+        ready(&own)
+    );
+    let mut pool = pool(1, 1);
+    pool.edit("pool", |spec| spec.provider = "nobody".into());
+    pool.run(10);
+    let valid =
+        pool.status("pool").conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap();
+    assert_eq!(valid.message.matches("nobody").count(), 1, "{}", valid.message);
+}
+
+#[test]
 fn of_another_name_nothing_is_told_before_it_was_read() {
     let mut world = World::with_set(2);
     world.run(10);
