@@ -1,8 +1,10 @@
 //! The conditions of a record set in words, and the Events that come with them.
 
 use crate::dns::pool;
+use crate::faults::nodes_key;
 use crate::world::World;
 use crate::zones::{DnsTrick, set_spec};
+use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 
@@ -41,7 +43,7 @@ fn what_is_published_is_told_and_what_stays_although_nothing_is_to_be() {
         let node = bare.nodes.get_mut(&format!("node-{n}")).unwrap();
         node.external_ips.clear();
         let node = node.clone();
-        bare.observe(Input::Nodes(crate::faults::nodes_key(), flipop_core::facts::Observed::Apply(node)));
+        bare.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
     }
     bare.run(10);
     let stays = "no matching node has an address to publish; the records stay: 203.0.113.1";
@@ -104,6 +106,78 @@ fn a_provider_that_nobody_knows_is_told_once_and_where_it_is_written() {
     let valid =
         pool.status("pool").conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap();
     assert_eq!(valid.message.matches("nobody").count(), 1, "{}", valid.message);
+}
+
+#[test]
+fn what_is_wrong_with_a_ttl_is_told_in_words() {
+    for (ttl, words) in [
+        (-1, "-1 is negative; write seconds, or leave it out for 60"),
+        (1 << 40, "1099511627776 is more than any provider allows; use at most "),
+        (i64::from(u32::MAX), "4294967295 is more than the provider allows; use at most "),
+        (0, ""),
+    ] {
+        let mut world = World::with_set(1);
+        world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = ttl);
+        world.run(10);
+        let conditions = &world.set_status("set").conditions;
+        let valid = conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap();
+        assert_eq!(valid.status == "True", words.is_empty());
+        let field = if words.is_empty() { "" } else { "spec.dnsRecordSet.ttl: " };
+        assert!(valid.message.starts_with(&format!("{field}{words}")), "{}", valid.message);
+    }
+}
+
+#[test]
+fn what_stands_in_a_field_is_shown_and_a_spec_that_cannot_be_read_is_its_only_mistake() {
+    let mut world = World::with_set(1);
+    world.edit_set("set", |spec| {
+        spec.address_type = "Somewhere".into();
+        spec.record_set.as_mut().unwrap().when_empty = "Later".into();
+    });
+    world.run(10);
+    let message = |world: &World| {
+        let conditions = &world.set_status("set").conditions;
+        conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap().message.clone()
+    };
+    let both = message(&world);
+    assert!(both.contains("\"Somewhere\"") && both.contains("\"Later\""), "{both}");
+    for reason in ["no map", "no list"] {
+        let set = world.record_sets.get_mut("set").unwrap();
+        set.spec = Err(reason.to_owned());
+        set.generation += 1;
+        let set = set.clone();
+        world.observe(Input::RecordSets(Observed::Apply(set)));
+        world.run(10);
+        assert_eq!(message(&world), format!("spec: cannot be read: {reason}"));
+    }
+}
+
+#[test]
+fn what_a_node_lacks_is_told_by_the_type_of_the_addresses() {
+    for (address_type, lacking) in [
+        ("ExternalIP", "an IPv4 address of type ExternalIP"),
+        ("InternalIP", "an IPv4 address of type InternalIP"),
+        (
+            "flipop.digitalocean.com/ipv4-reserved-ip",
+            "in the annotation flipop.digitalocean.com/ipv4-reserved-ip",
+        ),
+    ] {
+        let mut world = World::with_set(1);
+        let node = world.nodes.get_mut("node-1").unwrap();
+        node.external_ips.clear();
+        node.internal_ips.clear();
+        let node = node.clone();
+        world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
+        world.edit_set("set", |spec| spec.address_type = address_type.into());
+        world.run(10);
+        let conditions = &world.set_status("set").conditions;
+        let missing = conditions.iter().find(|condition| condition.kind == "AddressMissing").unwrap();
+        assert!(
+            missing.message.contains(lacking) && missing.message.contains("node-1"),
+            "{}",
+            missing.message
+        );
+    }
 }
 
 #[test]
