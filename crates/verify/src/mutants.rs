@@ -5,6 +5,7 @@
 
 use crate::{Doing, Failure, Outcome, say};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -66,22 +67,38 @@ impl Mutants {
     }
 }
 
-/// The arguments of cargo that try again exactly these mutants, and not their shard.
-pub(crate) fn only(args: &[String], missed: &[String]) -> Vec<String> {
-    let shard = args.iter().position(|arg| arg == "--shard").map_or(0..0, |at| at..at.saturating_add(2));
-    let whole = args.iter().enumerate().filter(|(at, _)| !shard.contains(at)).map(|(_, arg)| arg.clone());
-    let names: Vec<String> = missed.iter().map(|name| literal(name)).collect();
-    let chosen = ["--re".to_owned(), format!("^({})$", names.join("|"))];
-    let mut args: Vec<String> = whole.collect();
-    let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
-    args.splice(end..end, chosen);
-    args
+/// The arguments of cargo that name all mutants, of whatever shard.
+pub(crate) fn listing(args: &[String]) -> Vec<String> {
+    let own = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    let mut listing = unsharded(args.get(..own).unwrap_or_default());
+    listing.push("--list".to_owned());
+    listing
 }
 
-/// A regular expression that means only this text.
-fn literal(text: &str) -> String {
-    let special = |letter: char| letter.is_ascii_punctuation() && !"<>".contains(letter);
-    text.chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()
+/// The arguments of cargo that try mutants again which no list says were caught.
+pub(crate) fn again(args: &[String]) -> Vec<String> {
+    let mut again = unsharded(args);
+    let end = again.iter().position(|arg| arg == "--").unwrap_or(again.len());
+    again.insert(end, "--iterate".to_owned());
+    again
+}
+
+fn unsharded(args: &[String]) -> Vec<String> {
+    let shard = args.iter().position(|arg| arg == "--shard").map_or(0..0, |at| at..at.saturating_add(2));
+    args.iter().enumerate().filter(|(at, _)| !shard.contains(at)).map(|(_, arg)| arg.clone()).collect()
+}
+
+/// Leaves a list by which all mutants but the missed ones were caught: `--re` would not choose among all kinds of them.
+pub(crate) fn count_as_caught(all: &str, missed: &[String], folder: &Path) -> Outcome<()> {
+    let missed: BTreeSet<&str> = missed.iter().map(String::as_str).collect();
+    let known: BTreeSet<&str> = all.lines().collect();
+    if let Some(name) = missed.difference(&known).next() {
+        return Err(Failure::Other(format!("there is no mutant {name} any more")));
+    }
+    let caught: Vec<&str> = known.difference(&missed).copied().collect();
+    fs::create_dir_all(folder).doing(format!("create {}", folder.display()))?;
+    let path = folder.join("previously_caught.txt");
+    fs::write(&path, caught.join("\n") + "\n").doing(format!("write {}", path.display()))
 }
 
 impl Count {
@@ -130,13 +147,16 @@ mod tests {
     }
 
     #[test]
-    fn missed_mutants_are_chosen_by_their_whole_names() {
+    fn missed_mutants_are_those_that_no_list_says_were_caught() {
         let args = ["mutants", "--shard", "0/8", "--jobs", "2", "--", "--lib"].map(str::to_owned);
-        let missed = ["src/a.rs:7:9: replace f -> Vec<u8> with vec![0]", "b"].map(str::to_owned);
-        let name = r"src\/a\.rs\:7\:9\: replace f \-> Vec<u8> with vec\!\[0\]";
-        let re = format!("^({name}|b)$");
-        assert_eq!(only(&args, &missed), ["mutants", "--jobs", "2", "--re", &re, "--", "--lib"]);
-        assert_eq!(only(&["mutants".to_owned()], &missed), ["mutants", "--re", &re]);
+        assert_eq!(listing(&args), ["mutants", "--jobs", "2", "--list"]);
+        assert_eq!(again(&args), ["mutants", "--jobs", "2", "--iterate", "--", "--lib"]);
+        let folder = std::env::temp_dir().join(format!("flipop-missed-{}", std::process::id()));
+        count_as_caught("a\nb\nc\n", &["b".to_owned()], &folder).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("previously_caught.txt")).unwrap(), "a\nc\n");
+        let unknown = count_as_caught("a\n", &["b".to_owned()], &folder).unwrap_err();
+        assert_eq!(unknown.to_string(), "there is no mutant b any more");
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -165,7 +165,11 @@ impl Runs {
         command.envs(run.env.iter().map(|(name, value)| (name, fill(value))));
         let mut args: Vec<String> = fill(&run.cargo).split_whitespace().map(str::to_owned).collect();
         if let Some(before) = before {
-            args = mutants::only(&args, &before.names);
+            let mut list = Command::new("cargo");
+            let all = run::told(list.current_dir(root).args(mutants::listing(&args)))?;
+            let lists = run.mutants.as_ref().map(|mutants| fill(&mutants.lists)).unwrap_or_default();
+            mutants::count_as_caught(&all, &before.names, &root.join(lists))?;
+            args = mutants::again(&args);
             say(&format!("  {}", before.told()));
         }
         command.current_dir(root).args(args);
