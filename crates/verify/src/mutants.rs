@@ -96,6 +96,10 @@ pub(crate) fn count_as_caught(all: &str, missed: &[String], folder: &Path) -> Ou
         return Err(Failure::Other(format!("there is no mutant {name} any more")));
     }
     let caught: Vec<&str> = known.difference(&missed).copied().collect();
+    // Lists of an earlier try would count too.
+    if folder.exists() {
+        fs::remove_dir_all(folder).doing(format!("remove {}", folder.display()))?;
+    }
     fs::create_dir_all(folder).doing(format!("create {}", folder.display()))?;
     let path = folder.join("previously_caught.txt");
     fs::write(&path, caught.join("\n") + "\n").doing(format!("write {}", path.display()))
@@ -152,7 +156,10 @@ mod tests {
         assert_eq!(listing(&args), ["mutants", "--jobs", "2", "--list"]);
         assert_eq!(again(&args), ["mutants", "--jobs", "2", "--iterate", "--", "--lib"]);
         let folder = std::env::temp_dir().join(format!("flipop-missed-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("caught.txt"), "b\n").unwrap();
         count_as_caught("a\nb\nc\n", &["b".to_owned()], &folder).unwrap();
+        assert!(!folder.join("caught.txt").exists());
         assert_eq!(fs::read_to_string(folder.join("previously_caught.txt")).unwrap(), "a\nc\n");
         let unknown = count_as_caught("a\n", &["b".to_owned()], &folder).unwrap_err();
         assert_eq!(unknown.to_string(), "there is no mutant b any more");
