@@ -1,12 +1,10 @@
-//! What is known of a token through the calls that changed records: what they cost, and whether it is refused.
+//! What is known of a token through calls about records: what they cost, how many are under way, whether it is refused.
 
 use crate::world::{PROVIDER, World};
 use crate::zones::{CLOUDFLARE, DnsTrick, external, set_spec};
 use flipop_core::budget::{Quota, RateReport};
-use flipop_core::dns::ZoneForm;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::record_set::name::{NameError, ZoneRef};
 
 const WWW: &str = "www.example.com";
 
@@ -125,18 +123,4 @@ fn thirty_two_calls_are_under_way_at_a_time() {
     world.dns.slow_ms = 0;
     world.run(60);
     assert_eq!((world.dns.reads, world.dns.applies.len()), (50, 50));
-}
-
-#[test]
-fn a_zone_without_a_dot_is_an_id_where_there_are_ids_and_of_plain_letters() {
-    let parse = |text: &str| ZoneRef::parse(text, ZoneForm::NameOrId);
-    let id = "a".repeat(63);
-    for text in ["023e105f4ecef8ad9ca31a8372d0c353", "A-b_9", &id] {
-        assert_eq!(parse(text), Ok(ZoneRef::Id(text.to_owned())));
-    }
-    for text in ["a b", "a/b", "\u{e4}", &"a".repeat(64)] {
-        assert_eq!(parse(text), Err(NameError::Malformed(text.to_owned())));
-    }
-    assert_eq!(parse("Example.com"), Ok(ZoneRef::Name("example.com".to_owned())));
-    assert_eq!(ZoneRef::parse("example", ZoneForm::Name), Ok(ZoneRef::Name("example".to_owned())));
 }

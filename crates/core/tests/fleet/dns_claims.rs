@@ -4,10 +4,12 @@ use crate::dns::{condition, pool};
 use crate::faults::spec;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, ZONE_ID, external, internal, record_set, set_spec};
+use flipop_core::dns::ZoneForm;
 use flipop_core::facts::Observed;
 use flipop_core::fleet::Input;
 use flipop_core::ids::ObjectKind;
 use flipop_core::pool::spec::{RawPoolSpec, RawRecordSet};
+use flipop_core::record_set::name::{NameError, ZoneRef};
 use flipop_core::record_set::spec::RawRecordSetSpec;
 
 const WWW: &str = "www.example.com";
@@ -326,21 +328,22 @@ fn a_set_that_cannot_be_read_twice_in_a_row_goes_on_claiming_its_name() {
     }
 }
 
+/// A set of the whole name in a zone at Cloudflare, by name or by id.
+fn in_zone(zone: &str) -> RawRecordSetSpec {
+    let record_set = RawRecordSet { zone: zone.into(), ..record_set(WWW) };
+    RawRecordSetSpec {
+        provider: CLOUDFLARE.into(),
+        record_set: Some(record_set),
+        ..RawRecordSetSpec::default()
+    }
+}
+
 #[test]
 fn an_older_object_whose_zone_is_not_answered_for_keeps_its_name() {
     let mut world = World::new();
     world.set_node(1, true);
-    let set = |zone: &str| RawRecordSetSpec {
-        provider: CLOUDFLARE.into(),
-        record_set: Some(RawRecordSet {
-            zone: zone.into(),
-            record_name: WWW.into(),
-            ..RawRecordSet::default()
-        }),
-        ..set_spec("www")
-    };
-    world.add_record_set("old", set("example.com"));
-    world.add_record_set("young", set(ZONE_ID));
+    world.add_record_set("old", in_zone("example.com"));
+    world.add_record_set("young", in_zone(ZONE_ID));
     world.edit_set("young", |spec| spec.address_type = "InternalIP".into());
     world.start();
     world.dns.failing_lookups = 2;
@@ -355,19 +358,12 @@ fn of_the_objects_whose_zone_is_being_looked_up_the_oldest_is_waited_for() {
         let mut world = World::new();
         world.set_node(1, true);
         world.dns.slow_name_ms = 20_000;
-        let set = |zone: &str| RawRecordSetSpec {
-            provider: CLOUDFLARE.into(),
-            record_set: Some(RawRecordSet {
-                zone: zone.into(),
-                record_name: WWW.into(),
-                ..RawRecordSet::default()
-            }),
-            ..set_spec("")
-        };
-        world.add_record_set(old, set("example.com"));
-        world
-            .add_record_set("middle", RawRecordSetSpec { address_type: "InternalIP".into(), ..set(ZONE_ID) });
-        world.add_record_set(young, set("example.com"));
+        world.add_record_set(old, in_zone("example.com"));
+        world.add_record_set(
+            "middle",
+            RawRecordSetSpec { address_type: "InternalIP".into(), ..in_zone(ZONE_ID) },
+        );
+        world.add_record_set(young, in_zone("example.com"));
         world.start();
         world.run(40);
         assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), [external(1)]);
@@ -396,9 +392,22 @@ fn nothing_is_done_before_both_kinds_of_objects_are_listed() {
         assert_eq!((world.calls.len(), world.dns.reads, world.status_writes), (0, 0, 0), "{:?}", world.calls);
         world.observe(second);
         world.run(10);
-        assert_eq!((world.holder(1), world.published(WWW)), (Some(ip(1)), vec![1]));
-        assert!(
-            !world.status("pool").conditions.iter().any(|c| c.kind == "RecordSetReady" && c.status == "True")
-        );
+        assert_eq!(world.holder(1), Some(ip(1)));
+        assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1)], "the set is older");
+        assert_eq!(world.status("pool").conditions.iter().filter(|c| c.reason == "NameClaimed").count(), 2);
     }
+}
+
+#[test]
+fn a_zone_without_a_dot_is_an_id_where_there_are_ids_and_of_plain_letters() {
+    let parse = |text: &str| ZoneRef::parse(text, ZoneForm::NameOrId);
+    let id = "a".repeat(63);
+    for text in ["023e105f4ecef8ad9ca31a8372d0c353", "A-b_9", &id] {
+        assert_eq!(parse(text), Ok(ZoneRef::Id(text.to_owned())));
+    }
+    for text in ["a b", "a/b", "\u{e4}", &"a".repeat(64)] {
+        assert_eq!(parse(text), Err(NameError::Malformed(text.to_owned())));
+    }
+    assert_eq!(parse("Example.com"), Ok(ZoneRef::Name("example.com".to_owned())));
+    assert_eq!(ZoneRef::parse("example", ZoneForm::Name), Ok(ZoneRef::Name("example".to_owned())));
 }

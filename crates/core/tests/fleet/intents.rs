@@ -6,6 +6,7 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::action::Outcome;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::moment::Moment;
 use flipop_core::pool::memory::Intent;
 use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
 
@@ -75,7 +76,7 @@ fn a_refusal_that_comes_when_the_pool_is_gone_is_no_purchase() {
         let mut world = buying(1);
         world.tricks.push_back(trick);
         world.start();
-        world.run_while(5, |world| world.count(world.now, "create") == 0);
+        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
         world.delete_pool("pool");
         world.run(10);
         let notices = world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count();
@@ -83,16 +84,22 @@ fn a_refusal_that_comes_when_the_pool_is_gone_is_no_purchase() {
     }
 }
 
+/// One of two new addresses was bought, and nobody knows which.
+fn uncertain() -> World {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run(1);
+    world.add_ip(150);
+    world.run(120);
+    assert!(intent(&world, "pool").is_some_and(|intent| intent.uncertain.is_some()));
+    world
+}
+
 #[test]
 fn an_uncertain_purchase_ends_when_all_but_one_of_its_addresses_are_somebodys() {
     for taken in 0..3 {
-        let mut world = buying(1);
-        world.tricks.push_back(Trick::Lost(true));
-        world.start();
-        world.run(1);
-        world.add_ip(150);
-        world.run(120);
-        assert!(intent(&world, "pool").is_some_and(|intent| intent.uncertain.is_some()));
+        let mut world = uncertain();
         match taken {
             0 => world.move_by_hand(150, Some(91)),
             1 => drop(world.cloud.remove(&ip(150))),
@@ -107,13 +114,7 @@ fn an_uncertain_purchase_ends_when_all_but_one_of_its_addresses_are_somebodys() 
 
 #[test]
 fn an_uncertain_purchase_keeps_no_other_pool_from_buying() {
-    let mut world = buying(1);
-    world.tricks.push_back(Trick::Lost(true));
-    world.start();
-    world.run(1);
-    world.add_ip(150);
-    world.run(120);
-    assert!(intent(&world, "pool").is_some_and(|intent| intent.uncertain.is_some()));
+    let mut world = uncertain();
     world.add_pool("second", RawPoolSpec { desired_ips: 1, ..spec() });
     world.run(60);
     assert_eq!((world.created, world.pools["second"].spec.as_ref().unwrap().ips.len()), (2, 1));
@@ -140,7 +141,7 @@ fn what_was_announced_is_not_bought_once_the_pool_may_not_buy_any_more() {
         let mut world = buying(1);
         world.start();
         world.run_while(5, |world| intent(world, "pool").is_none());
-        assert_eq!(world.count(world.now, "create"), 0);
+        assert_eq!(world.count(Moment::default(), "create"), 0);
         world.edit("pool", forbid);
         world.run(120);
         assert_eq!((world.created, intent(&world, "pool")), (0, None), "{number}");
@@ -164,7 +165,7 @@ fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused()
             world.observe(Input::Permit(false));
         }
         world.run(120);
-        assert_eq!(world.count(world.now, "create"), 0);
+        assert_eq!(world.count(Moment::default(), "create"), 0);
         assert_eq!((world.created, intent(&world, "pool").is_some()), (0, true), "{permit}");
         (world.faults.reads, world.faults.lists) = (None, None);
         world.observe(Input::Permit(true));
@@ -203,7 +204,7 @@ fn of_a_purchase_without_an_answer_only_a_new_address_that_nobody_names_is_adopt
         world.add_ip(91);
         world.tricks.push_back(Trick::Lost(bought));
         world.start();
-        world.run_while(5, |world| world.count(world.now, "create") == 0);
+        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
         // Somebody makes one in another region, and one that stands on a droplet.
         world.add_ip(151);
         world.cloud.get_mut(&ip(151)).unwrap().region = "ams3".into();

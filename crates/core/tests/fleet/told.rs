@@ -1,11 +1,12 @@
 //! The conditions of a pool in words, and the Events that come with them.
 
 use crate::faults::{nodes_key, spec};
-use crate::world::{PROVIDER, Trick, World, ip};
+use crate::world::{Trick, World, ip};
 use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::moment::Moment;
+use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
 
 /// Status, reason and message of a condition.
 fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {
@@ -208,7 +209,7 @@ fn trouble_is_one_event_whoever_tells_it() {
     several.add_pool("pool", buying.clone());
     several.tricks.push_back(Trick::Lost(true));
     several.start();
-    several.run_while(5, |world| world.count(world.now, "create") == 0);
+    several.run_while(5, |world| world.count(Moment::default(), "create") == 0);
     several.add_ip(150);
     several.run(120);
     assert_eq!(told(&several, "CreationUncertain").1, "SeveralNewAddresses");
@@ -248,8 +249,8 @@ fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
     world.set_node(1, true);
     world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
     // It names an address that stands on the node, and has no use for it.
-    let idle = RawPoolSpec { ips: vec![ip(2).to_string()], provider: PROVIDER.into(), ..spec() };
-    world.add_pool("idle", RawPoolSpec { matching: never(), ..idle });
+    let idle = RawPoolSpec { ips: vec![ip(2).to_string()], matching: never(), ..spec() };
+    world.add_pool("idle", idle);
     world.move_by_hand(2, Some(1));
     world.moved.clear();
     world.start();
@@ -261,7 +262,6 @@ fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
 }
 
 /// Matches no node.
-fn never() -> flipop_core::pool::spec::RawMatch {
-    let pod_namespace = "elsewhere".to_owned();
-    flipop_core::pool::spec::RawMatch { pod_namespace, pod_label: "a=b".into(), ..Default::default() }
+fn never() -> RawMatch {
+    RawMatch { pod_namespace: "elsewhere".into(), pod_label: "a=b".into(), ..RawMatch::default() }
 }
