@@ -93,7 +93,7 @@ pub(crate) fn count_as_caught(all: &str, missed: &[String], folder: &Path) -> Ou
     let missed: BTreeSet<&str> = missed.iter().map(String::as_str).collect();
     let known: BTreeSet<&str> = all.lines().collect();
     if let Some(name) = missed.difference(&known).next() {
-        return Err(Failure::Other(format!("there is no mutant {name} any more")));
+        return Err(Failure::Other(format!("cargo mutants --list does not name {name}")));
     }
     let caught: Vec<&str> = known.difference(&missed).copied().collect();
     // Lists of an earlier try would count too.
@@ -162,7 +162,7 @@ mod tests {
         assert!(!folder.join("caught.txt").exists());
         assert_eq!(fs::read_to_string(folder.join("previously_caught.txt")).unwrap(), "a\nc\n");
         let unknown = count_as_caught("a\n", &["b".to_owned()], &folder).unwrap_err();
-        assert_eq!(unknown.to_string(), "there is no mutant b any more");
+        assert_eq!(unknown.to_string(), "cargo mutants --list does not name b");
         fs::remove_dir_all(&folder).unwrap();
     }
 
