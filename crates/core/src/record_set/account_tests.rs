@@ -278,3 +278,90 @@ fn a_refusal_is_forgotten_once_nobody_names_its_zone_and_it_may_be_tried_again()
     account.retain(id, T(90_000));
     assert_eq!(kept(&account), [false, false, false, true, false], "it is the id of a name");
 }
+
+#[test]
+fn a_name_in_doubt_or_being_looked_up_needs_no_other_lookup() {
+    let mut account = knowing(&["example.com"]);
+    let name = ZoneRef::Name("example.com".into());
+    account.doubt("example.com");
+    assert_eq!(account.renewal_due(&name, T(700)), Err(None));
+    account.looking_up(&name);
+    assert_eq!(account.renewal_due(&name, T(700)), Err(None));
+    account.looked_up(&name, Err(fault(FaultKind::Transient)), T(700), Jitter::NONE);
+    assert_eq!(account.zone(&name), Some(found("example.com", 60)), "no answer says nothing of it");
+}
+
+#[test]
+fn what_the_former_id_of_a_name_refused_is_forgotten_and_what_others_refused_is_not() {
+    let mut account = knowing(&["a.example", "b.example"]);
+    for zone in ["a.example", "b.example"] {
+        account.answered(zone, Access::Write, REFUSED, T(0), Jitter::NONE);
+    }
+    let name = ZoneRef::Name("a.example".into());
+    account.looking_up(&name);
+    account.looked_up(&name, Ok(found("new", 60)), T(1), Jitter::NONE);
+    assert_eq!((account.refusal("a.example"), account.refusal("b.example")), (None, Some("403")));
+}
+
+#[test]
+fn a_zone_that_was_found_again_is_read_at_once_and_before_others_are_looked_up() {
+    let mut account = knowing(&["a.example", "b.example"]);
+    let [a, b] = ["a.example", "b.example"].map(|name| ZoneRef::Name(name.into()));
+    for zone in ["a.example", "b.example"] {
+        account.answered(zone, Access::Read, REFUSED, T(0), Jitter::NONE);
+        account.doubt(zone);
+    }
+    account.looking_up(&a);
+    account.looked_up(&a, Ok(found("a.example", 60)), T(1), Jitter::NONE);
+    assert_eq!(account.admit("a.example", Access::Read, T(1)), Ok(()));
+    assert_eq!(account.admit("b.example", Access::Read, T(1)), Err(Some(T(120))));
+    let Err(Some(after)) = account.lookup_due(&b, T(1)) else { panic!("the read goes first") };
+    assert!(after > T(1));
+    assert_eq!(account.lookup_due(&b, after), Ok(()));
+}
+
+#[test]
+fn only_the_zone_that_may_have_shown_its_name_is_looked_up_for_it() {
+    let mut account = account();
+    let ids = ["hidden", "other", "shown"];
+    let zones = ids.map(|id| ZoneRef::Id(id.into()));
+    for (id, zone) in ids.iter().zip(&zones) {
+        let shown = (*id == "shown").then(|| "example.com".to_owned());
+        account.looking_up(zone);
+        let found = Zone { id: (*id).into(), name: None, shown, ttl_floor: 60 };
+        account.looked_up(zone, Ok(found), T(0), Jitter::NONE);
+    }
+    for id in ["hidden", "shown"] {
+        account.name_may_show(id, T(5));
+    }
+    let due = zones.each_ref().map(|zone| account.lookup_due(zone, T(5)).is_ok());
+    assert_eq!(due, [true, false, false]);
+}
+
+#[test]
+fn a_refusal_in_a_zone_that_nobody_names_is_kept_until_its_zone_may_be_tried() {
+    let mut account = account();
+    account.answered("former", Access::Write, REFUSED, T(0), Jitter::NONE);
+    account.retain(|_| false, T(59));
+    assert_eq!(account.admit("former", Access::Write, T(59)), Err(Some(T(60))));
+    account.retain(|_| false, T(60));
+    assert_eq!(account.refusal("former"), None);
+}
+
+#[test]
+fn with_another_token_a_name_may_mean_another_zone_and_an_id_may_not() {
+    let mut account = knowing(&["example.com"]);
+    let [name, id, unknown] = [
+        ZoneRef::Name("example.com".into()),
+        ZoneRef::Id("abc".into()),
+        ZoneRef::Name("nowhere.example".into()),
+    ];
+    account.looking_up(&id);
+    account.looked_up(&id, Ok(found("abc", 60)), T(0), Jitter::NONE);
+    account.looking_up(&unknown);
+    account.looked_up(&unknown, Err(fault(FaultKind::NotFound)), T(0), Jitter::NONE);
+    account.token_changed();
+    let due = [&name, &id, &unknown].map(|zone| account.lookup_due(zone, T(1)));
+    assert_eq!(due, [Ok(()), Err(None), Ok(())]);
+    assert!(account.lookups[&name].doubted && !account.lookups[&unknown].doubted);
+}

@@ -30,6 +30,7 @@ mod memory;
 mod nodes;
 mod order;
 mod pods;
+mod pool_told;
 mod purchases;
 mod random;
 mod reads;
