@@ -265,3 +265,14 @@ fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
 fn never() -> RawMatch {
     RawMatch { pod_namespace: "elsewhere".into(), pod_label: "a=b".into(), ..RawMatch::default() }
 }
+
+#[test]
+fn that_events_may_not_be_written_is_told_at_once_and_only_while_it_is_so() {
+    let mut world = World::with(1, 1);
+    world.run(10);
+    for denied in [true, false] {
+        world.observe(Input::EventsDenied(denied));
+        world.run(1);
+        assert_eq!(told(&world, "EventsDenied").1, if denied { "Forbidden" } else { "" });
+    }
+}
