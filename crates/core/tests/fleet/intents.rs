@@ -237,3 +237,22 @@ fn an_address_of_others_that_comes_to_a_candidate_after_the_first_purchase_stand
     world.run(120);
     assert_eq!((world.created, world.holder(3)), (2, Some(ip(77))));
 }
+
+#[test]
+fn a_purchase_under_way_is_not_forgotten_when_the_status_can_be_remembered_no_longer() {
+    for trick in [Trick::Slow(20), Trick::Lost(true)] {
+        let mut world = buying(1);
+        world.tricks.push_back(trick);
+        world.start();
+        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+        world.go_crds = true;
+        world.set_node(3, false);
+        world.run(2);
+        assert!(world.status("pool").memory.is_none(), "the server has lost it");
+        world.run(120);
+        world.go_crds = false;
+        world.run(700);
+        let ips = &world.pools["pool"].spec.as_ref().unwrap().ips;
+        assert_eq!((world.created, ips), (1, &vec![ip(201).to_string()]), "{trick:?}");
+    }
+}
