@@ -3,7 +3,7 @@
 use crate::creation::buying;
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
-use flipop_core::action::Outcome;
+use flipop_core::action::{Outcome, WriteFailure};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::moment::Moment;
@@ -254,5 +254,60 @@ fn a_purchase_under_way_is_not_forgotten_when_the_status_can_be_remembered_no_lo
         world.run(700);
         let ips = &world.pools["pool"].spec.as_ref().unwrap().ips;
         assert_eq!((world.created, ips), (1, &vec![ip(201).to_string()]), "{trick:?}");
+    }
+}
+
+/// Two pools that lack an address each. The first one's intent could not be written down, so that the second may buy.
+fn second_first() -> World {
+    let mut world = buying(1);
+    world.add_pool("second", RawPoolSpec { desired_ips: 1, ..spec() });
+    world.faults.unwritten = Some(("pool", WriteFailure::Transient("lost".into())));
+    world
+}
+
+fn creations(world: &World) -> usize {
+    world.count(Moment::default(), "create")
+}
+
+#[test]
+fn what_was_announced_waits_for_the_answer_to_another_pools_purchase() {
+    let mut world = second_first();
+    world.tricks.push_back(Trick::Slow(90));
+    world.start();
+    world.run_while(5, |world| creations(world) == 0);
+    assert!(intent(&world, "second").is_some() && intent(&world, "pool").is_none());
+    world.faults.unwritten = None;
+    world.run_while(50, |world| intent(world, "pool").is_none());
+    assert_eq!(creations(&world), 1);
+    world.run(5);
+    assert_eq!((creations(&world), world.created), (1, 1), "the answer may still come");
+    world.run(200);
+    assert_eq!((creations(&world), world.created), (2, 2));
+}
+
+#[test]
+fn of_two_pools_that_have_announced_a_purchase_both_buy_one_after_the_other() {
+    let mut world = second_first();
+    world.start();
+    world.run_while(5, |world| world.status_writes == 0);
+    world.faults.unwritten = None;
+    world.faults.held_status_writes = Some(Vec::new());
+    world.run_while(50, |world| world.faults.held_status_writes.as_ref().unwrap().len() < 2);
+    let held = world.faults.held_status_writes.as_ref().unwrap();
+    assert!(held.iter().all(|(.., status)| status.memory.as_ref().unwrap().intent.is_some()), "{held:?}");
+    // Both answers come at the same moment, and no watch shows anything before.
+    world.faults.mute = true;
+    world.release_status_writes();
+    world.faults.mute = false;
+    let mut both = 0;
+    for _ in 0..200 {
+        world.run_until(world.now.plus_millis(20));
+        both += usize::from(["pool", "second"].iter().all(|pool| intent(&world, pool).is_some()));
+    }
+    assert!(both > 0);
+    world.run(120);
+    assert_eq!(world.created, 2);
+    for pool in ["pool", "second"] {
+        assert_eq!(world.pools[pool].spec.as_ref().unwrap().ips.len(), 1, "{pool}");
     }
 }

@@ -136,3 +136,12 @@ fn only_the_node_of_an_active_address_is_told_of_it() {
     let told: Vec<(&str, &str)> = ips.iter().map(|ip| (ip.state.as_str(), ip.node.as_str())).collect();
     assert_eq!(told, [("active", "node-1"), ("in-progress", "")]);
 }
+
+#[test]
+fn addresses_go_to_different_nodes_at_the_same_moment() {
+    let mut world = World::with(3, 3);
+    world.run(10);
+    let assigned: Vec<_> = world.calls.iter().filter(|(_, call)| call.starts_with("assign")).collect();
+    assert_eq!(assigned.len(), 3);
+    assert!(assigned.iter().all(|(at, _)| *at == assigned[0].0), "{assigned:?}");
+}
