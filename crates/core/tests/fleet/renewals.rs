@@ -82,6 +82,18 @@ fn a_zone_whose_plan_changes_takes_what_it_may_take_from_then_on() {
 }
 
 #[test]
+fn a_ttl_that_nobody_asked_for_is_what_the_zone_takes_and_nothing_is_told_of_it() {
+    let mut world = at_cloudflare(0);
+    world.dns.change_plan(120);
+    world.run(610);
+    world.set_node(3, true);
+    world.run(10);
+    let mut ttls = ttls(&world);
+    ttls.sort_unstable();
+    assert_eq!((ttls[2], condition(&world, "set", "TTLRaised")), (120, None), "{ttls:?}");
+}
+
+#[test]
 fn ten_sets_of_one_zone_cost_one_lookup_in_ten_minutes_and_no_other_write() {
     let mut world = at_cloudflare(0);
     for n in 0..9 {
