@@ -287,6 +287,10 @@ async fn a_bad_zone_or_name_is_told_without_any_call() {
             assert_eq!(fault.kind, FaultKind::Invalid, "{zone}");
             assert!(fault.message.contains("dnsRecordSet.zone"), "{fault}");
         }
+        let long = format!("aa.{}example.com", "a.".repeat(120));
+        assert_eq!(long.len(), 254, "one more than a name in DNS can have");
+        let fault = world.client.find_zone(&account(), &long).await.unwrap_err();
+        assert!(fault.message.contains("is no zone"), "{fault}");
         for fqdn in ["www.example.org", "badexample.com", "com"] {
             let fault = world.client.read_records(&account(), &world.zone, fqdn).await.unwrap_err();
             assert!(fault.message.contains("dnsRecordSet.recordName"), "{fault}");
@@ -299,6 +303,14 @@ async fn a_bad_zone_or_name_is_told_without_any_call() {
         }
         assert_eq!(world.cloud().calls(before), []);
     }
+}
+
+#[tokio::test]
+async fn the_longest_name_that_dns_allows_can_be_a_zone() {
+    let world = digitalocean(&["*"]).await;
+    let zone = format!("{}example.com", "a.".repeat(121));
+    assert_eq!(zone.len(), 253);
+    assert_eq!(world.client.find_zone(&account(), &zone).await.unwrap().id, zone);
 }
 
 #[tokio::test]

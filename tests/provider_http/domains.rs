@@ -3,13 +3,14 @@
 use crate::dns_support::{WWW, changes, create, delete, digitalocean, update};
 use crate::server::{Server, json};
 use crate::{Calls, Leadership, account, client, config};
+use flipop::clock::Clock;
 use flipop::leader::permit::PermitEnded;
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::dns::{DnsProvider, ENSURE, Unfinished};
 use flipop::provider::observe::{self, Record};
 use flipop::provider::{CallContext, CallError};
 use flipop_core::fault::FaultKind;
-use flipop_sandbox::cloud::{Fault, Injection, Op, RecordView, Target};
+use flipop_sandbox::cloud::{Fault, Injection, Op, RecordView, Refusal, Target};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -187,4 +188,24 @@ async fn a_round_is_one_operation_and_its_reading_another() {
         "digitalocean EnsureDNSARecordSet success [NodeDNSRecordSet|prod|web]",
     ];
     assert_eq!(*calls.0.lock().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_round_that_is_refused_counts_as_an_error_and_one_that_is_not_sent_as_nothing() {
+    let world = digitalocean(&["*"]).await;
+    let (calls, clock) = (Calls::default(), Clock::system());
+    let context = CallContext::object("NodeDNSRecordSet", "prod", "web");
+    let round = || {
+        let (provider, call, context, clock) = ("digitalocean", ENSURE, &context, &clock);
+        let record = Record { provider, call, context, clock, observer: &calls };
+        observe::recorded(record, async { world.apply(&changes([create("192.0.2.1")])).await })
+    };
+    world.next(Op::CreateRecord, Fault::Refuse(Refusal::Forbidden));
+    round().await.unwrap_err();
+    world.leadership.source.revoke();
+    round().await.unwrap_err();
+    assert_eq!(
+        *calls.0.lock().unwrap(),
+        ["digitalocean EnsureDNSARecordSet error [NodeDNSRecordSet|prod|web]"]
+    );
 }

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, reads real time, and is no place for the operator's own rules"
 )]
 
+mod accounts;
 mod answers;
 mod cloud;
 mod cloudflare;
