@@ -124,6 +124,17 @@ async fn a_body_of_fifty_megabytes_is_not_read_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_body_of_just_four_mebibytes_is_read() {
+    let server = Server::start(|_| {
+        let list = r#"{"reserved_ips": [], "meta": {"total": 0}}"#;
+        json(200, &format!("{list}{}", " ".repeat((4 << 20) - list.len())))
+    })
+    .await;
+    let list = client(&server.url()).list_reserved_ips(&account()).await.unwrap();
+    assert!(list.ips.is_empty());
+}
+
+#[tokio::test]
 async fn a_compressed_body_is_refused_and_never_expanded() {
     let fault = list_fault(|| answer(200, &[("content-encoding", "gzip")], "\u{1f}\u{8b}")).await;
     assert_eq!(fault.kind, FaultKind::Transient);

@@ -128,13 +128,16 @@ async fn a_full_zone_holds_up_no_change_of_the_records_that_it_has() {
     let full = br#"{"success": false, "errors": [{"code": 81045, "message": "The record quota has been exceeded."}]}"#;
     let refused = Fault::Answer { status: 400, headers: Vec::new(), body: full.to_vec() };
     let new = flipop_sandbox::cloud::Target::op(Op::BatchRecords).containing("posts");
-    let _id = world.cloud().inject(flipop_sandbox::cloud::Injection::always(new, refused));
+    let _id = world.cloud().inject(flipop_sandbox::cloud::Injection::always(new, refused.clone()));
     let applied = world.apply(&changes([update(&id, "192.0.2.2"), create("192.0.2.3")])).await.unwrap();
     assert_eq!((applied.done, world.addresses()), (1, vec!["192.0.2.2".to_owned()]));
     assert_eq!(a_records(&applied.records), [(address("192.0.2.2"), 60)]);
     let (done, fault) = world.apply_fault(&changes([create("192.0.2.3"), create("192.0.2.4")])).await;
     assert_eq!((done, fault.kind), (0, FaultKind::Quota), "nothing else was to be done");
     assert_eq!(world.calls(Op::BatchRecords).len(), 3);
+    world.next(Op::BatchRecords, refused);
+    let (done, fault) = world.apply_fault(&changes([update(&id, "192.0.2.5")])).await;
+    assert_eq!((done, fault.kind, world.calls(Op::BatchRecords).len()), (0, FaultKind::Quota, 4));
 }
 
 /// What comes of three creations, of which the first and the last are done already, if something happens between the
@@ -205,6 +208,11 @@ async fn a_record_that_is_said_to_exist_and_is_not_shown_is_waited_for() {
     world.next(Op::BatchRecords, Fault::Refuse(Refusal::IdenticalRecord));
     let (done, fault) = world.apply_fault(&changes([create("192.0.2.1")])).await;
     assert_eq!((done, fault.kind, fault.outcome_unknown), (0, FaultKind::InProgress, false));
+    assert_eq!(
+        world.calls(Op::ListRecords).len(),
+        1,
+        "the zone's name is known: nothing else is to be found out"
+    );
     // An update to an address that another record has: only another look at the whole set can tell what to do.
     let (a, _b) = (world.add("192.0.2.1"), world.add("192.0.2.2"));
     let (_, fault) = world.apply_fault(&changes([update(&a, "192.0.2.2")])).await;

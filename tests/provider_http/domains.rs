@@ -126,6 +126,18 @@ async fn a_token_without_the_scopes_is_told_which() {
 }
 
 #[tokio::test]
+async fn a_record_that_is_not_accepted_for_another_reason_is_told_with_its_fields() {
+    let world = digitalocean(&["*"]).await;
+    world.next(Op::CreateRecord, Fault::Refuse(Refusal::Status(422, "Name is odd.".to_owned())));
+    let (_, fault) = world.apply_fault(&changes([create("192.0.2.1")])).await;
+    assert_eq!(fault.kind, FaultKind::Invalid);
+    assert!(
+        fault.message.contains("www.example.com is not accepted: check dnsRecordSet.recordName and ttl"),
+        "{fault}"
+    );
+}
+
+#[tokio::test]
 async fn a_deletion_whose_permit_ends_while_the_connection_comes_up_is_not_sent() {
     // Accepts TCP, and never answers the TLS handshake.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

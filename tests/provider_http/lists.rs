@@ -107,6 +107,24 @@ async fn a_list_is_not_read_anew_while_the_token_has_to_be_left_alone() {
     assert_eq!(server.received().len(), 1);
 }
 
+/// When a call may be made is decided elsewhere: a client holds back only what it would go on with by itself.
+#[tokio::test]
+async fn a_list_that_is_asked_for_is_begun_whatever_the_token_was_told_before() {
+    let asked = Mutex::new(0);
+    let server = Server::start(move |_| {
+        let mut asked = asked.lock().unwrap();
+        *asked += 1;
+        match *asked {
+            1 => answer(429, &[("retry-after", "30")], "{}"),
+            _ => json(200, r#"{"reserved_ips": [], "meta": {"total": 0}}"#),
+        }
+    })
+    .await;
+    let client = client(&server.url());
+    assert_eq!(client.list_reserved_ips(&account()).await.unwrap_err().kind, FaultKind::Throttled);
+    assert!(client.list_reserved_ips(&account()).await.unwrap().ips.is_empty());
+}
+
 #[tokio::test]
 async fn a_list_shorter_than_its_total_is_not_believed() {
     let body =

@@ -46,7 +46,8 @@ async fn another_token_is_not_bound_by_what_the_former_one_was_told_though_nothi
     let (file, client) = with_token_file(&server);
     let fault = client.prove_droplet_read(&account()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Throttled);
-    assert!(client.rate().borrow().blocked_until.is_some());
+    client.recheck_token();
+    assert!(client.rate().borrow().blocked_until.is_some(), "it is the same token");
     std::fs::write(file.path(), "second\n").unwrap();
     let looked_at = async {
         while *client.token_generation().borrow() == 1 {
@@ -75,6 +76,15 @@ fn a_configuration_that_cannot_work_says_why() {
     };
     let error = build(&|config| config.base_url = "http://api.digitalocean.com/".to_owned());
     assert!(error.to_string().contains("use https"), "{error}");
+    for url in [
+        "https://me@api.example/",
+        "https://:secret@api.example/",
+        "https://api.example/?a=b",
+        "https://api.example/#c",
+    ] {
+        let error = build(&|config| config.base_url = url.to_owned());
+        assert!(error.to_string().contains("only scheme, host, port and path"), "{url}: {error}");
+    }
     let error = build(&|config| config.token = TokenSource::Value("".into()));
     assert!(matches!(error, BuildError::Token { provider: "digitalocean", .. }), "{error}");
     let error = build(&|config| config.user_agent = Some("two\nlines".to_owned()));
