@@ -121,14 +121,20 @@ async fn a_record_that_exists_is_as_good_as_made() {
     assert_eq!(ops, [Op::BatchRecords, Op::ListRecords], "nothing was left to do");
 }
 
-#[tokio::test]
-async fn a_full_zone_holds_up_no_change_of_the_records_that_it_has() {
-    let world = cloudflare(&["*"], Plan::Free).await;
-    let id = world.add("192.0.2.1");
+/// The zone takes no more records: whatever would make one is refused like this.
+fn no_room(world: &World) -> Fault {
     let full = br#"{"success": false, "errors": [{"code": 81045, "message": "The record quota has been exceeded."}]}"#;
     let refused = Fault::Answer { status: 400, headers: Vec::new(), body: full.to_vec() };
     let new = flipop_sandbox::cloud::Target::op(Op::BatchRecords).containing("posts");
     let _id = world.cloud().inject(flipop_sandbox::cloud::Injection::always(new, refused.clone()));
+    refused
+}
+
+#[tokio::test]
+async fn a_full_zone_holds_up_no_change_of_the_records_that_it_has() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let id = world.add("192.0.2.1");
+    let refused = no_room(&world);
     let applied = world.apply(&changes([update(&id, "192.0.2.2"), create("192.0.2.3")])).await.unwrap();
     assert_eq!((applied.done, world.addresses()), (1, vec!["192.0.2.2".to_owned()]));
     assert_eq!(a_records(&applied.records), [(address("192.0.2.2"), 60)]);
@@ -138,6 +144,26 @@ async fn a_full_zone_holds_up_no_change_of_the_records_that_it_has() {
     world.next(Op::BatchRecords, refused);
     let (done, fault) = world.apply_fault(&changes([update(&id, "192.0.2.5")])).await;
     assert_eq!((done, fault.kind, world.calls(Op::BatchRecords).len()), (0, FaultKind::Quota, 4));
+}
+
+#[tokio::test]
+async fn what_waits_for_room_in_a_full_zone_holds_up_the_deletions_after_it() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    let (a, b) = (world.add("192.0.2.1"), world.add("192.0.2.2"));
+    let _refused = no_room(&world);
+    let set = changes([update(&a, "192.0.2.3"), create("192.0.2.4"), delete(&b)]);
+    let applied = world.apply(&set).await.unwrap();
+    assert_eq!((applied.done, world.addresses()), (1, vec!["192.0.2.2".to_owned(), "192.0.2.3".to_owned()]));
+}
+
+/// When a call may be made is decided elsewhere: a client holds back only what it would go on with by itself.
+#[tokio::test]
+async fn a_round_that_is_asked_for_is_begun_whatever_the_token_was_told_before() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    world.next(Op::ListRecords, Fault::Throttle { retry_after_s: Some(30) });
+    assert_eq!(world.read().await.unwrap_err().kind, FaultKind::Throttled);
+    world.apply(&creates(1)).await.unwrap();
+    assert_eq!(world.addresses(), ["10.0.0.0"]);
 }
 
 /// What comes of three creations, of which the first and the last are done already, if something happens between the

@@ -54,6 +54,16 @@ async fn a_refusal_for_excess_blocks_the_token_in_either_notation() {
 }
 
 #[tokio::test]
+async fn the_time_that_a_server_asks_for_counts_when_it_refuses_for_excess_or_is_down() {
+    for (status, wait_ms) in [(429, Some(7_000)), (503, Some(7_000)), (500, None), (403, None)] {
+        let server =
+            Server::start(move |_| answer(status, &[("retry-after", "7")], r#"{"message": "no"}"#)).await;
+        let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
+        assert_eq!(fault.retry_after_ms, wait_ms, "{status}");
+    }
+}
+
+#[tokio::test]
 async fn every_page_counts_as_a_request() {
     let server = Server::start(|request| {
         let page = request.query("page").unwrap();
