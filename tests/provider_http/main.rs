@@ -36,6 +36,9 @@ use std::sync::{Arc, Mutex};
 /// The token of every test: looked for in whatever must not show it.
 const TOKEN: &str = "dop_v1_0123456789abcdef";
 
+/// Where nobody listens: for clients that call nobody.
+const NOWHERE: &str = "http://127.0.0.1:1/";
+
 fn config(base_url: &str) -> ApiConfig {
     install_tls();
     ApiConfig {

@@ -1,20 +1,37 @@
 //! Tokens that change, and tokens that nobody may see.
 
 use crate::server::{Server, answer, json};
-use crate::{TOKEN, account, client, config};
+use crate::{NOWHERE, TOKEN, account, client, config};
+use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::digitalocean::DigitalOcean;
-use flipop::provider::http::BuildError;
+use flipop::provider::http::{ApiConfig, BuildError};
 use flipop::provider::{Account, IpProvider};
 use flipop::token::TokenSource;
 use flipop_core::fault::FaultKind;
+use std::time::Duration;
 
-/// A client whose token is in a file: `first` for now.
-fn with_token_file(server: &Server) -> (tempfile::NamedTempFile, DigitalOcean) {
+/// A configuration whose token is in a file: `first` for now.
+fn token_file(url: &str) -> (tempfile::NamedTempFile, ApiConfig) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "first\n").unwrap();
-    let mut config = config(&server.url());
-    config.token = TokenSource::File(file.path().to_owned());
+    let token = TokenSource::File(file.path().to_owned());
+    (file, ApiConfig { token, ..config(url) })
+}
+
+fn with_token_file(server: &Server) -> (tempfile::NamedTempFile, DigitalOcean) {
+    let (file, config) = token_file(&server.url());
     (file, DigitalOcean::new(config).unwrap())
+}
+
+/// Looks at the file of the token, without a call, until it is known to be another one.
+async fn second_token(client: &dyn Account) {
+    let looked_at = async {
+        while *client.token_generation().borrow() == 1 {
+            client.recheck_token();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), looked_at).await.unwrap();
 }
 
 #[tokio::test]
@@ -49,28 +66,36 @@ async fn another_token_is_not_bound_by_what_the_former_one_was_told_though_nothi
     client.recheck_token();
     assert!(client.rate().borrow().blocked_until.is_some(), "it is the same token");
     std::fs::write(file.path(), "second\n").unwrap();
-    let looked_at = async {
-        while *client.token_generation().borrow() == 1 {
-            client.recheck_token();
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(std::time::Duration::from_secs(20), looked_at).await.unwrap();
+    second_token(&client).await;
     let report = *client.rate().borrow();
     assert_eq!((report.token_generation, report.blocked_until, report.requests), (2, None, 0));
 }
 
+#[tokio::test]
+async fn the_file_of_a_token_is_looked_at_without_a_call_of_either_provider() {
+    let (digitalocean, cloudflare) = (token_file(NOWHERE), token_file(NOWHERE));
+    let clients: [Box<dyn Account>; 2] = [
+        Box::new(DigitalOcean::new(digitalocean.1).unwrap()),
+        Box::new(Cloudflare::new(cloudflare.1).unwrap()),
+    ];
+    for (file, client) in [digitalocean.0, cloudflare.0].iter().zip(&clients) {
+        std::fs::write(file.path(), "second\n").unwrap();
+        second_token(client.as_ref()).await;
+        assert_eq!(client.rate().borrow().token_generation, 2, "{}", client.provider());
+    }
+}
+
 #[test]
 fn a_client_shows_its_token_to_nobody() {
-    let client = client("http://127.0.0.1:1/");
+    let client = client(NOWHERE);
     let shown = format!("{client:?}");
     assert!(shown.contains("digitalocean") && !shown.contains(TOKEN), "{shown}");
 }
 
 #[test]
 fn a_configuration_that_cannot_work_says_why() {
-    let build = |change: &dyn Fn(&mut flipop::provider::http::ApiConfig)| {
-        let mut config = config("http://127.0.0.1:1/");
+    let build = |change: &dyn Fn(&mut ApiConfig)| {
+        let mut config = config(NOWHERE);
         change(&mut config);
         DigitalOcean::new(config).unwrap_err()
     };

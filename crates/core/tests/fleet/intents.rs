@@ -14,6 +14,10 @@ fn intent<'a>(world: &'a World, pool: &str) -> Option<&'a Intent> {
     world.status(pool).memory.as_ref()?.intent.as_ref()
 }
 
+fn creations(world: &World) -> usize {
+    world.count(Moment::default(), "create")
+}
+
 /// After each of these edits nothing may be bought.
 const FORBIDDEN: [fn(&mut RawPoolSpec); 4] = [
     |spec| spec.matching.node_label = "a in".into(),
@@ -76,7 +80,7 @@ fn a_refusal_that_comes_when_the_pool_is_gone_is_no_purchase() {
         let mut world = buying(1);
         world.tricks.push_back(trick);
         world.start();
-        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+        world.run_while(5, |world| creations(world) == 0);
         world.delete_pool("pool");
         world.run(10);
         let notices = world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count();
@@ -141,7 +145,7 @@ fn what_was_announced_is_not_bought_once_the_pool_may_not_buy_any_more() {
         let mut world = buying(1);
         world.start();
         world.run_while(5, |world| intent(world, "pool").is_none());
-        assert_eq!(world.count(Moment::default(), "create"), 0);
+        assert_eq!(creations(&world), 0);
         world.edit("pool", forbid);
         world.run(120);
         assert_eq!((world.created, intent(&world, "pool")), (0, None), "{number}");
@@ -165,7 +169,7 @@ fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused()
             world.observe(Input::Permit(false));
         }
         world.run(120);
-        assert_eq!(world.count(Moment::default(), "create"), 0);
+        assert_eq!(creations(&world), 0);
         assert_eq!((world.created, intent(&world, "pool").is_some()), (0, true), "{permit}");
         (world.faults.reads, world.faults.lists) = (None, None);
         world.observe(Input::Permit(true));
@@ -204,7 +208,7 @@ fn of_a_purchase_without_an_answer_only_a_new_address_that_nobody_names_is_adopt
         world.add_ip(91);
         world.tricks.push_back(Trick::Lost(bought));
         world.start();
-        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+        world.run_while(5, |world| creations(world) == 0);
         // Somebody makes one in another region, and one that stands on a droplet.
         world.add_ip(151);
         world.cloud.get_mut(&ip(151)).unwrap().region = "ams3".into();
@@ -239,12 +243,12 @@ fn an_address_of_others_that_comes_to_a_candidate_after_the_first_purchase_stand
 }
 
 #[test]
-fn a_purchase_under_way_is_not_forgotten_when_the_status_can_be_remembered_no_longer() {
+fn a_purchase_under_way_is_not_forgotten_when_the_crds_stop_keeping_the_memory() {
     for trick in [Trick::Slow(20), Trick::Lost(true)] {
         let mut world = buying(1);
         world.tricks.push_back(trick);
         world.start();
-        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+        world.run_while(5, |world| creations(world) == 0);
         world.go_crds = true;
         world.set_node(3, false);
         world.run(2);
@@ -258,20 +262,16 @@ fn a_purchase_under_way_is_not_forgotten_when_the_status_can_be_remembered_no_lo
 }
 
 /// Two pools that lack an address each. The first one's intent could not be written down, so that the second may buy.
-fn second_first() -> World {
+fn where_the_second_may_buy_first() -> World {
     let mut world = buying(1);
     world.add_pool("second", RawPoolSpec { desired_ips: 1, ..spec() });
     world.faults.unwritten = Some(("pool", WriteFailure::Transient("lost".into())));
     world
 }
 
-fn creations(world: &World) -> usize {
-    world.count(Moment::default(), "create")
-}
-
 #[test]
 fn what_was_announced_waits_for_the_answer_to_another_pools_purchase() {
-    let mut world = second_first();
+    let mut world = where_the_second_may_buy_first();
     world.tricks.push_back(Trick::Slow(90));
     world.start();
     world.run_while(5, |world| creations(world) == 0);
@@ -287,7 +287,7 @@ fn what_was_announced_waits_for_the_answer_to_another_pools_purchase() {
 
 #[test]
 fn of_two_pools_that_have_announced_a_purchase_both_buy_one_after_the_other() {
-    let mut world = second_first();
+    let mut world = where_the_second_may_buy_first();
     world.start();
     world.run_while(5, |world| world.status_writes == 0);
     world.faults.unwritten = None;
