@@ -13,6 +13,7 @@ mod accounts;
 mod answers;
 mod cloud;
 mod cloudflare;
+mod cloudflare_answers;
 mod dns;
 mod dns_support;
 mod domains;

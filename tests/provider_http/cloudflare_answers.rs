@@ -1,0 +1,57 @@
+//! What an answer of Cloudflare is taken for that refuses something or makes no sense, and what is sent after it.
+
+use crate::dns_support::{WWW, ZONE, address, changes, cloudflare, create, delete};
+use crate::server::{Server, json};
+use crate::{account, config};
+use flipop::provider::cloudflare::Cloudflare;
+use flipop::provider::dns::DnsProvider;
+use flipop_core::dns::{ChangeSet, Zone};
+use flipop_core::fault::FaultKind;
+use flipop_sandbox::cloud::{Fault, Op, Plan};
+
+/// A code alone is enough for "too many requests", and so is the status; code 0 is none.
+#[tokio::test]
+async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
+    let table = [
+        (429, "0", FaultKind::Throttled, "cloudflare answered 429: no"),
+        (400, "971", FaultKind::Throttled, "cloudflare answered 400 (971): no"),
+        (403, "10429", FaultKind::Throttled, "cloudflare answered 403 (10429): no"),
+        (401, "10000", FaultKind::Unauthorised, "the token is refused: set CLOUDFLARE_TOKEN"),
+        (403, "10000", FaultKind::Unauthorised, "the token may not do this"),
+        (400, "9999", FaultKind::Invalid, "the record is not accepted"),
+    ];
+    for (status, code, kind, said) in table {
+        let body = format!(r#"{{"success": false, "errors": [{{"code": {code}, "message": "no"}}]}}"#);
+        let server = Server::start(move |_| json(status, &body)).await;
+        let client = Cloudflare::new(config(&server.url())).unwrap();
+        let fault = client.find_zone(&account(), ZONE).await.unwrap_err();
+        assert_eq!(fault.kind, kind, "{status} {code}: {fault}");
+        assert!(fault.message.starts_with(said), "{status} {code}: {fault}");
+    }
+}
+
+/// Another record than the one to delete is no reason to ask for that deletion again: it would be refused, and with it
+/// the rest of the batch.
+#[tokio::test]
+async fn of_a_batch_that_was_held_up_a_deletion_that_is_true_already_is_not_sent_again() {
+    let world = cloudflare(&["*"], Plan::Free).await;
+    world.add("192.0.2.1");
+    let exists = br#"{"success": false, "errors": [{"code": 81058, "message": "It exists already."}]}"#;
+    world.next(Op::BatchRecords, Fault::Answer { status: 400, headers: Vec::new(), body: exists.to_vec() });
+    let wanted = changes([create("192.0.2.1"), create("192.0.2.2"), delete("gone")]);
+    let applied = world.apply(&ChangeSet { survivor: true, ..wanted }).await.unwrap();
+    assert_eq!((applied.done, world.addresses()), (3, vec!["192.0.2.1".to_owned(), "192.0.2.2".to_owned()]));
+    assert!(applied.records.iter().any(|record| record.address() == Some(address("192.0.2.2"))));
+    assert!(!world.calls(Op::BatchRecords)[1].body.contains("gone"));
+}
+
+#[tokio::test]
+async fn a_page_that_says_to_have_no_room_for_records_is_read_once() {
+    let body = r#"{"success": true, "result_info": {"per_page": 0, "total_count": 4711, "page": 1}, "result": [
+        {"id": "1", "type": "A", "name": "www.example.com", "content": "192.0.2.1", "ttl": 60}]}"#;
+    let server = Server::start(|_| json(200, body)).await;
+    let client = Cloudflare::new(config(&server.url())).unwrap();
+    let zone = Zone { id: "1".to_owned(), name: None, shown: None, ttl_floor: 60 };
+    let records = client.read_records(&account(), &zone, WWW).await.unwrap();
+    assert_eq!((records.len(), server.received().len()), (1, 1));
+}
