@@ -19,6 +19,8 @@ async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
         (401, "10000", FaultKind::Unauthorised, "the token is refused: set CLOUDFLARE_TOKEN"),
         (403, "10000", FaultKind::Unauthorised, "the token may not do this"),
         (400, "9999", FaultKind::Invalid, "the record is not accepted"),
+        (302, "0", FaultKind::Permanent, "a redirect, which is not followed: check the API URL"),
+        (410, "0", FaultKind::Permanent, "cloudflare answered 410: no"),
     ];
     for (status, code, kind, said) in table {
         let body = format!(r#"{{"success": false, "errors": [{{"code": {code}, "message": "no"}}]}}"#);
@@ -54,4 +56,12 @@ async fn a_page_that_says_to_have_no_room_for_records_is_read_once() {
     let zone = Zone { id: "1".to_owned(), name: None, shown: None, ttl_floor: 60 };
     let records = client.read_records(&account(), &zone, WWW).await.unwrap();
     assert_eq!((records.len(), server.received().len()), (1, 1));
+}
+
+/// The least TTL of a plan: <https://developers.cloudflare.com/dns/manage-dns-records/reference/ttl/>.
+#[tokio::test]
+async fn only_a_zone_of_the_enterprise_plan_has_the_lower_floor_of_ttls() {
+    for (plan, floor_s) in [(Plan::Free, 60), (Plan::Enterprise, 30)] {
+        assert_eq!(cloudflare(&["*"], plan).await.zone.ttl_floor, floor_s);
+    }
 }
