@@ -65,3 +65,17 @@ async fn only_a_zone_of_the_enterprise_plan_has_the_lower_floor_of_ttls() {
         assert_eq!(cloudflare(&["*"], plan).await.zone.ttl_floor, floor_s);
     }
 }
+
+#[tokio::test]
+async fn the_name_of_a_zone_that_showed_is_remembered_beside_that_of_another() {
+    let world = cloudflare(&["dns:edit"], Plan::Free).await;
+    let other = world.cloud().add_zone("example.net", Plan::Free);
+    let other = world.client.find_zone(&account(), &other).await.unwrap();
+    for zone in [&world.zone, &other] {
+        let (permit, set) = (&world.leadership.permit, changes([create("192.0.2.1")]));
+        world.client.apply(&account(), permit, zone, "www.example.org", &set).await.unwrap_err();
+    }
+    for (zone, name) in [(&world.zone, ZONE), (&other, "example.net")] {
+        assert_eq!(world.client.find_zone(&account(), &zone.id).await.unwrap().shown.as_deref(), Some(name));
+    }
+}
