@@ -1,9 +1,11 @@
 //! One thing that hangs or fails delays nothing else.
 
+use crate::corpus::documents;
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, ip, plain_spec, same};
-use flipop_envtest::Outcome;
 use flipop_envtest::cluster::Kind;
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
 use flipop_sandbox::cloud::{ActionOutcome, ActionPlan, Fault, Garble, Injection, Op, Target, When};
 use serde_json::json;
 use std::time::Duration;
@@ -19,6 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
         a_call_that_hangs_holds_up_no_other_address_pool_or_scrape,
         an_assignment_that_failed_is_tried_again,
         an_undecodable_pool_harms_no_other,
+        each_object_of_the_corpus_is_told_of_itself_and_harms_no_other,
     ]
 }
 
@@ -92,4 +95,56 @@ async fn an_undecodable_pool_harms_no_other(world: &mut World) -> Outcome {
         })
         .await?;
     world.cluster.delete(Kind::Pool, TEAM, "odd").await
+}
+
+/// What an object says of itself, once it is about its spec: whether it is right, and the text of what is not.
+async fn told(world: &World, kind: Kind, name: &str) -> Outcome<(bool, String)> {
+    let what = format!("{} {name} is told of itself", kind.plural());
+    eventually(&what, SOON, || async move {
+        let object = world.cluster.get(kind, TEAM, name).await?;
+        let status = &object["status"];
+        if status["observedGeneration"] != object["metadata"]["generation"] {
+            return Err(Failure::new(format!("status: {status}")));
+        }
+        let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let valid = conditions.iter().find(|condition| condition["type"] == "SpecValid");
+        let valid = valid.ok_or_else(|| Failure::new(format!("no condition SpecValid: {status}")))?;
+        Ok((valid["status"] == "True", status["error"].as_str().unwrap_or_default().to_owned()))
+    })
+    .await
+}
+
+async fn each_object_of_the_corpus_is_told_of_itself_and_harms_no_other(world: &mut World) -> Outcome {
+    world.reserve(&[210, 211]);
+    for node in ["alpha", "beta"] {
+        world.node_with(node, |new| new.label("of", "good")).await?;
+    }
+    let _operator = world.operator().await?;
+    // The oldest of all, so that nobody takes its name or its addresses.
+    let mut good = plain_spec(&[210, 211]);
+    good["match"]["nodeLabel"] = json!("of=good");
+    world.pool("good", &good).await?;
+    world.pool_settles("good", &[(210, "alpha"), (211, "beta")]).await?;
+    let calls = world.cloud().next_call();
+
+    let corpus = [documents("tests/corpus")?, documents("tests/corpus/ours")?].concat();
+    let mut wrong = 0;
+    for object in &corpus {
+        world.cluster.create_object(TEAM, object, false).await?;
+        let kind = if object["kind"] == "FloatingIPPool" { Kind::Pool } else { Kind::RecordSet };
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let (valid, error) = told(world, kind, name).await?;
+        assert!(valid || !error.is_empty(), "{name} is wrong, and status.error does not say why");
+        wrong += usize::from(!valid);
+    }
+    assert!(corpus.len() > 45 && wrong > 10, "{wrong} of {} have a mistake", corpus.len());
+
+    // With all of them there.
+    let ours = |call: &(std::net::Ipv4Addr, u64)| [ip(210), ip(211)].contains(&call.0);
+    assert!(!world.assigns(calls).iter().any(ours), "nobody moves what is in use");
+    world.nodes.set_ready("alpha", false).await?;
+    let gone = |pool: &crate::world::Pool| same(pool.state(210), "no-match");
+    world.pool_shows("good", "alpha is gone", NOT_HELD_UP, gone).await?;
+    world.nodes.set_ready("alpha", true).await?;
+    world.pool_settles_within("good", &[(210, "alpha"), (211, "beta")], NOT_HELD_UP).await
 }

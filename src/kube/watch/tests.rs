@@ -3,11 +3,13 @@
 use super::*;
 use crate::kube::stub::{self, Call, Calls};
 use crate::kube::trouble::TroubleKind;
+use crate::watches::{Step, Watches};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
+use tokio_util::task::TaskTracker;
 
 struct Bench {
     calls: Calls,
@@ -361,4 +363,45 @@ mod resources {
         calls.next().await.answer(list(&[pool("new", &json!({}))]));
         assert!(matches!(step(&mut steps).await, Observed::Reset(pools) if pools.len() == 1));
     }
+}
+
+/// Answers the next list of each of our kinds, in whatever order they are asked for; pools are those of this name.
+async fn list_both(calls: &mut Calls, pool: &str) {
+    for _kind in 0..2 {
+        let call = calls.next().await;
+        let name = call.uri();
+        let (kind, items) = if name.contains("floatingippools") {
+            let metadata = json!({"name": pool, "namespace": "ns", "uid": pool, "resourceVersion": "1"});
+            ("FloatingIPPool", vec![json!({"metadata": metadata, "spec": {}})])
+        } else {
+            ("NodeDNSRecordSet", Vec::new())
+        };
+        let api = "flipop.digitalocean.com/v1alpha1";
+        call.answer(stub::object(&json!({"kind": format!("{kind}List"), "apiVersion": api, "items": items,
+            "metadata": {"resourceVersion": "1"}})));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_watch_of_before_a_restart_showed_is_not_let_through() {
+    let (client, mut calls) = stub::by_hand();
+    let (context, _reset) = context(client);
+    let (tracker, cancel) = (TaskTracker::new(), CancellationToken::new());
+    let mut watches = Watches::new(context, tracker.clone(), cancel.clone());
+    watches.restart();
+    list_both(&mut calls, "old").await;
+    // Their watches begin when the lists wait to be taken in.
+    let _watches = [calls.next().await, calls.next().await];
+    watches.restart();
+    list_both(&mut calls, "new").await;
+    let shown = loop {
+        if let Step::Pools(Observed::Reset(pools)) = watches.next().await {
+            break pools;
+        }
+    };
+    let names: Vec<_> = shown.into_iter().map(|seen| seen.unwrap().metadata.name.unwrap()).collect();
+    assert_eq!(names, ["new"]);
+    cancel.cancel();
+    tracker.close();
+    tracker.wait().await;
 }

@@ -9,6 +9,7 @@
 
 mod answers;
 mod beliefs;
+mod checks;
 mod cluster;
 mod contention;
 mod creation;

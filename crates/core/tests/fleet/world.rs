@@ -20,10 +20,10 @@ use std::net::Ipv4Addr;
 pub(crate) const PROVIDER: &str = "digitalocean";
 
 #[derive(Debug, Clone)]
-struct Pending {
+pub(crate) struct Pending {
     ip: Ipv4Addr,
-    target: Option<DropletId>,
-    ends: Moment,
+    pub(crate) target: Option<DropletId>,
+    pub(crate) ends: Moment,
     errored: bool,
     over: bool,
 }
@@ -57,7 +57,7 @@ pub(crate) struct World {
     pub(crate) denied: BTreeSet<String>,
     /// What goes wrong beside mutating provider calls.
     pub(crate) faults: Faults,
-    pending: BTreeMap<ActionId, Pending>,
+    pub(crate) pending: BTreeMap<ActionId, Pending>,
     pub(crate) inputs: Vec<(Moment, Input)>,
     running: BTreeSet<WatchKey>,
     /// No watch starts.
@@ -332,7 +332,8 @@ impl World {
                 self.assigns += 1;
                 self.change(ip, Some(droplet));
             }
-            Action::Unassign { ip, .. } => {
+            Action::Unassign { ip, droplet, pool, .. } => {
+                self.check_unassignment(&pool, ip, droplet);
                 self.call(format!("unassign {ip}"));
                 self.change(ip, None);
             }
@@ -390,42 +391,6 @@ impl World {
             self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
         }
         self.answer(Outcome::Annotated { node, uid, value, result });
-    }
-
-    /// Pods count once there are any.
-    fn matches(&self, node: &NodeFacts) -> bool {
-        let served = self.pods.values().any(|pod| pod.serving && pod.node == node.name);
-        node.ready && (served || self.pods.is_empty())
-    }
-
-    /// What must hold for every assignment, whatever happened before.
-    fn check_assignment(&self, pool: &ObjectRef, ip: Ipv4Addr, to: DropletId, node: &str) {
-        let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
-        if let Some(spec) = spec {
-            let used =
-                if spec.desired_ips > 0 { usize::try_from(spec.desired_ips).unwrap() } else { usize::MAX };
-            let kept = spec.ips.iter().filter(|ip| !spec.released_ips.contains(ip));
-            let named = kept.take(used).any(|named| *named == ip.to_string());
-            let created = self.pools[&pool.name.name]
-                .status
-                .memory
-                .as_ref()
-                .is_some_and(|memory| memory.has_created(ip));
-            assert!(named || created, "{ip} is none of {:?}", spec.ips);
-        }
-        let ready = self.nodes.get(node).is_some_and(|node| self.matches(node) && node.droplet() == Some(to));
-        assert!(ready, "{node} does not match");
-        let stands = self.cloud.get(&ip).and_then(|read| read.droplet);
-        let valid = self.nodes.values().any(|node| self.matches(node) && node.droplet() == stands);
-        assert!(
-            stands.is_none() || !valid || self.moved.contains(&ip),
-            "{ip} is taken off a node that matches"
-        );
-        let holder = self.cloud.values().find(|read| read.droplet == Some(to));
-        // What ended within the last minute, begun by a process that crashed, cannot be known yet.
-        let lately =
-            self.pending.values().any(|p| p.target == Some(to) && self.now.millis_since(p.ends) < 60_000);
-        assert!(holder.is_none() || lately || !self.moved.is_empty(), "{node} already has {holder:?}");
     }
 
     fn change(&mut self, ip: Ipv4Addr, target: Option<DropletId>) {

@@ -234,6 +234,13 @@ impl Cloud {
         self.with(|world| world.tokens.insert(secret.to_owned(), token));
     }
 
+    /// Whether some token of a provider may do what a scope stands for.
+    #[must_use]
+    pub fn allows(&self, provider: Provider, scope: &str) -> bool {
+        let may = |token: &Token| token.provider == provider && !token.revoked && token.allows(scope);
+        self.with(|world| world.tokens.values().any(may))
+    }
+
     /// Revokes a token (true) or lets it in again.
     pub fn revoke_token(&self, name: &str, revoked: bool) {
         self.with(|world| {

@@ -455,6 +455,13 @@ fn weather(draw: &mut Draw, replicas: usize) -> Option<Weather> {
             exists,
         ])?
     };
+    // What is broken at one provider must not hold up the other.
+    if matches!(fault, Fault::ActionFails | Fault::ActionTakes { .. } | Fault::Pending | Fault::QuotaReached)
+    {
+        which.provider = Some(Provider::DigitalOcean);
+    } else if side == Side::Cloud && draw.chance(50) {
+        which.provider = draw.of(&[Provider::DigitalOcean, Provider::Cloudflare]);
+    }
     if matches!(fault, Fault::RecordExists { .. }) {
         which.provider = Some(Provider::Cloudflare);
         which.text = draw.of(&["CreateRecord", "PatchRecord", "BatchRecords"]).map(str::to_owned);

@@ -224,6 +224,20 @@ fn a_token_that_is_told_to_wait_is_silent_for_as_long_and_others_go_on() {
 }
 
 #[test]
+fn however_many_addresses_wait_a_token_that_lacks_a_scope_is_tried_once_a_minute() {
+    let (from_ms, for_ms) = (QUIET_MS + MINUTE_MS, 10 * MINUTE_MS);
+    let narrow = Act::NarrowToken { without: "reserved_ip:update".to_owned(), for_ms };
+    let mut then = vec![pool(4, &json!({})), at(QUIET_MS, narrow)];
+    then.extend((1..=4).map(|number| ready(from_ms, number, false)));
+    let plan = plan("the token may assign no more", (8, 4), then, QUIET_MS + 20 * MINUTE_MS);
+    let (outcome, calls) = told(&plan);
+    // All of them at once, and then one of them each minute.
+    let tried = count(&calls, "assign 192", (from_ms + 1, QUIET_MS + for_ms));
+    assert!((7..=9).contains(&tried), "{tried} times in nine minutes");
+    assert_eq!(assigns(&outcome), 8);
+}
+
+#[test]
 fn cloudflares_block_of_five_minutes_is_kept_to_and_holds_up_no_address() {
     let lost_ms = QUIET_MS + MINUTE_MS;
     let then = vec![pool(2, &json!({ "dnsRecordSet": null })), node_set(), ready(lost_ms, 1, false)];

@@ -13,17 +13,21 @@ pub(super) struct Reads {
     /// How many items the pages so far can have held, of lists that go on.
     pages: BTreeMap<String, u64>,
     addresses: bool,
+    /// That the token may see droplets was proved: by an address that shows one, or by their list.
+    droplets: bool,
     records: BTreeSet<Provider>,
+    /// Some list of nodes was complete in this or an earlier term of the process.
+    nodes_once: bool,
 }
 
 impl Reads {
     /// Leadership begins anew: what was read before does not count.
     pub(super) fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self { nodes_once: self.nodes_once, ..Self::default() };
     }
 
-    /// A read was answered.
-    pub(super) fn answered(&mut self, facts: &Facts, truth: &Truth) {
+    /// A read was answered. `shows`: the list of addresses shows a droplet.
+    pub(super) fn answered(&mut self, facts: &Facts, truth: &Truth, shows: bool) {
         match &facts.kind {
             Kind::List { resource, limit, goes_on, selector } => {
                 let key = facts.scope.clone();
@@ -32,14 +36,18 @@ impl Reads {
                 self.pages.insert(key, held);
                 if *limit == 0 || held >= truth.count(resource, selector) {
                     self.complete.insert(resource.clone());
+                    self.nodes_once |= resource == "nodes";
                 }
             }
-            Kind::ListIps => self.addresses = true,
+            Kind::ListIps => {
+                self.addresses = true;
+                self.droplets |= shows;
+            }
+            Kind::Read => self.droplets |= facts.what == "ListDroplets",
             Kind::ReadRecords => self.records.extend(facts.account),
             Kind::Lease { .. }
             | Kind::Event
             | Kind::Watch
-            | Kind::Read
             | Kind::Write { .. }
             | Kind::Assign { .. }
             | Kind::Unassign { .. }
@@ -51,7 +59,7 @@ impl Reads {
     /// What is missing for a call that changes something. `pods`: all that could ask for it ask for pods.
     pub(super) fn missing(&self, facts: &Facts, pods: bool) -> Vec<&'static str> {
         let listed = |resource: &str| self.complete.contains(resource);
-        let (nodes, addresses, records) = match facts.kind {
+        let (nodes, addresses, records) = match &facts.kind {
             Kind::Assign { .. } | Kind::Unassign { .. } => (true, true, false),
             Kind::CreateIp => (false, true, false),
             // DNS needs no account of addresses.
@@ -65,13 +73,17 @@ impl Reads {
             | Kind::Write { .. }
             | Kind::ListIps => (false, false, false),
         };
+        let annotates = matches!(&facts.kind, Kind::Write { resource } if resource == "nodes");
         let records_read = facts.account.is_some_and(|account| self.records.contains(&account));
         [
             ("pools", listed("floatingippools")),
             ("record sets", listed("nodednsrecordsets")),
             ("nodes", !nodes || listed("nodes")),
+            // What was begun on nodes in a term of before goes on.
+            ("nodes", !annotates || self.nodes_once),
             ("pods", !(nodes && pods) || listed("pods")),
             ("addresses", !addresses || self.addresses),
+            ("a droplet", !addresses || self.droplets),
             ("records", !records || records_read),
         ]
         .into_iter()

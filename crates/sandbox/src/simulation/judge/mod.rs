@@ -10,6 +10,9 @@ mod conditions;
 pub(super) mod dns;
 mod knowledge;
 mod load;
+mod moves;
+#[cfg(test)]
+mod moves_tests;
 mod names;
 mod patience;
 mod selector;
@@ -47,6 +50,9 @@ const ROUNDING_MS: u64 = 2;
 
 /// How long the operator may rest on its own last round at a name whose records were edited by hand: one look.
 pub(super) const EDITED_MS: u64 = 630_000;
+
+/// Without it an address that stands on a droplet looks as if it stood on none.
+const DROPLETS: &str = "droplet:read";
 
 /// The operator's field manager.
 const MANAGER: &str = "flipop";
@@ -135,7 +141,7 @@ pub(super) struct Judge {
     truth: Truth,
     pub(super) violations: Vec<Violation>,
     pub(super) tally: Tally,
-    /// When the operator last changed anything but the lease.
+    /// When the operator last changed anything but the lease, or asked for that.
     pub(super) last_write_ms: u64,
     /// How many changes of the truth and of the account were heard of.
     changes: u64,
@@ -214,9 +220,11 @@ impl Judge {
         for wrong in self.known.entry(process).or_default().loads.sent(now_ms, facts) {
             self.blame(now_ms, "I8", format!("{process}: {wrong}"));
         }
-        if let Kind::Assign { ip, droplet } = facts.kind {
-            self.check_assignment(now_ms, process, ip, droplet);
+        if facts.mutates() || facts.kind == Kind::Event {
+            // Also one that is refused, or that changes nothing: at rest none is sent.
+            self.last_write_ms = now_ms;
         }
+        self.check_move(now_ms, process, facts);
         self.open.insert(seq, Open { process, facts: facts.clone(), sent_ms: now_ms });
     }
 
@@ -269,41 +277,6 @@ impl Judge {
         }
     }
 
-    /// I1: an address goes only to a candidate, and off a candidate only if somebody else had put it there.
-    fn check_assignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr, droplet: u64) {
-        let from_ms = self.blindness.since(now_ms);
-        let owners = self.truth.owners(ip, from_ms);
-        if owners.is_empty() {
-            self.blame(now_ms, "I1", format!("{process} assigns {ip}, which no pool names"));
-            return;
-        }
-        if !owners.iter().any(|pool| self.truth.followed(pool, from_ms)) {
-            self.blame(now_ms, "I1", format!("{process} assigns {ip} of a pool that is frozen"));
-        }
-        if !owners.iter().any(|pool| self.truth.matched(pool, droplet, from_ms))
-            && !self.matched_before(ip, droplet, from_ms).any(|matched| matched)
-        {
-            self.blame(now_ms, "I1", format!("{process} assigns {ip} to {droplet}, which does not match"));
-        }
-        let stands = self.cloud.ip(ip).and_then(|view| view.droplet);
-        let moved = self.by_hand.get(&ip).is_some_and(|at| self.blindness.is_unnoticed(*at, now_ms));
-        if let Some(old) = stands
-            && old != droplet
-            && !moved
-            && !owners.iter().any(|pool| self.truth.unmatched(pool, old, from_ms))
-            && self.matched_before(ip, old, from_ms).all(|matched| matched)
-        {
-            self.blame(now_ms, "I1", format!("{process} takes {ip} off {old}, which matches"));
-        }
-    }
-
-    /// Whether a droplet as it is now matches each spec of before that named the address.
-    fn matched_before(&self, ip: Ipv4Addr, droplet: u64, from_ms: u64) -> impl Iterator<Item = bool> {
-        let named =
-            self.former.iter().filter(move |(until, pool)| *until >= from_ms && pool.used().contains(&ip));
-        named.map(move |(_, pool)| self.truth.candidates(pool).any(|node| node.droplet == Some(droplet)))
-    }
-
     /// Whether the token was refused a move or a purchase, and none was accepted since.
     fn is_refused(&self) -> bool {
         self.known.values().any(|known| known.loads.is_refused())
@@ -336,13 +309,14 @@ impl Judge {
                 known.permit_ends_ms = Some(known.permit_ends_ms.unwrap_or_default().max(ends));
             }
             Kind::Lease { write: Some(Hold::Released) } => known.permit_ends_ms = None,
-            Kind::List { .. } | Kind::ListIps | Kind::ReadRecords => {
-                known.reads.answered(&open.facts, &self.truth);
+            Kind::List { .. } | Kind::ListIps | Kind::ReadRecords | Kind::Read => {
+                let shows = self.cloud.allows(cloud::Provider::DigitalOcean, DROPLETS)
+                    && self.cloud.ips().iter().any(|view| view.droplet.is_some());
+                known.reads.answered(&open.facts, &self.truth, shows);
             }
             Kind::Lease { write: None }
             | Kind::Event
             | Kind::Watch
-            | Kind::Read
             | Kind::Write { .. }
             | Kind::Assign { .. }
             | Kind::Unassign { .. }

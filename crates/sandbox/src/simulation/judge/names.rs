@@ -33,7 +33,9 @@ impl Judge {
         if calm(Provider::DigitalOcean) {
             let ips: BTreeMap<Ipv4Addr, IpView> =
                 self.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
-            waits.extend(supply::waits(&self.truth, &ips).map(|what| (Provider::DigitalOcean, what)));
+            waits.extend(
+                supply::waits(&self.truth, &ips).into_iter().map(|what| (Provider::DigitalOcean, what)),
+            );
         }
         if calm(Provider::DigitalOcean) || calm(Provider::Cloudflare) {
             for wanted in dns::wanted(&self.truth, &self.cloud.ips()).into_values() {

@@ -33,14 +33,24 @@ pub(super) fn pair<'a>(
     Some((idle.ip, node))
 }
 
-/// Assignments that nothing holds up: no cool-off, and no operation under way.
-pub(super) fn waits(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>) -> impl Iterator<Item = String> {
+/// Assignments that nothing holds up: neither their pool nor another one of its nodes cools off or has an operation under
+/// way.
+pub(super) fn waits(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>) -> Vec<String> {
+    let locked: Vec<Ipv4Addr> = ips.values().filter(|view| view.locked).map(|view| view.ip).collect();
+    // Where to an address goes that no pool names, nobody can tell.
+    if locked.iter().any(|ip| truth.owner(*ip).is_none()) {
+        return Vec::new();
+    }
     let live = || truth.pools.values().filter(|pool| !pool.deleting);
-    let cool = |pool: &Pool| pool.spec.get("assignmentCoolOffSeconds").and_then(serde_json::Value::as_f64);
-    let held = live().any(|pool| cool(pool).is_some_and(|s| s > 0.0)) || ips.values().any(|view| view.locked);
-    let pools = live().filter(move |pool| !held && !pool.is_frozen());
-    pools.filter_map(|pool| {
-        let (ip, node) = pair(truth, pool, ips)?;
-        Some(format!("{}: {ip} is idle and {node} has none", pool.name))
-    })
+    let cools = |pool: &Pool| {
+        let seconds = pool.spec.get("assignmentCoolOffSeconds").and_then(serde_json::Value::as_f64);
+        seconds.is_some_and(|seconds| seconds > 0.0)
+    };
+    let busy = |pool: &&Pool| cools(pool) || locked.iter().any(|ip| pool.held(*ip));
+    let nodes = |pool| truth.candidates(pool).filter_map(|node| node.droplet);
+    let of_busy: BTreeSet<u64> = live().filter(busy).flat_map(nodes).collect();
+    let free = live().filter(|pool| !busy(pool) && !pool.is_frozen());
+    let free = free.filter(|pool| nodes(pool).all(|droplet| !of_busy.contains(&droplet)));
+    let pairs = free.filter_map(|pool| Some((pool, pair(truth, pool, ips)?)));
+    pairs.map(|(pool, (ip, node))| format!("{}: {ip} is idle and {node} has none", pool.name)).collect()
 }

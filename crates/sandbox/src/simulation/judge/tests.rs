@@ -11,26 +11,25 @@ use crate::cloud::{Cloud, Options, Provider, RecordView};
 use crate::simulation::bed::{API_VERSION, REGION, USER_NAMESPACE};
 use crate::simulation::facts::{Facts, Hold, Kind};
 use crate::simulation::plan::{Plan, Side};
-use crate::simulation::workloads;
-use crate::simulation::workloads::{CLOUDFLARE_ZONE, ZONE};
+use crate::simulation::workloads::{self, CLOUDFLARE_ZONE, ZONE};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use tokio::sync::broadcast;
 
-const IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const POOL: (&str, &str) = (API_VERSION, "FloatingIPPool");
+pub(super) const IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+pub(super) const POOL: (&str, &str) = (API_VERSION, "FloatingIPPool");
 const SET: (&str, &str) = (API_VERSION, "NodeDNSRecordSet");
-const A: Process = Process { replica: 0, incarnation: 1 };
+pub(super) const A: Process = Process { replica: 0, incarnation: 1 };
 const B: Process = Process { replica: 1, incarnation: 1 };
 
 /// A world without an operator, and a judge who is told what one did.
-struct Court {
-    judge: Judge,
-    api: ApiServer,
+pub(super) struct Court {
+    pub(super) judge: Judge,
+    pub(super) api: ApiServer,
     changes: Changes,
-    cloud: Cloud,
+    pub(super) cloud: Cloud,
     cloud_changes: broadcast::Receiver<crate::cloud::Change>,
-    droplets: Vec<u64>,
+    pub(super) droplets: Vec<u64>,
     seq: u64,
 }
 
@@ -40,9 +39,10 @@ fn quiet() -> Plan {
 
 impl Court {
     /// Two nodes of role edge, of which the first holds the pool's only address.
-    fn new(spec: &Value) -> Self {
+    pub(super) fn new(spec: &Value) -> Self {
         let cloud = Cloud::new(Options { seed: 1, epoch_ms: Some(0) });
         dns::furnish(&cloud);
+        cloud.add_token(Provider::DigitalOcean, "ours", "secret-one", &["*"]);
         let api = ApiServer::simulated(1, jiff::Timestamp::UNIX_EPOCH);
         for crd in flipop::api::crd::all() {
             api.apply_yaml(&crd.to_string(), "").unwrap();
@@ -73,16 +73,23 @@ impl Court {
         court
     }
 
-    fn create(&self, kind: &str, name: &str, spec: &Value) {
+    pub(super) fn create(&self, kind: &str, name: &str, spec: &Value) {
         let object = json!({ "metadata": { "name": name }, "spec": spec });
         self.api.create_object(API_VERSION, kind, USER_NAMESPACE, object, "user").unwrap();
     }
 
-    fn patch(&self, kind: (&str, &str), name: &str, subresource: &str, patch: Value, manager: &str) {
+    pub(super) fn patch(
+        &self,
+        kind: (&str, &str),
+        name: &str,
+        subresource: &str,
+        patch: Value,
+        manager: &str,
+    ) {
         self.api.patch_object(kind, &Key::new(USER_NAMESPACE, name), subresource, patch, manager).unwrap();
     }
 
-    fn hear(&mut self, now_ms: u64, by_operator: bool) {
+    pub(super) fn hear(&mut self, now_ms: u64, by_operator: bool) {
         for change in self.changes.drain() {
             self.judge.changed(now_ms, &change);
         }
@@ -91,13 +98,13 @@ impl Court {
         }
     }
 
-    fn send(&mut self, now_ms: u64, process: Process, facts: &Facts) -> u64 {
+    pub(super) fn send(&mut self, now_ms: u64, process: Process, facts: &Facts) -> u64 {
         self.seq += 1;
         self.judge.sent(now_ms, self.seq, process, facts, b"");
         self.seq
     }
 
-    fn call(
+    pub(super) fn call(
         &mut self,
         (sent_ms, ended_ms): (u64, u64),
         process: Process,
@@ -109,7 +116,7 @@ impl Court {
     }
 
     /// A process takes the lease and reads all but these.
-    fn lead(&mut self, now_ms: u64, process: Process, but: &[&str]) {
+    pub(super) fn lead(&mut self, now_ms: u64, process: Process, but: &[&str]) {
         let lease = kube("PUT leases x", Kind::Lease { write: Some(Hold::Taken) });
         self.call((now_ms, now_ms), process, &lease, Some(200));
         for resource in ["floatingippools", "nodednsrecordsets", "nodes"] {
@@ -124,21 +131,21 @@ impl Court {
         }
     }
 
-    fn rules(&mut self) -> Vec<&'static str> {
+    pub(super) fn rules(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.judge.violations).into_iter().map(|found| found.rule).collect()
     }
 
-    fn assign(&self, node: usize) -> Facts {
+    pub(super) fn assign(&self, node: usize) -> Facts {
         let droplet = self.droplets[node];
         cloud(&format!("assign {IP} to {droplet}"), Kind::Assign { ip: IP, droplet })
     }
 }
 
-fn kube(what: &str, kind: Kind) -> Facts {
+pub(super) fn kube(what: &str, kind: Kind) -> Facts {
     Facts { side: Side::Kube, account: None, what: what.to_owned(), scope: String::new(), kind }
 }
 
-fn cloud(what: &str, kind: Kind) -> Facts {
+pub(super) fn cloud(what: &str, kind: Kind) -> Facts {
     let account = Some(Provider::DigitalOcean);
     Facts { side: Side::Cloud, account, what: what.to_owned(), scope: String::new(), kind }
 }

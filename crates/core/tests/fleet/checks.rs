@@ -1,0 +1,58 @@
+//! What must hold for every action on an address, whatever happened before.
+
+use crate::world::World;
+use flipop_core::facts::NodeFacts;
+use flipop_core::ids::{DropletId, ObjectRef};
+use flipop_core::pool::spec::RawPoolSpec;
+use std::net::Ipv4Addr;
+
+impl World {
+    /// Pods count once there are any.
+    pub(crate) fn matches(&self, node: &NodeFacts) -> bool {
+        let served = self.pods.values().any(|pod| pod.serving && pod.node == node.name);
+        node.ready && (served || self.pods.is_empty())
+    }
+
+    /// What must hold for every assignment, whatever happened before.
+    pub(crate) fn check_assignment(&self, pool: &ObjectRef, ip: Ipv4Addr, to: DropletId, node: &str) {
+        let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
+        if let Some(spec) = spec {
+            let named = used(spec).any(|named| *named == ip.to_string());
+            let created = self.pools[&pool.name.name]
+                .status
+                .memory
+                .as_ref()
+                .is_some_and(|memory| memory.has_created(ip));
+            assert!(named || created, "{ip} is none of {:?}", spec.ips);
+        }
+        let ready = self.nodes.get(node).is_some_and(|node| self.matches(node) && node.droplet() == Some(to));
+        assert!(ready, "{node} does not match");
+        let stands = self.cloud.get(&ip).and_then(|read| read.droplet);
+        let valid = self.nodes.values().any(|node| self.matches(node) && node.droplet() == stands);
+        assert!(
+            stands.is_none() || !valid || self.moved.contains(&ip),
+            "{ip} is taken off a node that matches"
+        );
+        let holder = self.cloud.values().find(|read| read.droplet == Some(to));
+        // What ended within the last minute, begun by a process that crashed, cannot be known yet.
+        let lately =
+            self.pending.values().any(|p| p.target == Some(to) && self.now.millis_since(p.ends) < 60_000);
+        assert!(holder.is_none() || lately || !self.moved.is_empty(), "{node} already has {holder:?}");
+    }
+
+    /// An address goes off its droplet only to make room there for one that is used.
+    pub(crate) fn check_unassignment(&self, pool: &ObjectRef, ip: Ipv4Addr, from: DropletId) {
+        let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
+        if let Some(spec) = spec {
+            assert!(!used(spec).any(|named| *named == ip.to_string()), "{ip} is used by {pool:?}");
+        }
+        let wanted = self.nodes.values().any(|node| self.matches(node) && node.droplet() == Some(from));
+        assert!(wanted, "{ip} makes room on {from:?}, which does not match");
+    }
+}
+
+/// The addresses that a spec uses, as far as it names them.
+fn used(spec: &RawPoolSpec) -> impl Iterator<Item = &String> {
+    let wanted = if spec.desired_ips > 0 { usize::try_from(spec.desired_ips).unwrap() } else { usize::MAX };
+    spec.ips.iter().filter(|ip| !spec.released_ips.contains(ip)).take(wanted)
+}
