@@ -238,6 +238,18 @@ fn however_many_addresses_wait_a_token_that_lacks_a_scope_is_tried_once_a_minute
 }
 
 #[test]
+fn a_change_of_records_that_is_refused_for_an_hour_is_tried_ever_less_often() {
+    let lost_ms = QUIET_MS + MINUTE_MS;
+    let then = vec![pool(2, &json!({})), node_set(), ready(lost_ms, 1, false)];
+    let mut plan = plan("Cloudflare refuses a change", (3, 2), then, lost_ms + HOUR_MS + MINUTE_MS);
+    let fault = Fault::Refuse { status: 400, retry_after_s: None };
+    plan.weather.push(weather((QUIET_MS, lost_ms + HOUR_MS), text("BatchRecords"), fault));
+    let (_, calls) = told(&plan);
+    let tried = count(&calls, "BatchRecords", (lost_ms, lost_ms + HOUR_MS));
+    assert!((3..=30).contains(&tried), "{tried} times in an hour");
+}
+
+#[test]
 fn cloudflares_block_of_five_minutes_is_kept_to_and_holds_up_no_address() {
     let lost_ms = QUIET_MS + MINUTE_MS;
     let then = vec![pool(2, &json!({ "dnsRecordSet": null })), node_set(), ready(lost_ms, 1, false)];

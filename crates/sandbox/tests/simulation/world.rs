@@ -222,6 +222,18 @@ fn a_watch_that_falls_silent_at_any_of_the_last_changes_is_noticed() {
 }
 
 #[test]
+fn a_node_that_is_deleted_while_nobody_watches_loses_its_address_to_another() {
+    let delete = Act::DeleteNode { node: "node-1".to_owned() };
+    let lag = Act::Lag { replica: 0, for_ms: 40_000, lists: false };
+    let mut then = vec![at(QUIET_MS, lag), at(QUIET_MS + 1_000, delete)];
+    then.extend(relist(QUIET_MS + 2_000));
+    tells(
+        &plan("a node goes unseen", then),
+        &["node-1 deleted", "> LIST nodes", "nodeName: node-1 → node-3"],
+    );
+}
+
+#[test]
 fn a_record_that_is_edited_by_hand_is_made_right_again() {
     let other = Ipv4Addr::new(203, 0, 113, 9);
     for data in [Some(other), None] {
