@@ -234,6 +234,17 @@ fn a_node_that_is_deleted_while_nobody_watches_loses_its_address_to_another() {
 }
 
 #[test]
+fn the_addresses_of_a_pool_that_is_deleted_while_nobody_watches_move_no_more() {
+    let lag = Act::Lag { replica: 0, for_ms: 40_000, lists: false };
+    let delete = Act::Delete { kind: "FloatingIPPool".to_owned(), name: "pool".to_owned() };
+    let mut then = vec![at(QUIET_MS, lag), at(QUIET_MS + 1_000, delete)];
+    then.extend(relist(QUIET_MS + 2_000));
+    then.push(ready(QUIET_MS + 60_000, "node-1", false));
+    let outcome = tells(&plan("a pool goes unseen", then), &["pool deleted", "> LIST floatingippools"]);
+    assert_eq!(outcome.tally.assigns.values().sum::<usize>(), 2);
+}
+
+#[test]
 fn a_record_that_is_edited_by_hand_is_made_right_again() {
     let other = Ipv4Addr::new(203, 0, 113, 9);
     for data in [Some(other), None] {
