@@ -2,12 +2,13 @@
 
 use crate::corpus::documents;
 use crate::suite::{Case, cases};
-use crate::world::{SOON, TEAM, World, ip, plain_spec, same};
+use crate::world::{Pool, SOON, TEAM, World, ip, plain_spec, same};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use flipop_sandbox::cloud::{ActionOutcome, ActionPlan, Fault, Garble, Injection, Op, Target, When};
 use serde_json::json;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 /// What is not held up happens within this on a loaded machine; a call that hangs is given up after 10 s.
@@ -140,10 +141,10 @@ async fn each_object_of_the_corpus_is_told_of_itself_and_harms_no_other(world: &
     assert!(corpus.len() > 45 && wrong > 10, "{wrong} of {} have a mistake", corpus.len());
 
     // With all of them there.
-    let ours = |call: &(std::net::Ipv4Addr, u64)| [ip(210), ip(211)].contains(&call.0);
+    let ours = |call: &(Ipv4Addr, u64)| [ip(210), ip(211)].contains(&call.0);
     assert!(!world.assigns(calls).iter().any(ours), "nobody moves what is in use");
     world.nodes.set_ready("alpha", false).await?;
-    let gone = |pool: &crate::world::Pool| same(pool.state(210), "no-match");
+    let gone = |pool: &Pool| same(pool.state(210), "no-match");
     world.pool_shows("good", "alpha is gone", NOT_HELD_UP, gone).await?;
     world.nodes.set_ready("alpha", true).await?;
     world.pool_settles_within("good", &[(210, "alpha"), (211, "beta")], NOT_HELD_UP).await

@@ -1,5 +1,6 @@
 //! I1: addresses move only where they are needed, and from where they are not.
 
+use super::truth::Pool;
 use super::{Judge, Process};
 use crate::simulation::facts::{Facts, Kind};
 use std::net::Ipv4Addr;
@@ -7,19 +8,10 @@ use std::net::Ipv4Addr;
 impl Judge {
     /// A call that may move an address is sent.
     pub(super) fn check_move(&mut self, now_ms: u64, process: Process, facts: &Facts) {
-        match facts.kind {
-            Kind::Assign { ip, droplet } => self.check_assignment(now_ms, process, ip, droplet),
-            Kind::Unassign { ip } => self.check_unassignment(now_ms, process, ip),
-            Kind::CreateIp
-            | Kind::Lease { .. }
-            | Kind::Event
-            | Kind::List { .. }
-            | Kind::Watch
-            | Kind::ReadRecords
-            | Kind::Read
-            | Kind::Write { .. }
-            | Kind::ListIps
-            | Kind::Record => {}
+        if let Kind::Assign { ip, droplet } = facts.kind {
+            self.check_assignment(now_ms, process, ip, droplet);
+        } else if let Kind::Unassign { ip } = facts.kind {
+            self.check_unassignment(now_ms, process, ip);
         }
     }
 
@@ -72,7 +64,7 @@ impl Judge {
             return;
         }
         let Some(droplet) = self.cloud.ip(ip).and_then(|view| view.droplet) else { return };
-        let wanted = |pool: &&super::truth::Pool| {
+        let wanted = |pool: &&Pool| {
             pool.used().iter().any(|used| *used != ip) && self.truth.matched(&pool.name, droplet, from_ms)
         };
         if !pools().any(|pool| wanted(&pool)) {

@@ -219,10 +219,7 @@ impl Pool {
 
     /// Whether the pool names an address in any way, or its status remembers that it held it.
     pub(super) fn held(&self, ip: Ipv4Addr) -> bool {
-        let said = |value: &Value| value.as_str().and_then(|text| text.parse().ok()) == Some(ip);
-        self.effective().contains(&ip)
-            || items(&self.spec, "/releasedIPs").any(said)
-            || self.states().contains_key(&ip.to_string())
+        self.effective().contains(&ip) || self.lets_go(ip) || self.states().contains_key(&ip.to_string())
     }
 
     /// Every address that counts, in order: `spec.ips`, then what was created; not what is let go.
