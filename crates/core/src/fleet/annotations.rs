@@ -69,8 +69,9 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
-    /// Leadership begins: a sweep is due as soon as the world is known.
+    /// Leadership begins: a sweep is due as soon as the world is known, and finds what stands on nodes.
     pub(super) fn restart(&mut self) {
+        self.standing.clear();
         self.sweep_due = Some(Moment::default());
     }
 

@@ -109,10 +109,17 @@ impl Dns {
         let owners = claims::owners(claims);
         self.sites.retain(|key, site| site.is_busy() || owners.contains_key(key));
         let undecided = self.undecided(views, &located);
+        let mut rereads = Vec::new();
         for (view, located) in views.iter().zip(&located) {
             let waits = matches!(located, Located::At(key, _)
                 if undecided.get(&(&key.provider, &key.fqdn)).is_some_and(|older| age(older) < age(view)));
-            self.advance(view, located, (&owners, waits), (accounts, permit, now), out);
+            rereads.extend(self.advance(view, located, (&owners, waits), (accounts, permit, now), out));
+        }
+        for (owner, key, zone) in rereads {
+            let (site, account) = (self.sites.get_mut(key), self.accounts.get_mut(&key.provider));
+            if let (Some(site), Some(account)) = (site, account) {
+                read(site, (&owner, key, zone), (account, accounts), now, out);
+            }
         }
         self.renew_zones(views, accounts, now, out);
     }
@@ -175,16 +182,18 @@ impl Dns {
         }
     }
 
-    /// One object: what it wants, what is done about it, and what is said.
-    fn advance(
+    /// One object: what it wants, what is done about it, and what is said. Returns what is right and due to be read
+    /// again, which comes after everything else.
+    fn advance<'a>(
         &mut self,
         view: &View,
-        located: &Located,
+        located: &'a Located,
         (owners, waits): (&BTreeMap<SiteKey, Owner>, bool),
         (accounts, permit, now): (&mut Accounts, bool, Moment),
         out: &mut Out,
-    ) {
+    ) -> Option<(Owner, &'a SiteKey, &'a Zone)> {
         let uid = &view.owner.object.uid;
+        let mut reread = None;
         let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.told));
         let mut lost_to = None;
         if let Located::At(key, zone) = located {
@@ -195,7 +204,8 @@ impl Dns {
                 let site = self.sites.entry(key.clone()).or_default();
                 let wanted = set.want(view, choice, (key, zone, account.rules()), site, now);
                 let mut scene = Drive { site, set: &mut set, account, accounts, permit, now, out };
-                scene.drive(&view.owner, key, zone, &wanted);
+                let later = scene.drive(&view.owner, key, zone, &wanted);
+                reread = later.then(|| (view.owner.clone(), key, zone));
             }
         }
         let (site, account) = match (located, &view.spec.place) {
@@ -210,6 +220,7 @@ impl Dns {
             out.actions.push(notice);
         }
         self.sets.insert(uid.clone(), set);
+        reread
     }
 
     /// The answer to a lookup.
@@ -341,7 +352,8 @@ struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    fn drive(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted) {
+    /// Returns whether what is right is due to be read again.
+    fn drive(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted) -> bool {
         let kind = owner.kind;
         let settled_at = self.set.settled_at(kind);
         match self.site.next(wanted, settled_at, kind == ObjectKind::Pool, self.now) {
@@ -352,6 +364,7 @@ impl Drive<'_> {
                 self.out.later(at);
             }
             Step::Wait(at) => self.out.later(at),
+            Step::Read if self.site.is_right(wanted) => return true,
             Step::Read => self.read(owner, key, zone),
             Step::Apply(set) => {
                 self.apply(owner, key, zone, wanted, set);
@@ -360,19 +373,11 @@ impl Drive<'_> {
                 }
             }
         }
+        false
     }
 
     fn read(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone) {
-        let access = (key.zone.as_str(), Access::Read);
-        if admit(self.account, self.accounts, &key.provider, access, self.now, self.out) {
-            self.site.reading();
-            self.out.actions.push(Action::ReadRecords {
-                provider: key.provider.clone(),
-                owner: owner.clone(),
-                zone: zone.clone(),
-                fqdn: key.fqdn.clone(),
-            });
-        }
+        read(self.site, (owner, key, zone), (self.account, self.accounts), self.now, self.out);
     }
 
     fn apply(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted, mut set: ChangeSet) {
@@ -398,6 +403,26 @@ impl Drive<'_> {
         let (provider, fqdn) = (key.provider.clone(), key.fqdn.clone());
         let (owner, zone) = (owner.clone(), zone.clone());
         self.out.actions.push(Action::ApplyRecords { provider, owner, zone, fqdn, set });
+    }
+}
+
+/// Reads the records of a name, if that is allowed now.
+fn read(
+    site: &mut Site,
+    (owner, key, zone): (&Owner, &SiteKey, &Zone),
+    (account, accounts): (&mut DnsAccount, &mut Accounts),
+    now: Moment,
+    out: &mut Out,
+) {
+    let access = (key.zone.as_str(), Access::Read);
+    if admit(account, accounts, &key.provider, access, now, out) {
+        site.reading(now);
+        out.actions.push(Action::ReadRecords {
+            provider: key.provider.clone(),
+            owner: owner.clone(),
+            zone: zone.clone(),
+            fqdn: key.fqdn.clone(),
+        });
     }
 }
 

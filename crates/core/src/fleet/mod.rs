@@ -92,6 +92,8 @@ pub struct Fleet {
     pools_listed: bool,
     record_sets_listed: bool,
     pools: BTreeMap<Uid, Pool>,
+    /// Pools whose nodes and pods were completely known at some time since leadership began.
+    matched_once: BTreeSet<Uid>,
     record_sets: BTreeMap<Uid, NodeSet>,
     nodes: BTreeMap<WatchKey, NodeStore>,
     pods: BTreeMap<WatchKey, PodStore>,
@@ -125,6 +127,7 @@ impl Fleet {
             pools_listed: false,
             record_sets_listed: false,
             pools: BTreeMap::new(),
+            matched_once: BTreeSet::new(),
             record_sets: BTreeMap::new(),
             nodes: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -212,6 +215,7 @@ impl Fleet {
         self.nodes.values_mut().for_each(NodeStore::distrust);
         self.pods.values_mut().for_each(PodStore::distrust);
         self.pools.values_mut().for_each(|pool| pool.matched = false);
+        self.matched_once.clear();
         self.record_sets.values_mut().for_each(|set| set.matched = false);
         self.dns.restart();
         self.accounts.values_mut().for_each(|account| account.restart(now));

@@ -38,6 +38,7 @@ impl Fleet {
                 self.plan_writes(now, &mut out);
             }
         } else if self.pools_listed && self.record_sets_listed {
+            self.note_matched();
             let owners = self.owners();
             self.plan_pools(&owners, (now, jitter), &mut out);
             self.plan_dns(now, &mut out);
@@ -60,6 +61,14 @@ impl Fleet {
         let mut pools: Vec<&Pool> = self.pools.values().filter(|pool| !pool.deleting).collect();
         pools.sort_by(|a, b| a.age().cmp(&b.age()));
         pools
+    }
+
+    /// Notes whose nodes are completely known now.
+    fn note_matched(&mut self) {
+        let pools = &self.pools;
+        self.matched_once.retain(|uid| pools.contains_key(uid));
+        let matched = pools.values().filter(|pool| pool.matched);
+        self.matched_once.extend(matched.map(|pool| pool.object.uid.clone()));
     }
 
     /// Each address belongs to the oldest pool that names it, valid or not.
@@ -242,11 +251,13 @@ impl Fleet {
             // A node that matches again while its address goes elsewhere would carry it for a moment only.
             let moves = |ip| account.is_some_and(|account| account.op(ip).is_some());
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
+            // What was a candidate before a gap in the leadership may be another node by now.
+            let seen = self.matched_once.contains(&pool.object.uid);
             let mut here = BTreeSet::new();
             for (ip, node) in &pool.report.active {
                 let frozen = pool.spec.is_frozen();
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
-                if let Some(candidate) = pool.candidates.get(node).filter(|_| owned && !moves(*ip)) {
+                if let Some(candidate) = pool.candidates.get(node).filter(|_| owned && seen && !moves(*ip)) {
                     desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
                     here.insert(*ip);
                 }
@@ -310,9 +321,11 @@ impl Fleet {
     }
 }
 
-/// A created address is written into `spec.ips` once, after the status remembers it.
+/// A created address is written into `spec.ips` once, after the status remembers it; at once where the server's statuses
+/// remember nothing, since it stands nowhere else then.
 fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
-    let kept = |ip| pool.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+    let remembered = |ip| pool.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+    let kept = |ip| pool.creation.crds_outdated || remembered(ip);
     let add: Vec<Ipv4Addr> = pool
         .memory
         .iter()

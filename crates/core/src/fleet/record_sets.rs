@@ -116,6 +116,9 @@ impl Fleet {
                 None if trouble.is_some() => {
                     let mut status = set.on_server.clone();
                     status.conditions.retain(|condition| condition.kind != "WatchFailing");
+                    if !status.conditions.iter().any(|condition| condition.kind == "Ready") {
+                        status.conditions.push(nodes_unread());
+                    }
                     status
                 }
                 None => continue,
@@ -162,6 +165,12 @@ impl Fleet {
             set.on_server = kept.status;
         }
     }
+}
+
+/// Nothing was ever told of the object, since its nodes or pods are not known yet.
+fn nodes_unread() -> Condition {
+    let message = "nodes or pods have not been read yet; see the condition WatchFailing";
+    condition("Ready", "Unknown", "NodesUnread", message.to_owned())
 }
 
 /// A watch of this object does not get through.

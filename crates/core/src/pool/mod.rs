@@ -18,7 +18,7 @@ use crate::account::belief::Place;
 use crate::action::PoolObject;
 use crate::facts::NodeFacts;
 use crate::ids::{DropletId, ObjectRef, Uid};
-use crate::matching::{Mismatch, NodeStore, PodStore, verdict};
+use crate::matching::{NodeStore, PodStore, verdict};
 use crate::moment::Moment;
 use failure::Failure;
 use memory::Memory;
@@ -369,12 +369,6 @@ impl Pool {
             });
             self.report.waiting.retain(|node, _| candidates.contains_key(node));
         }
-    }
-
-    /// Why a node is no candidate, for explanations.
-    #[must_use]
-    pub fn mismatch(&self, node: &NodeFacts, pods: Option<&PodStore>) -> Option<Mismatch> {
-        self.spec.criteria.as_ref().and_then(|criteria| verdict(criteria, node, pods).err())
     }
 
     /// Keeps the memory true: what is let go, released or gone for good.

@@ -6,6 +6,10 @@
 //! Invariants: nothing is written without a read, or an own complete write, that is still believed; after a failed
 //! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time, except that
 //! what is still believed is written while it is only read again. The answer to such a read tells nothing.
+//!
+//! Another process may have changed the name just before this one read it for the first time, and a list may lag behind.
+//! So that first look is confirmed by a second one, 5 s later, and nothing is deleted before on the strength of records
+//! that were seen once: they may be gone, and the name would be empty.
 
 use super::account::Access;
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns};
@@ -21,7 +25,7 @@ use std::net::Ipv4Addr;
 /// What others change at a name is noticed after this long.
 pub const RESYNC_MS: u64 = 600_000;
 
-/// Between the two reads after a write that may have had an effect: a list may lag behind.
+/// Between the first two reads, and between the two after a write that may have had an effect: a list may lag behind.
 pub const BETWEEN_READS_MS: u64 = 5_000;
 
 /// A read this soon after our own write may still show the time before it.
@@ -44,9 +48,22 @@ pub struct SiteKey {
     pub fqdn: String,
 }
 
+/// How often the records were seen since the last restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Seen {
+    /// Not yet.
+    #[default]
+    Never,
+    /// Once: a read that is begun at this moment or later confirms it.
+    Once(Moment),
+    /// Twice, and what changes from now on is noticed in time.
+    Twice,
+}
+
 /// The read under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Reading {
+    begun: Moment,
     /// It was begun before a restart or with another token: its answer is only an end.
     outdated: bool,
     /// A write was begun meanwhile: the answer may show the time before it.
@@ -105,6 +122,9 @@ pub struct Site {
     records: Option<Vec<Record>>,
     /// The records are as last seen, for all we know.
     believed: bool,
+    seen: Seen,
+    /// Records that this process wrote since it saw the others once: these are there.
+    written: BTreeSet<String>,
     read_due: Moment,
     doubt: Option<Doubt>,
     reading: Option<Reading>,
@@ -170,6 +190,8 @@ impl Site {
     /// Everything is read again before anything is written.
     pub fn restart(&mut self) {
         self.believed = false;
+        self.seen = Seen::Never;
+        self.written.clear();
         self.goes_on = None;
         self.forgive();
     }
@@ -202,7 +224,8 @@ impl Site {
         let failed_write = self.write_failure.as_ref().and_then(|failure| failure.waits(wanted, 0, now));
         let known = self.records.as_deref().filter(|_| self.believed && self.doubt.is_none());
         let changes = known.map(|records| diff(records, wanted)).unwrap_or_default();
-        if !changes.is_empty() {
+        let unsure = self.is_unsure(known.unwrap_or_default(), &changes);
+        if !changes.is_empty() && !unsure {
             let paused = self.rounds.front().filter(|_| paced && self.rounds.len() >= MAX_ROUNDS);
             let paused = paused.map_or(now, |first| first.plus_millis(ROUNDS_WINDOW_MS));
             let begins = if self.goes_on.as_ref() == Some(wanted) { now } else { paused.max(settled_at) };
@@ -223,9 +246,23 @@ impl Site {
         }
         match self.reread_failure.as_ref() {
             Some(failure) if failure.due > now => Step::Wait(failure.due),
+            None if self.read_due > now && unsure => Step::Wait(self.read_due),
             None if self.read_due > now => Step::Rest(self.read_due),
             Some(_) | None => Step::Read,
         }
+    }
+
+    /// The changes would leave nothing but records that were seen once, and may be gone.
+    fn is_unsure(&self, records: &[Record], changes: &ChangeSet) -> bool {
+        let delete = |change: &Change| match change {
+            Change::Delete { id } => Some(id.clone()),
+            Change::Update { .. } | Change::Create { .. } => None,
+        };
+        let deleted: BTreeSet<String> = changes.changes.iter().filter_map(delete).collect();
+        let stays = |record: &Record| self.written.contains(&record.id) && !deleted.contains(&record.id);
+        let only_deletes = !deleted.is_empty() && deleted.len() == changes.changes.len();
+        let relies = only_deletes && changes.survivor && !records.iter().any(stays);
+        relies && matches!(self.seen, Seen::Once(_))
     }
 
     /// The records are due to be read again, whatever else there is to be done.
@@ -242,8 +279,8 @@ impl Site {
     }
 
     /// A read goes out.
-    pub fn reading(&mut self) {
-        self.reading = Some(Reading::default());
+    pub fn reading(&mut self, now: Moment) {
+        self.reading = Some(Reading { begun: now, outdated: false, overtaken: false });
     }
 
     /// A change set goes out, with `left` more changes to follow.
@@ -275,10 +312,10 @@ impl Site {
 
     /// The answer to a read.
     pub fn read(&mut self, result: Result<Vec<Record>, Fault>, now: Moment, jitter: Jitter) {
-        match self.reading.take() {
-            Some(Reading { outdated: false, overtaken: false }) => {}
+        let begun = match self.reading.take() {
+            Some(Reading { begun, outdated: false, overtaken: false }) => begun,
             Some(Reading { .. }) | None => return,
-        }
+        };
         let records = match result {
             Ok(records) => records,
             Err(fault) if self.believed => {
@@ -295,16 +332,22 @@ impl Site {
         self.reread_failure = None;
         let alias = alias(&records).map(|record| record.data.clone());
         self.records = Some(records);
+        let again = now.plus_millis(BETWEEN_READS_MS);
         if let Some(doubt) = &mut self.doubt {
             doubt.reads = doubt.reads.saturating_sub(1);
-            doubt.next = now.plus_millis(BETWEEN_READS_MS);
+            doubt.next = again;
             if doubt.reads > 0 {
                 return;
             }
             self.doubt = None;
+            self.seen = Seen::Twice;
         }
         self.believed = true;
-        self.read_due = now.plus_millis(RESYNC_MS);
+        (self.seen, self.read_due) = match self.seen {
+            Seen::Never => (Seen::Once(again), again),
+            Seen::Once(confirms) if begun < confirms => (self.seen, confirms),
+            Seen::Once(_) | Seen::Twice => (Seen::Twice, now.plus_millis(RESYNC_MS)),
+        };
         if let Some(alias) = alias {
             let shown: String = alias.chars().take(253).collect();
             let message = format!(
@@ -349,6 +392,7 @@ impl Site {
                 let expected =
                     changes.iter().filter(|change| !matches!(change, Change::Delete { .. })).count();
                 let complete = answered.len() == expected;
+                let ids: Vec<String> = answered.iter().map(|record| record.id.clone()).collect();
                 let records = after(self.records.as_deref().unwrap_or_default(), &changes, answered);
                 let taken = diff(&records, &wanted).changes.len() <= left;
                 self.records = Some(records);
@@ -370,7 +414,12 @@ impl Site {
                 self.goes_on = (left > 0).then_some(wanted);
                 // A list may still show the time before this write.
                 let failed = self.reread_failure.take().map_or(now, |failure| failure.due);
-                self.read_due = self.read_due.max(now.plus_millis(SETTLE_MS)).max(failed);
+                let settled = now.plus_millis(SETTLE_MS);
+                if let Seen::Once(confirms) = &mut self.seen {
+                    *confirms = settled;
+                    self.written.extend(ids);
+                }
+                self.read_due = self.read_due.max(settled).max(failed);
                 if left > 0 { Applied::Partly } else { Applied::Done }
             }
             Err((0, CallFailure::NotSent)) => {

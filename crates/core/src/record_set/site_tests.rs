@@ -28,12 +28,22 @@ fn writer() -> Owner {
     Owner { kind: ObjectKind::Pool, object }
 }
 
-/// A site that was read at the beginning.
-fn known(addresses: &[u8]) -> Site {
+/// A site that was read at the beginning for the first time.
+fn seen_once(addresses: &[u8]) -> Site {
     let mut site = Site::default();
-    site.reading();
-    site.read(Ok(addresses.iter().map(|last| a(*last)).collect()), T(0), Jitter::NONE);
+    see(&mut site, addresses, 0);
     site
+}
+
+/// A site that was read at the beginning, and is known from before.
+fn known(addresses: &[u8]) -> Site {
+    Site { seen: Seen::Twice, read_due: T(RESYNC_MS), ..seen_once(addresses) }
+}
+
+/// A read that is answered at once.
+fn see(site: &mut Site, addresses: &[u8], now: u64) {
+    site.reading(T(now));
+    site.read(Ok(addresses.iter().map(|last| a(*last)).collect()), T(now), Jitter::NONE);
 }
 
 fn next(site: &Site, addresses: &[u8], now: u64) -> Step {
@@ -83,7 +93,7 @@ fn nothing_is_written_before_a_read_and_nothing_is_read_after_an_own_write() {
 fn a_known_site_is_written_while_it_is_read_again_and_that_read_tells_nothing() {
     let mut site = known(&[1]);
     assert_eq!(next(&site, &[1], RESYNC_MS), Step::Read);
-    site.reading();
+    site.reading(T(RESYNC_MS));
     assert_eq!(next(&site, &[1], RESYNC_MS), Step::Busy);
     let changes = send(&mut site, &[1, 2], RESYNC_MS + 10);
     site.read(Ok(vec![a(1)]), T(RESYNC_MS + 20), Jitter::NONE);
@@ -96,7 +106,7 @@ fn a_failed_read_of_what_is_known_puts_off_the_next_read_only() {
     let (mut site, mut now) = (known(&[1]), RESYNC_MS);
     for wait in [1_000, 1_000, 5_000, 5_000] {
         assert_eq!(next(&site, &[1], now), Step::Read);
-        site.reading();
+        site.reading(T(now));
         site.read(Err(fault(FaultKind::Transient, false)), T(now), Jitter::NONE);
         assert_eq!(next(&site, &[1], now), Step::Wait(T(now + wait)));
         assert_eq!(applies(next(&site, &[1, 2], now)).len(), 1);
@@ -104,7 +114,7 @@ fn a_failed_read_of_what_is_known_puts_off_the_next_read_only() {
         now += wait;
     }
     let late = Fault { retry_after_ms: Some(90_000), ..fault(FaultKind::Throttled, false) };
-    site.reading();
+    site.reading(T(now));
     site.read(Err(late), T(now), Jitter::NONE);
     let changes = send(&mut site, &[1, 2], now);
     site.applied(Ok(answer(&changes)), T(now), Jitter::NONE);
@@ -142,7 +152,7 @@ fn after_a_refused_write_comes_one_read_when_it_is_due_and_at_once_for_something
     assert_eq!(next(&site, &[1], 10), Step::Wait(T(60_000)));
     assert_eq!(next(&site, &[1], 60_000), Step::Read);
     assert_eq!(next(&site, &[2], 10), Step::Read);
-    site.reading();
+    site.reading(T(20));
     site.read(Ok(vec![]), T(20), Jitter::NONE);
     assert_eq!(applies(next(&site, &[2], 20)).len(), 1);
 }
@@ -156,11 +166,11 @@ fn after_a_write_that_may_have_had_an_effect_come_two_reads_five_seconds_apart()
         send(&mut site, &[1, 2], 0);
         site.applied(Err(failure), T(0), Jitter::NONE);
         assert_eq!(next(&site, &[1, 2], 1_000), Step::Read);
-        site.reading();
+        site.reading(T(1_050));
         site.read(Ok(vec![]), T(1_050), Jitter::NONE);
         assert_eq!(next(&site, &[1, 2], 2_000), Step::Wait(T(6_050)));
         assert_eq!(next(&site, &[1, 2], 6_050), Step::Read);
-        site.reading();
+        site.reading(T(6_100));
         site.read(Ok(vec![a(1)]), T(6_100), Jitter::NONE);
         assert_eq!(applies(next(&site, &[1, 2], 6_100)).len(), 1);
     }
@@ -176,7 +186,7 @@ fn a_write_that_fails_again_and_again_is_tried_ever_less_often() {
         assert_eq!(next(&site, &[1], now), Step::Wait(T(now + wait)));
         now += wait;
         assert_eq!(next(&site, &[1], now), Step::Read);
-        site.reading();
+        site.reading(T(now));
         site.read(Ok(vec![]), T(now), Jitter::NONE);
     }
 }
@@ -184,7 +194,7 @@ fn a_write_that_fails_again_and_again_is_tried_ever_less_often() {
 #[test]
 fn a_time_that_the_provider_names_is_kept() {
     let mut site = Site::default();
-    site.reading();
+    site.reading(NOW);
     let throttled = Fault { retry_after_ms: Some(30_000), ..fault(FaultKind::Throttled, false) };
     site.read(Err(throttled), T(0), Jitter::NONE);
     assert_eq!(next(&site, &[1], 1_000), Step::Wait(T(30_000)));
@@ -206,7 +216,7 @@ fn an_answer_that_is_not_what_was_asked_for_does_not_loop() {
                 refusals += 1;
             }
             Step::Read => {
-                site.reading();
+                site.reading(T(now));
                 site.read(Ok(vec![Record { ttl: 300, ..a(1) }]), T(now), Jitter::NONE);
             }
             Step::Wait(at) => now = at.as_millis(),
@@ -245,7 +255,7 @@ fn what_did_not_fit_into_one_call_follows_at_once_within_the_same_round() {
 #[test]
 fn what_was_begun_before_a_restart_tells_nothing() {
     let mut site = Site::default();
-    site.reading();
+    site.reading(NOW);
     site.restart();
     assert_eq!(next(&site, &[1], 0), Step::Busy, "still one call at a time");
     site.read(Ok(vec![a(1)]), T(1), Jitter::NONE);
@@ -276,7 +286,7 @@ fn a_write_that_fails_again_and_again_backs_off_however_the_reads_between_go() {
             }
             Step::Read => {
                 reads += 1;
-                site.reading();
+                site.reading(T(now));
                 let answer = if reads % 2 == 0 { Ok(Vec::new()) } else { Err(throttled()) };
                 site.read(answer, T(now), Jitter::NONE);
             }
@@ -289,4 +299,80 @@ fn a_write_that_fails_again_and_again_backs_off_however_the_reads_between_go() {
     let schedule = [1_000, 1_000, 5_000, 5_000, 10_000, 10_000, 10_000, 60_000, 60_000];
     assert!(waits.iter().zip(schedule).all(|(wait, least)| *wait >= least), "{waits:?}");
     assert!(waits.len() >= 9, "it goes on: {waits:?}");
+}
+
+#[test]
+fn the_first_look_is_confirmed_by_a_second_one_five_seconds_later() {
+    let mut site = seen_once(&[1]);
+    assert_eq!(next(&site, &[1], 10), Step::Rest(T(5_000)));
+    assert_eq!(next(&site, &[1], 5_000), Step::Read);
+    see(&mut site, &[1], 5_000);
+    assert_eq!(next(&site, &[1], 5_010), Step::Rest(T(5_000 + RESYNC_MS)));
+    // What the first look did not show yet.
+    let mut site = seen_once(&[2]);
+    see(&mut site, &[1], 5_000);
+    assert_eq!(applies(next(&site, &[2], 5_010)).len(), 1);
+}
+
+#[test]
+fn what_was_seen_once_is_not_relied_on_by_a_change_that_only_deletes() {
+    let mut site = seen_once(&[1, 2]);
+    assert_eq!(next(&site, &[1], 10), Step::Wait(T(5_000)));
+    assert_eq!(next(&site, &[1], 5_000), Step::Read);
+    site.reading(T(5_000));
+    assert_eq!(next(&site, &[1], 5_010), Step::Busy);
+    site.read(Err(fault(FaultKind::Transient, false)), T(5_010), Jitter::NONE);
+    assert_eq!(next(&site, &[1], 5_020), Step::Wait(T(6_010)));
+    let mut gone = seen_once(&[1, 2]);
+    see(&mut site, &[1, 2], 6_010);
+    assert_eq!(applies(next(&site, &[1], 6_020)), [Change::Delete { id: "2".into() }]);
+    see(&mut gone, &[2], 5_000);
+    assert_eq!(applies(next(&gone, &[1], 5_010)), [Change::Update { id: "2".into(), ip: ip(1), ttl: 60 }]);
+}
+
+#[test]
+fn what_leaves_a_record_that_certainly_is_there_waits_for_no_second_look() {
+    let site = seen_once(&[1, 2]);
+    for addresses in [&[1, 2, 3][..], &[1, 3], &[3]] {
+        let changes = applies(next(&site, addresses, 10));
+        assert!(!matches!(changes.first(), Some(Change::Delete { .. })), "{changes:?}");
+    }
+    let empty = Wanted { target: Target::Empty, ..wanted(&[]) };
+    assert_eq!(applies(site.next(&empty, NOW, true, T(10))).len(), 2, "nothing shall be left");
+    let mut site = seen_once(&[1, 2]);
+    let changes = send(&mut site, &[1, 2, 3, 4], 10);
+    site.applied(Ok(answer(&changes)), T(20), Jitter::NONE);
+    assert_eq!(applies(site.next(&wanted(&[1, 3]), NOW, false, T(30))).len(), 2, "3 was just written");
+    let settled = T(20 + SETTLE_MS);
+    assert_eq!(site.next(&wanted(&[1, 2]), NOW, false, T(30)), Step::Wait(settled), "3 and 4 shall go");
+    assert_eq!(next(&site, &[1, 2, 3, 4], 30), Step::Rest(settled));
+    // A look before that does not count: it may show the time before the write.
+    see(&mut site, &[1, 2, 3, 4], 6_000);
+    assert_eq!(next(&site, &[1, 2], 6_010), Step::Wait(settled));
+    see(&mut site, &[1, 2, 3, 4], 20 + SETTLE_MS);
+    assert_eq!(applies(next(&site, &[1, 2], 60_000)).len(), 2);
+}
+
+#[test]
+fn a_second_look_counts_from_when_it_was_begun_and_anew_after_a_restart() {
+    let mut site = seen_once(&[1, 2]);
+    site.reading(T(4_999));
+    site.read(Ok(vec![a(1), a(2)]), T(14_000), Jitter::NONE);
+    assert_eq!(next(&site, &[1], 14_000), Step::Read);
+    see(&mut site, &[1, 2], 14_000);
+    let changes = send(&mut site, &[1, 2, 3], 14_010);
+    site.applied(Ok(answer(&changes)), T(14_020), Jitter::NONE);
+    site.restart();
+    see(&mut site, &[1, 2, 3], 20_000);
+    assert_eq!(next(&site, &[1, 3], 20_010), Step::Wait(T(25_000)), "3 was written before");
+}
+
+#[test]
+fn two_looks_after_a_write_that_may_have_had_an_effect_are_enough() {
+    let mut site = seen_once(&[1, 2]);
+    send(&mut site, &[1, 2, 3], 10);
+    site.applied(Err((0, CallFailure::Fault(fault(FaultKind::Transient, true)))), T(20), Jitter::NONE);
+    see(&mut site, &[1, 2], 1_020);
+    see(&mut site, &[1, 2], 6_020);
+    assert_eq!(applies(next(&site, &[1], 6_030)), [Change::Delete { id: "2".into() }]);
 }

@@ -244,8 +244,32 @@ fn a_new_term_of_leadership_reads_again_before_it_writes() {
     // Somebody else led meanwhile and wrote something.
     world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
     world.lead_again();
-    world.run(5);
-    assert_eq!((world.published(WWW), world.dns.reads), (vec![1, 2], 2));
+    world.run(10);
+    assert_eq!((world.published(WWW), world.dns.reads), (vec![1, 2], 3));
+}
+
+#[test]
+fn a_name_is_not_emptied_by_a_leader_whose_first_look_shows_the_time_before_its_predecessors_last_change() {
+    let mut world = World::with_set(3);
+    world.run(60);
+    world.dns.lag_ms = 5_000;
+    world.set_node(1, false);
+    world.run(2);
+    assert_eq!(world.published(WWW), [2, 3]);
+    // What stays is exactly what was just deleted.
+    world.set_node(1, true);
+    world.set_node(2, false);
+    world.set_node(3, false);
+    world.start();
+    world.run(15);
+    assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![1], 0));
+    // And what it does not show at all is found soon.
+    world.set_node(2, true);
+    world.run(1);
+    world.set_node(2, false);
+    world.start();
+    world.run(60);
+    assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![1], 0));
 }
 
 #[test]
@@ -311,7 +335,7 @@ fn a_set_whose_nodes_cannot_be_watched_says_so() {
 fn at_cloudflare() -> World {
     let mut world = World::with_set(2);
     world.edit_set("set", |spec| spec.provider = CLOUDFLARE.into());
-    world.run(10);
+    world.run(60);
     assert_eq!(world.dns.addresses(CLOUDFLARE, WWW).len(), 2);
     world
 }

@@ -22,8 +22,16 @@ fn a_set_whose_nodes_could_never_be_watched_says_so() {
     world.start();
     world.observe(Input::WatchTrouble(nodes_key(), Some("nodes is forbidden".into())));
     world.run(10);
-    assert_eq!(kinds(&world), ["WatchFailing"]);
+    assert_eq!(kinds(&world), ["Ready", "WatchFailing"]);
+    let ready = &world.set_status("set").conditions[0];
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("Unknown", "NodesUnread"));
     assert_eq!((world.dns.reads, world.dns.applies.len()), (0, 0));
+    world.set_node(1, true);
+    world.hold_watches = false;
+    world.observe(Input::WatchTrouble(nodes_key(), None));
+    world.run(10);
+    assert_eq!(kinds(&world), ["Ready", "SpecValid"]);
+    assert_eq!(world.set_status("set").conditions[0].reason, "Published");
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn of_another_name_nothing_is_told_before_it_was_read() {
 #[test]
 fn changes_that_have_to_wait_keep_no_name_from_being_read() {
     let mut world = World::with_set(1);
-    world.run(10);
+    world.run(60);
     world.observe(Input::Permit(false));
     world.set_node(2, true);
     let reads = world.dns.reads;

@@ -254,6 +254,11 @@ fn a_purchase_under_way_is_not_forgotten_when_the_crds_stop_keeping_the_memory()
         world.run(2);
         assert!(world.status("pool").memory.is_none(), "the server has lost it");
         world.run(120);
+        let ips = &world.pools["pool"].spec.as_ref().unwrap().ips;
+        assert_eq!(ips, &[ip(201).to_string()], "{trick:?}: nothing else remembers it");
+        // Nor does the next process forget it.
+        world.start();
+        world.run(700);
         world.go_crds = false;
         world.run(700);
         let ips = &world.pools["pool"].spec.as_ref().unwrap().ips;

@@ -170,11 +170,6 @@ impl Dns {
         Ok(records.iter().filter(|(name, _)| name == fqdn).map(|(_, record)| record.clone()).collect())
     }
 
-    /// So much time has passed that reads show all that was changed so far.
-    pub(crate) fn catch_up(&mut self) {
-        self.history.clear();
-    }
-
     fn apply(
         &mut self,
         (provider, zone): &ZoneKey,

@@ -16,14 +16,12 @@ pub(super) struct Reads {
     /// That the token may see droplets was proved: by an address that shows one, or by their list.
     droplets: bool,
     records: BTreeSet<Provider>,
-    /// Some list of nodes was complete in this or an earlier term of the process.
-    nodes_once: bool,
 }
 
 impl Reads {
     /// Leadership begins anew: what was read before does not count.
     pub(super) fn forget(&mut self) {
-        *self = Self { nodes_once: self.nodes_once, ..Self::default() };
+        *self = Self::default();
     }
 
     /// A read was answered. `shows`: the list of addresses shows a droplet.
@@ -36,7 +34,6 @@ impl Reads {
                 self.pages.insert(key, held);
                 if *limit == 0 || held >= truth.count(resource, selector) {
                     self.complete.insert(resource.clone());
-                    self.nodes_once |= resource == "nodes";
                 }
             }
             Kind::ListIps => {
@@ -78,9 +75,7 @@ impl Reads {
         [
             ("pools", listed("floatingippools")),
             ("record sets", listed("nodednsrecordsets")),
-            ("nodes", !nodes || listed("nodes")),
-            // What was begun on nodes in a term of before goes on.
-            ("nodes", !annotates || self.nodes_once),
+            ("nodes", !(nodes || annotates) || listed("nodes")),
             ("pods", !(nodes && pods) || listed("pods")),
             ("addresses", !addresses || self.addresses),
             ("a droplet", !addresses || self.droplets),
