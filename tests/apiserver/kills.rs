@@ -56,6 +56,20 @@ enum End {
     Done,
 }
 
+/// A process that was started then has looked at both names a second time: what it saw only once it does not rely on,
+/// and a failover has fewer calls meanwhile.
+async fn looked_twice(world: &World, since: u64) -> Outcome {
+    let looks = |provider| {
+        let calls = world.cloud().calls(since);
+        calls.iter().filter(|call| call.op == Op::ListRecords && call.provider == provider).count()
+    };
+    eventually("both names were looked at twice", SOON, || async {
+        let looks = [Provider::Cloudflare, Provider::DigitalOcean].map(looks);
+        same(since == 0 || looks.iter().all(|looks| *looks >= 2), true).map_err(Failure::new)
+    })
+    .await
+}
+
 async fn scene(world: &World) -> Outcome<(Operator, Names)> {
     world.zones();
     world.reserve(&[10, 11]);
@@ -79,7 +93,7 @@ async fn a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothi
     world: &mut World,
 ) -> Outcome {
     let (mut operator, names) = scene(world).await?;
-    let mut holder = 0;
+    let (mut holder, mut restarted_at) = (0, 0);
     for when in [When::Before, When::After] {
         for nth in 1.. {
             let (lost, other) = (holder, 2 - holder);
@@ -100,6 +114,7 @@ async fn a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothi
                 operator.kill_9();
                 world.cloud().withdraw_all();
                 world.cluster.delete_lease().await?;
+                restarted_at = world.cloud().next_call();
                 operator = world.dns_operator().await?;
                 names.settle(world, other, ready).await?;
             }
@@ -109,6 +124,7 @@ async fn a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothi
             world.cloud().withdraw_all();
             world.nodes.set_ready(NODES[lost].0, true).await?;
             names.settle(world, other, &[1, 2, 3]).await?;
+            looked_twice(world, restarted_at).await?;
             holder = other;
             if matches!(end, End::Done) {
                 assert!(nth > LEAST_CALLS, "only {} calls", nth - 1);

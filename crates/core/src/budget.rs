@@ -25,6 +25,10 @@ const KEPT_FROM_POLLS_PERCENT: u64 = 40;
 /// healthy node comes first, and many that are locked by others must not keep one from getting there.
 const KEPT_FROM_DNS_PERCENT: u64 = 20;
 
+/// Of any limit, reads of DNS records that are known may use what lies above this share, in percent. With hundreds of
+/// names they all are due together after a start, and changes of records, and polls, must not have to wait for them.
+const KEPT_FROM_REREADS_PERCENT: u64 = 50;
+
 /// Of the long quota, the share that is kept from polls, in percent. Smaller than that of the short window: one hour's
 /// quota is never used up by ordinary work, and its last tenth is hundreds of requests.
 const QUOTA_KEPT_FROM_POLLS_PERCENT: u64 = 10;
@@ -103,6 +107,8 @@ pub enum Purpose {
     Dns,
     /// Looks whether something has changed.
     Poll,
+    /// Looks whether DNS records that are known have changed.
+    Reread,
 }
 
 /// The budget of one token.
@@ -229,6 +235,7 @@ impl Budget {
             Purpose::Create | Purpose::Assign => 0,
             Purpose::Look | Purpose::Dns => KEPT_FROM_DNS_PERCENT,
             Purpose::Poll => KEPT_FROM_POLLS_PERCENT,
+            Purpose::Reread => KEPT_FROM_REREADS_PERCENT,
         };
         let allowed = usize::try_from(share(self.capacity(), 100 - kept)).unwrap_or(usize::MAX);
         frees(&self.sends, allowed, self.limits.window_ms, now)
@@ -239,7 +246,7 @@ impl Budget {
             Purpose::Create => {
                 frees(&self.creations, self.limits.creations, self.limits.creation_window_ms, now)
             }
-            Purpose::Assign | Purpose::Look | Purpose::Dns | Purpose::Poll => None,
+            Purpose::Assign | Purpose::Look | Purpose::Dns | Purpose::Poll | Purpose::Reread => None,
         }
     }
 
@@ -258,7 +265,7 @@ impl Budget {
         let kept = match purpose {
             Purpose::Create | Purpose::Assign => 0,
             Purpose::Look | Purpose::Dns => QUOTA_KEPT_FROM_DNS_PERCENT,
-            Purpose::Poll => QUOTA_KEPT_FROM_POLLS_PERCENT,
+            Purpose::Poll | Purpose::Reread => QUOTA_KEPT_FROM_POLLS_PERCENT,
         };
         let kept = quota.limit.map_or(0, |limit| share(limit, kept));
         quota.remaining.saturating_sub(self.since_quota) <= kept
@@ -282,7 +289,8 @@ mod tests {
     use proptest::prelude::*;
 
     const LIMITS: Limits = Limits::DIGITALOCEAN;
-    const PURPOSES: [Purpose; 4] = [Purpose::Create, Purpose::Assign, Purpose::Dns, Purpose::Poll];
+    const PURPOSES: [Purpose; 5] =
+        [Purpose::Create, Purpose::Assign, Purpose::Dns, Purpose::Poll, Purpose::Reread];
 
     fn at(ms: u64) -> Moment {
         Moment::from_millis(ms)
@@ -308,7 +316,8 @@ mod tests {
     #[test]
     fn polls_and_dns_leave_a_share_of_the_window_to_assignments() {
         let mut budget = Budget::new(LIMITS);
-        assert_eq!(exhaust(&mut budget, Purpose::Poll, at(0)), 144);
+        assert_eq!(exhaust(&mut budget, Purpose::Reread, at(0)), 120);
+        assert_eq!(exhaust(&mut budget, Purpose::Poll, at(0)), 24);
         assert_eq!(exhaust(&mut budget, Purpose::Dns, at(0)), 48);
         assert_eq!(exhaust(&mut budget, Purpose::Assign, at(0)), 48);
         assert_eq!(budget.admit(Purpose::Assign, at(0)), Err(at(65_000)));
@@ -333,11 +342,11 @@ mod tests {
     #[test]
     fn a_low_quota_stops_polls_then_dns_then_all() {
         for (remaining, admitted) in [
-            (501, [true, true, true, true]),
-            (500, [true, true, true, false]),
-            (250, [true, true, false, false]),
-            (1, [true, true, false, false]),
-            (0, [false, false, false, false]),
+            (501, [true; 5]),
+            (500, [true, true, true, false, false]),
+            (250, [true, true, false, false, false]),
+            (1, [true, true, false, false, false]),
+            (0, [false; 5]),
         ] {
             let mut budget = Budget::new(LIMITS);
             budget.observe(at(0), &quota(remaining, 600_000, 0));

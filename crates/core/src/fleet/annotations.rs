@@ -64,14 +64,15 @@ pub(super) struct Annotations {
     in_flight: BTreeSet<Uid>,
     failures: BTreeMap<Uid, Failing>,
     sweep_due: Option<Moment>,
-    sweeping: bool,
+    /// A sweep is under way: whether it was begun before leadership was.
+    sweeping: Option<bool>,
     sweep_failures: u32,
 }
 
 impl Annotations {
-    /// Leadership begins: a sweep is due as soon as the world is known, and finds what stands on nodes.
+    /// Leadership begins: a sweep is due as soon as the world is known. One that is under way tells nothing.
     pub(super) fn restart(&mut self) {
-        self.standing.clear();
+        self.sweeping.iter_mut().for_each(|outdated| *outdated = true);
         self.sweep_due = Some(Moment::default());
     }
 
@@ -109,8 +110,7 @@ impl Annotations {
     /// Events come late: a value of ours may show only after an older event made it look as if others had removed it.
     /// Before the first sweep nobody knows enough to say what is left over.
     fn claim(&mut self, node: &NodeFacts) {
-        let swept = self.sweep_due.is_some_and(|due| due > Moment::default());
-        let value = node.annotation.as_deref().filter(|_| swept && node.annotation_ours);
+        let value = node.annotation.as_deref().filter(|_| self.is_swept() && node.annotation_ours);
         if let Some(ip) = value.and_then(|value| value.parse().ok())
             && !self.standing.contains_key(&node.uid)
             && !self.in_flight.contains(&node.uid)
@@ -118,6 +118,11 @@ impl Annotations {
             self.standing.insert(node.uid.clone(), (node.name.clone(), ip));
             self.changed = true;
         }
+    }
+
+    /// Nodes were looked through since leadership began.
+    fn is_swept(&self) -> bool {
+        self.sweep_due.is_some_and(|due| due > Moment::default())
     }
 
     /// Whether an annotation changed since the last call.
@@ -131,8 +136,14 @@ impl Annotations {
         self.failures.retain(|uid, _| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
     }
 
-    /// Decides on writes.
-    pub(super) fn plan(&mut self, desired: &Desired, may_sweep: bool, now: Moment, out: &mut Out) {
+    /// Decides on writes. `listed`: some nodes at least were read since leadership began.
+    pub(super) fn plan(
+        &mut self,
+        desired: &Desired,
+        (listed, may_sweep): (bool, bool),
+        now: Moment,
+        out: &mut Out,
+    ) {
         for (uid, (name, ip)) in &desired.confirmed {
             let stands =
                 self.seen.get(uid).is_some_and(|seen| seen.value.as_deref() == Some(&ip.to_string()));
@@ -142,9 +153,11 @@ impl Annotations {
                 self.write(uid, name, Some(*ip), now, out);
             }
         }
+        let listed = listed || self.is_swept();
         let over: Vec<(Uid, String)> = self
             .standing
             .iter()
+            .filter(|_| listed)
             .filter(|(uid, (_, ip))| !desired.confirmed.contains_key(*uid) && !desired.protects(uid, *ip))
             .map(|(uid, (name, _))| (uid.clone(), name.clone()))
             .collect();
@@ -178,11 +191,11 @@ impl Annotations {
     }
 
     fn plan_sweep(&mut self, may_sweep: bool, now: Moment, out: &mut Out) {
-        let Some(due) = self.sweep_due.filter(|_| may_sweep && !self.sweeping) else { return };
+        let Some(due) = self.sweep_due.filter(|_| may_sweep && self.sweeping.is_none()) else { return };
         if due > now {
             out.later(due);
         } else {
-            self.sweeping = true;
+            self.sweeping = Some(false);
             out.actions.push(Action::SweepAnnotations);
         }
     }
@@ -244,7 +257,9 @@ impl Annotations {
         result: Result<Vec<AnnotatedNode>, WriteFailure>,
         (now, jitter): (Moment, Jitter),
     ) {
-        self.sweeping = false;
+        if self.sweeping.take() == Some(true) {
+            return;
+        }
         match result {
             Ok(nodes) => {
                 self.sweep_failures = 0;
@@ -272,7 +287,7 @@ mod tests {
     /// The writes that a plan starts.
     fn plan(annotations: &mut Annotations, desired: &Desired) -> Vec<(String, Uid, Option<Ipv4Addr>)> {
         let mut out = Out::default();
-        annotations.plan(desired, false, Moment::default(), &mut out);
+        annotations.plan(desired, (true, false), Moment::default(), &mut out);
         let write = |action| {
             let Action::Annotate { node, uid, value } = action else { panic!("{action:?}") };
             (node, uid, value)
@@ -331,6 +346,52 @@ mod tests {
     }
 
     #[test]
+    fn after_a_gap_in_the_leadership_nothing_is_removed_before_nodes_were_read() {
+        let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
+        let now = (Moment::default(), Jitter::NONE);
+        for listed in [true, false] {
+            let mut annotations = Annotations::default();
+            annotations.written("n".to_owned(), uid.clone(), Some(ip), Ok(()), now);
+            annotations.restart();
+            let removed = |annotations: &mut Annotations, listed| {
+                let mut out = Out::default();
+                annotations.plan(&Desired::default(), (listed, false), Moment::default(), &mut out);
+                out.actions.len()
+            };
+            assert_eq!(removed(&mut annotations, false), 0);
+            if !listed {
+                annotations.swept(Ok(Vec::new()), now);
+            }
+            assert_eq!(removed(&mut annotations, listed), 1);
+        }
+    }
+
+    #[test]
+    fn a_sweep_that_was_begun_before_a_gap_in_the_leadership_tells_nothing() {
+        let mut annotations = Annotations::default();
+        let sweeps = |annotations: &mut Annotations| {
+            let mut out = Out::default();
+            annotations.plan(&Desired::default(), (true, true), Moment::default(), &mut out);
+            assert!(out.actions.iter().all(|action| matches!(action, Action::SweepAnnotations)), "{out:?}");
+            out.actions.len()
+        };
+        annotations.restart();
+        assert_eq!((sweeps(&mut annotations), sweeps(&mut annotations)), (1, 0));
+        annotations.restart();
+        assert_eq!(sweeps(&mut annotations), 0, "one at a time");
+        let left = |name: &str, ip: &str| AnnotatedNode {
+            name: name.to_owned(),
+            uid: Uid(name.to_owned()),
+            value: ip.to_owned(),
+            ours: true,
+        };
+        annotations.swept(Ok(vec![left("n", "192.0.2.1")]), (Moment::default(), Jitter::NONE));
+        assert_eq!(sweeps(&mut annotations), 1, "at once, and nothing is removed");
+        annotations.swept(Ok(Vec::new()), (Moment::default(), Jitter::NONE));
+        assert_eq!(sweeps(&mut annotations), 0);
+    }
+
+    #[test]
     fn a_removal_that_met_a_conflict_is_tried_again() {
         let mut annotations = Annotations::default();
         let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
@@ -340,7 +401,7 @@ mod tests {
         let conflict = Err(WriteFailure::Conflict);
         annotations.written("n".to_owned(), uid, None, conflict, (Moment::default(), Jitter::NONE));
         let mut out = Out::default();
-        annotations.plan(&Desired::default(), false, Moment::from_millis(5_000), &mut out);
+        annotations.plan(&Desired::default(), (true, false), Moment::from_millis(5_000), &mut out);
         assert!(
             matches!(out.actions.as_slice(), [Action::Annotate { value: None, .. }]),
             "{:?}",

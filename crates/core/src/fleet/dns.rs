@@ -118,7 +118,7 @@ impl Dns {
         for (owner, key, zone) in rereads {
             let (site, account) = (self.sites.get_mut(key), self.accounts.get_mut(&key.provider));
             if let (Some(site), Some(account)) = (site, account) {
-                read(site, (&owner, key, zone), (account, accounts), now, out);
+                read(site, (&owner, key, zone), Purpose::Reread, (account, accounts), now, out);
             }
         }
         self.renew_zones(views, accounts, now, out);
@@ -156,7 +156,7 @@ impl Dns {
                 }
             }
             let gate = account.lookup_gate(&place.zone).to_owned();
-            if admit(account, accounts, &place.provider, (&gate, Access::Write), now, out) {
+            if admit(account, accounts, &place.provider, (&gate, Access::Write, Purpose::Dns), now, out) {
                 account.looking_up(&place.zone);
                 let (provider, owner) = (place.provider.clone(), view.owner.clone());
                 out.actions.push(Action::FindZone { provider, owner, zone: place.zone.clone() });
@@ -174,7 +174,10 @@ impl Dns {
             let Some(account) = self.accounts.get_mut(&place.provider) else { continue };
             if let Err(at) = account.renewal_due(&place.zone, now) {
                 out.later(at);
-            } else if admit(account, accounts, &place.provider, (place.zone.text(), Access::Read), now, out) {
+                continue;
+            }
+            let call = (place.zone.text(), Access::Read, Purpose::Reread);
+            if admit(account, accounts, &place.provider, call, now, out) {
                 account.renewing(&place.zone);
                 let (provider, owner) = (place.provider.clone(), view.owner.clone());
                 out.actions.push(Action::FindZone { provider, owner, zone: place.zone.clone() });
@@ -377,13 +380,14 @@ impl Drive<'_> {
     }
 
     fn read(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone) {
-        read(self.site, (owner, key, zone), (self.account, self.accounts), self.now, self.out);
+        let (accounts, place) = ((&mut *self.account, &mut *self.accounts), (owner, key, zone));
+        read(self.site, place, Purpose::Dns, accounts, self.now, self.out);
     }
 
     fn apply(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted, mut set: ChangeSet) {
         // Without a permit the records wait: its return is an input of its own.
-        let access = (key.zone.as_str(), Access::Write);
-        if !self.permit || !admit(self.account, self.accounts, &key.provider, access, self.now, self.out) {
+        let call = (key.zone.as_str(), Access::Write, Purpose::Dns);
+        if !self.permit || !admit(self.account, self.accounts, &key.provider, call, self.now, self.out) {
             return;
         }
         let all = set.changes.len();
@@ -410,12 +414,13 @@ impl Drive<'_> {
 fn read(
     site: &mut Site,
     (owner, key, zone): (&Owner, &SiteKey, &Zone),
+    purpose: Purpose,
     (account, accounts): (&mut DnsAccount, &mut Accounts),
     now: Moment,
     out: &mut Out,
 ) {
-    let access = (key.zone.as_str(), Access::Read);
-    if admit(account, accounts, &key.provider, access, now, out) {
+    let call = (key.zone.as_str(), Access::Read, purpose);
+    if admit(account, accounts, &key.provider, call, now, out) {
         site.reading(now);
         out.actions.push(Action::ReadRecords {
             provider: key.provider.clone(),
@@ -447,7 +452,7 @@ fn admit(
     account: &mut DnsAccount,
     accounts: &mut Accounts,
     provider: &str,
-    (zone, access): (&str, Access),
+    (zone, access, purpose): (&str, Access, Purpose),
     now: Moment,
     out: &mut Out,
 ) -> bool {
@@ -456,11 +461,11 @@ fn admit(
         return false;
     }
     if let Some(budget) = budget(account, accounts, provider) {
-        if let Err(at) = budget.admit(Purpose::Dns, now) {
+        if let Err(at) = budget.admit(purpose, now) {
             out.later(at);
             return false;
         }
-        budget.sent(Purpose::Dns, now);
+        budget.sent(purpose, now);
     }
     account.sent(zone, access, now);
     true

@@ -49,7 +49,8 @@ impl Fleet {
                 // What users look at first goes first: annotations can be hundreds of writes.
                 self.plan_writes(now, &mut out);
                 self.plan_record_set_writes(now, &mut out);
-                self.annotations.plan(&desired, read, now, &mut out);
+                let seen = !self.matched_once.is_empty();
+                self.annotations.plan(&desired, (seen, read), now, &mut out);
             }
         }
         self.wake = out.wake;
@@ -314,7 +315,7 @@ impl Fleet {
                     Err(None) => {}
                 }
             }
-            if !draining {
+            if !draining || pool.creation.crds_outdated {
                 write_ips(pool, now, out);
             }
         }

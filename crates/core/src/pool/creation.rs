@@ -97,12 +97,13 @@ pub fn ownerless(object: ObjectRef, result: &Result<Ipv4Addr, CallFailure>) -> O
 }
 
 impl Pool {
-    /// True while an address was bought that the server's copy of the status does not remember yet.
+    /// True while an address was bought that the server's copy of the status, or else the spec, does not remember yet.
     #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
         let remembered = |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
-        let created = self.memory.iter().flat_map(|memory| &memory.created);
-        !self.creation.crds_outdated && created.into_iter().any(|created| !remembered(created.ip))
+        let outdated = self.creation.crds_outdated;
+        let mut created = self.memory.iter().flat_map(|memory| &memory.created);
+        created.any(|created| if outdated { !created.written } else { !remembered(created.ip) })
     }
 
     /// The provider that answers for the creation under way, else for the next one: an edit of `spec.provider` does not

@@ -109,6 +109,22 @@ pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
     ChangeSet { changes, survivor: !right.is_empty() }
 }
 
+/// Whether changes do nothing but delete, and of the records that stay none is among the certain ones.
+#[must_use]
+pub fn only_keeps_others(records: &[Record], set: &ChangeSet, certain: &BTreeSet<String>) -> bool {
+    let deleted: BTreeSet<&String> = set
+        .changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Delete { id } => Some(id),
+            Change::Update { .. } | Change::Create { .. } => None,
+        })
+        .collect();
+    let only_deletes = !set.is_empty() && deleted.len() == set.changes.len();
+    let stays = |record: &Record| certain.contains(&record.id) && !deleted.contains(&record.id);
+    only_deletes && set.survivor && !records.iter().any(stays)
+}
+
 /// The alias at a name, beside which no address record may stand.
 #[must_use]
 pub fn alias(records: &[Record]) -> Option<&Record> {

@@ -169,7 +169,7 @@ impl Set {
         }
         if !choice.addresses.is_empty() {
             self.emptied = false;
-        } else if site.is_known() && site.addresses().is_some_and(|addresses| addresses.is_empty()) {
+        } else if site.is_confirmed() && site.addresses().is_some_and(|addresses| addresses.is_empty()) {
             self.emptied = true;
         }
         let target = if !choice.addresses.is_empty() {

@@ -7,12 +7,11 @@
 //! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time, except that
 //! what is still believed is written while it is only read again. The answer to such a read tells nothing.
 //!
-//! Another process may have changed the name just before this one read it for the first time, and a list may lag behind.
-//! So that first look is confirmed by a second one, 5 s later, and nothing is deleted before on the strength of records
-//! that were seen once: they may be gone, and the name would be empty.
+//! What reads are worth, [`Looks`] tell.
 
 use super::account::Access;
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns};
+use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
 use crate::action::CallFailure;
 use crate::dns::{Change, ChangeSet, Record};
 use crate::fault::{Fault, FaultKind};
@@ -25,11 +24,8 @@ use std::net::Ipv4Addr;
 /// What others change at a name is noticed after this long.
 pub const RESYNC_MS: u64 = 600_000;
 
-/// Between the first two reads, and between the two after a write that may have had an effect: a list may lag behind.
-pub const BETWEEN_READS_MS: u64 = 5_000;
-
-/// A read this soon after our own write may still show the time before it.
-const SETTLE_MS: u64 = 30_000;
+/// Reads after a write that may have had an effect.
+const READS_IN_DOUBT: u8 = 2;
 
 /// At most [`MAX_ROUNDS`] begin within this time.
 const ROUNDS_WINDOW_MS: u64 = 2_000;
@@ -46,18 +42,6 @@ pub struct SiteKey {
     pub zone: String,
     /// The fully qualified name.
     pub fqdn: String,
-}
-
-/// How often the records were seen since the last restart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Seen {
-    /// Not yet.
-    #[default]
-    Never,
-    /// Once: a read that is begun at this moment or later confirms it.
-    Once(Moment),
-    /// Twice, and what changes from now on is noticed in time.
-    Twice,
 }
 
 /// The read under way.
@@ -122,9 +106,7 @@ pub struct Site {
     records: Option<Vec<Record>>,
     /// The records are as last seen, for all we know.
     believed: bool,
-    seen: Seen,
-    /// Records that this process wrote since it saw the others once: these are there.
-    written: BTreeSet<String>,
+    looks: Looks,
     read_due: Moment,
     doubt: Option<Doubt>,
     reading: Option<Reading>,
@@ -133,10 +115,8 @@ pub struct Site {
     rounds: VecDeque<Moment>,
     /// What the round under way goes on with, when its changes did not fit into one call.
     goes_on: Option<Wanted>,
-    /// Of a write.
     write_failure: Option<Failure<Wanted>>,
-    /// Of a read without which nothing is known. Reads that succeed end no failure of a write: together they would never
-    /// back off.
+    /// Of a read without which nothing is known. Those that succeed end no failure of a write, which would never back off.
     read_failure: Option<Failure<()>>,
     /// Of a read of what is known already.
     reread_failure: Option<Failure<()>>,
@@ -159,6 +139,12 @@ impl Site {
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.believed && self.reread_failure.is_none()
+    }
+
+    /// The records are known, and not from a single look at them.
+    #[must_use]
+    pub fn is_confirmed(&self) -> bool {
+        self.is_known() && self.looks.agree()
     }
 
     /// Whether external-dns writes there too.
@@ -190,8 +176,8 @@ impl Site {
     /// Everything is read again before anything is written.
     pub fn restart(&mut self) {
         self.believed = false;
-        self.seen = Seen::Never;
-        self.written.clear();
+        self.looks.restart();
+        self.doubt.iter_mut().for_each(|doubt| doubt.reads = READS_IN_DOUBT);
         self.goes_on = None;
         self.forgive();
     }
@@ -224,7 +210,7 @@ impl Site {
         let failed_write = self.write_failure.as_ref().and_then(|failure| failure.waits(wanted, 0, now));
         let known = self.records.as_deref().filter(|_| self.believed && self.doubt.is_none());
         let changes = known.map(|records| diff(records, wanted)).unwrap_or_default();
-        let unsure = self.is_unsure(known.unwrap_or_default(), &changes);
+        let unsure = self.looks.forbid(known.unwrap_or_default(), &changes);
         if !changes.is_empty() && !unsure {
             let paused = self.rounds.front().filter(|_| paced && self.rounds.len() >= MAX_ROUNDS);
             let paused = paused.map_or(now, |first| first.plus_millis(ROUNDS_WINDOW_MS));
@@ -250,19 +236,6 @@ impl Site {
             None if self.read_due > now => Step::Rest(self.read_due),
             Some(_) | None => Step::Read,
         }
-    }
-
-    /// The changes would leave nothing but records that were seen once, and may be gone.
-    fn is_unsure(&self, records: &[Record], changes: &ChangeSet) -> bool {
-        let delete = |change: &Change| match change {
-            Change::Delete { id } => Some(id.clone()),
-            Change::Update { .. } | Change::Create { .. } => None,
-        };
-        let deleted: BTreeSet<String> = changes.changes.iter().filter_map(delete).collect();
-        let stays = |record: &Record| self.written.contains(&record.id) && !deleted.contains(&record.id);
-        let only_deletes = !deleted.is_empty() && deleted.len() == changes.changes.len();
-        let relies = only_deletes && changes.survivor && !records.iter().any(stays);
-        relies && matches!(self.seen, Seen::Once(_))
     }
 
     /// The records are due to be read again, whatever else there is to be done.
@@ -331,23 +304,25 @@ impl Site {
         };
         self.reread_failure = None;
         let alias = alias(&records).map(|record| record.data.clone());
-        self.records = Some(records);
-        let again = now.plus_millis(BETWEEN_READS_MS);
         if let Some(doubt) = &mut self.doubt {
             doubt.reads = doubt.reads.saturating_sub(1);
-            doubt.next = again;
+            doubt.next = now.plus_millis(BETWEEN_LOOKS_MS);
             if doubt.reads > 0 {
+                self.records = Some(records);
                 return;
             }
             self.doubt = None;
-            self.seen = Seen::Twice;
+            self.looks.trust();
+        } else {
+            let known = self.records.as_deref().filter(|_| self.believed);
+            if self.looks.look(begun, now, known, &records) == Shown::Past {
+                self.read_due = self.looks.next().unwrap_or(now);
+                return;
+            }
         }
+        self.records = Some(records);
         self.believed = true;
-        (self.seen, self.read_due) = match self.seen {
-            Seen::Never => (Seen::Once(again), again),
-            Seen::Once(confirms) if begun < confirms => (self.seen, confirms),
-            Seen::Once(_) | Seen::Twice => (Seen::Twice, now.plus_millis(RESYNC_MS)),
-        };
+        self.read_due = self.looks.next().unwrap_or(now.plus_millis(RESYNC_MS));
         if let Some(alias) = alias {
             let shown: String = alias.chars().take(253).collect();
             let message = format!(
@@ -392,7 +367,7 @@ impl Site {
                 let expected =
                     changes.iter().filter(|change| !matches!(change, Change::Delete { .. })).count();
                 let complete = answered.len() == expected;
-                let ids: Vec<String> = answered.iter().map(|record| record.id.clone()).collect();
+                let ids = answered.iter().map(|record| record.id.clone()).collect();
                 let records = after(self.records.as_deref().unwrap_or_default(), &changes, answered);
                 let taken = diff(&records, &wanted).changes.len() <= left;
                 self.records = Some(records);
@@ -414,12 +389,9 @@ impl Site {
                 self.goes_on = (left > 0).then_some(wanted);
                 // A list may still show the time before this write.
                 let failed = self.reread_failure.take().map_or(now, |failure| failure.due);
-                let settled = now.plus_millis(SETTLE_MS);
-                if let Seen::Once(confirms) = &mut self.seen {
-                    *confirms = settled;
-                    self.written.extend(ids);
-                }
-                self.read_due = self.read_due.max(settled).max(failed);
+                let known = self.looks.wrote(self.records.as_deref().unwrap_or_default(), ids, now);
+                let settled = now.plus_millis(if known { RESYNC_MS } else { SETTLE_MS });
+                self.read_due = self.looks.next().unwrap_or(self.read_due.max(settled)).max(failed);
                 if left > 0 { Applied::Partly } else { Applied::Done }
             }
             Err((0, CallFailure::NotSent)) => {
@@ -449,7 +421,7 @@ impl Site {
     fn distrust(&mut self, now: Moment) {
         self.believed = false;
         self.reread_failure = None;
-        self.doubt = Some(Doubt { reads: 2, next: now });
+        self.doubt = Some(Doubt { reads: READS_IN_DOUBT, next: now });
     }
 
     fn fail_writing(&mut self, fault: &Fault, wanted: Wanted, now: Moment, jitter: Jitter) {

@@ -37,7 +37,10 @@ fn seen_once(addresses: &[u8]) -> Site {
 
 /// A site that was read at the beginning, and is known from before.
 fn known(addresses: &[u8]) -> Site {
-    Site { seen: Seen::Twice, read_due: T(RESYNC_MS), ..seen_once(addresses) }
+    let mut looks = Looks::default();
+    looks.look(T(0), T(0), None, &[]);
+    looks.trust();
+    Site { looks, read_due: T(RESYNC_MS), ..seen_once(addresses) }
 }
 
 /// A read that is answered at once.
@@ -343,14 +346,54 @@ fn what_leaves_a_record_that_certainly_is_there_waits_for_no_second_look() {
     let changes = send(&mut site, &[1, 2, 3, 4], 10);
     site.applied(Ok(answer(&changes)), T(20), Jitter::NONE);
     assert_eq!(applies(site.next(&wanted(&[1, 3]), NOW, false, T(30))).len(), 2, "3 was just written");
-    let settled = T(20 + SETTLE_MS);
-    assert_eq!(site.next(&wanted(&[1, 2]), NOW, false, T(30)), Step::Wait(settled), "3 and 4 shall go");
-    assert_eq!(next(&site, &[1, 2, 3, 4], 30), Step::Rest(settled));
-    // A look before that does not count: it may show the time before the write.
-    see(&mut site, &[1, 2, 3, 4], 6_000);
-    assert_eq!(next(&site, &[1, 2], 6_010), Step::Wait(settled));
-    see(&mut site, &[1, 2, 3, 4], 20 + SETTLE_MS);
-    assert_eq!(applies(next(&site, &[1, 2], 60_000)).len(), 2);
+    assert_eq!(site.next(&wanted(&[1, 2]), NOW, false, T(30)), Step::Wait(T(5_000)), "3 and 4 shall go");
+    assert_eq!(next(&site, &[1, 2, 3, 4], 30), Step::Rest(T(5_000)));
+    // So soon after the write the second look shows only that 1 and 2 are there.
+    see(&mut site, &[1, 2], 5_000);
+    assert_eq!(applies(next(&site, &[1, 2], 5_010)).len(), 2);
+    assert_eq!(next(&site, &[1, 2, 3, 4], 5_010), Step::Rest(T(20 + SETTLE_MS)));
+    see(&mut site, &[1, 2], 20 + SETTLE_MS);
+    assert_eq!(applies(next(&site, &[1, 2, 3, 4], 60_000)).len(), 2, "then all that it shows is believed");
+}
+
+#[test]
+fn a_name_that_was_just_made_is_not_read_again_before_its_time() {
+    let mut site = seen_once(&[]);
+    let changes = send(&mut site, &[1, 2], 10);
+    site.applied(Ok(answer(&changes)), T(20), Jitter::NONE);
+    assert_eq!(next(&site, &[1, 2], 30), Step::Rest(T(20 + RESYNC_MS)));
+    assert_eq!(applies(next(&site, &[1], 30)).len(), 1);
+}
+
+#[test]
+fn what_a_refused_write_leads_to_is_a_first_look_if_it_is_soon_after_another_write() {
+    let mut site = known(&[1, 2]);
+    let changes = send(&mut site, &[1], 0);
+    site.applied(Ok(answer(&changes)), T(10), Jitter::NONE);
+    send(&mut site, &[1, 3], 20);
+    let refusal = CallFailure::Fault(fault(FaultKind::Throttled, false));
+    site.applied(Err((0, refusal)), T(30), Jitter::NONE);
+    see(&mut site, &[1, 2], 2_000);
+    assert_eq!(
+        site.next(&wanted(&[2]), NOW, false, T(2_010)),
+        Step::Wait(T(10 + SETTLE_MS)),
+        "2 was deleted"
+    );
+    see(&mut site, &[1], 10 + SETTLE_MS);
+    assert_eq!(applies(next(&site, &[2], 60_000)), [Change::Update { id: "1".into(), ip: ip(2), ttl: 60 }]);
+}
+
+#[test]
+fn two_reads_in_doubt_are_counted_anew_after_a_restart() {
+    let mut site = known(&[]);
+    send(&mut site, &[1, 2], 0);
+    site.applied(Err((0, CallFailure::Fault(fault(FaultKind::Transient, true)))), T(0), Jitter::NONE);
+    see(&mut site, &[], 1_000);
+    site.restart();
+    see(&mut site, &[], 6_000);
+    assert_eq!(next(&site, &[1, 2], 6_010), Step::Wait(T(11_000)));
+    see(&mut site, &[1], 11_000);
+    assert_eq!(applies(next(&site, &[1, 2], 11_010)).len(), 1);
 }
 
 #[test]

@@ -126,6 +126,26 @@ fn thirty_two_calls_are_under_way_at_a_time() {
 }
 
 #[test]
+fn reads_of_what_is_known_use_up_no_budget_that_a_change_needs() {
+    let mut world = World::new();
+    world.set_node(1, true);
+    for n in 100..250 {
+        world.add_record_set(&format!("set-{n}"), set_spec(&format!("name-{n}")));
+    }
+    world.start();
+    world.run(300);
+    world.start();
+    let reads = world.dns.reads;
+    world.run(10);
+    assert_eq!(world.dns.reads - reads, 150, "second looks wait where first ones were so many");
+    world.edit_set("set-249", |spec| spec.record_set.as_mut().unwrap().ttl = 90);
+    world.run(2);
+    assert_eq!(world.dns.records[&(PROVIDER.to_owned(), "example.com".to_owned())].last().unwrap().1.ttl, 90);
+    world.run(200);
+    assert_eq!(world.dns.reads - reads, 299, "but not for ever; one name was written whole meanwhile");
+}
+
+#[test]
 fn second_looks_hold_up_no_first_look_however_many_names_there_are() {
     let mut world = World::new();
     world.set_node(1, true);

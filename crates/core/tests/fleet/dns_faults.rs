@@ -273,6 +273,22 @@ fn a_name_is_not_emptied_by_a_leader_whose_first_look_shows_the_time_before_its_
 }
 
 #[test]
+fn a_set_without_nodes_is_deleted_whole_although_the_first_look_shows_only_a_part_of_it() {
+    for shown in [1, 0] {
+        let mut world = World::with_set(shown);
+        world.run(60);
+        world.dns.lag_ms = 3_000;
+        world.set_node(2, true);
+        world.run(1);
+        (1..=2).for_each(|n| world.set_node(n, false));
+        world.start();
+        world.run(60);
+        assert_eq!(world.published(WWW), [0; 0], "{shown} of them");
+        assert_eq!(world.set_status("set").conditions[0].reason, "Empty");
+    }
+}
+
+#[test]
 fn a_change_of_what_is_wanted_is_tried_at_once_and_the_rest_waits_for_its_time() {
     let mut world = World::with_set(2);
     world.run_until(world.now.plus_millis(200));

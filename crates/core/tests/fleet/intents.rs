@@ -266,6 +266,22 @@ fn a_purchase_under_way_is_not_forgotten_when_the_crds_stop_keeping_the_memory()
     }
 }
 
+#[test]
+fn a_process_that_ends_while_the_crds_are_replaced_leaves_what_it_bought_in_the_spec() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Slow(3));
+    world.start();
+    world.run_while(5, |world| creations(world) == 0);
+    world.go_crds = true;
+    world.observe(Input::Draining);
+    world.run(8);
+    assert!(!world.fleet.has_unrecorded_creation());
+    assert_eq!(world.pools["pool"].spec.as_ref().unwrap().ips, [ip(201).to_string()]);
+    world.start();
+    world.run(700);
+    assert_eq!((world.created, world.status("pool").ips.len()), (1, 1));
+}
+
 /// Two pools that lack an address each. The first one's intent could not be written down, so that the second may buy.
 fn where_the_second_may_buy_first() -> World {
     let mut world = buying(1);

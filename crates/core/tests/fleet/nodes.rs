@@ -119,24 +119,6 @@ fn a_new_leader_annotates_nothing_before_it_has_read_the_nodes() {
 }
 
 #[test]
-fn a_removal_that_failed_before_a_gap_in_the_leadership_waits_until_nodes_were_read() {
-    for gone in [true, false] {
-        let mut world = World::with(1, 1);
-        world.run(10);
-        world.faults.annotations.push_back(WriteFailure::Transient("try again".into()));
-        world.delete_pool("pool");
-        world.run_while(5, |world| !world.faults.annotations.is_empty());
-        if gone {
-            world.nodes.remove("node-1");
-        }
-        world.lead_again();
-        world.run(10);
-        assert_eq!(world.faults.writes_to_gone_nodes, 0, "a node that nobody saw is not written to");
-        assert!(gone || world.annotations.is_empty(), "{:?}", world.annotations);
-    }
-}
-
-#[test]
 fn a_foreign_address_is_named_even_after_the_provider_refused_its_node() {
     let mut world = World::with(1, 1);
     world.run(60);
