@@ -64,6 +64,8 @@ pub(super) struct Annotations {
     in_flight: BTreeSet<Uid>,
     failures: BTreeMap<Uid, Failing>,
     sweep_due: Option<Moment>,
+    /// A sweep came to its end since leadership began.
+    swept: bool,
     /// A sweep is under way: whether it was begun before leadership was.
     sweeping: Option<bool>,
     sweep_failures: u32,
@@ -74,6 +76,7 @@ impl Annotations {
     pub(super) fn restart(&mut self) {
         self.sweeping.iter_mut().for_each(|outdated| *outdated = true);
         self.sweep_due = Some(Moment::default());
+        self.swept = false;
     }
 
     /// Why a node cannot be annotated that should be, if one cannot.
@@ -110,7 +113,7 @@ impl Annotations {
     /// Events come late: a value of ours may show only after an older event made it look as if others had removed it.
     /// Before the first sweep nobody knows enough to say what is left over.
     fn claim(&mut self, node: &NodeFacts) {
-        let value = node.annotation.as_deref().filter(|_| self.is_swept() && node.annotation_ours);
+        let value = node.annotation.as_deref().filter(|_| self.swept && node.annotation_ours);
         if let Some(ip) = value.and_then(|value| value.parse().ok())
             && !self.standing.contains_key(&node.uid)
             && !self.in_flight.contains(&node.uid)
@@ -118,11 +121,6 @@ impl Annotations {
             self.standing.insert(node.uid.clone(), (node.name.clone(), ip));
             self.changed = true;
         }
-    }
-
-    /// Nodes were looked through since leadership began.
-    fn is_swept(&self) -> bool {
-        self.sweep_due.is_some_and(|due| due > Moment::default())
     }
 
     /// Whether an annotation changed since the last call.
@@ -153,7 +151,7 @@ impl Annotations {
                 self.write(uid, name, Some(*ip), now, out);
             }
         }
-        let listed = listed || self.is_swept();
+        let listed = listed || self.swept;
         let over: Vec<(Uid, String)> = self
             .standing
             .iter()
@@ -262,6 +260,7 @@ impl Annotations {
         }
         match result {
             Ok(nodes) => {
+                self.swept = true;
                 self.sweep_failures = 0;
                 self.sweep_due = Some(now.plus_millis(SWEEP_INTERVAL_MS));
                 for AnnotatedNode { name, uid, value, ours } in nodes {
@@ -360,6 +359,8 @@ mod tests {
             };
             assert_eq!(removed(&mut annotations, false), 0);
             if !listed {
+                annotations.swept(Err(WriteFailure::Conflict), now);
+                assert_eq!(removed(&mut annotations, false), 0);
                 annotations.swept(Ok(Vec::new()), now);
             }
             assert_eq!(removed(&mut annotations, listed), 1);
