@@ -66,6 +66,8 @@ pub(super) struct Annotations {
     sweep_due: Option<Moment>,
     /// A sweep came to its end since leadership began.
     swept: bool,
+    /// Some nodes at least were read since leadership began.
+    listed: bool,
     /// A sweep is under way: whether it was begun before leadership was.
     sweeping: Option<bool>,
     sweep_failures: u32,
@@ -76,7 +78,7 @@ impl Annotations {
     pub(super) fn restart(&mut self) {
         self.sweeping.iter_mut().for_each(|outdated| *outdated = true);
         self.sweep_due = Some(Moment::default());
-        self.swept = false;
+        (self.swept, self.listed) = (false, false);
     }
 
     /// Why a node cannot be annotated that should be, if one cannot.
@@ -134,7 +136,7 @@ impl Annotations {
         self.failures.retain(|uid, _| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
     }
 
-    /// Decides on writes. `listed`: some nodes at least were read since leadership began.
+    /// Decides on writes. `listed`: nodes were read that some pool asks for.
     pub(super) fn plan(
         &mut self,
         desired: &Desired,
@@ -151,11 +153,11 @@ impl Annotations {
                 self.write(uid, name, Some(*ip), now, out);
             }
         }
-        let listed = listed || self.swept;
+        self.listed |= listed || self.swept;
         let over: Vec<(Uid, String)> = self
             .standing
             .iter()
-            .filter(|_| listed)
+            .filter(|_| self.listed)
             .filter(|(uid, (_, ip))| !desired.confirmed.contains_key(*uid) && !desired.protects(uid, *ip))
             .map(|(uid, (name, _))| (uid.clone(), name.clone()))
             .collect();
@@ -363,7 +365,12 @@ mod tests {
                 assert_eq!(removed(&mut annotations, false), 0);
                 annotations.swept(Ok(Vec::new()), now);
             }
+            let also = |annotations: &mut Annotations| {
+                annotations.written("m".to_owned(), Uid("m".to_owned()), Some(ip), Ok(()), now);
+                removed(annotations, false)
+            };
             assert_eq!(removed(&mut annotations, listed), 1);
+            assert_eq!(also(&mut annotations), 1, "also when no pool is left that asks for nodes");
         }
     }
 

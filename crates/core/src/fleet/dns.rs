@@ -23,6 +23,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests of one change set. Where each change is a request of its own, the newest wish is looked at in between.
 const MAX_REQUESTS: usize = 25;
 
+/// A read of what is known that waits for so long is as urgent as any other: as long as the longest of the windows in
+/// which providers count requests.
+const OVERDUE_MS: u64 = 300_000;
+
 type Accounts = BTreeMap<String, Account>;
 
 /// What is known and done about DNS.
@@ -115,10 +119,14 @@ impl Dns {
                 if undecided.get(&(&key.provider, &key.fqdn)).is_some_and(|older| age(older) < age(view)));
             rereads.extend(self.advance(view, located, (&owners, waits), (accounts, permit, now), out));
         }
+        // Whoever waits longest comes first.
+        rereads.sort_by_key(|(_, key, _)| self.sites.get(key).map(Site::read_due));
         for (owner, key, zone) in rereads {
             let (site, account) = (self.sites.get_mut(key), self.accounts.get_mut(&key.provider));
             if let (Some(site), Some(account)) = (site, account) {
-                read(site, (&owner, key, zone), Purpose::Reread, (account, accounts), now, out);
+                let overdue = site.read_due().plus_millis(OVERDUE_MS) <= now;
+                let purpose = if overdue { Purpose::Dns } else { Purpose::Reread };
+                read(site, (&owner, key, zone), purpose, (account, accounts), now, out);
             }
         }
         self.renew_zones(views, accounts, now, out);
@@ -176,7 +184,7 @@ impl Dns {
                 out.later(at);
                 continue;
             }
-            let call = (place.zone.text(), Access::Read, Purpose::Reread);
+            let call = (place.zone.text(), Access::Read, Purpose::Dns);
             if admit(account, accounts, &place.provider, call, now, out) {
                 account.renewing(&place.zone);
                 let (provider, owner) = (place.provider.clone(), view.owner.clone());
@@ -367,7 +375,7 @@ impl Drive<'_> {
                 self.out.later(at);
             }
             Step::Wait(at) => self.out.later(at),
-            Step::Read if self.site.is_right(wanted) => return true,
+            Step::Reread => return true,
             Step::Read => self.read(owner, key, zone),
             Step::Apply(set) => {
                 self.apply(owner, key, zone, wanted, set);

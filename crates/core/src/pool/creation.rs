@@ -101,9 +101,9 @@ impl Pool {
     #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
         let remembered = |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
-        let outdated = self.creation.crds_outdated;
+        let in_spec = |written| self.creation.crds_outdated && written;
         let mut created = self.memory.iter().flat_map(|memory| &memory.created);
-        created.any(|created| if outdated { !created.written } else { !remembered(created.ip) })
+        created.any(|created| !remembered(created.ip) && !in_spec(created.written))
     }
 
     /// The provider that answers for the creation under way, else for the next one: an edit of `spec.provider` does not

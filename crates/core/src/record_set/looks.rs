@@ -2,8 +2,9 @@
 //!
 //! A provider's list may lag behind what was changed just before: by another process, before this one began to lead, or
 //! by this one. So the first look is confirmed by a second one, 5 s later. Until then a record that was seen may be gone,
-//! unless this process wrote it: whoever deletes all others may leave the name empty. A look that may show the time before
-//! our last write confirms what it shows, and tells nothing else; the whole is looked at when that time is over.
+//! unless this process wrote it: whoever deletes all others may leave the name empty. And there may be records that were
+//! not seen. A look that may show the time before our last write confirms what it shows, and tells nothing else; the whole
+//! is looked at when that time is over.
 
 use super::diff::only_keeps_others;
 use crate::dns::{ChangeSet, Record};
@@ -15,6 +16,10 @@ pub const BETWEEN_LOOKS_MS: u64 = 5_000;
 
 /// A look this soon after our own write may still show the time before it.
 pub const SETTLE_MS: u64 = 30_000;
+
+/// A second look that fails for so long is waited for no longer: an address that serves no more is worse than the little
+/// that is in doubt.
+const PATIENCE_MS: u64 = 30_000;
 
 /// How often the records were seen since the last restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,10 +72,11 @@ impl Looks {
         }
     }
 
-    /// The changes would leave nothing but records that may be gone.
+    /// The changes would leave nothing but records that may be gone: until when they wait for another look.
     #[must_use]
-    pub fn forbid(&self, records: &[Record], changes: &ChangeSet) -> bool {
-        matches!(self.seen, Seen::Once(_)) && only_keeps_others(records, changes, &self.certain)
+    pub fn hold(&self, records: &[Record], changes: &ChangeSet) -> Option<Moment> {
+        let confirms = self.next()?;
+        only_keeps_others(records, changes, &self.certain).then(|| confirms.plus_millis(PATIENCE_MS))
     }
 
     /// A look that was begun at that moment shows these records. `known` are those that were believed until now.
@@ -99,24 +105,22 @@ impl Looks {
         self.certain.clear();
     }
 
-    /// Our own write left these records at the name, among them the `written` ones. True if that alone tells what stands
-    /// there.
-    pub fn wrote(&mut self, left: &[Record], written: BTreeSet<String>, now: Moment) -> bool {
+    /// Our own write left these records at the name, among them the `written` ones.
+    pub fn wrote(&mut self, left: &[Record], written: BTreeSet<String>, now: Moment) {
         self.settled_at = now.plus_millis(SETTLE_MS);
+        if self.seen == Seen::Never {
+            return;
+        }
         let addresses = left.iter().filter(|record| record.address().is_some());
         let addresses: BTreeSet<&String> = addresses.map(|record| &record.id).collect();
-        let all = !addresses.is_empty() && addresses.iter().all(|id| written.contains(*id));
-        match self.seen {
-            Seen::Never => return false,
-            Seen::Once(_) if all && self.certain.is_empty() => {
-                self.trust();
-                return true;
-            }
-            Seen::Once(_) | Seen::Twice => {}
-        }
         self.certain.extend(written);
         self.certain.retain(|id| addresses.contains(id));
-        false
+        if let Seen::Once(confirms) = &mut self.seen
+            && addresses.len() == self.certain.len()
+        {
+            // An earlier look would tell nothing.
+            *confirms = self.settled_at;
+        }
     }
 }
 
@@ -149,18 +153,24 @@ mod tests {
         looks
     }
 
-    /// Whether only these may be left of the records.
-    fn may_leave(looks: &Looks, all: &[u8], left: &[u8]) -> bool {
+    /// Until when deletions wait that would leave only these of the records.
+    fn held(looks: &Looks, all: &[u8], left: &[u8]) -> Option<Moment> {
         let gone = all.iter().filter(|id| !left.contains(id));
         let changes = gone.map(|id| Change::Delete { id: id.to_string() }).collect();
-        !looks.forbid(&records(all), &ChangeSet { changes, survivor: !left.is_empty() })
+        looks.hold(&records(all), &ChangeSet { changes, survivor: !left.is_empty() })
+    }
+
+    /// Whether only these may be left of the records.
+    fn may_leave(looks: &Looks, all: &[u8], left: &[u8]) -> bool {
+        held(looks, all, left).is_none()
     }
 
     #[test]
     fn what_was_seen_once_is_certain_after_a_second_look_that_was_begun_late_enough() {
         let mut looks = once(&[1, 2]);
         assert_eq!((looks.next(), looks.agree()), (Some(T(5_050)), false));
-        assert!(!may_leave(&looks, &[1, 2], &[1]) && may_leave(&looks, &[1, 2], &[]));
+        assert_eq!(held(&looks, &[1, 2], &[1]), Some(T(35_050)));
+        assert!(may_leave(&looks, &[1, 2], &[]));
         assert_eq!(looks.look(T(5_049), T(9_000), None, &records(&[1, 2])), Shown::Present);
         assert_eq!((looks.next(), looks.agree()), (Some(T(5_050)), false));
         assert_eq!(
@@ -176,28 +186,24 @@ mod tests {
     #[test]
     fn what_was_written_is_certain_until_it_is_deleted() {
         let mut looks = once(&[1, 2]);
-        assert!(!looks.wrote(&records(&[1, 2, 3]), ids(&[3]), T(1_000)));
+        looks.wrote(&records(&[1, 2, 3]), ids(&[3]), T(1_000));
         assert!(may_leave(&looks, &[1, 2, 3], &[1, 3]) && !may_leave(&looks, &[1, 2, 3], &[1, 2]));
-        assert!(!looks.wrote(&records(&[1, 2]), ids(&[]), T(2_000)));
+        looks.wrote(&records(&[1, 2]), ids(&[]), T(2_000));
         assert!(!may_leave(&looks, &[1, 2, 3], &[1, 3]));
+        assert_eq!(looks.next(), Some(T(5_050)));
     }
 
     #[test]
-    fn a_name_that_was_written_whole_is_known_from_that() {
-        let mut looks = once(&[]);
-        assert!(looks.wrote(&records(&[1, 2]), ids(&[1, 2]), T(1_000)));
-        assert!(looks.agree() && may_leave(&looks, &[1, 2], &[1]));
-        let mut looks = once(&[1]);
-        assert!(!looks.wrote(&records(&[1, 2]), ids(&[2]), T(1_000)));
-        assert!(
-            !looks.wrote(&records(&[2]), ids(&[2]), T(2_000)),
-            "others may stand there that were not seen yet"
-        );
-        let mut emptied = once(&[1]);
-        assert!(!emptied.wrote(&[], ids(&[]), T(1_000)), "others may stand there that were not seen yet");
+    fn a_name_that_was_written_whole_is_looked_at_when_what_others_wrote_must_show() {
+        for (seen, left) in [(&[][..], &[1, 2][..]), (&[1], &[1]), (&[1], &[])] {
+            let mut looks = once(seen);
+            looks.wrote(&records(left), ids(left), T(1_000));
+            assert_eq!((looks.next(), looks.agree()), (Some(T(31_000)), false), "{left:?}");
+            assert!(may_leave(&looks, left, &left[..left.len().min(1)]));
+        }
         let mut unseen = Looks::default();
-        assert!(!unseen.wrote(&records(&[1]), ids(&[1]), T(1_000)));
-        assert!(!unseen.agree());
+        unseen.wrote(&records(&[1]), ids(&[1]), T(1_000));
+        assert_eq!((unseen.next(), unseen.agree()), (None, false));
     }
 
     #[test]

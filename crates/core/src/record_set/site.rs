@@ -81,8 +81,10 @@ pub enum Step {
     Rest(Moment),
     /// Something is to be done, but not before this moment.
     Wait(Moment),
-    /// Read the records.
+    /// Read the records: something waits for that.
     Read,
+    /// Read them again: all is right for all that is known.
+    Reread,
     /// Change them.
     Apply(ChangeSet),
 }
@@ -210,8 +212,8 @@ impl Site {
         let failed_write = self.write_failure.as_ref().and_then(|failure| failure.waits(wanted, 0, now));
         let known = self.records.as_deref().filter(|_| self.believed && self.doubt.is_none());
         let changes = known.map(|records| diff(records, wanted)).unwrap_or_default();
-        let unsure = self.looks.forbid(known.unwrap_or_default(), &changes);
-        if !changes.is_empty() && !unsure {
+        let held = self.looks.hold(known.unwrap_or_default(), &changes).filter(|until| *until > now);
+        if !changes.is_empty() && held.is_none() {
             let paused = self.rounds.front().filter(|_| paced && self.rounds.len() >= MAX_ROUNDS);
             let paused = paused.map_or(now, |first| first.plus_millis(ROUNDS_WINDOW_MS));
             let begins = if self.goes_on.as_ref() == Some(wanted) { now } else { paused.max(settled_at) };
@@ -230,12 +232,20 @@ impl Site {
         if known.is_none() {
             return Step::Read;
         }
-        match self.reread_failure.as_ref() {
-            Some(failure) if failure.due > now => Step::Wait(failure.due),
-            None if self.read_due > now && unsure => Step::Wait(self.read_due),
-            None if self.read_due > now => Step::Rest(self.read_due),
-            Some(_) | None => Step::Read,
+        let failed = self.reread_failure.as_ref().map(|failure| failure.due);
+        match (failed.or(Some(self.read_due)).filter(|due| *due > now), held) {
+            (Some(due), Some(until)) => Step::Wait(due.min(until)),
+            (Some(due), None) if failed.is_some() => Step::Wait(due),
+            (Some(due), None) => Step::Rest(due),
+            (None, Some(_)) => Step::Read,
+            (None, None) => Step::Reread,
         }
+    }
+
+    /// Since when the records are due to be read again.
+    #[must_use]
+    pub fn read_due(&self) -> Moment {
+        self.read_due
     }
 
     /// The records are due to be read again, whatever else there is to be done.
@@ -389,9 +399,9 @@ impl Site {
                 self.goes_on = (left > 0).then_some(wanted);
                 // A list may still show the time before this write.
                 let failed = self.reread_failure.take().map_or(now, |failure| failure.due);
-                let known = self.looks.wrote(self.records.as_deref().unwrap_or_default(), ids, now);
-                let settled = now.plus_millis(if known { RESYNC_MS } else { SETTLE_MS });
-                self.read_due = self.looks.next().unwrap_or(self.read_due.max(settled)).max(failed);
+                self.looks.wrote(self.records.as_deref().unwrap_or_default(), ids, now);
+                let settled = self.read_due.max(now.plus_millis(SETTLE_MS));
+                self.read_due = self.looks.next().unwrap_or(settled).max(failed);
                 if left > 0 { Applied::Partly } else { Applied::Done }
             }
             Err((0, CallFailure::NotSent)) => {

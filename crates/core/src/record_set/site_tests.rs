@@ -56,7 +56,7 @@ fn next(site: &Site, addresses: &[u8], now: u64) -> Step {
 fn applies(step: Step) -> Vec<Change> {
     match step {
         Step::Apply(set) => set.changes,
-        other @ (Step::Busy | Step::Rest(_) | Step::Wait(_) | Step::Read) => {
+        other @ (Step::Busy | Step::Rest(_) | Step::Wait(_) | Step::Read | Step::Reread) => {
             panic!("nothing to apply: {other:?}")
         }
     }
@@ -88,14 +88,14 @@ fn nothing_is_written_before_a_read_and_nothing_is_read_after_an_own_write() {
     let changes = send(&mut site, &[1], 10);
     assert_eq!(site.applied(Ok(answer(&changes)), T(20), Jitter::NONE), Applied::Done);
     assert_eq!(next(&site, &[1], 30), Step::Rest(T(RESYNC_MS)));
-    assert_eq!(next(&site, &[1], RESYNC_MS), Step::Read);
+    assert_eq!(next(&site, &[1], RESYNC_MS), Step::Reread);
     assert_eq!(applies(next(&site, &[1, 2], 40)).len(), 1);
 }
 
 #[test]
 fn a_known_site_is_written_while_it_is_read_again_and_that_read_tells_nothing() {
     let mut site = known(&[1]);
-    assert_eq!(next(&site, &[1], RESYNC_MS), Step::Read);
+    assert_eq!(next(&site, &[1], RESYNC_MS), Step::Reread);
     site.reading(T(RESYNC_MS));
     assert_eq!(next(&site, &[1], RESYNC_MS), Step::Busy);
     let changes = send(&mut site, &[1, 2], RESYNC_MS + 10);
@@ -108,7 +108,7 @@ fn a_known_site_is_written_while_it_is_read_again_and_that_read_tells_nothing() 
 fn a_failed_read_of_what_is_known_puts_off_the_next_read_only() {
     let (mut site, mut now) = (known(&[1]), RESYNC_MS);
     for wait in [1_000, 1_000, 5_000, 5_000] {
-        assert_eq!(next(&site, &[1], now), Step::Read);
+        assert_eq!(next(&site, &[1], now), Step::Reread);
         site.reading(T(now));
         site.read(Err(fault(FaultKind::Transient, false)), T(now), Jitter::NONE);
         assert_eq!(next(&site, &[1], now), Step::Wait(T(now + wait)));
@@ -223,7 +223,7 @@ fn an_answer_that_is_not_what_was_asked_for_does_not_loop() {
                 site.read(Ok(vec![Record { ttl: 300, ..a(1) }]), T(now), Jitter::NONE);
             }
             Step::Wait(at) => now = at.as_millis(),
-            other @ (Step::Busy | Step::Rest(_)) => panic!("{other:?}"),
+            other @ (Step::Busy | Step::Rest(_) | Step::Reread) => panic!("{other:?}"),
         }
     }
     assert!(refusals <= 4, "{refusals}");
@@ -294,7 +294,7 @@ fn a_write_that_fails_again_and_again_backs_off_however_the_reads_between_go() {
                 site.read(answer, T(now), Jitter::NONE);
             }
             Step::Wait(at) => now = at.as_millis(),
-            other @ (Step::Busy | Step::Rest(_)) => panic!("{other:?}"),
+            other @ (Step::Busy | Step::Rest(_) | Step::Reread) => panic!("{other:?}"),
         }
     }
     // 1, 1, 5, 5, 10, 10, 10 s, and then minutes: never faster than the schedule.
@@ -308,7 +308,7 @@ fn a_write_that_fails_again_and_again_backs_off_however_the_reads_between_go() {
 fn the_first_look_is_confirmed_by_a_second_one_five_seconds_later() {
     let mut site = seen_once(&[1]);
     assert_eq!(next(&site, &[1], 10), Step::Rest(T(5_000)));
-    assert_eq!(next(&site, &[1], 5_000), Step::Read);
+    assert_eq!(next(&site, &[1], 5_000), Step::Reread);
     see(&mut site, &[1], 5_000);
     assert_eq!(next(&site, &[1], 5_010), Step::Rest(T(5_000 + RESYNC_MS)));
     // What the first look did not show yet.
@@ -357,12 +357,13 @@ fn what_leaves_a_record_that_certainly_is_there_waits_for_no_second_look() {
 }
 
 #[test]
-fn a_name_that_was_just_made_is_not_read_again_before_its_time() {
+fn a_name_that_was_just_made_is_read_again_when_it_would_show() {
     let mut site = seen_once(&[]);
     let changes = send(&mut site, &[1, 2], 10);
     site.applied(Ok(answer(&changes)), T(20), Jitter::NONE);
-    assert_eq!(next(&site, &[1, 2], 30), Step::Rest(T(20 + RESYNC_MS)));
+    assert_eq!(next(&site, &[1, 2], 30), Step::Rest(T(20 + SETTLE_MS)));
     assert_eq!(applies(next(&site, &[1], 30)).len(), 1);
+    assert_eq!(next(&site, &[1, 2], 20 + SETTLE_MS), Step::Reread);
 }
 
 #[test]
@@ -418,4 +419,18 @@ fn two_looks_after_a_write_that_may_have_had_an_effect_are_enough() {
     see(&mut site, &[1, 2], 1_020);
     see(&mut site, &[1, 2], 6_020);
     assert_eq!(applies(next(&site, &[1], 6_030)), [Change::Delete { id: "2".into() }]);
+}
+
+#[test]
+fn a_second_look_that_fails_and_fails_is_not_waited_for_longer_than_half_a_minute() {
+    let mut site = seen_once(&[1, 2]);
+    let mut now = 5_000;
+    while next(&site, &[1], now) == Step::Read {
+        site.reading(T(now));
+        let throttled = Fault { retry_after_ms: Some(20_000), ..fault(FaultKind::Throttled, false) };
+        site.read(Err(throttled), T(now), Jitter::NONE);
+        let Step::Wait(due) = next(&site, &[1], now) else { panic!("nothing to wait for at {now}") };
+        now = due.as_millis();
+    }
+    assert_eq!((applies(next(&site, &[1], now)).len(), now), (1, 35_000));
 }

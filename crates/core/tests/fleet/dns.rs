@@ -145,7 +145,7 @@ fn when_every_node_stops_matching_a_node_set_is_deleted_once_and_a_kept_one_stay
     let mut world = World::with_set(3);
     world.add_record_set("kept", set_spec("kept"));
     world.edit_set("kept", |spec| spec.record_set.as_mut().unwrap().when_empty = "Keep".into());
-    world.run(10);
+    world.run(60);
     let before = world.dns.applies.len();
     (1..=3).for_each(|n| world.set_node(n, false));
     world.run(30);
@@ -373,7 +373,7 @@ fn a_ttl_is_raised_to_the_floor_with_a_condition_and_an_existing_one_is_kept_whe
 #[test]
 fn what_others_write_at_a_name_that_was_emptied_stays_and_is_not_called_ours() {
     let mut world = World::with_set(1);
-    world.run(10);
+    world.run(60);
     world.set_node(1, false);
     world.run(10);
     assert_eq!(world.published(WWW), [0_u8; 0]);

@@ -289,6 +289,22 @@ fn a_set_without_nodes_is_deleted_whole_although_the_first_look_shows_only_a_par
 }
 
 #[test]
+fn what_the_first_look_did_not_show_yet_goes_although_all_that_it_showed_was_written_since() {
+    let mut world = World::with_set(0);
+    world.run(60);
+    world.dns.lag_ms = 3_000;
+    world.set_node(1, true);
+    world.run(1);
+    world.set_node(1, false);
+    world.set_node(2, true);
+    world.start();
+    world.run(2);
+    assert_eq!(world.published(WWW), [1, 2], "of the former the leader knows nothing yet");
+    world.run(30);
+    assert_eq!(world.published(WWW), [2]);
+}
+
+#[test]
 fn a_change_of_what_is_wanted_is_tried_at_once_and_the_rest_waits_for_its_time() {
     let mut world = World::with_set(2);
     world.run_until(world.now.plus_millis(200));
