@@ -57,7 +57,7 @@ impl Looks {
         self.certain.clear();
     }
 
-    /// What is known is known from two looks, or from our own writes.
+    /// Two looks have shown what is known.
     #[must_use]
     pub fn agree(&self) -> bool {
         self.seen == Seen::Twice
