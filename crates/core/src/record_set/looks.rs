@@ -94,15 +94,20 @@ impl Looks {
             (Seen::Once(_) | Seen::Twice, None) if begun < self.settled_at => {
                 self.seen = Seen::Once(self.settled_at);
             }
-            (Seen::Once(_) | Seen::Twice, _) => self.trust(),
+            (Seen::Once(_) | Seen::Twice, _) => self.trust(begun),
         }
         Shown::Present
     }
 
-    /// Two looks have shown what came of a write of unknown outcome.
-    pub fn trust(&mut self) {
-        self.seen = Seen::Twice;
-        self.certain.clear();
+    /// Two looks, of which the last one was begun at that moment, have shown what came of a write of unknown outcome; not
+    /// what came of another one shortly before.
+    pub fn trust(&mut self, begun: Moment) {
+        if begun < self.settled_at {
+            self.seen = Seen::Once(self.settled_at);
+        } else {
+            self.seen = Seen::Twice;
+            self.certain.clear();
+        }
     }
 
     /// Our own write left these records at the name, among them the `written` ones.
@@ -231,7 +236,9 @@ mod tests {
             assert_eq!(looks.look(T(6_500), T(6_550), None, &records(&[1, 2])), Shown::Present);
             assert_eq!((looks.next(), looks.agree()), (Some(T(36_000)), false));
             assert!(!may_leave(&looks, &[1, 2], &[2]), "it was just deleted");
-            looks.trust();
+            looks.trust(T(35_999));
+            assert!(!may_leave(&looks, &[1, 2], &[2]));
+            looks.trust(T(36_000));
             assert!(may_leave(&looks, &[1, 2], &[2]));
         }
     }

@@ -322,7 +322,7 @@ impl Site {
                 return;
             }
             self.doubt = None;
-            self.looks.trust();
+            self.looks.trust(begun);
         } else {
             let known = self.records.as_deref().filter(|_| self.believed);
             if self.looks.look(begun, now, known, &records) == Shown::Past {

@@ -39,7 +39,7 @@ fn seen_once(addresses: &[u8]) -> Site {
 fn known(addresses: &[u8]) -> Site {
     let mut looks = Looks::default();
     looks.look(T(0), T(0), None, &[]);
-    looks.trust();
+    looks.trust(T(0));
     Site { looks, read_due: T(RESYNC_MS), ..seen_once(addresses) }
 }
 
