@@ -148,6 +148,17 @@ pub struct FloatingIPPoolStatus {
     )]
     pub former_ips: Vec<String>,
 
+    /// Memory of the operator: addresses of the account that have stood on candidates of this pool, named by no pool,
+    /// while nothing was created for it. Each counts against `desiredIPs` until it is in `spec.ips` or has left the
+    /// droplet.
+    #[serde(
+        rename = "unknownIPs",
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub unknown_ips: Vec<String>,
+
     /// Memory of the operator: addresses of the account that stood on candidates of this pool, named by no pool,
     /// before its first creation. Each counts against `desiredIPs` until it is in `spec.ips` or has left the
     /// droplet. Absent: not looked for yet.

@@ -90,6 +90,7 @@ fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
     Some(Memory {
         created: created.collect(),
         former: addresses(&status.former_ips),
+        unknown: addresses(&status.unknown_ips),
         orphans: status.orphan_ips.as_deref().map(addresses),
         intent,
     })
@@ -128,11 +129,12 @@ pub fn written_status(
         }),
         ..FloatingIPPoolStatus::default()
     };
-    if let Some(Memory { created, former, orphans, intent }) = memory {
+    if let Some(Memory { created, former, unknown, orphans, intent }) = memory {
         let created =
             created.iter().map(|created| CreatedIp { ip: created.ip.to_string(), written: created.written });
         written.created_ips = Some(created.collect());
         written.former_ips = texts(former);
+        written.unknown_ips = texts(unknown);
         written.orphan_ips = orphans.as_ref().map(texts);
         written.creation =
             intent.as_ref().map(|Intent { number, provider, region, known, uncertain }| Creation {
@@ -171,6 +173,7 @@ mod tests {
                 Created { ip: ip("192.0.2.1"), written: true },
             ],
             former: BTreeSet::from([ip("192.0.2.5")]),
+            unknown: BTreeSet::from([ip("192.0.2.6")]),
             orphans: Some(BTreeSet::new()),
             intent: Some(Intent {
                 number: 7,

@@ -23,9 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests of one change set. Where each change is a request of its own, the newest wish is looked at in between.
 const MAX_REQUESTS: usize = 25;
 
-/// A read of what is known that waits for so long is as urgent as any other: as long as the longest of the windows in
-/// which providers count requests.
-const OVERDUE_MS: u64 = 300_000;
+/// A read of what is known that waits for so long is as urgent as any other. Longer than the longest of the windows in
+/// which providers count requests: else all those that did not fit into one would take the whole of the next.
+const OVERDUE_MS: u64 = 600_000;
 
 type Accounts = BTreeMap<String, Account>;
 
@@ -111,7 +111,7 @@ impl Dns {
             Located::Nowhere | Located::Pending(_) | Located::Bad(_) => None,
         });
         let owners = claims::owners(claims);
-        self.sites.retain(|key, site| site.is_busy() || owners.contains_key(key));
+        self.sites.retain(|key, site| owners.contains_key(key) || site.unclaimed(now));
         let undecided = self.undecided(views, &located);
         let mut rereads = Vec::new();
         for (view, located) in views.iter().zip(&located) {
@@ -124,8 +124,9 @@ impl Dns {
         for (owner, key, zone) in rereads {
             let (site, account) = (self.sites.get_mut(key), self.accounts.get_mut(&key.provider));
             if let (Some(site), Some(account)) = (site, account) {
-                let overdue = site.read_due().plus_millis(OVERDUE_MS) <= now;
-                let purpose = if overdue { Purpose::Dns } else { Purpose::Reread };
+                let overdue = site.read_due().plus_millis(OVERDUE_MS);
+                let purpose = if overdue <= now { Purpose::Dns } else { Purpose::Reread };
+                out.later(Some(overdue).filter(|at| *at > now));
                 read(site, (&owner, key, zone), purpose, (account, accounts), now, out);
             }
         }
@@ -466,6 +467,9 @@ fn admit(
 ) -> bool {
     if let Err(at) = account.admit(zone, access, now) {
         out.later(at);
+        return false;
+    }
+    if purpose == Purpose::Reread && account.is_loaded() {
         return false;
     }
     if let Some(budget) = budget(account, accounts, provider) {

@@ -20,7 +20,7 @@ use crate::ids::Uid;
 use crate::matching::{NodeStore, PodStore, WatchKey};
 use crate::moment::{Jitter, Moment};
 use crate::pool::spec::Providers;
-use crate::pool::{Pool, creation};
+use crate::pool::{Pool, orphans};
 use crate::record_set::node_set::NodeSet;
 use crate::record_set::site::SiteKey;
 use annotations::Annotations;
@@ -227,7 +227,7 @@ impl Fleet {
         match observed {
             Observed::Reset(seen) => {
                 let live: BTreeSet<Uid> = seen.iter().map(|pool| pool.object.uid.clone()).collect();
-                self.pools.retain(|uid, _| live.contains(uid));
+                self.keep_pools(|pool| live.contains(&pool.object.uid));
                 // At the beginning of leadership the memory is what the list says, not what a standby saw before.
                 let recall = !self.pools_listed;
                 for pool in seen {
@@ -245,9 +245,20 @@ impl Fleet {
                 }
             }
             Observed::Delete(pool) => {
-                self.pools.remove(&pool.object.uid);
+                self.keep_pools(|kept| kept.object.uid != pool.object.uid);
             }
         }
+    }
+
+    /// The other pools are gone.
+    fn keep_pools(&mut self, kept: impl Fn(&Pool) -> bool) {
+        if self.pools.values().all(&kept) {
+            return;
+        }
+        let (kept, gone) = std::mem::take(&mut self.pools).into_iter().partition(|(_, pool)| kept(pool));
+        self.pools = kept;
+        let purchases = gone.into_values().filter_map(Pool::unresolved_purchase);
+        self.outbox.extend(purchases.filter(|_| self.permit));
     }
 
     /// Forgets what watches showed that nobody asks for any more. Only together with a plan: that is when watches are
@@ -263,7 +274,7 @@ impl Fleet {
         let uid = seen.object.uid.clone();
         // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
         let name = seen.object.name.clone();
-        self.pools.retain(|known, pool| *known == uid || pool.object.name != name);
+        self.keep_pools(|pool| pool.object.uid == uid || pool.object.name != name);
         let Some(pool) = self.pools.get_mut(&uid) else {
             self.pools.insert(uid.clone(), Pool::new(seen, &self.settings.providers));
             self.rematch(&uid, now);
@@ -368,7 +379,7 @@ impl Fleet {
                 account.creating = None;
                 match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
                     Some(pool) => pool.on_created(account, result, (now, jitter), &mut self.outbox),
-                    None => self.outbox.extend(creation::ownerless(pool, &result)),
+                    None => self.outbox.extend(orphans::ownerless(pool, &result)),
                 }
             }
             Outcome::StatusWritten { pool, result } => self.status_written(&pool, result, (now, jitter)),

@@ -10,10 +10,10 @@ use super::assign::{Out, World};
 use super::memory::{Intent, Memory};
 use crate::account::Account;
 use crate::account::rights::Right;
-use crate::action::{Action, CallFailure, Notice};
+use crate::action::{Action, CallFailure};
 use crate::budget::Purpose;
 use crate::fault::{Fault, FaultKind};
-use crate::ids::{ObjectKind, ObjectRef};
+use crate::ids::DropletId;
 use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -23,7 +23,7 @@ const BETWEEN_LISTS_MS: u64 = 30_000;
 
 /// How far the creation under way has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
+pub(super) enum Stage {
     /// None is under way.
     #[default]
     Idle,
@@ -49,7 +49,7 @@ pub enum Purchase {
 /// State of a pool's creations that need not survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Creation {
-    stage: Stage,
+    pub(super) stage: Stage,
     /// Number of the last intent.
     number: u64,
     failures: u32,
@@ -60,6 +60,8 @@ pub struct Creation {
     pub crds_outdated: bool,
     /// Addresses of unknown origin that stand on candidates and stand in for new ones.
     pub orphans: BTreeSet<Ipv4Addr>,
+    /// Where addresses of unknown origin stood when they were first seen.
+    pub(super) places: BTreeMap<Ipv4Addr, DropletId>,
     /// The intent is the first one: until a purchase comes of one the orphans are looked for anew.
     first: bool,
 }
@@ -75,25 +77,6 @@ impl Creation {
             if open { Stage::Resolving { since: Moment::default(), first: None } } else { Stage::Idle };
         Self { stage, number, ..Self::default() }
     }
-}
-
-/// What is told when the pool is gone by the time its creation is answered: an address without an owner costs money.
-#[must_use]
-pub fn ownerless(object: ObjectRef, result: &Result<Ipv4Addr, CallFailure>) -> Option<Action> {
-    let (subject, message) = match result {
-        Ok(ip) => (
-            ip.to_string(),
-            format!("created {ip} for this pool, which is gone: put it into another pool's spec.ips, or release it"),
-        ),
-        Err(CallFailure::Fault(fault)) if fault.outcome_unknown => (
-            "unknown".to_owned(),
-            "an address may have been created for this pool, which is gone: look for an unassigned one in the account"
-                .to_owned(),
-        ),
-        Err(CallFailure::Fault(_) | CallFailure::NotSent) => return None,
-    };
-    let reason = "CreatedWithoutPool";
-    Some(Action::Report(Notice { kind: ObjectKind::Pool, object, warning: true, reason, subject, message }))
 }
 
 impl Pool {
@@ -208,7 +191,7 @@ impl Pool {
         out: &mut Out,
     ) {
         let Some((_, listed)) = account.last_list() else { return };
-        self.creation.orphans = self.orphans(listed, named);
+        self.look_for_orphans(listed, named);
         if self.missing() <= self.creation.orphans.len() {
             self.creation.failure = None;
             return;
@@ -236,35 +219,12 @@ impl Pool {
         }
         self.creation.first |= memory.orphans.is_none();
         memory.orphans.get_or_insert_with(|| self.creation.orphans.clone());
+        memory.unknown.clear();
         let known = account.known_with(named);
         self.creation.number = self.creation.number.saturating_add(1);
         let (number, provider) = (self.creation.number, self.spec.provider.clone());
         memory.intent = Some(Intent { number, provider, region, known, uncertain: None });
         self.creation.stage = Stage::Announcing;
-    }
-
-    /// Addresses in our region that no pool names and that stand on our candidates. Before the first creation they
-    /// are looked for; afterwards those that were found then are watched until they leave or are named.
-    fn orphans(
-        &self,
-        listed: &BTreeMap<Ipv4Addr, crate::facts::ReservedIp>,
-        named: &BTreeSet<Ipv4Addr>,
-    ) -> BTreeSet<Ipv4Addr> {
-        let remembered = self.memory.as_ref().and_then(|memory| memory.orphans.as_ref());
-        let droplets: BTreeSet<_> = self.candidates.values().filter_map(super::Candidate::droplet).collect();
-        // What was let go is known to have been this pool's.
-        let former = self.former();
-        listed
-            .values()
-            .filter(|read| !named.contains(&read.ip) && !former.contains(&read.ip))
-            .filter(|read| Some(&read.region) == self.spec.region.as_ref())
-            .filter(|read| match (remembered, read.droplet) {
-                (_, None) => false,
-                (Some(remembered), Some(_)) => remembered.contains(&read.ip),
-                (None, Some(droplet)) => droplets.contains(&droplet),
-            })
-            .map(|read| read.ip)
-            .collect()
     }
 
     /// Sends the request once the server holds the intent.
@@ -374,7 +334,9 @@ impl Pool {
         let first = std::mem::take(&mut self.creation.first);
         if let Some(memory) = &mut self.memory {
             memory.intent = None;
-            memory.orphans.take_if(|_| first);
+            if let Some(orphans) = memory.orphans.take_if(|_| first) {
+                memory.unknown = orphans;
+            }
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Memory {
     pub created: Vec<Created>,
     /// Addresses that the pool held and let go, as long as they may still stand on a droplet.
     pub former: BTreeSet<Ipv4Addr>,
+    /// Addresses of unknown origin that have stood on candidates, until the first creation.
+    pub unknown: BTreeSet<Ipv4Addr>,
     /// Addresses of unknown origin that stood on candidates before the first creation; `None` before that.
     pub orphans: Option<BTreeSet<Ipv4Addr>>,
     /// The creation under way, or the one that stayed uncertain.

@@ -7,6 +7,7 @@ pub mod assign;
 pub mod creation;
 pub mod failure;
 pub mod memory;
+pub mod orphans;
 mod outcome;
 pub mod render;
 pub mod report;
@@ -119,6 +120,8 @@ pub struct Pool {
     pub writes: status::Writes,
     /// Addresses that were effective when last planned: one that leaves is let go.
     held: BTreeSet<Ipv4Addr>,
+    /// What `spec.ips` named when the memory was taken from the status.
+    named_first: BTreeSet<Ipv4Addr>,
     unread: bool,
     counter: u64,
 }
@@ -150,6 +153,7 @@ impl Pool {
             report: Report::default(),
             writes: status::Writes::default(),
             held: BTreeSet::new(),
+            named_first: BTreeSet::new(),
             unread: false,
             counter: 0,
         };
@@ -168,6 +172,8 @@ impl Pool {
         let status = &seen.status;
         self.memory.clone_from(&status.memory);
         self.held = status.held_addresses();
+        let named = seen.spec.iter().flat_map(|spec| &spec.ips);
+        self.named_first = named.filter_map(|ip| ip.parse().ok()).collect();
         self.creation = self.creation.recalled(self.memory.as_ref());
     }
 
@@ -382,6 +388,7 @@ impl Pool {
             // What cannot be read or followed says nothing about what was let go.
             return;
         }
+        let without_memory = self.memory.is_none() && self.spec.desired.is_some();
         let mut memory = self.memory.clone().unwrap_or_else(|| {
             // Whoever made them: without our memory, the addresses of a pool that creates count as created.
             let mut memory = Memory::default();
@@ -400,7 +407,11 @@ impl Pool {
         named.for_each(|created| created.written = true);
         self.memory = Some(memory);
         let effective: BTreeSet<Ipv4Addr> = self.effective().into_iter().collect();
-        let let_go: Vec<Ipv4Addr> = self.held.difference(&effective).copied().collect();
+        // Where our memory was lost, what the status shows may have been created and not let go.
+        let let_go = |ip: &&Ipv4Addr| {
+            !without_memory || self.spec.released.contains(ip) || self.named_first.contains(ip)
+        };
+        let let_go: Vec<Ipv4Addr> = self.held.difference(&effective).filter(let_go).copied().collect();
         if let Some(memory) = &mut self.memory {
             memory.former.extend(let_go);
             memory.former.retain(|ip| {

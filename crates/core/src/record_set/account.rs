@@ -33,6 +33,9 @@ const RENEWAL_MS: u64 = 600_000;
 /// Calls for DNS under way per account: it bounds memory and sockets when many sets are read at once.
 const MAX_CALLS: usize = 32;
 
+/// Reads of what is known begin only while fewer calls are under way: nothing waits for them, and they wait for others.
+const MAX_BEFORE_REREADS: usize = 16;
+
 /// Why a zone is being looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Search {
@@ -346,6 +349,12 @@ impl DnsAccount {
             Some(until) => Err(Some(until)),
             None => Ok(()),
         }
+    }
+
+    /// So many calls are under way that reads of what is known wait.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.calls >= MAX_BEFORE_REREADS
     }
 
     /// Why the token is refused in a zone.

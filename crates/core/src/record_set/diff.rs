@@ -109,7 +109,7 @@ pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
     ChangeSet { changes, survivor: !right.is_empty() }
 }
 
-/// Whether changes do nothing but delete, and of the records that stay none is among the certain ones.
+/// Whether changes do nothing but delete, and of the addresses that stay none is among the certain ones.
 #[must_use]
 pub fn only_keeps_others(records: &[Record], set: &ChangeSet, certain: &BTreeSet<String>) -> bool {
     let deleted: BTreeSet<&String> = set
@@ -121,7 +121,9 @@ pub fn only_keeps_others(records: &[Record], set: &ChangeSet, certain: &BTreeSet
         })
         .collect();
     let only_deletes = !set.is_empty() && deleted.len() == set.changes.len();
-    let stays = |record: &Record| certain.contains(&record.id) && !deleted.contains(&record.id);
+    let stays = |record: &Record| {
+        record.address().is_some() && certain.contains(&record.id) && !deleted.contains(&record.id)
+    };
     only_deletes && set.survivor && !records.iter().any(stays)
 }
 

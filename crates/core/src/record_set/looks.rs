@@ -7,7 +7,7 @@
 //! is looked at when that time is over.
 
 use super::diff::only_keeps_others;
-use crate::dns::{ChangeSet, Record};
+use crate::dns::{Change, ChangeSet, Record};
 use crate::moment::Moment;
 use std::collections::BTreeSet;
 
@@ -46,6 +46,12 @@ pub struct Looks {
     seen: Seen,
     /// Records that are certainly there, while others were seen only once.
     certain: BTreeSet<String>,
+    /// Records that were known before a write of unknown outcome.
+    before: BTreeSet<String>,
+    /// Records that our own writes certainly deleted. None of them comes back.
+    gone: BTreeSet<String>,
+    /// Records that our own writes may have deleted: a look that still shows them tells nothing.
+    deleted: BTreeSet<String>,
     /// Until then a look may show the time before our last write.
     settled_at: Moment,
 }
@@ -55,6 +61,7 @@ impl Looks {
     pub fn restart(&mut self) {
         self.seen = Seen::Never;
         self.certain.clear();
+        self.before.clear();
     }
 
     /// Two looks have shown what is known.
@@ -85,34 +92,77 @@ impl Looks {
             (Seen::Never, _) => self.seen = Seen::Once(now.plus_millis(BETWEEN_LOOKS_MS)),
             (Seen::Once(confirms), _) if begun < confirms => {}
             (Seen::Once(_) | Seen::Twice, Some(known)) if begun < self.settled_at => {
-                let shown: BTreeSet<&String> = shown.iter().map(|record| &record.id).collect();
-                let both = known.iter().map(|record| &record.id).filter(|id| shown.contains(*id));
-                self.certain.extend(both.cloned());
+                self.confirm(known.iter().filter(|record| shown.contains(record)));
                 self.seen = Seen::Once(self.settled_at);
                 return Shown::Past;
             }
             (Seen::Once(_) | Seen::Twice, None) if begun < self.settled_at => {
                 self.seen = Seen::Once(self.settled_at);
             }
-            (Seen::Once(_) | Seen::Twice, _) => self.trust(begun),
+            (Seen::Once(_) | Seen::Twice, _) => self.trust(begun, shown),
         }
         Shown::Present
     }
 
-    /// Two looks, of which the last one was begun at that moment, have shown what came of a write of unknown outcome; not
-    /// what came of another one shortly before.
-    pub fn trust(&mut self, begun: Moment) {
+    /// Two looks, of which the last one was begun at that moment, have shown these records; if a write was shortly before,
+    /// what it deleted may be among them.
+    pub fn trust(&mut self, begun: Moment, shown: &[Record]) {
+        let before = std::mem::take(&mut self.before);
         if begun < self.settled_at {
+            self.confirm(shown.iter().filter(|record| before.contains(&record.id)));
             self.seen = Seen::Once(self.settled_at);
         } else {
             self.seen = Seen::Twice;
             self.certain.clear();
+            self.gone.clear();
+            self.deleted.clear();
         }
     }
 
-    /// Our own write left these records at the name, among them the `written` ones.
-    pub fn wrote(&mut self, left: &[Record], written: BTreeSet<String>, now: Moment) {
+    /// What a look that was begun at that moment shows, but for what is there no more.
+    #[must_use]
+    pub fn without_gone(&self, begun: Moment, mut shown: Vec<Record>) -> Vec<Record> {
+        if self.is_settling(begun) {
+            shown.retain(|record| !self.gone.contains(&record.id));
+        }
+        shown
+    }
+
+    /// So many of these changes were carried out, and others may have been, on what was known.
+    pub fn doubt(&mut self, known: &[Record], (changes, done): (&[Change], usize), now: Moment) {
+        self.before = known.iter().map(|record| record.id.clone()).collect();
+        let (done, others) = changes.split_at(done.min(changes.len()));
+        self.settle(now);
+        self.gone.extend(deletions(done).cloned());
+        self.deleted.extend(deletions(others).cloned());
+        self.certain.retain(|id| !self.gone.contains(id) && !self.deleted.contains(id));
+    }
+
+    /// Records were seen once more.
+    fn confirm<'a>(&mut self, records: impl Iterator<Item = &'a Record>) {
+        let there = records.map(|record| &record.id).filter(|id| !self.deleted.contains(*id));
+        self.certain.extend(there.cloned());
+    }
+
+    /// We have written: lists may show the time before it for a while.
+    fn settle(&mut self, now: Moment) {
+        if !self.is_settling(now) {
+            self.gone.clear();
+            self.deleted.clear();
+        }
         self.settled_at = now.plus_millis(SETTLE_MS);
+    }
+
+    /// Lists may still show the time before our last write.
+    #[must_use]
+    pub fn is_settling(&self, now: Moment) -> bool {
+        now < self.settled_at
+    }
+
+    /// These changes of ours left these records at the name, among them the `written` ones.
+    pub fn wrote(&mut self, left: &[Record], written: BTreeSet<String>, changes: &[Change], now: Moment) {
+        self.settle(now);
+        self.gone.extend(deletions(changes).cloned());
         if self.seen == Seen::Never {
             return;
         }
@@ -129,10 +179,17 @@ impl Looks {
     }
 }
 
+/// The records that these changes delete.
+fn deletions(changes: &[Change]) -> impl Iterator<Item = &String> {
+    changes.iter().filter_map(|change| match change {
+        Change::Delete { id } => Some(id),
+        Change::Update { .. } | Change::Create { .. } => None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dns::Change;
 
     const T: fn(u64) -> Moment = Moment::from_millis;
 
@@ -151,6 +208,10 @@ mod tests {
         ids.iter().map(ToString::to_string).collect()
     }
 
+    fn deletes(ids: &[u8]) -> Vec<Change> {
+        ids.iter().map(|id| Change::Delete { id: id.to_string() }).collect()
+    }
+
     /// Looks at a name of which these records were seen once.
     fn once(seen: &[u8]) -> Looks {
         let mut looks = Looks::default();
@@ -160,9 +221,8 @@ mod tests {
 
     /// Until when deletions wait that would leave only these of the records.
     fn held(looks: &Looks, all: &[u8], left: &[u8]) -> Option<Moment> {
-        let gone = all.iter().filter(|id| !left.contains(id));
-        let changes = gone.map(|id| Change::Delete { id: id.to_string() }).collect();
-        looks.hold(&records(all), &ChangeSet { changes, survivor: !left.is_empty() })
+        let gone: Vec<u8> = all.iter().copied().filter(|id| !left.contains(id)).collect();
+        looks.hold(&records(all), &ChangeSet { changes: deletes(&gone), survivor: !left.is_empty() })
     }
 
     /// Whether only these may be left of the records.
@@ -191,9 +251,9 @@ mod tests {
     #[test]
     fn what_was_written_is_certain_until_it_is_deleted() {
         let mut looks = once(&[1, 2]);
-        looks.wrote(&records(&[1, 2, 3]), ids(&[3]), T(1_000));
+        looks.wrote(&records(&[1, 2, 3]), ids(&[3]), &[], T(1_000));
         assert!(may_leave(&looks, &[1, 2, 3], &[1, 3]) && !may_leave(&looks, &[1, 2, 3], &[1, 2]));
-        looks.wrote(&records(&[1, 2]), ids(&[]), T(2_000));
+        looks.wrote(&records(&[1, 2]), ids(&[]), &deletes(&[3]), T(2_000));
         assert!(!may_leave(&looks, &[1, 2, 3], &[1, 3]));
         assert_eq!(looks.next(), Some(T(5_050)));
     }
@@ -202,19 +262,19 @@ mod tests {
     fn a_name_that_was_written_whole_is_looked_at_when_what_others_wrote_must_show() {
         for (seen, left) in [(&[][..], &[1, 2][..]), (&[1], &[1]), (&[1], &[])] {
             let mut looks = once(seen);
-            looks.wrote(&records(left), ids(left), T(1_000));
+            looks.wrote(&records(left), ids(left), &[], T(1_000));
             assert_eq!((looks.next(), looks.agree()), (Some(T(31_000)), false), "{left:?}");
             assert!(may_leave(&looks, left, &left[..left.len().min(1)]));
         }
         let mut unseen = Looks::default();
-        unseen.wrote(&records(&[1]), ids(&[1]), T(1_000));
+        unseen.wrote(&records(&[1]), ids(&[1]), &[], T(1_000));
         assert_eq!((unseen.next(), unseen.agree()), (None, false));
     }
 
     #[test]
     fn a_look_soon_after_a_write_confirms_what_it_shows_and_tells_nothing_else() {
         let mut looks = once(&[1, 2, 3]);
-        looks.wrote(&records(&[1, 2, 3, 4]), ids(&[4]), T(1_000));
+        looks.wrote(&records(&[1, 2, 3, 4]), ids(&[4]), &[], T(1_000));
         assert_eq!(looks.next(), Some(T(5_050)));
         let known = records(&[1, 2, 3, 4]);
         assert_eq!(looks.look(T(5_050), T(5_100), Some(&known), &records(&[1, 2, 9])), Shown::Past);
@@ -226,19 +286,87 @@ mod tests {
     }
 
     #[test]
+    fn what_we_certainly_deleted_is_shown_in_vain_until_lists_have_caught_up() {
+        let mut looks = once(&[1, 2, 3, 4]);
+        looks.wrote(&records(&[1, 2, 3]), ids(&[]), &deletes(&[4]), T(1_000));
+        looks.doubt(&records(&[1, 2, 3]), (&deletes(&[2, 3]), 1), T(2_000));
+        looks.restart();
+        let shown = looks.without_gone(T(31_999), records(&[1, 2, 3, 4]));
+        assert_eq!(shown, records(&[1, 3]), "3 may be there");
+        looks.look(T(2_500), T(2_550), None, &shown);
+        assert_eq!(looks.look(T(7_550), T(7_600), Some(&shown), &shown), Shown::Past);
+        assert!(may_leave(&looks, &[1, 3], &[1]) && !may_leave(&looks, &[1, 3], &[3]));
+        let there = records(&[1, 2, 3, 4]);
+        assert_eq!(
+            looks.without_gone(T(32_000), there.clone()),
+            there,
+            "what is there after all is somebody's"
+        );
+        looks.look(T(32_000), T(32_050), Some(&shown), &shown);
+        assert_eq!(looks.without_gone(T(1_000), records(&[4])), records(&[4]), "all was forgotten");
+    }
+
+    #[test]
+    fn what_was_deleted_long_ago_and_is_there_again_is_as_certain_as_any_other() {
+        let mut looks = once(&[1, 2]);
+        looks.doubt(&records(&[1, 2]), (&deletes(&[1, 2]), 1), T(1_000));
+        looks.wrote(&records(&[1, 2, 3]), ids(&[3]), &[], T(31_000));
+        let known = looks.without_gone(T(31_500), records(&[1, 2, 3]));
+        assert_eq!(looks.look(T(31_500), T(31_550), Some(&known), &known), Shown::Past);
+        assert!(may_leave(&looks, &[1, 2, 3], &[2]) && may_leave(&looks, &[1, 2, 3], &[1]));
+    }
+
+    #[test]
+    fn what_a_write_of_unknown_outcome_may_have_deleted_is_in_doubt_until_lists_show_it() {
+        for seen in [1, 2] {
+            let mut looks = once(&[1, 2, 3]);
+            if seen == 2 {
+                looks.trust(T(5_050), &records(&[1, 2, 3]));
+            }
+            looks.doubt(&records(&[1, 2, 3]), (&deletes(&[2, 3]), 0), T(6_000));
+            assert!(looks.is_settling(T(35_999)) && !looks.is_settling(T(36_000)));
+            // The provider still lists what it has deleted, and what another write deleted before.
+            looks.trust(T(11_000), &records(&[1, 2, 3, 4]));
+            assert_eq!((looks.next(), looks.agree()), (Some(T(36_000)), false), "seen {seen} times");
+            for gone in [2, 3, 4] {
+                assert!(!may_leave(&looks, &[1, 2, 3, 4], &[gone]));
+            }
+            assert!(may_leave(&looks, &[1, 2, 3, 4], &[1]), "no change was to delete it");
+            looks.trust(T(36_000), &records(&[1, 2, 3]));
+            assert!(looks.agree() && may_leave(&looks, &[1, 2, 3], &[2]));
+        }
+        let mut looks = once(&[1, 2]);
+        looks.doubt(&records(&[1, 2]), (&[], 0), T(6_000));
+        looks.restart();
+        looks.look(T(7_000), T(7_050), None, &records(&[1, 2]));
+        looks.trust(T(12_000), &records(&[1, 2]));
+        assert!(!may_leave(&looks, &[1, 2], &[1]), "others may have written meanwhile");
+    }
+
+    #[test]
+    fn a_look_soon_after_a_write_confirms_no_record_that_it_shows_otherwise() {
+        let mut looks = once(&[1, 2]);
+        looks.wrote(&records(&[1, 2, 3]), ids(&[3]), &[], T(1_000));
+        let edited = Record { data: "198.51.100.9".into(), ..records(&[1]).remove(0) };
+        let shown = [vec![edited], records(&[2])].concat();
+        assert_eq!(looks.look(T(5_050), T(5_100), Some(&records(&[1, 2, 3])), &shown), Shown::Past);
+        assert!(may_leave(&looks, &[1, 2, 3], &[2]) && !may_leave(&looks, &[1, 2, 3], &[1]));
+    }
+
+    #[test]
     fn where_nothing_is_known_a_look_soon_after_a_write_is_one_of_two() {
         for times in [1, 2] {
             let mut looks = once(&[1, 2]);
             if times == 2 {
                 looks.look(T(5_050), T(5_100), None, &records(&[1, 2]));
             }
-            looks.wrote(&records(&[1]), ids(&[]), T(6_000));
+            looks.wrote(&records(&[1]), ids(&[]), &deletes(&[2]), T(6_000));
             assert_eq!(looks.look(T(6_500), T(6_550), None, &records(&[1, 2])), Shown::Present);
             assert_eq!((looks.next(), looks.agree()), (Some(T(36_000)), false));
             assert!(!may_leave(&looks, &[1, 2], &[2]), "it was just deleted");
-            looks.trust(T(35_999));
+            looks.trust(T(35_999), &[]);
             assert!(!may_leave(&looks, &[1, 2], &[2]));
-            looks.trust(T(36_000));
+            looks.trust(T(36_000), &[]);
             assert!(may_leave(&looks, &[1, 2], &[2]));
         }
     }

@@ -134,6 +134,8 @@ pub struct Set {
     changes: Option<(Moment, Moment)>,
     /// The set was deleted for want of nodes, which is done once.
     emptied: bool,
+    /// The status says so, or may soon, and first records are to be written, of which whoever takes over has to know.
+    unsaid: bool,
     raised: Option<(u32, u32)>,
     pending_since: Option<Moment>,
     announced: String,
@@ -159,19 +161,23 @@ impl Set {
         site: &Site,
         now: Moment,
     ) -> Wanted {
+        let Told { published, right, current, .. } = &view.told;
+        let told_empty = *right && *current && published.fqdn == key.fqdn && published.addresses.is_empty();
         if self.site.as_ref() != Some(key) {
             // An edit may name another place, where nothing was deleted yet.
-            let Told { published, right, current, .. } = &view.told;
-            self.emptied = *right && *current && published.fqdn == key.fqdn && published.addresses.is_empty();
+            self.emptied = told_empty;
+            self.unsaid = false;
             self.site = Some(key.clone());
             self.wanted = None;
             self.changes = None;
         }
         if !choice.addresses.is_empty() {
+            self.unsaid |= self.emptied && view.spec.when_empty == WhenEmpty::Delete;
             self.emptied = false;
         } else if site.is_confirmed() && site.addresses().is_some_and(|addresses| addresses.is_empty()) {
             self.emptied = true;
         }
+        self.unsaid &= *right && *current && !choice.addresses.is_empty();
         let target = if !choice.addresses.is_empty() {
             Target::Exact(choice.addresses.clone())
         } else if choice.any_node || !choice.undecided.is_empty() || self.emptied {
@@ -204,10 +210,13 @@ impl Set {
         }
     }
 
-    /// When the changes have settled. Those of pools need no time: they are few, and each is a failover.
+    /// When the changes have settled. Those of pools need no time: they are few, and each is a failover. But first records
+    /// wait until the status no longer says that there are none, though not for long: whoever takes over would believe it,
+    /// and never delete them.
     #[must_use]
     pub fn settled_at(&self, kind: ObjectKind) -> Moment {
         match (kind, self.changes) {
+            (_, Some((first, _))) if self.unsaid => first.plus_millis(PATIENCE_MS),
             (ObjectKind::Pool, _) | (ObjectKind::RecordSet, None) => Moment::default(),
             (ObjectKind::RecordSet, Some((first, last))) => {
                 last.plus_millis(QUIET_MS).min(first.plus_millis(PATIENCE_MS))
@@ -218,6 +227,7 @@ impl Set {
     /// What is wanted is in DNS, or on its way there.
     pub fn settled(&mut self) {
         self.changes = None;
+        self.unsaid = false;
     }
 
     /// Decides what is to be said, and returns when to decide anew.
@@ -275,6 +285,12 @@ impl Set {
             && site.is_right(wanted)
         {
             self.pending_since = None;
+            if wanted.target == Target::Empty && !site.is_confirmed() {
+                // Whoever takes over would rely on it.
+                let message =
+                    "nothing is published, for all that is known; the name is read once more".to_owned();
+                return (Some((Phase::InProgress { message }, None)), None);
+            }
             return (Some((active(wanted, view.choice.as_ref(), site, self.emptied), None)), None);
         }
         if let Some((reason, message)) = failure(view, scene) {
@@ -289,7 +305,7 @@ impl Set {
         let since = *self.pending_since.get_or_insert(now);
         let differs = scene.site.is_some_and(Site::is_known);
         let due = since.plus_millis(TOLD_AFTER_MS);
-        if !view.told.current || (differs && due <= now) {
+        if !view.told.current || self.unsaid || (differs && due <= now) {
             let message = "the records are about to be changed".to_owned();
             (Some((Phase::InProgress { message }, None)), None)
         } else {

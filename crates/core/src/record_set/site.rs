@@ -184,6 +184,16 @@ impl Site {
         self.forgive();
     }
 
+    /// Nobody names it. True while it is to be kept: for the end of a call, or to remember our last write for as long as
+    /// lists may show the time before it.
+    pub fn unclaimed(&mut self, now: Moment) -> bool {
+        if self.is_busy() {
+            return true;
+        }
+        self.restart();
+        self.looks.is_settling(now)
+    }
+
     /// Another token: what the old one was refused may work now.
     pub fn forgive(&mut self) {
         self.write_failure = None;
@@ -221,7 +231,7 @@ impl Site {
             return if begins > now { Step::Wait(begins) } else { Step::Apply(changes) };
         }
         if self.reading.is_some() {
-            return Step::Busy;
+            return held.map_or(Step::Busy, Step::Wait);
         }
         let failed_read = self.read_failure.as_ref().and_then(|failure| failure.waits(&(), 0, now));
         let failed_read = failed_read.max(failed_write);
@@ -300,7 +310,7 @@ impl Site {
             Some(Reading { .. }) | None => return,
         };
         let records = match result {
-            Ok(records) => records,
+            Ok(records) => self.looks.without_gone(begun, records),
             Err(fault) if self.believed => {
                 let what = (fault.kind, fault.message.as_str());
                 Failure::note(&mut self.reread_failure, what, ((), 0), None, (now, jitter));
@@ -322,7 +332,7 @@ impl Site {
                 return;
             }
             self.doubt = None;
-            self.looks.trust(begun);
+            self.looks.trust(begun, &records);
         } else {
             let known = self.records.as_deref().filter(|_| self.believed);
             if self.looks.look(begun, now, known, &records) == Shown::Past {
@@ -386,20 +396,20 @@ impl Site {
                     let message = "the provider answered other records than were asked for".to_owned();
                     let kind = FaultKind::Invalid;
                     let fault = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
-                    self.distrust(now);
+                    self.distrust((&changes, 0), now);
                     self.fail_writing(&fault, wanted, now, jitter);
                     return Applied::Failed(kind);
                 }
                 if complete && outdated {
                     // It is read again at once, and a list may still show the time before this write.
-                    self.distrust(now);
+                    self.distrust((&changes, changes.len()), now);
                 }
                 self.write_failure = None;
                 self.read_failure = None;
                 self.goes_on = (left > 0).then_some(wanted);
                 // A list may still show the time before this write.
                 let failed = self.reread_failure.take().map_or(now, |failure| failure.due);
-                self.looks.wrote(self.records.as_deref().unwrap_or_default(), ids, now);
+                self.looks.wrote(self.records.as_deref().unwrap_or_default(), ids, &changes, now);
                 let settled = self.read_due.max(now.plus_millis(SETTLE_MS));
                 self.read_due = self.looks.next().unwrap_or(settled).max(failed);
                 if left > 0 { Applied::Partly } else { Applied::Done }
@@ -408,8 +418,8 @@ impl Site {
                 self.believed &= !outdated;
                 Applied::NotSent
             }
-            Err((_, CallFailure::NotSent)) => {
-                self.distrust(now);
+            Err((done, CallFailure::NotSent)) => {
+                self.distrust((&changes, done), now);
                 Applied::NotSent
             }
             Err((done, CallFailure::Fault(mut fault))) => {
@@ -420,7 +430,7 @@ impl Site {
                     fault.kind = FaultKind::Transient;
                 }
                 if done > 0 || fault.outcome_unknown {
-                    self.distrust(now);
+                    self.distrust((&changes, done), now);
                 }
                 self.fail_writing(&fault, wanted, now, jitter);
                 Applied::Failed(fault.kind)
@@ -428,7 +438,9 @@ impl Site {
         }
     }
 
-    fn distrust(&mut self, now: Moment) {
+    /// So many of the changes had their effect, and others may have had it.
+    fn distrust(&mut self, changes: (&[Change], usize), now: Moment) {
+        self.looks.doubt(self.records.as_deref().unwrap_or_default(), changes, now);
         self.believed = false;
         self.reread_failure = None;
         self.doubt = Some(Doubt { reads: READS_IN_DOUBT, next: now });

@@ -39,7 +39,7 @@ fn seen_once(addresses: &[u8]) -> Site {
 fn known(addresses: &[u8]) -> Site {
     let mut looks = Looks::default();
     looks.look(T(0), T(0), None, &[]);
-    looks.trust(T(0));
+    looks.trust(T(0), &[]);
     Site { looks, read_due: T(RESYNC_MS), ..seen_once(addresses) }
 }
 
@@ -323,7 +323,8 @@ fn what_was_seen_once_is_not_relied_on_by_a_change_that_only_deletes() {
     assert_eq!(next(&site, &[1], 10), Step::Wait(T(5_000)));
     assert_eq!(next(&site, &[1], 5_000), Step::Read);
     site.reading(T(5_000));
-    assert_eq!(next(&site, &[1], 5_010), Step::Busy);
+    assert_eq!(next(&site, &[1], 5_010), Step::Wait(T(5_000 + 30_000)), "also while the look is under way");
+    assert_eq!(next(&site, &[1, 2], 5_010), Step::Busy);
     site.read(Err(fault(FaultKind::Transient, false)), T(5_010), Jitter::NONE);
     assert_eq!(next(&site, &[1], 5_020), Step::Wait(T(6_010)));
     let mut gone = seen_once(&[1, 2]);
@@ -368,20 +369,22 @@ fn a_name_that_was_just_made_is_read_again_when_it_would_show() {
 
 #[test]
 fn what_a_refused_write_leads_to_is_a_first_look_if_it_is_soon_after_another_write() {
-    let mut site = known(&[1, 2]);
-    let changes = send(&mut site, &[1], 0);
+    let mut site = known(&[1, 2, 3]);
+    let changes = send(&mut site, &[1, 3], 0);
     site.applied(Ok(answer(&changes)), T(10), Jitter::NONE);
-    send(&mut site, &[1, 3], 20);
+    send(&mut site, &[1, 3, 4], 20);
     let refusal = CallFailure::Fault(fault(FaultKind::Throttled, false));
     site.applied(Err((0, refusal)), T(30), Jitter::NONE);
-    see(&mut site, &[1, 2], 2_000);
+    see(&mut site, &[1, 2, 3], 2_000);
+    let changes = applies(site.next(&wanted(&[2]), NOW, false, T(2_010)));
+    assert_eq!(changes[0], Change::Update { id: "1".into(), ip: ip(2), ttl: 60 }, "2 was deleted");
     assert_eq!(
-        site.next(&wanted(&[2]), NOW, false, T(2_010)),
+        site.next(&wanted(&[3]), NOW, false, T(2_010)),
         Step::Wait(T(10 + SETTLE_MS)),
-        "2 was deleted"
+        "3 may be gone"
     );
-    see(&mut site, &[1], 10 + SETTLE_MS);
-    assert_eq!(applies(next(&site, &[2], 60_000)), [Change::Update { id: "1".into(), ip: ip(2), ttl: 60 }]);
+    see(&mut site, &[1, 3], 10 + SETTLE_MS);
+    assert_eq!(applies(next(&site, &[3], 60_000)), [Change::Delete { id: "1".into() }]);
 }
 
 #[test]

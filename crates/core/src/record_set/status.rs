@@ -133,8 +133,12 @@ impl Report {
 pub fn complete(status: &mut PoolStatus, report: Option<&Report>, on_server: &PoolStatus) {
     let Some(report) = report else {
         status.record_set.clone_from(&on_server.record_set);
+        let summary = format!("{POOL_PREFIX}Ready");
         let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
-        status.conditions.extend(ours.cloned());
+        // Of another generation it says nothing, and whoever reads it would think that it does.
+        let current = status.observed_generation == on_server.observed_generation;
+        let ours: Vec<_> = ours.filter(|condition| current || condition.kind != summary).cloned().collect();
+        status.conditions.extend(ours);
         return;
     };
     status.record_set = Some(report.published.clone());

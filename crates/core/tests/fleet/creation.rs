@@ -2,6 +2,7 @@
 
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
+use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::pool::spec::RawPoolSpec;
@@ -138,21 +139,22 @@ fn a_wiped_status_alone_creates_nothing() {
 }
 
 #[test]
-fn with_spec_and_status_wiped_what_stands_on_candidates_is_named_and_not_bought_again() {
-    let mut world = world(2);
-    world.run(20);
-    world.pools.get_mut("pool").unwrap().status = flipop_core::pool::status::PoolStatus::default();
-    world.edit("pool", |spec| spec.ips.clear());
-    world.start();
-    world.run(200);
-    assert_eq!(world.created, 2);
-    let uncertain =
-        world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain");
-    assert!(uncertain, "{:?}", world.status("pool").conditions);
-    world.edit("pool", |spec| spec.ips = vec![ip(201).to_string(), ip(202).to_string()]);
-    world.run(20);
-    assert!(!world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain"));
-    assert_eq!(world.created, 2);
+fn a_pool_that_goes_while_it_is_not_known_what_was_bought_for_it_says_so() {
+    for (leads, lost) in [(true, true), (true, false), (false, true)] {
+        let mut world = world(1);
+        if lost {
+            world.tricks.push_back(Trick::Lost(true));
+        }
+        world.run(10);
+        if !leads {
+            world.stand_by();
+        }
+        let pool = world.pools.remove("pool").unwrap();
+        world.observe(Input::Pools(Observed::Delete(pool)));
+        world.run(5);
+        let told = world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count();
+        assert_eq!(told, usize::from(leads && lost), "{leads} {lost}");
+    }
 }
 
 #[test]

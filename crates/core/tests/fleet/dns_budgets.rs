@@ -5,6 +5,7 @@ use crate::zones::{CLOUDFLARE, DnsTrick, external, set_spec};
 use flipop_core::budget::{Quota, RateReport};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use std::ops::Range;
 
 const WWW: &str = "www.example.com";
 
@@ -109,14 +110,20 @@ fn calls_that_were_not_sent_leave_room_for_others_however_many_they_are() {
     assert_eq!(world.published(WWW), [1]);
 }
 
-#[test]
-fn thirty_two_calls_are_under_way_at_a_time() {
+/// One node, a record set for each of these numbers, and a process that has just begun.
+fn with_names(numbers: Range<u32>) -> World {
     let mut world = World::new();
     world.set_node(1, true);
-    for n in 0..50 {
+    for n in numbers {
         world.add_record_set(&format!("set-{n}"), set_spec(&format!("name-{n}")));
     }
     world.start();
+    world
+}
+
+#[test]
+fn thirty_two_calls_are_under_way_at_a_time() {
+    let mut world = with_names(0..50);
     world.dns.slow_ms = 5_000;
     world.run(4);
     assert_eq!(world.dns.reads, 32);
@@ -126,13 +133,27 @@ fn thirty_two_calls_are_under_way_at_a_time() {
 }
 
 #[test]
-fn reads_of_what_is_known_use_up_no_budget_that_a_change_needs() {
-    let mut world = World::new();
-    world.set_node(1, true);
-    for n in 100..250 {
-        world.add_record_set(&format!("set-{n}"), set_spec(&format!("name-{n}")));
-    }
+fn reads_of_what_is_known_that_hang_hold_up_no_change() {
+    let mut world = with_names(10..50);
+    world.run(100);
     world.start();
+    world.run(3);
+    let reads = world.dns.reads;
+    world.dns.slow_ms = 60_000;
+    world.run(6);
+    assert_eq!(world.dns.reads - reads, 16, "second looks");
+    let begun = world.now;
+    world.edit_set("set-49", |spec| spec.record_set.as_mut().unwrap().ttl = 90);
+    world.run(1);
+    assert!(world.dns.applies.last().is_some_and(|at| *at > begun));
+    world.dns.slow_ms = 0;
+    world.run(100);
+    assert_eq!(world.dns.reads - reads, 40, "and the others follow");
+}
+
+#[test]
+fn reads_of_what_is_known_use_up_no_budget_that_a_change_needs() {
+    let mut world = with_names(100..250);
     world.run(300);
     world.start();
     let reads = world.dns.reads;
@@ -145,14 +166,49 @@ fn reads_of_what_is_known_use_up_no_budget_that_a_change_needs() {
     assert_eq!(world.dns.reads - reads, 300, "but not for ever");
 }
 
+/// Two names of one node's address that are known, the older object's first, and a foreign address at both.
+fn two_names_at_rest() -> World {
+    let mut world = World::with_set(1);
+    world.add_record_set("young", set_spec("young"));
+    world.run(100);
+    for name in [WWW, "young.example.com"] {
+        world.dns.add(PROVIDER, "example.com", name, "A", "198.51.100.9");
+    }
+    world
+}
+
+#[test]
+fn a_read_of_what_is_known_that_is_overdue_is_as_urgent_as_any_other() {
+    let mut world = two_names_at_rest();
+    // What is left of the quota is kept from polls, and not from changes.
+    grant(&mut world, PROVIDER, 400);
+    let reads = world.dns.reads;
+    world.run(1_100);
+    assert_eq!(world.dns.reads, reads, "due for a while");
+    world.run(200);
+    assert_eq!((world.published(WWW), world.published("young.example.com")), (vec![1], vec![1]));
+}
+
+#[test]
+fn of_the_reads_of_what_is_known_those_that_wait_longest_come_first() {
+    let mut world = two_names_at_rest();
+    grant(&mut world, PROVIDER, 500);
+    world.run(520);
+    // The older object's name was just written, so that it is due later.
+    world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = 90);
+    world.run(100);
+    let (reads, foreign) = (world.dns.reads, world.published(WWW));
+    grant(&mut world, PROVIDER, 501);
+    world.observe(Input::Permit(false));
+    world.observe(Input::Permit(true));
+    world.run(5);
+    assert_eq!((world.dns.reads, world.published(WWW)), (reads + 1, foreign), "one is let through");
+    assert_eq!(world.published("young.example.com"), [1]);
+}
+
 #[test]
 fn second_looks_hold_up_no_first_look_however_many_names_there_are() {
-    let mut world = World::new();
-    world.set_node(1, true);
-    for n in 100..190 {
-        world.add_record_set(&format!("set-{n}"), set_spec(&format!("name-{n}")));
-    }
-    world.start();
+    let mut world = with_names(100..190);
     world.run(120);
     world.dns.slow_ms = 5_000;
     world.dns.add(PROVIDER, "example.com", "name-189.example.com", "A", "198.51.100.9");

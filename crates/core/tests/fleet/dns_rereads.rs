@@ -77,7 +77,7 @@ fn a_failed_write_beside_a_read_that_hangs_is_repaired_after_reads_that_were_beg
         world.delete_node(1);
         world.run(60);
         assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![1, 2], 0), "{trick:?}");
-        let needed = if matches!(trick, DnsTrick::Lost(_)) { 2 } else { 1 };
+        let needed = if matches!(trick, DnsTrick::Lost(_)) { 3 } else { 1 };
         assert_eq!(world.dns.reads, reads + 1 + needed, "{trick:?}");
     }
 }

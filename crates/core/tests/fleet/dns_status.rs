@@ -4,6 +4,7 @@ use crate::dns::pool;
 use crate::faults::nodes_key;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{external, set_spec};
+use flipop_core::action::WriteFailure;
 use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
@@ -121,4 +122,74 @@ fn a_pool_whose_nodes_are_not_known_yet_empties_no_name() {
     world.start();
     world.run(120);
     assert_eq!((world.published(WWW), world.dns.applies.len()), (vec![1, 2], applies));
+}
+
+/// A record set of no node whose status says `Empty`.
+fn told_empty() -> World {
+    let mut world = World::with_set(0);
+    world.run(20);
+    assert_eq!(world.set_status("set").state, "active");
+    world
+}
+
+#[test]
+fn first_records_wait_until_the_status_no_longer_says_that_there_are_none() {
+    let mut world = told_empty();
+    let begun = world.now;
+    world.set_node(1, true);
+    world.run_while(10, |world| world.published(WWW).is_empty());
+    assert!(world.now.millis_since(begun) < 500);
+    assert_eq!(world.set_status("set").state, "in-progress", "whoever takes over now knows of them");
+    world.set_node(1, false);
+    world.start();
+    world.run(60);
+    assert_eq!(world.published(WWW), [0; 0]);
+}
+
+#[test]
+fn first_records_do_not_wait_for_long_for_a_status_that_cannot_be_written() {
+    for kept in [false, true] {
+        let mut world = told_empty();
+        if kept {
+            world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().when_empty = "Keep".into());
+            world.run(20);
+        }
+        let begun = world.now;
+        (0..9)
+            .for_each(|_| world.faults.status_writes.push_back(WriteFailure::Transient("a timeout".into())));
+        world.set_node(1, true);
+        world.run_while(10, |world| world.published(WWW).is_empty());
+        let took = world.now.millis_since(begun);
+        // A set that keeps its last records is never deleted, so that nobody relies on what its status says.
+        let expected = if kept { 200..500 } else { 1_900..2_200 };
+        assert!(expected.contains(&took), "{kept}: {took} ms");
+        // Those that follow wait for nothing.
+        let begun = world.now;
+        world.set_node(2, true);
+        world.run_while(10, |world| world.published(WWW).len() < 2);
+        assert!(world.now.millis_since(begun) < 500);
+    }
+}
+
+#[test]
+fn first_records_wait_as_well_while_it_is_not_known_whether_the_status_says_that_there_are_none() {
+    let mut world = World::with_set(1);
+    world.run(60);
+    world.faults.status_writes.push_back(WriteFailure::Transient("a timeout".into()));
+    world.set_node(1, false);
+    world.run_while(10, |world| !world.faults.status_writes.is_empty());
+    assert_eq!((world.published(WWW), world.set_status("set").addresses.len()), (vec![], 1));
+    world.set_node(1, true);
+    world.run_while(10, |world| world.published(WWW).is_empty());
+    assert_eq!(world.set_status("set").state, "in-progress");
+}
+
+#[test]
+fn a_name_is_told_to_be_empty_only_after_a_second_look() {
+    let mut world = World::with_set(0);
+    world.run(4);
+    assert_eq!(world.set_status("set").state, "in-progress");
+    world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
+    world.run(60);
+    assert_eq!((world.published(WWW), world.set_status("set").state.as_str()), (vec![], "active"));
 }

@@ -34,6 +34,9 @@ fn what_is_published_is_told_and_what_stays_although_nothing_is_to_be() {
     assert_eq!(ready(&world), ("True", "Kept", stays));
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
     world.run(10);
+    let unsure = "nothing is published, for all that is known; the name is read once more";
+    assert_eq!((world.dns.emptied.len(), ready(&world)), (1, ("False", "InProgress", unsure)));
+    world.run(30);
     assert_eq!(ready(&world), ("True", "Empty", "no address is to be published"));
 
     let mut bare = World::with_set(1);

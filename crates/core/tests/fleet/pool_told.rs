@@ -27,10 +27,17 @@ fn what_is_not_known_of_a_record_set_yet_stays_as_it_was() {
     let others = condition("Ready", "True", "Assigned");
     let on_server = status([ours.to_vec(), vec![others]].concat());
     let ready = condition("Ready", "False", "NoCandidates");
-    let mut now = PoolStatus { conditions: vec![ready.clone()], ..PoolStatus::default() };
+    let mut now =
+        PoolStatus { conditions: vec![ready.clone()], observed_generation: 3, ..PoolStatus::default() };
+    let edited = PoolStatus { observed_generation: 4, ..now.clone() };
     complete(&mut now, None, &on_server);
     assert_eq!(now.record_set, Some(published()));
-    assert_eq!(now.conditions, [vec![ready], ours.to_vec()].concat());
+    assert_eq!(now.conditions, [vec![ready.clone()], ours.to_vec()].concat());
+    // The former spec may have named another zone.
+    let mut now = edited;
+    complete(&mut now, None, &on_server);
+    assert_eq!(now.conditions, [ready, ours[0].clone()]);
+    assert!(!Told::of_pool(&now, 4).current);
 }
 
 #[test]

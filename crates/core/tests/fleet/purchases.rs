@@ -85,6 +85,7 @@ proptest! {
     #[test]
     fn whatever_happens_nothing_is_bought_twice_or_lost(history in proptest::collection::vec(steps(), 0..50)) {
         let mut world = World::new();
+        world.call_timeout_ms = 10_000;
         (1..=4).for_each(|n| world.set_node(n, true));
         // One address that stands on a droplet outside proves the scope.
         world.add_ip(90);

@@ -41,6 +41,8 @@ pub(crate) struct World {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
+    /// A creation that takes longer is given up, as by the clients; its effect stays.
+    pub(crate) call_timeout_ms: u64,
     /// Reasons of Events.
     pub(crate) notices: Vec<&'static str>,
     pub(crate) events: Vec<Notice>,
@@ -88,6 +90,7 @@ impl World {
             annotations: BTreeMap::new(),
             tricks: VecDeque::new(),
             calls: Vec::new(),
+            call_timeout_ms: u64::MAX,
             notices: Vec::new(),
             events: Vec::new(),
             created: 0,
@@ -449,6 +452,10 @@ impl World {
             }
         }
         let wait_ms = if let Trick::Slow(seconds) = trick { seconds * 1_000 } else { 50 };
+        if wait_ms > self.call_timeout_ms {
+            result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
+        }
+        let wait_ms = wait_ms.min(self.call_timeout_ms);
         self.answer_after(wait_ms, Outcome::Created { provider: PROVIDER.to_owned(), pool, result });
     }
 

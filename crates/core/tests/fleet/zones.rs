@@ -199,7 +199,12 @@ impl Dns {
             self.zones.get_mut(&key).unwrap().shown = Some(name);
         }
         let mut left = Vec::new();
-        for change in changes.iter().take(carried) {
+        for (done, change) in changes.iter().take(carried).enumerate() {
+            if let Change::Update { id, .. } = change
+                && !self.records[&(provider.clone(), zone.clone())].iter().any(|(_, record)| record.id == *id)
+            {
+                return Err(unfinished(done, CallFailure::Fault(fault(FaultKind::NotFound, false))));
+            }
             let before = self.addresses(provider, fqdn).len();
             self.changes += 1;
             left.extend(self.change(&(provider.clone(), zone.clone()), fqdn, change));
@@ -453,7 +458,9 @@ impl World {
                 RecordSetStatus { state: status.state, error: status.error, ..RecordSetStatus::default() };
         }
         let version = self.next_version();
+        let refused = self.faults.status_writes.pop_front();
         let result = match self.record_sets.get_mut(&record_set.name.name) {
+            _ if refused.is_some() => Err(refused.unwrap()),
             None => Err(WriteFailure::Gone),
             Some(object) if object.resource_version != resource_version => Err(WriteFailure::Conflict),
             Some(object) => {

@@ -1,0 +1,104 @@
+//! Addresses of unknown origin, which may have been bought for this pool before anything was remembered of it, and
+//! addresses that may be left over when a pool is gone.
+//!
+//! Invariant: what once counted against `desiredIPs` counts until a pool names it or it is off its droplet, whatever
+//! becomes of the node meanwhile.
+
+use super::creation::Stage;
+use super::memory::Memory;
+use super::{Candidate, Pool};
+use crate::action::{Action, CallFailure, Notice};
+use crate::facts::ReservedIp;
+use crate::ids::{ObjectKind, ObjectRef};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+impl Pool {
+    /// Looks for orphans: before the first creation each time, and later only whether they are still there.
+    pub(super) fn look_for_orphans(
+        &mut self,
+        listed: &BTreeMap<Ipv4Addr, ReservedIp>,
+        named: &BTreeSet<Ipv4Addr>,
+    ) {
+        self.forget_left(listed, named);
+        let orphans = self.orphans(listed, named);
+        let wanted = self.missing() > 0;
+        if let Some(memory) = self.memory.as_mut().filter(|memory| memory.orphans.is_none()) {
+            memory.unknown.extend(orphans.iter().filter(|_| wanted));
+        }
+        self.creation.orphans = orphans;
+    }
+
+    /// Forgets those that a pool names by now, or that are not where they were.
+    fn forget_left(&mut self, listed: &BTreeMap<Ipv4Addr, ReservedIp>, named: &BTreeSet<Ipv4Addr>) {
+        let Some(Memory { unknown, orphans, .. }) = &mut self.memory else { return };
+        let places = &mut self.creation.places;
+        let mut stays = |ip: &Ipv4Addr| {
+            let droplet = listed.get(ip).and_then(|read| read.droplet).filter(|_| !named.contains(ip));
+            droplet.is_some_and(|droplet| *places.entry(*ip).or_insert(droplet) == droplet)
+        };
+        unknown.retain(&mut stays);
+        if let Some(orphans) = orphans {
+            orphans.retain(&mut stays);
+        }
+        let known =
+            |ip: &Ipv4Addr| unknown.contains(ip) || orphans.iter().any(|orphans| orphans.contains(ip));
+        places.retain(|ip, _| known(ip));
+    }
+
+    /// Addresses in our region that no pool names and that stand on our candidates. Before the first creation they
+    /// are looked for; those that were found then are watched until they leave their droplets or are named.
+    fn orphans(
+        &self,
+        listed: &BTreeMap<Ipv4Addr, ReservedIp>,
+        named: &BTreeSet<Ipv4Addr>,
+    ) -> BTreeSet<Ipv4Addr> {
+        let memory = self.memory.as_ref();
+        let final_ones = memory.and_then(|memory| memory.orphans.as_ref());
+        let found = |ip| memory.is_some_and(|memory| memory.unknown.contains(ip));
+        let droplets: BTreeSet<_> = self.candidates.values().filter_map(Candidate::droplet).collect();
+        // What was let go is known to have been this pool's.
+        let former = self.former();
+        listed
+            .values()
+            .filter(|read| !named.contains(&read.ip) && !former.contains(&read.ip))
+            .filter(|read| Some(&read.region) == self.spec.region.as_ref())
+            .filter(|read| match (final_ones, read.droplet) {
+                (_, None) => false,
+                (Some(orphans), Some(_)) => orphans.contains(&read.ip),
+                (None, Some(droplet)) => droplets.contains(&droplet) || found(&read.ip),
+            })
+            .map(|read| read.ip)
+            .collect()
+    }
+
+    /// What is told when the pool goes while it is not known whether an address was bought for it.
+    #[must_use]
+    pub fn unresolved_purchase(self) -> Option<Action> {
+        matches!(self.creation.stage, Stage::Resolving { .. }).then(|| maybe_created(self.object))
+    }
+}
+
+/// What is told when the pool is gone by the time its creation is answered: an address without an owner costs money.
+#[must_use]
+pub fn ownerless(object: ObjectRef, result: &Result<Ipv4Addr, CallFailure>) -> Option<Action> {
+    match result {
+        Ok(ip) => {
+            let what = format!("created {ip} for this pool, which is gone");
+            let message = format!("{what}: put it into another pool's spec.ips, or release it");
+            Some(told(object, ip.to_string(), message))
+        }
+        Err(CallFailure::Fault(fault)) if fault.outcome_unknown => Some(maybe_created(object)),
+        Err(CallFailure::Fault(_) | CallFailure::NotSent) => None,
+    }
+}
+
+fn maybe_created(object: ObjectRef) -> Action {
+    let message = "an address may have been created for this pool, which is gone: look for an unassigned one in the account";
+    told(object, "unknown".to_owned(), message.to_owned())
+}
+
+fn told(object: ObjectRef, subject: String, message: String) -> Action {
+    let reason = "CreatedWithoutPool";
+    Action::Report(Notice { kind: ObjectKind::Pool, object, warning: true, reason, subject, message })
+}
