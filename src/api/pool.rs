@@ -161,7 +161,7 @@ pub struct FloatingIPPoolStatus {
 
     /// Memory of the operator: addresses of the account that stood on candidates of this pool, named by no pool,
     /// before its first creation. Each counts against `desiredIPs` until it is in `spec.ips` or has left the
-    /// droplet. Absent: not looked for yet.
+    /// droplet. Absent: nothing was created for it yet.
     #[serde(rename = "orphanIPs", default, skip_serializing_if = "Option::is_none")]
     pub orphan_ips: Option<Vec<String>>,
 

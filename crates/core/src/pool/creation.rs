@@ -62,8 +62,6 @@ pub struct Creation {
     pub orphans: BTreeSet<Ipv4Addr>,
     /// Where addresses of unknown origin stood when they were first seen.
     pub(super) places: BTreeMap<Ipv4Addr, DropletId>,
-    /// The intent is the first one: until a purchase comes of one the orphans are looked for anew.
-    first: bool,
 }
 
 impl Creation {
@@ -129,6 +127,7 @@ impl Pool {
         out: &mut Out,
     ) {
         self.weigh_uncertain(account, named, out);
+        self.look_for_orphans(account, named);
         if !account.rights.lacks(Right::Create) {
             self.forgive_token_creating();
         }
@@ -159,7 +158,7 @@ impl Pool {
         let Some(Intent { region, uncertain: Some(uncertain), .. }) = &memory.intent else { return };
         if let Some(chosen) = uncertain.intersection(&spec_ips).next().copied() {
             memory.intent = None;
-            memory.remember(chosen, true);
+            memory.bought(chosen, true);
             out.actions.push(self.notice(
                 false,
                 "Adopted",
@@ -190,8 +189,9 @@ impl Pool {
         others: Purchase,
         out: &mut Out,
     ) {
-        let Some((_, listed)) = account.last_list() else { return };
-        self.look_for_orphans(listed, named);
+        if account.last_list().is_none() {
+            return;
+        }
         if self.missing() <= self.creation.orphans.len() {
             self.creation.failure = None;
             return;
@@ -217,9 +217,6 @@ impl Pool {
             out.later(at);
             return;
         }
-        self.creation.first |= memory.orphans.is_none();
-        memory.orphans.get_or_insert_with(|| self.creation.orphans.clone());
-        memory.unknown.clear();
         let known = account.known_with(named);
         self.creation.number = self.creation.number.saturating_add(1);
         let (number, provider) = (self.creation.number, self.spec.provider.clone());
@@ -309,7 +306,6 @@ impl Pool {
             let message = format!("one of {} may be ours; put it into spec.ips", list.join(", "));
             out.actions.push(self.notice(true, "CreationUncertain", "addresses", message));
         } else {
-            self.creation.first &= new.is_empty();
             self.forget_intent();
             for ip in new {
                 self.adopt(ip, out);
@@ -319,7 +315,7 @@ impl Pool {
 
     fn adopt(&mut self, ip: Ipv4Addr, out: &mut Out) {
         if let Some(memory) = &mut self.memory {
-            memory.remember(ip, false);
+            memory.bought(ip, false);
         }
         out.actions.push(self.notice(
             false,
@@ -331,12 +327,8 @@ impl Pool {
 
     fn forget_intent(&mut self) {
         self.creation.stage = Stage::Idle;
-        let first = std::mem::take(&mut self.creation.first);
         if let Some(memory) = &mut self.memory {
             memory.intent = None;
-            if let Some(orphans) = memory.orphans.take_if(|_| first) {
-                memory.unknown = orphans;
-            }
         }
     }
 
@@ -416,9 +408,8 @@ impl Pool {
             Ok(ip) => {
                 let region =
                     self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).map(|i| i.region.clone());
-                self.creation.first = false;
                 self.forget_intent();
-                self.memory.get_or_insert_default().remember(ip, false);
+                self.memory.get_or_insert_default().bought(ip, false);
                 account.rights.granted(Right::Create);
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.failures = 0;

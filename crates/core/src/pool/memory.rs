@@ -63,4 +63,11 @@ impl Memory {
             self.created.push(Created { ip, written });
         }
     }
+
+    /// Remembers an address that a creation brought. After the first one no others of unknown origin are looked for.
+    pub fn bought(&mut self, ip: Ipv4Addr, written: bool) {
+        self.remember(ip, written);
+        let unknown = std::mem::take(&mut self.unknown);
+        self.orphans.get_or_insert(unknown);
+    }
 }

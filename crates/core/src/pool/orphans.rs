@@ -7,6 +7,7 @@
 use super::creation::Stage;
 use super::memory::Memory;
 use super::{Candidate, Pool};
+use crate::account::Account;
 use crate::action::{Action, CallFailure, Notice};
 use crate::facts::ReservedIp;
 use crate::ids::{ObjectKind, ObjectRef};
@@ -15,11 +16,8 @@ use std::net::Ipv4Addr;
 
 impl Pool {
     /// Looks for orphans: before the first creation each time, and later only whether they are still there.
-    pub(super) fn look_for_orphans(
-        &mut self,
-        listed: &BTreeMap<Ipv4Addr, ReservedIp>,
-        named: &BTreeSet<Ipv4Addr>,
-    ) {
+    pub(super) fn look_for_orphans(&mut self, account: &Account, named: &BTreeSet<Ipv4Addr>) {
+        let Some((_, listed)) = account.last_list() else { return };
         self.forget_left(listed, named);
         let orphans = self.orphans(listed, named);
         let wanted = self.missing() > 0;
@@ -34,8 +32,10 @@ impl Pool {
         let Some(Memory { unknown, orphans, .. }) = &mut self.memory else { return };
         let places = &mut self.creation.places;
         let mut stays = |ip: &Ipv4Addr| {
-            let droplet = listed.get(ip).and_then(|read| read.droplet).filter(|_| !named.contains(ip));
-            droplet.is_some_and(|droplet| *places.entry(*ip).or_insert(droplet) == droplet)
+            let Some(read) = listed.get(ip).filter(|_| !named.contains(ip)) else { return false };
+            // While an action on it is pending nobody can tell where it will stand.
+            let there = |droplet| *places.entry(*ip).or_insert(droplet) == droplet;
+            read.locked || read.droplet.is_some_and(there)
         };
         unknown.retain(&mut stays);
         if let Some(orphans) = orphans {
@@ -53,20 +53,20 @@ impl Pool {
         listed: &BTreeMap<Ipv4Addr, ReservedIp>,
         named: &BTreeSet<Ipv4Addr>,
     ) -> BTreeSet<Ipv4Addr> {
-        let memory = self.memory.as_ref();
-        let final_ones = memory.and_then(|memory| memory.orphans.as_ref());
-        let found = |ip| memory.is_some_and(|memory| memory.unknown.contains(ip));
-        let droplets: BTreeSet<_> = self.candidates.values().filter_map(Candidate::droplet).collect();
-        // What was let go is known to have been this pool's.
-        let former = self.former();
+        let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
+        // Before they are complete, and after a change that cannot be followed, these are candidates no more.
+        let candidates = self.candidates.values().filter(|_| self.matched && self.is_live());
+        let droplets: BTreeSet<_> = candidates.filter_map(Candidate::droplet).collect();
+        let on_candidate =
+            |read: &ReservedIp| read.droplet.is_some_and(|droplet| droplets.contains(&droplet));
         listed
             .values()
+            // What was let go is known to have been this pool's.
             .filter(|read| !named.contains(&read.ip) && !former.contains(&read.ip))
             .filter(|read| Some(&read.region) == self.spec.region.as_ref())
-            .filter(|read| match (final_ones, read.droplet) {
-                (_, None) => false,
-                (Some(orphans), Some(_)) => orphans.contains(&read.ip),
-                (None, Some(droplet)) => droplets.contains(&droplet) || found(&read.ip),
+            .filter(|read| match orphans {
+                Some(orphans) => orphans.contains(&read.ip),
+                None => unknown.contains(&read.ip) || on_candidate(read),
             })
             .map(|read| read.ip)
             .collect()

@@ -1,6 +1,6 @@
 //! Addresses that may be a pool's own although nothing is remembered of them.
 
-use crate::creation::world;
+use crate::creation::{buying, world};
 use crate::world::{Trick, World, ip};
 use flipop_core::fault::FaultKind;
 use std::collections::BTreeSet;
@@ -167,4 +167,111 @@ fn what_is_to_be_released_is_let_go_although_the_memory_was_lost() {
     world.start();
     world.run(200);
     assert_eq!((world.created, world.holder(1)), (2, Some(ip(202))));
+}
+
+fn is_uncertain(world: &World) -> bool {
+    world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain")
+}
+
+#[test]
+fn foreign_addresses_on_nodes_of_which_it_is_not_known_whether_they_match_are_not_noted() {
+    for frozen in [false, true] {
+        let mut world = World::with(1, 2);
+        world.add_ip(90);
+        world.move_by_hand(90, Some(2));
+        world.run(60);
+        world.hold_watches = true;
+        world.edit("pool", |spec| {
+            spec.desired_ips = 2;
+            spec.matching.node_label = if frozen { "a in" } else { "a=b" }.to_owned();
+        });
+        world.run(200);
+        assert_eq!((unknown(&world), is_uncertain(&world), world.created), ([].into(), false, 0), "{frozen}");
+    }
+}
+
+#[test]
+fn a_restart_between_a_first_purchase_and_its_failure_is_no_end_of_the_search_for_unknown_addresses() {
+    let mut world = buying(1);
+    world.add_ip(91);
+    world.move_by_hand(91, Some(1));
+    world.set_node(1, false);
+    world.tricks.push_back(Trick::Lost(false));
+    world.start();
+    world.run_while(30, |world| !world.tricks.is_empty());
+    world.start();
+    world.set_node(1, true);
+    world.run(200);
+    assert_eq!((world.created, unknown(&world), is_uncertain(&world)), (0, [ip(91)].into(), true));
+}
+
+#[test]
+fn an_unknown_address_stays_known_while_an_action_on_it_is_pending() {
+    for desired in [2, 3] {
+        let mut world = forgotten();
+        world.edit("pool", |spec| spec.desired_ips = desired);
+        world.start();
+        world.run(100);
+        let created = world.created;
+        let (there, read) = (world.holder(1), world.cloud.get_mut(&ip(201)).unwrap());
+        let droplet = read.droplet.take();
+        read.locked = true;
+        world.run(100);
+        let read = world.cloud.get_mut(&ip(201)).unwrap();
+        (read.droplet, read.locked) = (droplet, false);
+        world.run(100);
+        assert_eq!((world.created, world.holder(1)), (created, there), "{desired}");
+    }
+}
+
+#[test]
+fn an_unknown_address_stays_known_while_the_pool_is_in_another_region() {
+    let mut world = forgotten();
+    world.start();
+    world.run(100);
+    world.tricks.push_back(Trick::Refused(FaultKind::Quota));
+    world.edit("pool", |spec| spec.region = "nyc9".to_owned());
+    world.run_while(100, |world| !world.tricks.is_empty());
+    world.set_node(1, false);
+    world.run(10);
+    world.edit("pool", |spec| spec.region = "nyc3".to_owned());
+    world.run(200);
+    assert_eq!((world.created, unknown(&world)), (2, [ip(201), ip(202)].into()));
+}
+
+#[test]
+fn after_a_creation_that_the_user_told_from_others_no_foreign_address_stands_in_for_the_next() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run_while(30, |world| world.created == 0);
+    world.add_ip(95);
+    world.run_while(200, |world| !is_uncertain(world));
+    world.edit("pool", |spec| spec.ips = vec![ip(201).to_string()]);
+    world.run(60);
+    world.tricks.push_back(Trick::Refused(FaultKind::Quota));
+    world.edit("pool", |spec| spec.desired_ips = 2);
+    world.run_while(200, |world| !world.tricks.is_empty());
+    world.move_by_hand(95, Some(3));
+    world.run(4_000);
+    assert_eq!((world.created, unknown(&world), is_uncertain(&world)), (2, [].into(), false));
+}
+
+#[test]
+fn a_restart_takes_no_condition_about_unknown_addresses_back() {
+    for trick in [Trick::Fine, Trick::Lost(true)] {
+        let mut world = forgotten();
+        world.edit("pool", |spec| spec.desired_ips = 3);
+        world.tricks.push_back(trick);
+        world.start();
+        world.run_while(30, |world| !world.tricks.is_empty());
+        world.run(2);
+        assert!(is_uncertain(&world), "{trick:?}");
+        world.start();
+        (0..100).for_each(|_| {
+            world.run(1);
+            assert!(is_uncertain(&world), "{trick:?}");
+        });
+        assert_eq!(world.created, 3);
+    }
 }
