@@ -2,6 +2,7 @@
 
 use super::Account;
 use super::belief::{Belief, Place};
+use super::op::Op;
 use crate::facts::ReservedIp;
 use crate::ids::DropletId;
 use crate::moment::Moment;
@@ -70,7 +71,27 @@ impl Account {
     #[must_use]
     pub fn known_with(&self, named: &BTreeSet<Ipv4Addr>) -> BTreeSet<Ipv4Addr> {
         let listed = self.listed.iter().flat_map(|(_, list)| list.ips.keys());
-        listed.chain(named).copied().collect()
+        listed.chain(self.beliefs.keys()).chain(named).copied().collect()
+    }
+
+    /// Every address that the account is known to have, and where it is: as the last list shows it, or as was confirmed
+    /// since. One that is being moved is locked, and said to be where it goes.
+    #[must_use]
+    pub fn seen(&self) -> BTreeMap<Ipv4Addr, ReservedIp> {
+        let mut seen = self.listed.as_ref().map(|(_, list)| list.ips.clone()).unwrap_or_default();
+        for (ip, belief) in &self.beliefs {
+            match belief.place() {
+                Place::Unknown => {}
+                Place::Absent => drop(seen.remove(ip)),
+                Place::Present { droplet, region, locked } => {
+                    let (region, op) = (region.clone(), self.ops.get(ip));
+                    let droplet = op.and_then(Op::target).or(*droplet);
+                    let locked = *locked || op.is_some();
+                    seen.insert(*ip, ReservedIp { ip: *ip, region, droplet, locked });
+                }
+            }
+        }
+        seen
     }
 
     /// Whether lists showed addresses on droplets, foreign ones included.

@@ -104,14 +104,14 @@ impl Fleet {
                 // Memories have changed which addresses are effective, and so who owns what.
                 let owners = self.owners();
                 let mut named = self.name_addresses(&members, &mut account, now);
-                let holders = account.holders();
+                let (seen, holders) = (account.seen(), account.holders());
                 let standing = self.standing(&members, &owners, &account);
                 for uid in &members {
                     let Some(mut pool) = self.pools.remove(uid) else { continue };
                     let permit = self.permit;
                     let others = &self.pools;
-                    let (owners, standing, holders) = (&owners, &standing, &holders);
-                    let world = World { now, jitter, permit, owners, standing, holders, others };
+                    let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
+                    let world = World { now, jitter, permit, owners, standing, seen, holders, others };
                     pool.forgive_token_moving(&account);
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);

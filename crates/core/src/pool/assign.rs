@@ -12,6 +12,7 @@ use crate::account::op::{Op, OpKind};
 use crate::account::rights::Right;
 use crate::action::Action;
 use crate::budget::Purpose;
+use crate::facts::ReservedIp;
 use crate::fault::FaultKind;
 use crate::ids::{DropletId, ObjectName, ObjectRef, Uid};
 use crate::moment::{Jitter, Moment};
@@ -34,6 +35,8 @@ pub struct World<'a> {
     pub owners: &'a BTreeMap<Ipv4Addr, ObjectRef>,
     /// The used addresses that stand on droplets, of all pools of the account.
     pub standing: &'a BTreeMap<DropletId, (ObjectRef, Ipv4Addr)>,
+    /// Every address of the account.
+    pub seen: &'a BTreeMap<Ipv4Addr, ReservedIp>,
     /// Every address that stands on a droplet.
     pub holders: &'a BTreeMap<DropletId, Ipv4Addr>,
     /// The other pools.

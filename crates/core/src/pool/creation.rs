@@ -8,18 +8,15 @@
 use super::Pool;
 use super::assign::{Out, World};
 use super::memory::{Intent, Memory};
+use super::orphans::{BETWEEN_LISTS_MS, Sightings};
 use crate::account::Account;
 use crate::account::rights::Right;
 use crate::action::{Action, CallFailure};
 use crate::budget::Purpose;
 use crate::fault::{Fault, FaultKind};
-use crate::ids::DropletId;
 use crate::moment::{Jitter, Moment, Schedule};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-
-/// Between the two lists that decide what an interrupted creation did.
-const BETWEEN_LISTS_MS: u64 = 30_000;
 
 /// How far the creation under way has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,8 +57,9 @@ pub struct Creation {
     pub crds_outdated: bool,
     /// Addresses of unknown origin that stand on candidates and stand in for new ones.
     pub orphans: BTreeSet<Ipv4Addr>,
-    /// Where addresses of unknown origin stood when they were first seen.
-    pub(super) places: BTreeMap<Ipv4Addr, DropletId>,
+    pub(super) sightings: Sightings,
+    /// New addresses that lists have shown since the outcome of a creation is unknown.
+    found: BTreeSet<Ipv4Addr>,
 }
 
 impl Creation {
@@ -73,7 +71,9 @@ impl Creation {
         let open = intent.is_some_and(Intent::is_open);
         let stage =
             if open { Stage::Resolving { since: Moment::default(), first: None } } else { Stage::Idle };
-        Self { stage, number, ..Self::default() }
+        let noted = memory.map(|memory| memory.orphans.as_ref().unwrap_or(&memory.unknown));
+        let orphans = noted.cloned().unwrap_or_default();
+        Self { stage, number, orphans, ..Self::default() }
     }
 }
 
@@ -127,7 +127,7 @@ impl Pool {
         out: &mut Out,
     ) {
         self.weigh_uncertain(account, named, out);
-        self.look_for_orphans(account, named);
+        self.look_for_orphans(account, world.seen, named);
         if !account.rights.lacks(Right::Create) {
             self.forgive_token_creating();
         }
@@ -153,7 +153,7 @@ impl Pool {
     /// An uncertainty ends when the user names one of its addresses, or when at most one is left.
     fn weigh_uncertain(&mut self, account: &Account, named: &BTreeSet<Ipv4Addr>, out: &mut Out) {
         let spec_ips: BTreeSet<Ipv4Addr> = self.spec.ips.iter().copied().collect();
-        let Some((_, listed)) = account.last_list() else { return };
+        let Some((begun, listed)) = account.last_list() else { return };
         let Some(memory) = &mut self.memory else { return };
         let Some(Intent { region, uncertain: Some(uncertain), .. }) = &memory.intent else { return };
         if let Some(chosen) = uncertain.intersection(&spec_ips).next().copied() {
@@ -170,7 +170,11 @@ impl Pool {
         let left: BTreeSet<Ipv4Addr> = uncertain
             .iter()
             .filter(|ip| !named.contains(ip))
-            .filter(|ip| listed.get(ip).is_some_and(|read| read.droplet.is_none() && read.region == *region))
+            .filter(|ip| {
+                let read = listed.get(ip);
+                let other = read.is_some_and(|read| read.droplet.is_some() || read.region != *region);
+                !other && !self.creation.sightings.is_gone(**ip, read.is_some(), begun)
+            })
             .copied()
             .collect();
         if left.len() <= 1 {
@@ -243,6 +247,7 @@ impl Pool {
             || self.missing() <= self.creation.orphans.len()
             || !self.is_live()
             || !self.spec.may_create()
+            || !self.matched
         {
             // Nothing was sent yet: the intent is simply taken back, and another may take its place.
             self.forget_intent();
@@ -280,15 +285,6 @@ impl Pool {
         out: &mut Out,
     ) {
         let Some((begun, listed)) = account.last_list().filter(|(begun, _)| *begun > since) else { return };
-        let Some(first) = first else {
-            self.creation.stage = Stage::Resolving { since, first: Some(begun) };
-            account.want_list(begun.plus_millis(BETWEEN_LISTS_MS));
-            return;
-        };
-        if begun.millis_since(first) < BETWEEN_LISTS_MS {
-            account.want_list(first.plus_millis(BETWEEN_LISTS_MS));
-            return;
-        }
         let Some(intent) = self.memory.as_mut().and_then(|memory| memory.intent.as_mut()) else {
             self.creation.stage = Stage::Idle;
             return;
@@ -299,6 +295,20 @@ impl Pool {
             .filter(|read| read.droplet.is_none() && read.region == intent.region)
             .map(|read| read.ip)
             .collect();
+        // A list that leaves out what a former one shows is not believed until another agrees.
+        let vanished = self.creation.found.iter().any(|ip| !listed.contains_key(ip));
+        let late = first.is_some_and(|first| begun.millis_since(first) >= BETWEEN_LISTS_MS);
+        if late && vanished {
+            self.creation.found.clear();
+        }
+        if !late || vanished {
+            let first = first.filter(|_| !late).unwrap_or(begun);
+            self.creation.found.extend(new);
+            self.creation.stage = Stage::Resolving { since, first: Some(first) };
+            account.want_list(first.plus_millis(BETWEEN_LISTS_MS));
+            return;
+        }
+        self.creation.found.clear();
         self.creation.stage = Stage::Idle;
         if new.len() > 1 {
             let list: Vec<String> = new.iter().map(ToString::to_string).collect();

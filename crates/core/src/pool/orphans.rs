@@ -10,47 +10,90 @@ use super::{Candidate, Pool};
 use crate::account::Account;
 use crate::action::{Action, CallFailure, Notice};
 use crate::facts::ReservedIp;
-use crate::ids::{ObjectKind, ObjectRef};
+use crate::ids::{DropletId, ObjectKind, ObjectRef};
+use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+/// Between two lists that are believed to show that an address came to the account, or left its droplet.
+pub(super) const BETWEEN_LISTS_MS: u64 = 30_000;
+
+/// Where addresses of unknown origin were seen. It need not survive a restart: what is not known to be gone counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Sightings {
+    /// Where they stood when they were first seen.
+    places: BTreeMap<Ipv4Addr, DropletId>,
+    /// When the first of the lists was begun that show them elsewhere, or not at all.
+    away: BTreeMap<Ipv4Addr, Moment>,
+}
+
+impl Sightings {
+    /// Whether an address stands where it stood. While an action on it is pending nobody can tell.
+    fn is_in_place(&mut self, read: &ReservedIp) -> bool {
+        let there = |droplet| *self.places.entry(read.ip).or_insert(droplet) == droplet;
+        read.locked || read.droplet.is_some_and(there)
+    }
+
+    /// Whether two lists agree that an address is not where it was, of which this one was begun at `begun`.
+    pub(super) fn is_gone(&mut self, ip: Ipv4Addr, there: bool, begun: Moment) -> bool {
+        if there {
+            self.away.remove(&ip);
+            return false;
+        }
+        begun.millis_since(*self.away.entry(ip).or_insert(begun)) >= BETWEEN_LISTS_MS
+    }
+}
+
 impl Pool {
     /// Looks for orphans: before the first creation each time, and later only whether they are still there.
-    pub(super) fn look_for_orphans(&mut self, account: &Account, named: &BTreeSet<Ipv4Addr>) {
-        let Some((_, listed)) = account.last_list() else { return };
-        self.forget_left(listed, named);
-        let orphans = self.orphans(listed, named);
+    pub(super) fn look_for_orphans(
+        &mut self,
+        account: &mut Account,
+        seen: &BTreeMap<Ipv4Addr, ReservedIp>,
+        named: &BTreeSet<Ipv4Addr>,
+    ) {
+        let Some((begun, _)) = account.last_list() else { return };
+        self.forget_left(begun, seen, named);
+        let orphans = self.orphans(seen, named);
         let wanted = self.missing() > 0;
         if let Some(memory) = self.memory.as_mut().filter(|memory| memory.orphans.is_none()) {
             memory.unknown.extend(orphans.iter().filter(|_| wanted));
         }
         self.creation.orphans = orphans;
+        if let Some(away) = self.creation.sightings.away.values().min() {
+            account.want_list(away.plus_millis(BETWEEN_LISTS_MS));
+        }
     }
 
     /// Forgets those that a pool names by now, or that are not where they were.
-    fn forget_left(&mut self, listed: &BTreeMap<Ipv4Addr, ReservedIp>, named: &BTreeSet<Ipv4Addr>) {
-        let Some(Memory { unknown, orphans, .. }) = &mut self.memory else { return };
-        let places = &mut self.creation.places;
+    fn forget_left(
+        &mut self,
+        begun: Moment,
+        seen: &BTreeMap<Ipv4Addr, ReservedIp>,
+        named: &BTreeSet<Ipv4Addr>,
+    ) {
+        let Some(Memory { unknown, orphans, intent, .. }) = &mut self.memory else { return };
+        let sightings = &mut self.creation.sightings;
         let mut stays = |ip: &Ipv4Addr| {
-            let Some(read) = listed.get(ip).filter(|_| !named.contains(ip)) else { return false };
-            // While an action on it is pending nobody can tell where it will stand.
-            let there = |droplet| *places.entry(*ip).or_insert(droplet) == droplet;
-            read.locked || read.droplet.is_some_and(there)
+            let there = seen.get(ip).is_some_and(|read| sightings.is_in_place(read));
+            !named.contains(ip) && !sightings.is_gone(*ip, there, begun)
         };
         unknown.retain(&mut stays);
         if let Some(orphans) = orphans {
             orphans.retain(&mut stays);
         }
-        let known =
-            |ip: &Ipv4Addr| unknown.contains(ip) || orphans.iter().any(|orphans| orphans.contains(ip));
-        places.retain(|ip, _| known(ip));
+        let uncertain = intent.as_ref().and_then(|intent| intent.uncertain.as_ref());
+        let sets = [Some(&*unknown), orphans.as_ref(), uncertain];
+        let known = |ip: &Ipv4Addr| sets.iter().flatten().any(|set| set.contains(ip));
+        sightings.places.retain(|ip, _| known(ip));
+        sightings.away.retain(|ip, _| known(ip));
     }
 
     /// Addresses in our region that no pool names and that stand on our candidates. Before the first creation they
     /// are looked for; those that were found then are watched until they leave their droplets or are named.
     fn orphans(
         &self,
-        listed: &BTreeMap<Ipv4Addr, ReservedIp>,
+        seen: &BTreeMap<Ipv4Addr, ReservedIp>,
         named: &BTreeSet<Ipv4Addr>,
     ) -> BTreeSet<Ipv4Addr> {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
@@ -59,17 +102,17 @@ impl Pool {
         let droplets: BTreeSet<_> = candidates.filter_map(Candidate::droplet).collect();
         let on_candidate =
             |read: &ReservedIp| read.droplet.is_some_and(|droplet| droplets.contains(&droplet));
-        listed
-            .values()
-            // What was let go is known to have been this pool's.
-            .filter(|read| !named.contains(&read.ip) && !former.contains(&read.ip))
-            .filter(|read| Some(&read.region) == self.spec.region.as_ref())
-            .filter(|read| match orphans {
-                Some(orphans) => orphans.contains(&read.ip),
-                None => unknown.contains(&read.ip) || on_candidate(read),
-            })
-            .map(|read| read.ip)
-            .collect()
+        let ours = |ip: &Ipv4Addr| match orphans {
+            Some(orphans) => orphans.contains(ip),
+            None => unknown.contains(ip) || seen.get(ip).is_some_and(on_candidate),
+        };
+        let noted = unknown.iter().chain(orphans.iter().flatten());
+        let mut found: BTreeSet<Ipv4Addr> = seen.keys().chain(noted).copied().filter(ours).collect();
+        // What was let go is known to have been this pool's; what a list leaves out may be in our region.
+        let elsewhere = |read: &ReservedIp| Some(&read.region) != self.spec.region.as_ref();
+        found.retain(|ip| !named.contains(ip) && !former.contains(ip));
+        found.retain(|ip| !seen.get(ip).is_some_and(elsewhere));
+        found
     }
 
     /// What is told when the pool goes while it is not known whether an address was bought for it.

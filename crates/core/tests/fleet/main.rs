@@ -41,6 +41,7 @@ mod renewals;
 mod scale;
 mod scope;
 mod selectors;
+mod sightings;
 mod tokens;
 mod told;
 mod world;

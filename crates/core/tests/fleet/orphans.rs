@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 /// A pool of which spec and status were lost after it had bought two addresses; nobody runs yet.
-fn forgotten() -> World {
+pub(crate) fn forgotten() -> World {
     let mut world = world(2);
     world.run(20);
     world.pools.get_mut("pool").unwrap().status = flipop_core::pool::status::PoolStatus::default();
@@ -41,7 +41,7 @@ fn with_spec_and_status_wiped_what_stands_on_candidates_is_named_and_not_bought_
     assert_eq!((world.created, unknown(&world)), (2, [].into()));
 }
 
-fn unknown(world: &World) -> BTreeSet<Ipv4Addr> {
+pub(crate) fn unknown(world: &World) -> BTreeSet<Ipv4Addr> {
     world.status("pool").memory.as_ref().unwrap().unknown.clone()
 }
 
@@ -112,7 +112,7 @@ fn an_orphan_that_goes_to_another_droplet_makes_room_also_after_a_purchase() {
 }
 
 #[test]
-fn unknown_addresses_that_were_known_to_a_purchase_which_was_refused_stay_known() {
+pub(crate) fn unknown_addresses_that_were_known_to_a_purchase_which_was_refused_stay_known() {
     let mut world = forgotten();
     world.edit("pool", |spec| spec.desired_ips = 3);
     world.tricks.push_back(Trick::Refused(FaultKind::Quota));
@@ -169,7 +169,7 @@ fn what_is_to_be_released_is_let_go_although_the_memory_was_lost() {
     assert_eq!((world.created, world.holder(1)), (2, Some(ip(202))));
 }
 
-fn is_uncertain(world: &World) -> bool {
+pub(crate) fn is_uncertain(world: &World) -> bool {
     world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain")
 }
 
@@ -268,10 +268,10 @@ fn a_restart_takes_no_condition_about_unknown_addresses_back() {
         world.run(2);
         assert!(is_uncertain(&world), "{trick:?}");
         world.start();
-        (0..100).for_each(|_| {
+        for _ in 0..100 {
             world.run(1);
             assert!(is_uncertain(&world), "{trick:?}");
-        });
+        }
         assert_eq!(world.created, 3);
     }
 }

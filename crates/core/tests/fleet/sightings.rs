@@ -1,0 +1,139 @@
+//! What lists that leave addresses out, or that are older than what is known, make of purchases.
+
+use crate::creation::{buying, world};
+use crate::faults::spec;
+use crate::orphans::{forgotten, is_uncertain, unknown};
+use crate::world::{Trick, World, ip};
+use flipop_core::fault::FaultKind;
+use flipop_core::pool::spec::RawPoolSpec;
+
+/// One list leaves an address out.
+fn omit_once(world: &mut World, n: u8) {
+    world.faults.unlisted.insert(ip(n));
+    let lists = world.calls.len();
+    world.run_while(200, |world| !world.calls[lists..].iter().any(|(_, call)| call == "list"));
+    world.run(1);
+    world.faults.unlisted.clear();
+}
+
+#[test]
+fn what_a_pool_bought_since_the_last_list_counts_also_for_the_pool_that_takes_its_place() {
+    for seconds in [0, 1, 10] {
+        let mut world = buying(1);
+        world.add_pool("other", RawPoolSpec { ips: vec![ip(90).to_string()], ..spec() });
+        world.start();
+        // Bought, on its way to the droplet, and there.
+        world.run_while(10, |world| world.assigns < 2);
+        world.run(seconds);
+        world.delete_pool("pool");
+        world.run(1);
+        world.add_pool("pool", RawPoolSpec { desired_ips: 1, ..spec() });
+        world.run(200);
+        assert_eq!((world.created, unknown(&world), is_uncertain(&world)), (1, [ip(201)].into(), true));
+    }
+}
+
+#[test]
+fn a_purchase_of_unknown_outcome_that_one_of_two_lists_leaves_out_is_found_by_a_third() {
+    for others in [&[][..], &[95]] {
+        let mut world = buying(1);
+        world.tricks.push_back(Trick::Lost(true));
+        world.start();
+        world.run_while(10, |world| world.created == 0);
+        for other in others {
+            world.add_ip(*other);
+        }
+        world.run(5);
+        omit_once(&mut world, 201);
+        world.run(200);
+        let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
+        let adopted = if others.is_empty() { vec![ip(201).to_string()] } else { vec![] };
+        assert_eq!((world.created, named, is_uncertain(&world)), (1, adopted, !others.is_empty()));
+    }
+}
+
+#[test]
+fn an_unknown_address_that_one_list_leaves_out_is_not_bought_again() {
+    let mut world = forgotten();
+    world.start();
+    world.run(100);
+    omit_once(&mut world, 201);
+    assert!(is_uncertain(&world));
+    world.run(200);
+    assert_eq!((world.created, unknown(&world)), (2, [ip(201), ip(202)].into()));
+}
+
+#[test]
+fn of_several_addresses_one_of_which_was_bought_none_is_adopted_because_one_list_leaves_another_out() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run_while(10, |world| world.created == 0);
+    world.add_ip(95);
+    world.run_while(200, |world| !is_uncertain(world));
+    omit_once(&mut world, 201);
+    world.run(200);
+    assert!(is_uncertain(&world));
+    // Of one that stays away nothing is left but to take the other.
+    world.cloud.remove(&ip(201));
+    world.run(200);
+    let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
+    assert_eq!((world.created, named, is_uncertain(&world)), (1, vec![ip(95).to_string()], false));
+}
+
+#[test]
+fn unknown_addresses_stay_named_while_their_pool_is_frozen_or_their_account_cannot_be_read() {
+    for frozen in [false, true] {
+        let mut world = forgotten();
+        world.start();
+        world.run(100);
+        assert!(is_uncertain(&world));
+        if frozen {
+            world.edit("pool", |spec| spec.matching.node_label = "a in".to_owned());
+        } else {
+            world.faults.lists = Some(FaultKind::Transient);
+        }
+        world.start();
+        for _ in 0..100 {
+            world.run(1);
+            assert!(is_uncertain(&world), "{frozen}");
+        }
+    }
+}
+
+#[test]
+fn an_announced_purchase_is_taken_back_while_it_is_not_known_which_nodes_match() {
+    let mut world = world(1);
+    world.run(20);
+    world.pools.get_mut("pool").unwrap().status = flipop_core::pool::status::PoolStatus::default();
+    world.edit("pool", |spec| spec.ips.clear());
+    world.set_node(1, false);
+    world.start();
+    let announced =
+        |world: &World| world.status("pool").memory.as_ref().is_some_and(|kept| kept.intent.is_some());
+    world.run_while(1, |world| !announced(world));
+    // It is written, and not answered yet.
+    world.hold_watches = true;
+    world.edit("pool", |spec| spec.matching.node_label = "a=b".to_owned());
+    world.set_node(1, true);
+    world.run(20);
+    world.hold_watches = false;
+    world.run(200);
+    assert_eq!((world.created, unknown(&world), is_uncertain(&world)), (1, [ip(201)].into(), true));
+}
+
+#[test]
+fn what_another_pool_bought_since_the_last_list_is_not_taken_for_what_a_lost_request_brought() {
+    let mut world = buying(1);
+    (1..=3).for_each(|n| world.set_node(n, false));
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(90).to_string()], ..spec() });
+    world.start();
+    world.run_while(10, |world| world.created == 0);
+    world.run(1);
+    world.delete_pool("pool");
+    world.tricks.push_back(Trick::Lost(false));
+    world.add_pool("next", RawPoolSpec { desired_ips: 1, ..spec() });
+    world.run(200);
+    let named = world.pools["next"].spec.as_ref().unwrap().ips.clone();
+    assert_eq!((world.created, named), (2, vec![ip(202).to_string()]));
+}
