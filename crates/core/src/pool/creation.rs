@@ -177,7 +177,8 @@ impl Pool {
             })
             .copied()
             .collect();
-        if left.len() <= 1 {
+        // What this list leaves out is neither adopted nor given up before another list agrees.
+        if left.len() <= 1 && left.iter().all(|ip| listed.contains_key(ip)) {
             memory.intent = None;
             for ip in left {
                 self.adopt(ip, out);

@@ -137,3 +137,19 @@ fn what_another_pool_bought_since_the_last_list_is_not_taken_for_what_a_lost_req
     let named = world.pools["next"].spec.as_ref().unwrap().ips.clone();
     assert_eq!((world.created, named), (2, vec![ip(202).to_string()]));
 }
+
+#[test]
+fn the_last_of_several_addresses_is_not_adopted_once_it_is_deleted() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run_while(10, |world| world.created == 0);
+    world.add_ip(95);
+    world.run_while(200, |world| !is_uncertain(world));
+    world.cloud.remove(&ip(201));
+    omit_once(&mut world, 201);
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(95).to_string()], ..spec() });
+    world.run(200);
+    let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
+    assert_eq!((world.created, named), (2, vec![ip(202).to_string()]));
+}
