@@ -58,8 +58,16 @@ pub struct Creation {
     /// Addresses of unknown origin that stand on candidates and stand in for new ones.
     pub orphans: BTreeSet<Ipv4Addr>,
     pub(super) sightings: Sightings,
-    /// New addresses that lists have shown since the outcome of a creation is unknown.
+    search: Search,
+}
+
+/// The search for what a creation of unknown outcome brought.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Search {
+    /// New addresses that lists have shown.
     found: BTreeSet<Ipv4Addr>,
+    /// Two lists contradicted each other already: no more addresses are waited for than were found by then.
+    doubted: bool,
 }
 
 impl Creation {
@@ -169,13 +177,13 @@ impl Pool {
         }
         let left: BTreeSet<Ipv4Addr> = uncertain
             .iter()
-            .filter(|ip| !named.contains(ip))
+            .copied()
             .filter(|ip| {
                 let read = listed.get(ip);
-                let other = read.is_some_and(|read| read.droplet.is_some() || read.region != *region);
-                !other && !self.creation.sightings.is_gone(**ip, read.is_some(), begun)
+                let gone = self.creation.sightings.is_gone(*ip, read.is_some(), begun);
+                let free = read.is_none_or(|read| read.droplet.is_none() && read.region == *region);
+                !gone && free && !named.contains(ip)
             })
-            .copied()
             .collect();
         // What this list leaves out is neither adopted nor given up before another list agrees.
         if left.len() <= 1 && left.iter().all(|ip| listed.contains_key(ip)) {
@@ -297,19 +305,21 @@ impl Pool {
             .map(|read| read.ip)
             .collect();
         // A list that leaves out what a former one shows is not believed until another agrees.
-        let vanished = self.creation.found.iter().any(|ip| !listed.contains_key(ip));
+        let search = &mut self.creation.search;
+        let vanished = search.found.iter().any(|ip| !listed.contains_key(ip));
         let late = first.is_some_and(|first| begun.millis_since(first) >= BETWEEN_LISTS_MS);
-        if late && vanished {
-            self.creation.found.clear();
-        }
         if !late || vanished {
+            if late {
+                search.found.retain(|ip| listed.contains_key(ip));
+                search.doubted = true;
+            } else if !search.doubted {
+                search.found.extend(new);
+            }
             let first = first.filter(|_| !late).unwrap_or(begun);
-            self.creation.found.extend(new);
             self.creation.stage = Stage::Resolving { since, first: Some(first) };
             account.want_list(first.plus_millis(BETWEEN_LISTS_MS));
             return;
         }
-        self.creation.found.clear();
         self.creation.stage = Stage::Idle;
         if new.len() > 1 {
             let list: Vec<String> = new.iter().map(ToString::to_string).collect();
@@ -449,6 +459,7 @@ impl Pool {
                 self.put_off(kind, now, jitter);
                 if outcome_unknown {
                     self.creation.stage = Stage::Resolving { since: now, first: None };
+                    self.creation.search = Search::default();
                     account.want_list(now.plus_millis(1));
                 } else {
                     self.forget_intent();

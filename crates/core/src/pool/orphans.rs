@@ -42,6 +42,12 @@ impl Sightings {
         }
         begun.millis_since(*self.away.entry(ip).or_insert(begun)) >= BETWEEN_LISTS_MS
     }
+
+    /// When the next list is wanted, after one that was begun at `begun`.
+    fn undecided(&self, begun: Moment) -> Option<Moment> {
+        let ends = self.away.values().map(|away| away.plus_millis(BETWEEN_LISTS_MS));
+        ends.filter(|end| begun < *end).min()
+    }
 }
 
 impl Pool {
@@ -60,8 +66,8 @@ impl Pool {
             memory.unknown.extend(orphans.iter().filter(|_| wanted));
         }
         self.creation.orphans = orphans;
-        if let Some(away) = self.creation.sightings.away.values().min() {
-            account.want_list(away.plus_millis(BETWEEN_LISTS_MS));
+        if let Some(at) = self.creation.sightings.undecided(begun) {
+            account.want_list(at);
         }
     }
 

@@ -153,3 +153,40 @@ fn the_last_of_several_addresses_is_not_adopted_once_it_is_deleted() {
     let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
     assert_eq!((world.created, named), (2, vec![ip(202).to_string()]));
 }
+
+#[test]
+fn an_address_that_stays_away_while_others_are_in_question_is_listed_no_more_often_than_the_rest() {
+    for assigned in [false, true] {
+        let mut world = buying(1);
+        world.tricks.push_back(Trick::Lost(true));
+        world.start();
+        world.run_while(10, |world| world.created == 0);
+        world.add_ip(95);
+        world.add_ip(96);
+        world.run_while(200, |world| !is_uncertain(world));
+        omit_once(&mut world, 201);
+        if assigned {
+            world.move_by_hand(201, Some(91));
+        } else {
+            world.cloud.remove(&ip(201));
+        }
+        world.run(100);
+        let from = world.now;
+        world.run(600);
+        assert_eq!((world.count(from, "list"), is_uncertain(&world)), (12, true), "{assigned}");
+    }
+}
+
+#[test]
+fn addresses_that_come_and_go_in_the_account_hold_no_purchase_up_for_ever() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(false));
+    world.start();
+    world.run_while(10, |world| !world.tricks.is_empty());
+    for n in 100..150 {
+        world.add_ip(n);
+        world.cloud.remove(&ip(n - 3));
+        world.run(8);
+    }
+    assert_eq!((world.created, world.pools["pool"].spec.as_ref().unwrap().ips.len()), (1, 1));
+}

@@ -1,4 +1,4 @@
-//! Plans that failed once: each was drawn, shrunk and then mended.
+//! Plans that failed once: each was drawn, shrunk and then mended. And what no random plan does.
 
 use crate::support::{play, with_all};
 use flipop_sandbox::simulation::Plan;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 #[test]
-fn what_failed_once_does_not_fail_again() {
+fn no_plan_that_is_kept_fails() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulation/plans");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
