@@ -6,9 +6,10 @@
 //! never more than `desiredIPs`.
 
 use super::Pool;
+use super::absences::{Absences, BETWEEN_LISTS_MS};
 use super::assign::{Out, World};
 use super::memory::{Intent, Memory};
-use super::orphans::{BETWEEN_LISTS_MS, Sightings};
+use super::orphans::Sightings;
 use crate::account::Account;
 use crate::account::rights::Right;
 use crate::action::{Action, CallFailure};
@@ -66,8 +67,10 @@ pub struct Creation {
 struct Search {
     /// New addresses that lists have shown.
     found: BTreeSet<Ipv4Addr>,
-    /// Two lists contradicted each other already: no more addresses are waited for than were found by then.
+    /// A list has left out what another one showed: no more addresses are waited for than were found by then.
     doubted: bool,
+    /// Which of those that were found lists leave out.
+    away: Absences,
 }
 
 impl Creation {
@@ -159,7 +162,7 @@ impl Pool {
     }
 
     /// An uncertainty ends when the user names one of its addresses, or when at most one is left.
-    fn weigh_uncertain(&mut self, account: &Account, named: &BTreeSet<Ipv4Addr>, out: &mut Out) {
+    fn weigh_uncertain(&mut self, account: &mut Account, named: &BTreeSet<Ipv4Addr>, out: &mut Out) {
         let spec_ips: BTreeSet<Ipv4Addr> = self.spec.ips.iter().copied().collect();
         let Some((begun, listed)) = account.last_list() else { return };
         let Some(memory) = &mut self.memory else { return };
@@ -180,7 +183,7 @@ impl Pool {
             .copied()
             .filter(|ip| {
                 let read = listed.get(ip);
-                let gone = self.creation.sightings.is_gone(*ip, read.is_some(), begun);
+                let gone = self.creation.search.away.is_gone(*ip, read.is_some(), begun);
                 let free = read.is_none_or(|read| read.droplet.is_none() && read.region == *region);
                 !gone && free && !named.contains(ip)
             })
@@ -191,6 +194,8 @@ impl Pool {
             for ip in left {
                 self.adopt(ip, out);
             }
+        } else if let Some(at) = self.creation.search.away.undecided(begun) {
+            account.want_list(at);
         }
     }
 
@@ -305,21 +310,26 @@ impl Pool {
             .map(|read| read.ip)
             .collect();
         // A list that leaves out what a former one shows is not believed until another agrees.
-        let search = &mut self.creation.search;
-        let vanished = search.found.iter().any(|ip| !listed.contains_key(ip));
+        let Search { found, doubted, away } = &mut self.creation.search;
+        let is_open = |ip: &&Ipv4Addr| {
+            let there = listed.contains_key(ip);
+            let gone = away.is_gone(**ip, there, begun);
+            !there && !gone
+        };
+        let open = found.iter().filter(is_open).count();
         let late = first.is_some_and(|first| begun.millis_since(first) >= BETWEEN_LISTS_MS);
-        if !late || vanished {
-            if late {
-                search.found.retain(|ip| listed.contains_key(ip));
-                search.doubted = true;
-            } else if !search.doubted {
-                search.found.extend(new);
+        if !late || open > 0 {
+            *doubted |= late;
+            if !*doubted {
+                found.extend(new);
             }
-            let first = first.filter(|_| !late).unwrap_or(begun);
+            let first = first.unwrap_or(begun);
+            let next = away.undecided(begun).filter(|_| late);
             self.creation.stage = Stage::Resolving { since, first: Some(first) };
-            account.want_list(first.plus_millis(BETWEEN_LISTS_MS));
+            account.want_list(next.unwrap_or(first.plus_millis(BETWEEN_LISTS_MS)));
             return;
         }
+        self.creation.search = Search::default();
         self.creation.stage = Stage::Idle;
         if new.len() > 1 {
             let list: Vec<String> = new.iter().map(ToString::to_string).collect();

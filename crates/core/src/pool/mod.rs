@@ -3,6 +3,7 @@
 //! Invariants: an assignment that stands between a used address and a candidate is never moved; only addresses of
 //! this pool are given out, and only to candidates; nothing is done before the nodes and the account are known.
 
+mod absences;
 pub mod assign;
 pub mod creation;
 pub mod failure;

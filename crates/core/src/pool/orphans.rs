@@ -4,6 +4,7 @@
 //! Invariant: what once counted against `desiredIPs` counts until a pool names it or it is off its droplet, whatever
 //! becomes of the node meanwhile.
 
+use super::absences::Absences;
 use super::creation::Stage;
 use super::memory::Memory;
 use super::{Candidate, Pool};
@@ -15,16 +16,12 @@ use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// Between two lists that are believed to show that an address came to the account, or left its droplet.
-pub(super) const BETWEEN_LISTS_MS: u64 = 30_000;
-
 /// Where addresses of unknown origin were seen. It need not survive a restart: what is not known to be gone counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Sightings {
     /// Where they stood when they were first seen.
     places: BTreeMap<Ipv4Addr, DropletId>,
-    /// When the first of the lists was begun that show them elsewhere, or not at all.
-    away: BTreeMap<Ipv4Addr, Moment>,
+    away: Absences,
 }
 
 impl Sightings {
@@ -32,21 +29,6 @@ impl Sightings {
     fn is_in_place(&mut self, read: &ReservedIp) -> bool {
         let there = |droplet| *self.places.entry(read.ip).or_insert(droplet) == droplet;
         read.locked || read.droplet.is_some_and(there)
-    }
-
-    /// Whether two lists agree that an address is not where it was, of which this one was begun at `begun`.
-    pub(super) fn is_gone(&mut self, ip: Ipv4Addr, there: bool, begun: Moment) -> bool {
-        if there {
-            self.away.remove(&ip);
-            return false;
-        }
-        begun.millis_since(*self.away.entry(ip).or_insert(begun)) >= BETWEEN_LISTS_MS
-    }
-
-    /// When the next list is wanted, after one that was begun at `begun`.
-    fn undecided(&self, begun: Moment) -> Option<Moment> {
-        let ends = self.away.values().map(|away| away.plus_millis(BETWEEN_LISTS_MS));
-        ends.filter(|end| begun < *end).min()
     }
 }
 
@@ -66,7 +48,7 @@ impl Pool {
             memory.unknown.extend(orphans.iter().filter(|_| wanted));
         }
         self.creation.orphans = orphans;
-        if let Some(at) = self.creation.sightings.undecided(begun) {
+        if let Some(at) = self.creation.sightings.away.undecided(begun) {
             account.want_list(at);
         }
     }
@@ -78,21 +60,20 @@ impl Pool {
         seen: &BTreeMap<Ipv4Addr, ReservedIp>,
         named: &BTreeSet<Ipv4Addr>,
     ) {
-        let Some(Memory { unknown, orphans, intent, .. }) = &mut self.memory else { return };
+        let Some(Memory { unknown, orphans, .. }) = &mut self.memory else { return };
         let sightings = &mut self.creation.sightings;
         let mut stays = |ip: &Ipv4Addr| {
             let there = seen.get(ip).is_some_and(|read| sightings.is_in_place(read));
-            !named.contains(ip) && !sightings.is_gone(*ip, there, begun)
+            !named.contains(ip) && !sightings.away.is_gone(*ip, there, begun)
         };
         unknown.retain(&mut stays);
         if let Some(orphans) = orphans {
             orphans.retain(&mut stays);
         }
-        let uncertain = intent.as_ref().and_then(|intent| intent.uncertain.as_ref());
-        let sets = [Some(&*unknown), orphans.as_ref(), uncertain];
-        let known = |ip: &Ipv4Addr| sets.iter().flatten().any(|set| set.contains(ip));
+        let known =
+            |ip: &Ipv4Addr| unknown.contains(ip) || orphans.iter().any(|orphans| orphans.contains(ip));
         sightings.places.retain(|ip, _| known(ip));
-        sightings.away.retain(|ip, _| known(ip));
+        sightings.away.keep(known);
     }
 
     /// Addresses in our region that no pool names and that stand on our candidates. Before the first creation they

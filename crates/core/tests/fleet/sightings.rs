@@ -10,10 +10,14 @@ use flipop_core::pool::spec::RawPoolSpec;
 /// One list leaves an address out.
 fn omit_once(world: &mut World, n: u8) {
     world.faults.unlisted.insert(ip(n));
+    run_to_the_next_list(world);
+    world.faults.unlisted.clear();
+}
+
+fn run_to_the_next_list(world: &mut World) {
     let lists = world.calls.len();
     world.run_while(200, |world| !world.calls[lists..].iter().any(|(_, call)| call == "list"));
     world.run(1);
-    world.faults.unlisted.clear();
 }
 
 #[test]
@@ -189,4 +193,46 @@ fn addresses_that_come_and_go_in_the_account_hold_no_purchase_up_for_ever() {
         world.run(8);
     }
     assert_eq!((world.created, world.pools["pool"].spec.as_ref().unwrap().ips.len()), (1, 1));
+}
+
+#[test]
+fn a_purchase_of_unknown_outcome_that_lists_show_now_and_then_is_found() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run_while(10, |world| world.created == 0);
+    world.add_ip(95);
+    world.run(5);
+    omit_once(&mut world, 201);
+    world.cloud.remove(&ip(95));
+    run_to_the_next_list(&mut world);
+    omit_once(&mut world, 201);
+    world.run(200);
+    let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
+    assert_eq!((world.created, named), (1, vec![ip(201).to_string()]));
+}
+
+#[test]
+fn an_address_in_question_that_stood_on_a_candidate_for_a_while_is_no_longer_counted_there() {
+    for to in [None, Some(91)] {
+        let mut world = buying(1);
+        world.tricks.push_back(Trick::Lost(true));
+        world.start();
+        world.run_while(10, |world| world.created == 0);
+        world.add_ip(95);
+        world.add_ip(96);
+        world.run_while(200, |world| !is_uncertain(world));
+        world.move_by_hand(201, Some(1));
+        world.run(100);
+        assert_eq!(unknown(&world), [ip(201)].into());
+        world.move_by_hand(201, to);
+        world.run(100);
+        assert_eq!((unknown(&world), is_uncertain(&world)), ([].into(), true), "{to:?}");
+        let from = world.now;
+        world.run(600);
+        assert_eq!(world.count(from, "list"), 12, "{to:?}");
+        omit_once(&mut world, 95);
+        world.run(10);
+        assert_eq!((world.created, is_uncertain(&world)), (1, true), "{to:?}");
+    }
 }
