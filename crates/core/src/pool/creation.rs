@@ -319,10 +319,10 @@ impl Pool {
         let open = found.iter().filter(is_open).count();
         let late = first.is_some_and(|first| begun.millis_since(first) >= BETWEEN_LISTS_MS);
         if !late || open > 0 {
-            *doubted |= late;
             if !*doubted {
                 found.extend(new);
             }
+            *doubted |= late;
             let first = first.unwrap_or(begun);
             let next = away.undecided(begun).filter(|_| late);
             self.creation.stage = Stage::Resolving { since, first: Some(first) };

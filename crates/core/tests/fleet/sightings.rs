@@ -236,3 +236,21 @@ fn an_address_in_question_that_stood_on_a_candidate_for_a_while_is_no_longer_cou
         assert_eq!((world.created, is_uncertain(&world)), (1, true), "{to:?}");
     }
 }
+
+#[test]
+fn a_purchase_of_unknown_outcome_that_appears_as_another_address_goes_is_found() {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.faults.unlisted.insert(ip(201));
+    world.start();
+    world.run_while(10, |world| world.created == 0);
+    world.add_ip(95);
+    world.run(5);
+    world.faults.unlisted = [ip(95)].into();
+    run_to_the_next_list(&mut world);
+    world.cloud.remove(&ip(95));
+    omit_once(&mut world, 201);
+    world.run(200);
+    let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
+    assert_eq!((world.created, named), (1, vec![ip(201).to_string()]));
+}
