@@ -373,6 +373,12 @@ impl Pool {
         waits
     }
 
+    /// What was seen of addresses of unknown origin at another provider's account is out of date by the time that the
+    /// pool asks that provider again.
+    pub(super) fn provider_changed(&mut self) {
+        self.creation.sightings = Sightings::default();
+    }
+
     /// Another region or another number makes it another request, due at once.
     pub(super) fn request_changed(&mut self) {
         if !self.creation.crds_outdated {

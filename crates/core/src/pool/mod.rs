@@ -210,6 +210,7 @@ impl Pool {
         }
         let criteria = self.spec.criteria.take();
         let request = (self.spec.region.clone(), self.spec.desired);
+        let provider = self.spec.provider.clone();
         self.spec = match &seen.spec {
             Ok(raw) => PoolSpec::parse(raw, providers),
             Err(message) => self.spec.unreadable(message),
@@ -220,6 +221,9 @@ impl Pool {
         }
         if request != (self.spec.region.clone(), self.spec.desired) {
             self.request_changed();
+        }
+        if provider != self.spec.provider {
+            self.provider_changed();
         }
         self.raw = seen.spec;
         self.spec_version += 1;

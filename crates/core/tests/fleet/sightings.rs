@@ -3,7 +3,7 @@
 use crate::creation::{buying, world};
 use crate::faults::spec;
 use crate::orphans::{forgotten, is_uncertain, unknown};
-use crate::world::{Trick, World, ip};
+use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::fault::FaultKind;
 use flipop_core::pool::spec::RawPoolSpec;
 
@@ -253,4 +253,25 @@ fn a_purchase_of_unknown_outcome_that_appears_as_another_address_goes_is_found()
     world.run(200);
     let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
     assert_eq!((world.created, named), (1, vec![ip(201).to_string()]));
+}
+
+#[test]
+fn absences_before_and_after_a_time_with_another_provider_do_not_add_up() {
+    let mut world = forgotten();
+    // The account stays in use.
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(77).to_string()], ..spec() });
+    world.start();
+    world.run(100);
+    assert_eq!(unknown(&world), [ip(201), ip(202)].into());
+    omit_once(&mut world, 201);
+    world.edit("pool", |spec| spec.provider = "nowhere".to_owned());
+    world.run(150);
+    world.set_node(1, false);
+    world.faults.unlisted.insert(ip(201));
+    run_to_the_next_list(&mut world);
+    world.edit("pool", |spec| spec.provider = PROVIDER.to_owned());
+    world.run(5);
+    world.faults.unlisted.clear();
+    world.run(100);
+    assert_eq!((world.created, unknown(&world)), (2, [ip(201), ip(202)].into()));
 }
