@@ -1,6 +1,7 @@
 //! Addresses that may be a pool's own although nothing is remembered of them.
 
 use crate::creation::{buying, world};
+use crate::sightings::in_question;
 use crate::world::{Trick, World, ip};
 use flipop_core::fault::FaultKind;
 use std::collections::BTreeSet;
@@ -241,12 +242,7 @@ fn an_unknown_address_stays_known_while_the_pool_is_in_another_region() {
 
 #[test]
 fn after_a_creation_that_the_user_told_from_others_no_foreign_address_stands_in_for_the_next() {
-    let mut world = buying(1);
-    world.tricks.push_back(Trick::Lost(true));
-    world.start();
-    world.run_while(30, |world| world.created == 0);
-    world.add_ip(95);
-    world.run_while(200, |world| !is_uncertain(world));
+    let mut world = in_question(&[95]);
     world.edit("pool", |spec| spec.ips = vec![ip(201).to_string()]);
     world.run(60);
     world.tricks.push_back(Trick::Refused(FaultKind::Quota));

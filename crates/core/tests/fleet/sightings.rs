@@ -7,6 +7,19 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::fault::FaultKind;
 use flipop_core::pool::spec::RawPoolSpec;
 
+/// A pool of which nobody can tell whether it bought 201 or one of the others.
+pub(crate) fn in_question(others: &[u8]) -> World {
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run_while(10, |world| world.created == 0);
+    for other in others {
+        world.add_ip(*other);
+    }
+    world.run_while(200, |world| !is_uncertain(world));
+    world
+}
+
 /// One list leaves an address out.
 fn omit_once(world: &mut World, n: u8) {
     world.faults.unlisted.insert(ip(n));
@@ -69,12 +82,7 @@ fn an_unknown_address_that_one_list_leaves_out_is_not_bought_again() {
 
 #[test]
 fn of_several_addresses_one_of_which_was_bought_none_is_adopted_because_one_list_leaves_another_out() {
-    let mut world = buying(1);
-    world.tricks.push_back(Trick::Lost(true));
-    world.start();
-    world.run_while(10, |world| world.created == 0);
-    world.add_ip(95);
-    world.run_while(200, |world| !is_uncertain(world));
+    let mut world = in_question(&[95]);
     omit_once(&mut world, 201);
     world.run(200);
     assert!(is_uncertain(&world));
@@ -144,12 +152,7 @@ fn what_another_pool_bought_since_the_last_list_is_not_taken_for_what_a_lost_req
 
 #[test]
 fn the_last_of_several_addresses_is_not_adopted_once_it_is_deleted() {
-    let mut world = buying(1);
-    world.tricks.push_back(Trick::Lost(true));
-    world.start();
-    world.run_while(10, |world| world.created == 0);
-    world.add_ip(95);
-    world.run_while(200, |world| !is_uncertain(world));
+    let mut world = in_question(&[95]);
     world.cloud.remove(&ip(201));
     omit_once(&mut world, 201);
     world.add_pool("other", RawPoolSpec { ips: vec![ip(95).to_string()], ..spec() });
@@ -161,13 +164,7 @@ fn the_last_of_several_addresses_is_not_adopted_once_it_is_deleted() {
 #[test]
 fn an_address_that_stays_away_while_others_are_in_question_is_listed_no_more_often_than_the_rest() {
     for assigned in [false, true] {
-        let mut world = buying(1);
-        world.tricks.push_back(Trick::Lost(true));
-        world.start();
-        world.run_while(10, |world| world.created == 0);
-        world.add_ip(95);
-        world.add_ip(96);
-        world.run_while(200, |world| !is_uncertain(world));
+        let mut world = in_question(&[95, 96]);
         omit_once(&mut world, 201);
         if assigned {
             world.move_by_hand(201, Some(91));
@@ -215,13 +212,7 @@ fn a_purchase_of_unknown_outcome_that_lists_show_now_and_then_is_found() {
 #[test]
 fn an_address_in_question_that_stood_on_a_candidate_for_a_while_is_no_longer_counted_there() {
     for to in [None, Some(91)] {
-        let mut world = buying(1);
-        world.tricks.push_back(Trick::Lost(true));
-        world.start();
-        world.run_while(10, |world| world.created == 0);
-        world.add_ip(95);
-        world.add_ip(96);
-        world.run_while(200, |world| !is_uncertain(world));
+        let mut world = in_question(&[95, 96]);
         world.move_by_hand(201, Some(1));
         world.run(100);
         assert_eq!(unknown(&world), [ip(201)].into());
