@@ -20,6 +20,11 @@ pub(crate) fn in_question(others: &[u8]) -> World {
     world
 }
 
+/// What `spec.ips` of a pool names.
+fn named(world: &World, pool: &str) -> Vec<String> {
+    world.pools[pool].spec.as_ref().unwrap().ips.clone()
+}
+
 /// One list leaves an address out.
 fn omit_once(world: &mut World, n: u8) {
     world.faults.unlisted.insert(ip(n));
@@ -63,9 +68,11 @@ fn a_purchase_of_unknown_outcome_that_one_of_two_lists_leaves_out_is_found_by_a_
         world.run(5);
         omit_once(&mut world, 201);
         world.run(200);
-        let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
         let adopted = if others.is_empty() { vec![ip(201).to_string()] } else { vec![] };
-        assert_eq!((world.created, named, is_uncertain(&world)), (1, adopted, !others.is_empty()));
+        assert_eq!(
+            (world.created, named(&world, "pool"), is_uncertain(&world)),
+            (1, adopted, !others.is_empty())
+        );
     }
 }
 
@@ -89,8 +96,10 @@ fn of_several_addresses_one_of_which_was_bought_none_is_adopted_because_one_list
     // Of one that stays away nothing is left but to take the other.
     world.cloud.remove(&ip(201));
     world.run(200);
-    let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
-    assert_eq!((world.created, named, is_uncertain(&world)), (1, vec![ip(95).to_string()], false));
+    assert_eq!(
+        (world.created, named(&world, "pool"), is_uncertain(&world)),
+        (1, vec![ip(95).to_string()], false)
+    );
 }
 
 #[test]
@@ -146,8 +155,7 @@ fn what_another_pool_bought_since_the_last_list_is_not_taken_for_what_a_lost_req
     world.tricks.push_back(Trick::Lost(false));
     world.add_pool("next", RawPoolSpec { desired_ips: 1, ..spec() });
     world.run(200);
-    let named = world.pools["next"].spec.as_ref().unwrap().ips.clone();
-    assert_eq!((world.created, named), (2, vec![ip(202).to_string()]));
+    assert_eq!((world.created, named(&world, "next")), (2, vec![ip(202).to_string()]));
 }
 
 #[test]
@@ -157,8 +165,7 @@ fn the_last_of_several_addresses_is_not_adopted_once_it_is_deleted() {
     omit_once(&mut world, 201);
     world.add_pool("other", RawPoolSpec { ips: vec![ip(95).to_string()], ..spec() });
     world.run(200);
-    let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
-    assert_eq!((world.created, named), (2, vec![ip(202).to_string()]));
+    assert_eq!((world.created, named(&world, "pool")), (2, vec![ip(202).to_string()]));
 }
 
 #[test]
@@ -189,7 +196,7 @@ fn addresses_that_come_and_go_in_the_account_hold_no_purchase_up_for_ever() {
         world.cloud.remove(&ip(n - 3));
         world.run(8);
     }
-    assert_eq!((world.created, world.pools["pool"].spec.as_ref().unwrap().ips.len()), (1, 1));
+    assert_eq!((world.created, named(&world, "pool").len()), (1, 1));
 }
 
 #[test]
@@ -205,8 +212,7 @@ fn a_purchase_of_unknown_outcome_that_lists_show_now_and_then_is_found() {
     run_to_the_next_list(&mut world);
     omit_once(&mut world, 201);
     world.run(200);
-    let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
-    assert_eq!((world.created, named), (1, vec![ip(201).to_string()]));
+    assert_eq!((world.created, named(&world, "pool")), (1, vec![ip(201).to_string()]));
 }
 
 #[test]
@@ -242,8 +248,7 @@ fn a_purchase_of_unknown_outcome_that_appears_as_another_address_goes_is_found()
     world.cloud.remove(&ip(95));
     omit_once(&mut world, 201);
     world.run(200);
-    let named = world.pools["pool"].spec.as_ref().unwrap().ips.clone();
-    assert_eq!((world.created, named), (1, vec![ip(201).to_string()]));
+    assert_eq!((world.created, named(&world, "pool")), (1, vec![ip(201).to_string()]));
 }
 
 #[test]
