@@ -271,3 +271,29 @@ fn absences_before_and_after_a_time_with_another_provider_do_not_add_up() {
     world.run(100);
     assert_eq!((world.created, unknown(&world)), (2, [ip(201), ip(202)].into()));
 }
+
+#[test]
+fn the_list_that_agrees_with_another_is_asked_for_in_time_and_no_sooner() {
+    // One of two addresses in question goes.
+    let mut world = in_question(&[95]);
+    world.cloud.remove(&ip(201));
+    run_to_the_next_list(&mut world);
+    assert!(is_uncertain(&world));
+    let from = world.now;
+    world.run(28);
+    assert_eq!(world.count(from, "list"), 0);
+    world.run(4);
+    assert_eq!((world.count(from, "list"), is_uncertain(&world)), (1, false));
+    // What was bought is left out by the second list.
+    let mut world = buying(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run_while(10, |world| world.created == 0);
+    world.run(5);
+    omit_once(&mut world, 201);
+    let from = world.now;
+    world.run(28);
+    assert_eq!((world.count(from, "list"), named(&world, "pool").len()), (0, 0));
+    world.run(4);
+    assert_eq!((world.count(from, "list"), named(&world, "pool").len()), (1, 1));
+}
