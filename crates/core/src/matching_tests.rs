@@ -87,9 +87,21 @@ fn only_the_first_and_the_last_serving_pod_touch_a_node() {
     assert_eq!(pods.observe(Observed::Apply(pod("p", "a", true))), a);
     assert_eq!(pods.observe(Observed::Apply(pod("p", "a", true))), BTreeSet::new());
     assert_eq!(pods.observe(Observed::Apply(pod("q", "a", true))), BTreeSet::new());
+    let both = [pod("p", "a", true), pod("q", "a", true)];
+    assert_eq!(pods.observe(Observed::Reset(both.to_vec())), BTreeSet::new());
     assert_eq!(pods.observe(Observed::Delete(pod("p", "a", true))), BTreeSet::new());
     assert_eq!(pods.observe(Observed::Apply(pod("q", "a", false))), a);
     assert!(!pods.serves_on("a"));
+}
+
+#[test]
+fn a_pod_made_again_on_another_node_touches_both() {
+    let mut pods = PodStore::default();
+    pods.observe(Observed::Reset(vec![pod("p", "a", true), pod("q", "b", true)]));
+    let moved = pods.observe(Observed::Apply(pod("p", "c", true)));
+    assert_eq!(moved, BTreeSet::from(["a".to_owned(), "c".to_owned()]));
+    let gone = pods.observe(Observed::Reset(vec![pod("p", "c", true)]));
+    assert_eq!(gone, BTreeSet::from(["b".to_owned()]));
 }
 
 #[test]

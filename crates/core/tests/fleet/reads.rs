@@ -50,6 +50,24 @@ fn a_proof_that_is_refused_keeps_nothing_from_recovering() {
 }
 
 #[test]
+fn what_keeps_the_scope_from_being_proved_is_told_until_it_is() {
+    for (kind, reason) in [(FaultKind::Transient, "Transient"), (FaultKind::Unauthorised, "Unauthorised")] {
+        let mut world = World::with(1, 1);
+        world.faults.proofs = Some(kind);
+        world.run(30);
+        let told = |world: &World| {
+            let conditions = &world.status("pool").conditions;
+            let ready = conditions.iter().find(|condition| condition.kind == "ProviderReady");
+            ready.map(|condition| (condition.status.clone(), condition.reason.clone()))
+        };
+        assert_eq!(told(&world), Some(("False".into(), reason.into())));
+        world.faults.proofs = None;
+        world.run(65);
+        assert_eq!((told(&world), world.holder(1)), (None, Some(ip(1))));
+    }
+}
+
+#[test]
 fn a_scope_that_goes_missing_stops_assignments_and_not_the_reads() {
     let mut world = World::with(2, 2);
     world.run(30);
