@@ -2,6 +2,8 @@
 
 use crate::world::{Trick, World, ip};
 use flipop_core::fault::FaultKind;
+use flipop_core::moment::Moment;
+use flipop_core::pool::spec::RawPoolSpec;
 
 /// One node, and a pool whose address is on its way to it.
 fn on_its_way() -> World {
@@ -53,4 +55,20 @@ fn an_address_that_is_let_go_while_the_account_cannot_be_read_makes_room_even_af
         assert_eq!(world.holder(1), Some(ip(2)), "{:?}", world.status("pool"));
         assert_eq!(world.status("pool").ips.len(), 1, "{:?}", world.status("pool"));
     }
+}
+
+#[test]
+fn where_an_address_went_since_the_last_list_is_known_when_no_pool_names_it_any_more() {
+    let mut world = World::with(1, 1);
+    world.add_ip(2);
+    world.run(5);
+    assert_eq!((world.holder(1), world.count(Moment::default(), "list")), (Some(ip(1)), 1));
+    world.faults.lists = Some(FaultKind::Transient);
+    let spec = world.pools["pool"].spec.clone().unwrap();
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec });
+    world.run(200);
+    world.delete_pool("pool");
+    world.run(20);
+    assert_eq!(world.assigns, 1, "{:?}", world.calls);
+    assert_eq!(world.status("other").node_errors, ["node-1"]);
 }

@@ -427,6 +427,22 @@ fn addresses_on_no_list_are_read_once_a_minute_however_often_lists_come() {
 }
 
 #[test]
+fn of_many_addresses_on_no_list_each_has_its_turn() {
+    let mut world = World::with(10, 2);
+    for n in 11..=35 {
+        world.add_ip(n);
+        world.faults.unlisted.insert(ip(n));
+        world.edit("pool", |spec| spec.ips.push(ip(n).to_string()));
+    }
+    world.run(200);
+    let from = world.now;
+    world.run(155);
+    let turns: Vec<usize> = (11..=35).map(|n| world.count(from, &format!("get {}", ip(n)))).collect();
+    assert!(turns.iter().all(|count| (1..=2).contains(count)), "{turns:?}");
+    assert!((25..=40).contains(&turns.iter().sum::<usize>()), "{turns:?}");
+}
+
+#[test]
 fn an_unlisted_address_that_is_gone_for_good_is_asked_for_as_seldom_as_any_other() {
     let mut world = World::with(1, 1);
     world.add_ip(9);
