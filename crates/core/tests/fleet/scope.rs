@@ -26,14 +26,18 @@ fn an_address_whose_droplet_is_only_not_shown_is_not_taken_off_it() {
 
 #[test]
 fn an_assignment_whose_answer_was_lost_has_not_failed_because_its_droplet_is_not_shown() {
-    // The scope is lost before the assignment, or between the first look at the locked address and the next.
-    for lost_after_ms in [0, 300] {
+    // The scope is lost before the assignment, or between the first look at the locked address and the next; or it is
+    // lost, and no look succeeds before the address is unlocked.
+    for (lost_after_ms, unread_for_s) in [(0, 0), (300, 0), (0, 3)] {
         let mut world = World::with(2, 1);
         world.run(20);
         world.tricks.push_back(Trick::Lost(true));
         world.set_node(2, true);
         world.run_until(world.now.plus_millis(lost_after_ms));
         world.faults.blind = true;
+        world.faults.gets = Some(FaultKind::Transient).filter(|_| unread_for_s > 0);
+        world.run(unread_for_s);
+        world.faults.gets = None;
         world.run(20);
         world.faults.blind = false;
         world.run(120);
