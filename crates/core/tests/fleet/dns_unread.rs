@@ -119,6 +119,19 @@ fn an_address_that_an_older_pool_names_or_that_was_taken_out_is_published_no_mor
 }
 
 #[test]
+fn the_records_of_a_pool_that_is_frozen_or_whose_nodes_are_unknown_stay_as_others_left_them() {
+    for frozen in [true, false] {
+        let mut world = unread(CLOUDFLARE);
+        world.hold_watches = !frozen;
+        world.edit("pool", |spec| spec.matching.node_label = if frozen { "=" } else { "a=b" }.into());
+        world.dns.add(CLOUDFLARE, crate::zones::ZONE_ID, WWW, "A", "198.51.100.9");
+        let applies = world.dns.applies.len();
+        world.run(620);
+        assert_eq!(world.dns.applies.len(), applies, "frozen {frozen}");
+    }
+}
+
+#[test]
 fn records_at_the_refused_provider_wait_and_cost_no_call() {
     let mut world = unread(PROVIDER);
     let (reads, applies) = (world.dns.reads, world.dns.applies.len());
