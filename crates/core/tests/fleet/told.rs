@@ -276,3 +276,24 @@ fn that_events_may_not_be_written_is_told_at_once_and_only_while_it_is_so() {
         assert_eq!(told(&world, "EventsDenied").1, if denied { "Forbidden" } else { "" });
     }
 }
+
+#[test]
+fn that_an_address_is_another_pools_is_told_of_a_frozen_pool_and_no_longer_than_it_is_true() {
+    let mut world = World::with(1, 1);
+    world.add_ip(2);
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.run(10);
+    let conflict = |world: &World| {
+        let conditions = &world.status("other").conditions;
+        conditions.iter().any(|condition| condition.kind == "Conflict")
+    };
+    world.edit("other", |spec| {
+        spec.matching.node_label = "a in".into();
+        spec.ips = vec![ip(1).to_string()];
+    });
+    world.run(5);
+    assert!(conflict(&world), "{:?}", world.status("other"));
+    world.delete_pool("pool");
+    world.run(5);
+    assert!(!conflict(&world), "{:?}", world.status("other"));
+}
