@@ -2,9 +2,11 @@
 
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
+use flipop_core::action::WriteFailure;
 use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::moment::Moment;
 use flipop_core::pool::spec::RawPoolSpec;
 
 /// Three nodes, and a pool that lacks this many addresses; nothing runs yet.
@@ -48,6 +50,22 @@ fn a_bought_address_is_given_out_without_another_read() {
     let from = world.now;
     world.run_while(5, |world| world.assigns == 0);
     assert_eq!((world.count(from, "list"), world.count(from, "get")), (0, 0), "{:?}", world.calls);
+}
+
+#[test]
+fn a_status_that_is_refused_while_a_purchase_is_under_way_forgets_nothing_of_it() {
+    for trick in [Trick::Slow(8), Trick::Lost(true), Trick::Lost(false)] {
+        let mut world = world(2);
+        world.tricks.push_back(trick);
+        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+        let refused = WriteFailure::Invalid("no such field".into());
+        world.faults.unwritten = Some(("pool", refused));
+        world.set_node(4, true);
+        world.run(5);
+        world.faults.unwritten = None;
+        world.run(700);
+        assert_eq!((world.created, spec_ips(&world), world.cloud.len()), (2, 2, 3), "{trick:?}");
+    }
 }
 
 #[test]
