@@ -21,6 +21,32 @@ fn the_provider_being_busy_speaks_against_neither_address_nor_node() {
 }
 
 #[test]
+fn a_node_that_refused_an_assignment_goes_behind_those_that_wait() {
+    for (trick, behind) in [
+        (Trick::Refused(FaultKind::NotFound), true),
+        (Trick::Refused(FaultKind::NodeInUse), true),
+        (Trick::Refused(FaultKind::Invalid), true),
+        (Trick::Refused(FaultKind::Permanent), true),
+        (Trick::Errored, true),
+        (Trick::Refused(FaultKind::Transient), false),
+        (Trick::Refused(FaultKind::Quota), false),
+    ] {
+        let mut world = World::with(1, 1);
+        world.tricks.push_back(trick);
+        world.run_until(world.now.plus_millis(300));
+        world.set_node(2, true);
+        world.set_node(3, true);
+        world.run(200);
+        let first = if behind { 2 } else { 1 };
+        assert_eq!(world.holder(first), Some(ip(1)), "{trick:?}: {:?}", world.calls);
+        // All that was to be waited for after the refusal is over.
+        world.set_node(first, false);
+        world.run(10);
+        assert_eq!(world.holder(first + 1), Some(ip(1)), "{trick:?}: {:?}", world.calls);
+    }
+}
+
+#[test]
 fn an_address_that_two_nodes_refuse_as_invalid_is_offered_to_no_third() {
     for (kind, tries) in [(FaultKind::Invalid, 2), (FaultKind::NodeInUse, 4)] {
         let mut world = World::with(1, 4);
