@@ -181,7 +181,7 @@ fn a_quota_is_an_error_that_is_tried_again_slowly() {
     world.tricks.push_back(Trick::Refused(FaultKind::Quota));
     world.run(30);
     assert!(world.status("pool").error.contains("Quota"), "{}", world.status("pool").error);
-    assert_eq!(world.count(flipop_core::moment::Moment::default(), "create"), 1);
+    assert_eq!(world.count(Moment::default(), "create"), 1);
     world.run(60);
     assert_eq!(world.created, 1);
     assert_eq!(world.status("pool").error, "");
@@ -341,7 +341,7 @@ fn what_was_announced_for_another_region_is_not_bought() {
     world.edit("pool", |spec| spec.region = "fra1".into());
     world.release_status_writes();
     world.run(60);
-    let start = flipop_core::moment::Moment::default();
+    let start = Moment::default();
     assert_eq!(world.count(start, "create in nyc3"), 0, "{:?}", world.calls);
     assert_eq!(world.count(start, "create in fra1"), 1, "{:?}", world.calls);
 }
@@ -379,7 +379,7 @@ fn addresses_of_unknown_origin_are_looked_for_anew_when_the_first_purchase_came_
     world.add_pool("pool", RawPoolSpec { desired_ips: 1, region: "nyc9".into(), ..spec() });
     world.start();
     world.run(30);
-    assert_eq!(world.count(flipop_core::moment::Moment::default(), "create"), 1);
+    assert_eq!(world.count(Moment::default(), "create"), 1);
     world.edit("pool", |spec| spec.region = "nyc3".into());
     world.run(120);
     assert_eq!(world.created, 0, "{:?}", world.calls);
