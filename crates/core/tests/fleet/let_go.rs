@@ -1,4 +1,4 @@
-//! Addresses that a spec lets go at a bad moment: they stay known as this pool's until they are off its nodes.
+//! Addresses that a spec lets go, or a deleted pool leaves, at a bad moment: whose they were and where they stand stays known.
 
 use crate::world::{Trick, World, ip};
 use flipop_core::fault::FaultKind;

@@ -7,12 +7,18 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::fault::FaultKind;
 use flipop_core::pool::spec::RawPoolSpec;
 
-/// A pool of which nobody can tell whether it bought 201 or one of the others.
-pub(crate) fn in_question(others: &[u8]) -> World {
+/// A pool that has just bought 201, and does not know it.
+fn answer_lost() -> World {
     let mut world = buying(1);
     world.tricks.push_back(Trick::Lost(true));
     world.start();
     world.run_while(10, |world| world.created == 0);
+    world
+}
+
+/// A pool of which nobody can tell whether it bought 201 or one of the others.
+pub(crate) fn in_question(others: &[u8]) -> World {
+    let mut world = answer_lost();
     for other in others {
         world.add_ip(*other);
     }
@@ -58,10 +64,7 @@ fn what_a_pool_bought_since_the_last_list_counts_also_for_the_pool_that_takes_it
 #[test]
 fn a_purchase_of_unknown_outcome_that_one_of_two_lists_leaves_out_is_found_by_a_third() {
     for others in [&[][..], &[95]] {
-        let mut world = buying(1);
-        world.tricks.push_back(Trick::Lost(true));
-        world.start();
-        world.run_while(10, |world| world.created == 0);
+        let mut world = answer_lost();
         for other in others {
             world.add_ip(*other);
         }
@@ -201,10 +204,7 @@ fn addresses_that_come_and_go_in_the_account_hold_no_purchase_up_for_ever() {
 
 #[test]
 fn a_purchase_of_unknown_outcome_that_lists_show_now_and_then_is_found() {
-    let mut world = buying(1);
-    world.tricks.push_back(Trick::Lost(true));
-    world.start();
-    world.run_while(10, |world| world.created == 0);
+    let mut world = answer_lost();
     world.add_ip(95);
     world.run(5);
     omit_once(&mut world, 201);
@@ -285,10 +285,7 @@ fn the_list_that_agrees_with_another_is_asked_for_in_time_and_no_sooner() {
     world.run(4);
     assert_eq!((world.count(from, "list"), is_uncertain(&world)), (1, false));
     // What was bought is left out by the second list.
-    let mut world = buying(1);
-    world.tricks.push_back(Trick::Lost(true));
-    world.start();
-    world.run_while(10, |world| world.created == 0);
+    let mut world = answer_lost();
     world.run(5);
     omit_once(&mut world, 201);
     let from = world.now;
