@@ -34,7 +34,9 @@ impl Ended {
 /// Runs a command to its end; what it writes goes through the file `log`.
 pub(crate) fn to_end(mut command: Command, timeout: Duration, log: &Path) -> Outcome<Ended> {
     let what = format!("run {}", command.get_program().to_string_lossy());
-    let file = File::create(log).doing(&what)?;
+    let folder = log.parent().unwrap_or(log);
+    std::fs::create_dir_all(folder).doing(format!("create {}", folder.display()))?;
+    let file = File::create(log).doing(format!("write {}", log.display()))?;
     command.stdin(std::process::Stdio::null()).stdout(file.try_clone().doing(&what)?).stderr(file);
     let mut child = command.process_group(0).spawn().doing(&what)?;
     let status = wait(&mut child, timeout).doing(&what)?;
