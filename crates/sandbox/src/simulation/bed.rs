@@ -76,6 +76,7 @@ pub(super) async fn run(plan: Plan, wanted: bool) -> Outcome {
     let story = Story::new(wanted);
     let wrong = Arc::new(Mutex::new(Vec::new()));
     let listener = logs::Listener {
+        seed: plan.seed,
         story: story.clone(),
         started: tokio::time::Instant::now(),
         secrets: TOKENS,

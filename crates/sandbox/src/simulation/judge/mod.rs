@@ -15,6 +15,8 @@ mod moves;
 mod moves_tests;
 mod names;
 mod patience;
+#[cfg(test)]
+mod purchases_tests;
 mod selector;
 pub(super) mod settled;
 mod supply;
@@ -152,7 +154,9 @@ pub(super) struct Judge {
     /// For each pool, the most addresses that it ever lacked.
     lacked: BTreeMap<String, usize>,
     deleted: usize,
-    pub(super) pools_deleted: bool,
+    /// Created addresses that nobody has to name: their pool was deleted.
+    pub(super) nobodys: BTreeSet<Ipv4Addr>,
+    pool_deleted_ms: Option<u64>,
     /// Names that an object asked for at any time.
     pub(super) sites: BTreeSet<Site>,
     /// Names at which others wrote addresses.
@@ -197,7 +201,8 @@ impl Judge {
             created: BTreeSet::new(),
             lacked: BTreeMap::new(),
             deleted: 0,
-            pools_deleted: false,
+            nobodys: BTreeSet::new(),
+            pool_deleted_ms: None,
             sites: BTreeSet::new(),
         }
     }
@@ -348,8 +353,8 @@ impl Judge {
         {
             self.tellings.event(event);
         }
-        if kind == "floatingippools" {
-            self.pools_deleted |= change.after.is_none();
+        if kind == "floatingippools" && change.after.is_none() {
+            self.pool_deleted(now_ms, &change.key.name);
         }
         if ours
             && let (Some(before), Some(after)) = (&change.before, &change.after)
@@ -383,6 +388,15 @@ impl Judge {
         }
     }
 
+    /// What was bought for a pool that goes, and is no other's, is nobody's.
+    fn pool_deleted(&mut self, now_ms: u64, name: &str) {
+        let others: Vec<&Pool> =
+            self.truth.pools.iter().filter(|(other, _)| *other != name).map(|(_, pool)| pool).collect();
+        let nobodys = self.created.iter().filter(|ip| !others.iter().any(|pool| pool.mentions(**ip)));
+        self.nobodys.extend(nobodys);
+        self.pool_deleted_ms = Some(now_ms);
+    }
+
     fn note_lacks(&mut self) {
         for pool in self.truth.pools.values() {
             let given = pool.spec_ips().iter().filter(|ip| !self.created.contains(*ip)).count();
@@ -401,6 +415,11 @@ impl Judge {
             ChangeKind::IpReserved(ip) if by_operator => {
                 self.created.insert(*ip);
                 self.tally.creates += 1;
+                // For whom it was bought is not known: for a pool that was there when the request was sent.
+                let sent_ms = self.blindness.since(now_ms).saturating_sub(PERMIT_MS);
+                if self.pool_deleted_ms.is_some_and(|deleted_ms| deleted_ms >= sent_ms) {
+                    self.nobodys.insert(*ip);
+                }
                 let allowed = self.lacked.values().sum::<usize>().saturating_add(self.deleted);
                 if self.created.len() > allowed {
                     let text = format!("{} addresses were bought, {allowed} were needed", self.created.len());

@@ -212,20 +212,10 @@ fn check_annotations(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut 
     }
 }
 
-/// I5: every address that was bought is named by a pool, or said to be uncertain.
-fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
-    if judge.pools_deleted {
-        return;
-    }
-    for ip in judge.created.iter().filter(|ip| ips.contains_key(*ip)) {
-        let text = ip.to_string();
-        let named = judge.truth.pools.values().any(|pool| {
-            pool.spec_ips().contains(ip)
-                || pool.remembered().contains(ip)
-                || pool.status.to_string().contains(&text)
-                || pool.spec.to_string().contains(&text)
-        });
-        if !named {
+/// I5: every address that was bought is named by a pool, or said to be uncertain, unless its pool was deleted.
+pub(super) fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
+    for ip in judge.created.difference(&judge.nobodys).filter(|ip| ips.contains_key(*ip)) {
+        if !judge.truth.pools.values().any(|pool| pool.mentions(*ip)) {
             all.push(format!("{ip} was bought and nobody names it"));
         }
     }

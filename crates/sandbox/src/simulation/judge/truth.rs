@@ -235,6 +235,16 @@ impl Pool {
         effective
     }
 
+    /// Whether an address stands anywhere in the spec or in the status, messages included.
+    pub(super) fn mentions(&self, ip: Ipv4Addr) -> bool {
+        let address = ip.to_string();
+        let stands = |text: String| {
+            let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+            words.into_iter().any(|word| word.trim_end_matches('.') == address)
+        };
+        stands(self.spec.to_string()) || stands(self.status.to_string())
+    }
+
     /// The addresses in use, in order: the first `desiredIPs` of the effective list, or all of them.
     pub(super) fn used(&self) -> Vec<Ipv4Addr> {
         let mut effective = self.effective();
