@@ -96,6 +96,7 @@ impl Fleet {
             let account = self.accounts.get(&pool.spec.provider);
             let status = pool.render(account, None, crate::moment::Moment::default());
             let used = pool.used();
+            let owned = |ip: &Ipv4Addr| !pool.report.lost.contains_key(ip);
             let place = |ip| account.and_then(|account| account.place(ip).droplet());
             let ips = pool.effective().into_iter().map(|ip| {
                 let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();
@@ -118,7 +119,7 @@ impl Fleet {
                 provider: pool.spec.provider.clone(),
                 dns: self.dns.set(&pool.object.uid).map(|set| set.name.clone()).unwrap_or_default(),
                 available: pool.report.waiting.len(),
-                assigned: used.iter().filter(|ip| place(**ip).is_some()).count(),
+                assigned: used.iter().filter(|ip| owned(ip) && place(**ip).is_some()).count(),
                 unfulfilled: pool.missing(),
                 ips: ips.collect(),
                 waiting: pool

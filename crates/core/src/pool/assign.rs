@@ -3,7 +3,7 @@
 //! Total and level-triggered: the same facts give the same plan, and planning twice starts nothing twice, because
 //! what was started stands in the account as an operation.
 
-use super::failure::Failure;
+use super::failure::Behind;
 use super::report::{Report, Wait};
 use super::{Candidate, Pool};
 use crate::account::Account;
@@ -96,6 +96,11 @@ impl Pool {
             .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
             .collect();
         let mut report = self.note_standing(&mine, account, world);
+        let served =
+            report.active.iter().filter_map(|(ip, node)| Some((*ip, self.candidates.get(node)?.uid.clone())));
+        for (ip, node) in served.collect::<Vec<_>>() {
+            self.forget_failures_of(ip, &node);
+        }
         self.forget_refusals_that_are_explained(world.holders);
         let free = self.free_addresses(&mine, account, world, out);
         // Thousands of candidates are not copied for each plan.
@@ -125,7 +130,10 @@ impl Pool {
     /// another token. Of a frozen pool too, which goes on telling what is wrong.
     pub fn forgive_token_moving(&mut self, account: &Account) {
         if !account.rights.lacks(Right::Move) {
-            self.ips.values_mut().for_each(|record| Failure::forgive_token(&mut record.failure));
+            for record in self.ips.values_mut() {
+                record.failure.take_if(|failure| failure.kind == FaultKind::Unauthorised);
+                record.error.take_if(|(kind, _)| *kind == FaultKind::Unauthorised);
+            }
         }
     }
 
@@ -231,7 +239,8 @@ impl Pool {
                 out.later(due);
                 continue;
             }
-            let (behind, released) = record.map_or((0, 0), |record| (record.behind, record.released));
+            let behind = Behind::place(record.and_then(|record| record.behind), world.now);
+            let released = record.map_or(0, |record| record.released);
             let entry = Free { ip: *ip, region: region.clone(), from: *droplet };
             free.push(((behind, droplet.is_some(), released, position), entry));
         }
@@ -273,7 +282,8 @@ impl Pool {
         }
         takers.sort_by_key(|taker| {
             let Candidate { uid, lost, order, .. } = taker.candidate;
-            (!self.roomy.contains_key(uid), self.behind.get(uid).copied(), lost.is_none(), *lost, *order)
+            let behind = Behind::place(self.behind.get(uid).copied(), world.now);
+            (!self.roomy.contains_key(uid), behind, lost.is_none(), *lost, *order)
         });
         takers
     }
@@ -301,8 +311,15 @@ impl Pool {
         }
         let evict = match world.holders.get(&droplet) {
             None => None,
-            Some(holder) => Some(self.evictable(*holder, account, world)?),
+            Some(holder) => Some(self.evictable((*holder, droplet), account, world)?),
         };
+        let makes_room = |pool: &&Pool| {
+            let plans = pool.matched && pool.is_live() && pool.spec.provider == self.spec.provider;
+            plans && pool.roomy.contains_key(&candidate.uid)
+        };
+        if let Some(other) = world.others.values().find(makes_room) {
+            return Err(Wait::Claimed(other.object.name.clone()));
+        }
         if let Some(failure) = self.node_failures.get(&candidate.uid)
             && let Some(due) = failure.waits(&candidate.provider_id, self.spec_version, world.now)
         {
@@ -314,14 +331,19 @@ impl Pool {
     }
 
     /// An address that stands on a candidate of ours without being used here: may it be taken off?
-    fn evictable(&self, holder: Ipv4Addr, account: &Account, world: &World<'_>) -> Result<Ipv4Addr, Wait> {
+    fn evictable(
+        &self,
+        (holder, droplet): (Ipv4Addr, DropletId),
+        account: &Account,
+        world: &World<'_>,
+    ) -> Result<Ipv4Addr, Wait> {
         let owner = world.owners.get(&holder);
         let ours = owner.is_some_and(|owner| owner.uid == self.object.uid)
             || (owner.is_none()
                 && self.memory.as_ref().is_some_and(|memory| memory.former.contains(&holder)));
         match owner {
             _ if ours => {}
-            Some(owner) => return Err(Wait::ClaimedBy(owner.name.clone(), holder)),
+            Some(owner) => return Err(claim(world, owner, holder, droplet)),
             None => return Err(Wait::Foreign(holder)),
         }
         if account.op(holder).is_some() || account.belief(holder).is_none_or(Belief::is_doubted) {
@@ -370,7 +392,9 @@ impl Pool {
             };
             let Some(position) = free.iter().position(fits) else {
                 let wait = match region {
-                    Some(region) if !free.is_empty() => Wait::OtherRegion(region.to_owned()),
+                    Some(region) if !free.is_empty() && !free.iter().any(|free| taker.suits(free)) => {
+                        Wait::OtherRegion(region.to_owned())
+                    }
                     Some(_) | None => Wait::NoFreeIp,
                 };
                 report.waiting.insert(taker.name.clone(), wait);
@@ -449,6 +473,8 @@ impl Pool {
 /// How a droplet that another pool claims looks from here.
 fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Ipv4Addr, droplet: DropletId) -> Wait {
     let name: ObjectName = claimer.name.clone();
-    let serves = world.others.get(&claimer.uid).is_some_and(|pool| pool.candidate_on(droplet).is_some());
+    // Of a pool whose nodes are not read yet nobody knows that it does not.
+    let serves = |pool: &Pool| !pool.matched || pool.candidate_on(droplet).is_some();
+    let serves = world.others.get(&claimer.uid).is_some_and(serves);
     if serves { Wait::Claimed(name) } else { Wait::ClaimedBy(name, ip) }
 }

@@ -8,7 +8,7 @@
 use super::Pool;
 use super::absences::{Absences, BETWEEN_LISTS_MS};
 use super::assign::{Out, World};
-use super::memory::{Intent, Memory};
+use super::memory::Intent;
 use super::orphans::Sightings;
 use crate::account::Account;
 use crate::account::rights::Right;
@@ -49,7 +49,9 @@ pub enum Purchase {
 pub struct Creation {
     pub(super) stage: Stage,
     /// Number of the last intent.
-    number: u64,
+    pub(super) number: u64,
+    /// Number of this process's first intent.
+    pub(super) first_own: Option<u64>,
     failures: u32,
     due: Moment,
     /// Why the last creation failed.
@@ -71,21 +73,6 @@ struct Search {
     doubted: bool,
     /// Which of those that were found lists leave out.
     away: Absences,
-}
-
-impl Creation {
-    /// After a restart, or a pause in which others may have led, an open intent has to be resolved.
-    #[must_use]
-    pub fn recalled(&self, memory: Option<&Memory>) -> Self {
-        let intent = memory.and_then(|memory| memory.intent.as_ref());
-        let number = intent.map_or(0, |intent| intent.number).max(self.number);
-        let open = intent.is_some_and(Intent::is_open);
-        let stage =
-            if open { Stage::Resolving { since: Moment::default(), first: None } } else { Stage::Idle };
-        let noted = memory.map(|memory| memory.orphans.as_ref().unwrap_or(&memory.unknown));
-        let orphans = noted.cloned().unwrap_or_default();
-        Self { stage, number, orphans, ..Self::default() }
-    }
 }
 
 impl Pool {
@@ -238,6 +225,7 @@ impl Pool {
         let known = account.known_with(named);
         self.creation.number = self.creation.number.saturating_add(1);
         let (number, provider) = (self.creation.number, self.spec.provider.clone());
+        self.creation.first_own.get_or_insert(number);
         memory.intent = Some(Intent { number, provider, region, known, uncertain: None });
         self.creation.stage = Stage::Announcing;
     }

@@ -10,6 +10,7 @@ pub mod failure;
 pub mod memory;
 pub mod orphans;
 mod outcome;
+mod recall;
 pub mod render;
 pub mod report;
 pub mod spec;
@@ -19,10 +20,11 @@ use crate::account::Account;
 use crate::account::belief::Place;
 use crate::action::PoolObject;
 use crate::facts::NodeFacts;
+use crate::fault::FaultKind;
 use crate::ids::{DropletId, ObjectRef, Uid};
 use crate::matching::{NodeStore, PodStore, verdict};
 use crate::moment::Moment;
-use failure::Failure;
+use failure::{Behind, Failure};
 use memory::Memory;
 use report::Report;
 use spec::{PoolSpec, Providers};
@@ -62,11 +64,13 @@ pub struct IpRecord {
     pub released: u64,
     /// It was on a candidate when last planned.
     pub was_active: bool,
-    /// Its last action failed.
+    /// Until when it is not offered, and why.
     pub failure: Option<Failure<Option<DropletId>>>,
-    /// When it last could not be assigned, as a count, since the last success; 0 for never. Others go first.
-    pub behind: u64,
-    /// Nodes for which the provider called the request invalid, since the last success.
+    /// How its last action failed, for the status.
+    pub error: Option<(FaultKind, String)>,
+    /// It could not be assigned lately, so that others go first.
+    pub behind: Option<Behind>,
+    /// Nodes that lately could not have it, for reasons that may be the address's.
     pub refused_by: BTreeSet<Uid>,
     /// Assignments that succeeded, since the process started.
     pub assignments: u64,
@@ -105,8 +109,8 @@ pub struct Pool {
     pub ips: BTreeMap<Ipv4Addr, IpRecord>,
     /// Per node whose assignment failed.
     pub node_failures: BTreeMap<Uid, Failure<String>>,
-    /// Nodes that go behind the others, with the count of their failure.
-    pub behind: BTreeMap<Uid, u64>,
+    /// Nodes that go behind the others.
+    pub behind: BTreeMap<Uid, Behind>,
     /// Nodes that made room for an address, which nobody else may have before them.
     pub roomy: BTreeMap<Uid, Ipv4Addr>,
     /// State of the creation under way.
@@ -161,21 +165,6 @@ impl Pool {
         pool.recall(&seen);
         pool.update(seen, providers);
         pool
-    }
-
-    /// Takes the memory from the status: at the first sight of the pool and whenever leadership begins. Of an object
-    /// that cannot be read it is not known, until it can.
-    pub fn recall(&mut self, seen: &PoolObject) {
-        self.unread = seen.spec.is_err();
-        if self.unread {
-            return;
-        }
-        let status = &seen.status;
-        self.memory.clone_from(&status.memory);
-        self.held = status.held_addresses();
-        let named = seen.spec.iter().flat_map(|spec| &spec.ips);
-        self.named_first = named.filter_map(|ip| ip.parse().ok()).collect();
-        self.creation = self.creation.recalled(self.memory.as_ref());
     }
 
     /// True while what the pool remembers is not known, so that writing its status would wipe that out.
@@ -288,6 +277,15 @@ impl Pool {
     #[must_use]
     pub fn candidate_on(&self, droplet: DropletId) -> Option<(&String, &Candidate)> {
         self.candidates.iter().find(|(_, candidate)| candidate.droplet() == Some(droplet))
+    }
+
+    /// An address that serves, and its node, have failed at nothing any more.
+    fn forget_failures_of(&mut self, ip: Ipv4Addr, node: &Uid) {
+        let record = self.ips.entry(ip).or_default();
+        (record.failure, record.error, record.behind) = (None, None, None);
+        record.refused_by.clear();
+        self.node_failures.remove(node);
+        self.behind.remove(node);
     }
 
     /// A count that grows by one each time: the order of events inside a pool.

@@ -1,7 +1,7 @@
 //! What the end of an operation means for the pool that started it: counts, cool-off, and who has to wait.
 
 use super::Pool;
-use super::failure::Failure;
+use super::failure::{Behind, Failure};
 use crate::account::op::{End, OpKind};
 use crate::account::{Account, Finished};
 use crate::action::{Action, Notice};
@@ -11,8 +11,11 @@ use crate::moment::{Jitter, Moment, Schedule};
 use std::fmt;
 use std::net::Ipv4Addr;
 
-/// An address that this many nodes in a row refused as invalid is itself what is wrong.
+/// An address that so many nodes in a row could not have is itself what is wrong.
 const REFUSALS_THAT_BLAME_THE_ADDRESS: usize = 2;
+
+/// After so many failures in a row a node lets others go first, whatever is in its way.
+const FAILURES_THAT_SET_A_NODE_BACK: u32 = 2;
 
 /// Whether it may be the address that is in the way, so that its node is better served by another one.
 fn says_something_of_the_address(kind: FaultKind) -> bool {
@@ -46,13 +49,10 @@ impl Pool {
             End::NotSent => {}
             End::Done => {
                 let record = self.ips.entry(*ip).or_default();
-                record.failure = None;
+                (record.failure, record.error) = (None, None);
                 if assigns {
-                    record.refused_by.clear();
-                    record.behind = 0;
                     record.assignments += 1;
-                    self.node_failures.remove(&op.node.0);
-                    self.behind.remove(&op.node.0);
+                    self.forget_failures_of(*ip, &op.node.0);
                     actions.push(self.notice(
                         false,
                         "Assigned",
@@ -101,19 +101,24 @@ impl Pool {
         let (node, name) = &op.node;
         let gone = finished.end == End::AddressGone;
         let record = self.ips.entry(ip).or_default();
-        if kind == FaultKind::Invalid {
+        if Behind::place(record.behind, when.0) == 0 {
+            record.refused_by.clear();
+        }
+        if matches!(kind, FaultKind::Invalid | FaultKind::Permanent) {
             record.refused_by.insert(node.clone());
         }
         let blamed = record.refused_by.len() >= REFUSALS_THAT_BLAME_THE_ADDRESS;
-        let (ip_waits, node_waits, goes_behind) = match kind {
+        let (ip_waits, node_waits, mut goes_behind) = match kind {
             FaultKind::Transient => (true, true, errored),
             FaultKind::InProgress => (true, true, false),
             FaultKind::Throttled | FaultKind::Unauthorised | FaultKind::Quota => (true, false, false),
-            FaultKind::Permanent => (true, false, true),
             FaultKind::NotFound => (gone, !gone, !gone),
             FaultKind::NodeInUse => (false, true, true),
-            FaultKind::Invalid => (blamed, true, true),
+            FaultKind::Permanent | FaultKind::Invalid => (blamed, true, true),
         };
+        // What only asks for patience is no error, and an occupied droplet none of the address.
+        let of_the_address = !matches!(kind, FaultKind::InProgress | FaultKind::NodeInUse);
+        record.error = of_the_address.then(|| (kind, message.to_owned()));
         let unassigns = op.kind != OpKind::Assign;
         if ip_waits || unassigns {
             Failure::note(&mut record.failure, (kind, message), (op.from, self.spec_version), None, when);
@@ -125,16 +130,17 @@ impl Pool {
             let pace = errored.then_some(Schedule::Fast);
             Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, when);
             if let Some(failure) = slot {
+                goes_behind |= failure.count >= FAILURES_THAT_SET_A_NODE_BACK;
                 self.node_failures.insert(node.clone(), failure);
             }
         }
         if goes_behind && !unassigns {
-            let count = self.tick();
-            self.behind.insert(node.clone(), count);
+            let behind = Behind::since(self.tick(), when.0);
+            self.behind.insert(node.clone(), behind);
         }
         if says_something_of_the_address(kind) && !unassigns {
-            let count = self.tick();
-            self.ips.entry(ip).or_default().behind = count;
+            let behind = Behind::since(self.tick(), when.0);
+            self.ips.entry(ip).or_default().behind = Some(behind);
         }
         // The provider being busy with an earlier request is no error.
         if kind != FaultKind::InProgress {

@@ -141,9 +141,8 @@ impl Pool {
             // Whether that node matches is not known: what was said of it stays.
             return last.cloned();
         }
-        let failure = self.ips.get(&ip).and_then(|record| record.failure.as_ref());
-        if let Some(failure) = failure.filter(|failure| failure.kind != FaultKind::InProgress) {
-            let error = format!("{}: {}", failure.kind, failure.message);
+        if let Some((kind, message)) = self.ips.get(&ip).and_then(|record| record.error.as_ref()) {
+            let error = format!("{kind}: {message}");
             return Some(IpEntry { error, ..entry(IpState::Error, droplet) });
         }
         Some(entry(if droplet.is_some() { IpState::NoMatch } else { IpState::Unassigned }, droplet))

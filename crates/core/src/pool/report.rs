@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 /// What a candidate without an address waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
-    /// Every address is in use.
+    /// Every address is in use, or waits itself.
     NoFreeIp,
     /// The cool-off of the pool.
     CoolOff,
@@ -65,7 +65,7 @@ impl Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoFreeIp => f.write_str("every address of the pool is in use"),
+            Self::NoFreeIp => f.write_str("no address of the pool is free"),
             Self::CoolOff => f.write_str("assignmentCoolOffSeconds has not passed since the last assignment"),
             Self::InFlight(ip) => write!(f, "an operation on {ip} is under way"),
             Self::RetryAt(_, message) => {

@@ -7,7 +7,7 @@ use flipop_core::budget::Limits;
 use flipop_core::facts::{ReservedIp, ReservedIpList};
 use flipop_core::fault::{Fault, FaultKind};
 use flipop_core::fleet::{Fleet, Settings};
-use flipop_core::ids::ObjectRef;
+use flipop_core::ids::{DropletId, ObjectRef};
 use flipop_core::matching::WatchKey;
 use flipop_core::pool::spec::{Providers, RawPoolSpec};
 use flipop_core::pool::status::PoolStatus;
@@ -48,6 +48,8 @@ pub(crate) struct Faults {
     pub(crate) stale: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
     /// Every change of this address goes like this.
     pub(crate) broken: Option<(Ipv4Addr, Trick)>,
+    /// Every assignment to these droplets goes like this.
+    pub(crate) broken_droplets: BTreeMap<DropletId, Trick>,
     /// How every write of `spec.ips` fails.
     pub(crate) ips_writes: Option<WriteFailure>,
     /// How the next writes of a status fail.

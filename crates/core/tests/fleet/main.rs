@@ -44,6 +44,7 @@ mod selectors;
 mod sightings;
 mod tokens;
 mod told;
+mod turns;
 mod world;
 mod writes;
 mod zones;

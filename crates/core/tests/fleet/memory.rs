@@ -1,7 +1,8 @@
 //! What is forgotten in time, and what is recalled: neither watches of the past nor what a standby saw decide.
 
 use crate::faults::{nodes_key, spec};
-use crate::world::{World, ip};
+use crate::world::{World, droplet, ip};
+use flipop_core::action::WriteFailure;
 use flipop_core::budget::{Budget, Limits, Purpose};
 use flipop_core::facts::Observed;
 use flipop_core::fleet::Input;
@@ -194,4 +195,33 @@ fn where_an_address_stands_is_not_forgotten_with_the_pool_that_brought_it_there(
     assert_eq!(world.count(from, "list"), 0, "the last list is from before the assignment");
     assert_eq!((world.count(from, "assign"), world.holder(1)), (0, Some(ip(1))));
     assert_eq!(world.status("other").node_errors, ["node-1"]);
+}
+
+#[test]
+fn what_was_bought_before_a_gap_in_the_leadership_is_remembered_after_it() {
+    for taken in [false, true] {
+        let mut world = crate::creation::buying(2);
+        world.start();
+        world.run_while(5, |world| world.created == 0);
+        // The answer has come, and the API server is away before it is written down.
+        world.faults.status_writes.push_back(WriteFailure::NotSent);
+        world.observe(Input::Permit(false));
+        world.run(20);
+        let bought = world.cloud.keys().next_back().copied().unwrap();
+        let of_us = world.status("pool").memory.clone().unwrap();
+        assert!(of_us.intent.is_some() && !of_us.has_created(bought), "{of_us:?}");
+        if taken {
+            world.cloud.get_mut(&bought).unwrap().droplet = Some(droplet(70));
+            world.moved.insert(bought);
+        }
+        // Somebody else's, which is new too.
+        world.add_ip(7);
+        world.lead_again();
+        world.observe(Input::Permit(true));
+        world.run(600);
+        let memory = world.status("pool").memory.clone().unwrap();
+        assert!(memory.has_created(bought), "{taken}: {memory:?}");
+        assert!(memory.intent.is_none() && !memory.has_created(ip(7)), "{taken}: {memory:?}");
+        assert_eq!((world.created, memory.created.len()), (2, 2), "{taken}");
+    }
 }

@@ -124,7 +124,7 @@ fn what_a_node_waits_for_is_told_and_is_an_error_only_where_somebody_has_to_act(
     world.edit("pool", |spec| spec.desired_ips = 1);
     world.edit("pool", |spec| spec.region = String::new());
     world.run(10);
-    assert!(waiting(&world)[0].1.contains("every address of the pool is in use"), "{:?}", waiting(&world));
+    assert!(waiting(&world)[0].1.contains("no address of the pool is free"), "{:?}", waiting(&world));
 }
 
 #[test]

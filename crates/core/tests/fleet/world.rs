@@ -398,6 +398,7 @@ impl World {
 
     fn change(&mut self, ip: Ipv4Addr, target: Option<DropletId>) {
         let broken = self.faults.broken.filter(|(broken, _)| *broken == ip).map(|(_, trick)| trick);
+        let broken = broken.or_else(|| self.faults.broken_droplets.get(&target?).copied());
         let trick = broken.or_else(|| self.tricks.pop_front()).unwrap_or(Trick::Fine);
         let provider = PROVIDER.to_owned();
         let taken =

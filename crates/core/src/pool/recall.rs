@@ -1,0 +1,71 @@
+//! What a pool takes from its status when leadership begins, and what this process knows better.
+//!
+//! A process that loses its lease ends. So whoever led before, and leads after a gap, is followed by nobody in between:
+//! of purchases of its own it knows how they ended, although the server may not have heard of it.
+
+use super::Pool;
+use super::creation::{Creation, Stage};
+use super::memory::{Intent, Memory};
+use crate::action::PoolObject;
+use crate::moment::Moment;
+use std::net::Ipv4Addr;
+
+impl Pool {
+    /// Takes the memory from the status: at the first sight of the pool and whenever leadership begins. Of an object
+    /// that cannot be read it is not known, until it can.
+    pub fn recall(&mut self, seen: &PoolObject) {
+        self.unread = seen.spec.is_err();
+        if self.unread {
+            return;
+        }
+        let status = &seen.status;
+        let mut memory = status.memory.clone();
+        if let Some(memory) = &mut memory {
+            memory.intent.take_if(|intent| self.has_settled(intent));
+        }
+        for ip in self.unrecorded() {
+            memory.get_or_insert_default().bought(ip, false);
+        }
+        self.memory = memory;
+        self.held = status.held_addresses();
+        let named = seen.spec.iter().flat_map(|spec| &spec.ips);
+        self.named_first = named.filter_map(|ip| ip.parse().ok()).collect();
+        self.creation = self.creation.recalled(self.memory.as_ref());
+    }
+
+    /// Whether an intent on the server is this process's own, and ended since.
+    fn has_settled(&self, intent: &Intent) -> bool {
+        let current = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        let own = self
+            .creation
+            .first_own
+            .is_some_and(|first| (first..=self.creation.number).contains(&intent.number));
+        own && current.is_none_or(|current| current.number != intent.number)
+    }
+
+    /// What was bought and stands in neither the status nor the spec of the server.
+    fn unrecorded(&self) -> Vec<Ipv4Addr> {
+        let recorded = |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
+        let created = self.memory.iter().flat_map(|memory| &memory.created);
+        created
+            .filter(|created| !created.written && !recorded(created.ip))
+            .map(|created| created.ip)
+            .collect()
+    }
+}
+
+impl Creation {
+    /// After a restart, or a pause in the leadership, an open intent has to be resolved.
+    fn recalled(&self, memory: Option<&Memory>) -> Self {
+        let intent = memory.and_then(|memory| memory.intent.as_ref());
+        let noted = memory.map(|memory| memory.orphans.as_ref().unwrap_or(&memory.unknown));
+        let mut recalled = Self::default();
+        recalled.number = intent.map_or(0, |intent| intent.number).max(self.number);
+        recalled.first_own = self.first_own;
+        recalled.orphans = noted.cloned().unwrap_or_default();
+        if intent.is_some_and(Intent::is_open) {
+            recalled.stage = Stage::Resolving { since: Moment::default(), first: None };
+        }
+        recalled
+    }
+}

@@ -1,0 +1,181 @@
+//! Whose turn it is after failures: what one node or one address meets keeps no other from being served.
+
+use crate::faults::{nodes_key, spec};
+use crate::world::{Trick, World, droplet, ip};
+use flipop_core::facts::Observed;
+use flipop_core::fault::FaultKind;
+use flipop_core::fleet::Input;
+use flipop_core::pool::spec::RawPoolSpec;
+
+#[test]
+fn a_node_that_is_refused_again_and_again_keeps_the_address_from_the_next_one_for_seconds_only() {
+    for trick in [FaultKind::InProgress, FaultKind::Transient].map(Trick::Refused) {
+        let mut world = World::with(1, 2);
+        world.faults.broken_droplets.insert(droplet(1), trick);
+        world.run(4);
+        assert_eq!(world.holder(2), Some(ip(1)), "{trick:?}: {:?}", world.calls);
+        world.add_ip(2);
+        world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
+        world.faults.broken_droplets.clear();
+        world.run(120);
+        assert_eq!(world.holder(1), Some(ip(2)), "{trick:?}: it is tried again");
+    }
+}
+
+#[test]
+fn a_droplet_that_can_have_no_address_keeps_none_from_another_node() {
+    for kind in [FaultKind::Permanent, FaultKind::Invalid] {
+        let mut world = World::with(1, 2);
+        world.faults.broken_droplets.insert(droplet(1), Trick::Refused(kind));
+        world.run(3);
+        assert_eq!(world.holder(2), Some(ip(1)), "{kind}: {:?}", world.calls);
+        let status = world.status("pool");
+        assert_eq!(status.node_errors, ["node-1"], "{kind}");
+        assert!(status.assignable_nodes.is_empty(), "{kind}");
+    }
+}
+
+#[test]
+fn an_address_whose_last_assignment_failed_says_so_also_where_its_node_alone_waits() {
+    for kind in [FaultKind::Permanent, FaultKind::Invalid, FaultKind::NotFound] {
+        let mut world = World::with(1, 1);
+        world.tricks.push_back(Trick::Refused(kind));
+        world.run(5);
+        let entry = world.status("pool").ips[&ip(1).to_string()].clone();
+        assert_eq!(entry.state, "error", "{kind}");
+        assert!(entry.error.contains(kind.to_string().as_str()), "{kind}: {}", entry.error);
+        world.run(70);
+        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active", "{kind}");
+    }
+}
+
+#[test]
+fn what_failed_once_is_held_against_an_address_or_a_node_for_minutes_and_not_for_ever() {
+    for (minutes, first) in [(5, 2), (30, 1)] {
+        // The first address fails once, and the second one serves the node.
+        let mut world = World::with(2, 1);
+        world.tricks.push_back(Trick::Refused(FaultKind::Transient));
+        world.run(10);
+        assert_eq!(world.holder(1), Some(ip(2)));
+        world.run(minutes * 60);
+        // Now the first one lies idle, the second one on a droplet that does not match.
+        world.set_node(1, false);
+        world.run(5);
+        world.set_node(2, true);
+        world.run(10);
+        assert_eq!(world.holder(2), Some(ip(first)), "after {minutes} min");
+    }
+    for (minutes, first) in [(5, 3), (30, 2)] {
+        let mut world = World::with(1, 2);
+        world.set_node(1, false);
+        world.tricks.push_back(Trick::Errored);
+        world.run_while(5, |world| !world.notices.contains(&"AssignmentFailed"));
+        world.set_node(1, true);
+        world.set_node(2, false);
+        world.run(10);
+        assert_eq!(world.holder(1), Some(ip(1)));
+        world.set_node(2, true);
+        world.run(5);
+        world.set_node(3, true);
+        world.run(minutes * 60);
+        world.set_node(1, false);
+        world.run(10);
+        // Who began to match first is first, but for what failed lately.
+        assert_eq!(world.holder(first), Some(ip(1)), "after {minutes} min");
+    }
+}
+
+#[test]
+fn what_is_found_in_use_has_failed_at_nothing() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(Trick::Refused(FaultKind::Permanent));
+    world.run(5);
+    world.move_by_hand(1, Some(1));
+    world.run(70);
+    assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+    assert_eq!(world.assigns, 1, "somebody did it");
+    // Nothing of the refusal is left when it is to move.
+    world.set_node(2, true);
+    world.set_node(3, true);
+    world.faults.broken_droplets.insert(droplet(2), Trick::Refused(FaultKind::Permanent));
+    world.set_node(1, false);
+    world.run(3);
+    assert_eq!(world.holder(3), Some(ip(1)), "one refusal is not two: {:?}", world.calls);
+}
+
+#[test]
+fn a_droplet_on_which_a_younger_pool_made_room_is_not_taken_by_an_older_one() {
+    let mut world = World::new();
+    (1..=3).for_each(|n| world.add_ip(n));
+    world.set_node(1, true);
+    // The younger pool has its disabled address on the node, and another one to put there.
+    world.move_by_hand(2, Some(1));
+    world.moved.clear();
+    world.add_pool("old", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.edit("old", |spec| spec.matching.node_label = "a in".into());
+    let ips = vec![ip(3).to_string(), ip(2).to_string()];
+    world.add_pool("young", RawPoolSpec { ips, desired_ips: 1, ..spec() });
+    world.start();
+    world.run_while(5, |world| world.holder(1).is_some());
+    world.edit("old", |spec| spec.matching.node_label = String::new());
+    world.run(10);
+    assert_eq!(world.holder(1), Some(ip(3)), "{:?}", world.calls);
+    assert!(world.status("old").node_errors.is_empty());
+}
+
+#[test]
+fn a_pool_whose_nodes_are_not_read_yet_is_not_said_to_match_none() {
+    let mut world = World::new();
+    (1..=2).for_each(|n| world.add_ip(n));
+    (1..=2).for_each(|n| world.set_node(n, true));
+    world.add_pool("old", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.edit("old", |spec| spec.matching.pod_namespace = "elsewhere".into());
+    world.add_pool("young", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.move_by_hand(1, Some(1));
+    world.moved.clear();
+    world.hold_watches = true;
+    world.start_without_nodes();
+    // The pods of the older pool cannot be listed, nodes can.
+    world.observe(Input::Nodes(nodes_key(), Observed::Reset(world.nodes.values().cloned().collect())));
+    world.run(60);
+    let status = world.status("young");
+    assert!(status.node_errors.is_empty(), "{status:?}");
+    assert!(status.conditions.iter().all(|condition| condition.kind != "NodesBlocked"), "{status:?}");
+}
+
+#[test]
+fn an_address_that_is_only_reserved_for_another_node_is_not_in_another_region() {
+    let mut world = World::new();
+    (1..=2).for_each(|n| world.add_ip(n));
+    world.set_node(1, true);
+    world.set_node(2, true);
+    world.move_by_hand(2, Some(2));
+    world.moved.clear();
+    let ips = vec![ip(1).to_string(), ip(2).to_string()];
+    world.add_pool("pool", RawPoolSpec { ips, desired_ips: 1, ..spec() });
+    world.set_node(1, false);
+    world.start();
+    world.run_while(5, |world| world.holder(2).is_some());
+    // The address that has made room is followed, and nothing more may be sent.
+    world.observe(Input::Permit(false));
+    world.set_node(1, true);
+    world.run(10);
+    let told = world.fleet.snapshot().pools[0].waiting.clone();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|(_, wait)| !wait.contains("region")), "{told:?}");
+    world.observe(Input::Permit(true));
+    world.run(10);
+    assert_eq!(world.holder(2), Some(ip(1)));
+}
+
+#[test]
+fn an_address_that_an_older_pool_owns_is_not_counted_as_assigned() {
+    let mut world = World::with(1, 1);
+    world.run(5);
+    world.add_pool("young", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.run(5);
+    let pools = world.fleet.snapshot().pools;
+    let assigned: Vec<(&str, usize)> =
+        pools.iter().map(|pool| (pool.name.name.as_str(), pool.assigned)).collect();
+    assert_eq!(assigned, [("pool", 1), ("young", 0)]);
+}
