@@ -10,11 +10,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What tests of the decisions depend on: nothing else of the repository can change how they end.
-const OF_CORE: [&str; 4] = ["crates/core/", "Cargo.lock", "Cargo.toml", "rust-toolchain.toml"];
+/// What every test depends on.
+const OF_ALL: [&str; 3] = ["Cargo.lock", "Cargo.toml", "rust-toolchain.toml"];
 
-/// What no test depends on.
-const OF_NOTHING: [&str; 2] = ["crates/verify/", "docs/verification/"];
+/// What some tests depend on beside that: nothing else of the repository can change how they end. Of other tests
+/// everything may, but for `OF_NOTHING`.
+const OF_SOME: [(&str, &[&str]); 3] = [
+    ("--package flipop-core", &["crates/core/"]),
+    ("--package flipop --lib", &["src/", "crates/core/src/"]),
+    (
+        "--package flipop-sandbox --test simulation",
+        &["src/", "crates/core/src/", "crates/sandbox/", "crds/", "examples/", "k8s/"],
+    ),
+];
+
+/// What no mutation's test depends on.
+const OF_NOTHING: [&str; 4] = ["crates/verify/", "docs/", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
 /// How tests ended.
 #[derive(Debug)]
@@ -142,19 +153,23 @@ impl Scratch {
 
     /// A number that is another one when a mutation, or a source on which its tests depend, is.
     pub(super) fn inputs(&self, mutation: &str, tests: &[String]) -> String {
-        let of_core = tests.iter().all(|tests| tests.contains("--package flipop-core"));
         let mut hash = Fnv::default();
         hash.add(mutation.as_bytes());
         for (file, Content { bytes, .. }) in &self.files {
-            let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| file.starts_with(prefix));
-            if starts(&OF_NOTHING) || (of_core && !starts(&OF_CORE)) {
-                continue;
+            if tests.iter().any(|tests| depends(tests, file)) {
+                hash.add(file.as_bytes());
+                hash.add(bytes);
             }
-            hash.add(file.as_bytes());
-            hash.add(bytes);
         }
         hash.to_string()
     }
+}
+
+/// Whether a file can change how tests end.
+fn depends(tests: &str, file: &str) -> bool {
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| file.starts_with(prefix));
+    let some = OF_SOME.iter().find(|(options, _)| tests.contains(options));
+    starts(&OF_ALL) || some.map_or_else(|| !starts(&OF_NOTHING), |(_, parts)| starts(parts))
 }
 
 /// The tests that a run names as failed.
@@ -183,6 +198,28 @@ mod tests {
         assert_eq!(failed(output), BTreeSet::from(["a::c".to_owned()]));
         assert_eq!(passed(output), 4);
         assert_eq!((failed("error: could not compile"), passed("")), (BTreeSet::new(), 0));
+    }
+
+    #[test]
+    fn a_result_is_about_the_sources_on_which_its_tests_depend() {
+        let core = "--package flipop-core --test fleet -- pods::";
+        let shell = "--package flipop --lib -- admin::";
+        let (simulation, other) = (
+            "--profile simulation --package flipop-sandbox --test simulation",
+            "--workspace --test apiserver",
+        );
+        for (file, on) in [
+            ("Cargo.lock", [true, true, true, true]),
+            ("crates/core/src/moment.rs", [true, true, true, true]),
+            ("crates/core/tests/fleet/pods.rs", [true, false, false, true]),
+            ("src/admin.rs", [false, true, true, true]),
+            ("crates/sandbox/tests/simulation/world.rs", [false, false, true, true]),
+            ("tests/apiserver/main.rs", [false, false, false, true]),
+            ("README.md", [false, false, false, true]),
+            ("docs/faults.md", [false; 4]),
+        ] {
+            assert_eq!([core, shell, simulation, other].map(|tests| depends(tests, file)), on, "{file}");
+        }
     }
 
     #[test]
