@@ -8,6 +8,7 @@
 
 pub mod elector;
 mod failing;
+pub(crate) mod gate;
 pub mod permit;
 pub mod record;
 mod returns;
