@@ -2,7 +2,7 @@
 
 use crate::admin;
 use crate::clock::Clock;
-use crate::config::{Config, ProviderConfig};
+use crate::config::{BindAddress, Config, ProviderConfig};
 use crate::execute::Executor;
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
@@ -28,7 +28,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -55,6 +56,9 @@ pub enum OperatorError {
     /// Its client could not be made.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The thread that looks for it failed.
+    #[error("failed to run the thread that looks for the API server: {0}")]
+    Start(#[from] std::io::Error),
     /// A provider's client could not be made.
     #[error(transparent)]
     Provider(#[from] BuildError),
@@ -118,6 +122,18 @@ impl Platform {
             transport: None,
         })
     }
+
+    /// The same on a thread of its own: a plugin that a kubeconfig names for credentials blocks the one that asks it.
+    async fn find(config: &Config) -> Result<Self, OperatorError> {
+        let (sender, found) = oneshot::channel();
+        let (config, runtime) = (config.clone(), Handle::current());
+        std::thread::Builder::new().name("start".to_owned()).spawn(move || {
+            let _inside = runtime.enter();
+            // Nobody listens any more: the process is on its way out.
+            let _unheard = sender.send(Self::system(&config));
+        })?;
+        found.await.map_err(std::io::Error::other)?
+    }
 }
 
 /// What is alike in every part.
@@ -161,7 +177,8 @@ pub async fn run(
             "some arguments belong to no flag and are ignored; a flag's BOOL follows an equals sign: --debug=true"
         );
     }
-    let platform = Platform::system(&config)?;
+    let found = shutdown.run_until_cancelled(Platform::find(&config)).await;
+    let Some(platform) = found.transpose()? else { return Ok(()) };
     run_on(platform, config, shutdown, started).await
 }
 
@@ -178,11 +195,8 @@ pub async fn run_on(
     let Platform { clock, random, identity, namespace, clients, lease, transport } = platform;
     let base = Base::new(clock, random, clients, transport)?;
     let providers = providers(&config, &base)?;
-    let address = config.metrics.as_ref();
-    let listener = match address {
-        Some(address) => Some(admin::bind(address).await?),
-        None => None,
-    };
+    let bound = shutdown.run_until_cancelled(listen(config.metrics.as_ref())).await;
+    let Some(listener) = bound.transpose()? else { return Ok(()) };
     let metrics = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let mut election = elect(identity, namespace, lease, &base)?;
     if let Some(listener) = listener {
@@ -207,6 +221,13 @@ pub async fn run_on(
         return Err(OperatorError::LeaseLost(holder));
     }
     end(base, election, reconcile, drain).await
+}
+
+async fn listen(address: Option<&BindAddress>) -> Result<Option<TcpListener>, admin::BindError> {
+    match address {
+        Some(address) => admin::bind(address).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 impl Base {
@@ -381,3 +402,7 @@ fn reasons_not_ready(health: &WatchHealth, leader: &watch::Receiver<LeaderState>
     }
     reasons
 }
+
+#[cfg(test)]
+#[path = "operator_tests.rs"]
+mod tests;

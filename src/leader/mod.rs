@@ -14,7 +14,7 @@ pub mod record;
 mod returns;
 mod sight;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod thread;
 
 use crate::signal;

@@ -1,6 +1,6 @@
 //! Electors against one Lease, on a paused clock.
 
-mod lease_api;
+pub(crate) mod lease_api;
 
 use super::elector::{Elector, ElectorSettings};
 use super::permit::{Permit, PermitEnded, PermitSource};

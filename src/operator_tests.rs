@@ -1,0 +1,81 @@
+//! The operator as a whole on a paused clock: the lease is served, and everybody else is silent.
+
+use super::*;
+use crate::kube::kubeconfig::ClusterSettings;
+use crate::kube::stub;
+use crate::leader::tests::lease_api::LeaseApi;
+use crate::provider::http::Broken;
+use crate::token::TokenSource;
+use futures::future::{BoxFuture, pending};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+struct Silent;
+
+impl Transport for Silent {
+    fn send(&self, _request: reqwest::Request) -> BoxFuture<'_, Result<reqwest::Response, Broken>> {
+        Box::pin(pending())
+    }
+}
+
+fn platform(api: &LeaseApi) -> Platform {
+    let silent = || stub::client(|_request| pending());
+    Platform {
+        clock: Clock::simulated(jiff::Timestamp::UNIX_EPOCH),
+        random: Random::seeded(1),
+        identity: "a".to_owned(),
+        namespace: "flipop".to_owned(),
+        clients: Clients { requests: silent(), watches: silent() },
+        lease: LeaseHome::Here {
+            calls: api.client("a"),
+            watches: api.client("a"),
+            tracker: TaskTracker::new(),
+        },
+        transport: Some(Arc::new(Silent)),
+    }
+}
+
+fn config() -> Config {
+    let digitalocean = ProviderConfig {
+        token: TokenSource::Value("token".into()),
+        base_url: "https://api.digitalocean.com/".to_owned(),
+        user_agent: None,
+    };
+    Config {
+        debug: false,
+        keep_last_record: false,
+        ignored_arguments: 0,
+        metrics: None,
+        cluster: ClusterSettings::default(),
+        digitalocean: Some(digitalocean),
+        cloudflare: None,
+        hostname: "a".to_owned(),
+    }
+}
+
+/// An operator that leads, and the way to end it.
+async fn leads(api: &LeaseApi) -> (JoinSet<Result<(), OperatorError>>, CancellationToken) {
+    let (mut tasks, shutdown) = (JoinSet::new(), CancellationToken::new());
+    tasks.spawn(run_on(platform(api), config(), shutdown.clone(), |_started| {}));
+    while api.lease()["spec"]["holderIdentity"] != "a" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    (tasks, shutdown)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_told_to_end_before_it_has_begun_does_not_ask_for_the_lease() {
+    let (api, shutdown) = (LeaseApi::default(), CancellationToken::new());
+    shutdown.cancel();
+    run_on(platform(&api), config(), shutdown, |_started| panic!("nothing is started")).await.unwrap();
+    assert_eq!(api.lease(), json!(null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_leader_that_is_told_to_end_gives_its_lease_up() {
+    let api = LeaseApi::default();
+    let (mut tasks, shutdown) = leads(&api).await;
+    shutdown.cancel();
+    tasks.join_next().await.unwrap().unwrap().unwrap();
+    assert_eq!(api.lease()["spec"]["holderIdentity"], "");
+}
