@@ -210,17 +210,15 @@ pub async fn run_on(
     let reconciler = reconciler(providers, settings, &base, &election);
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
-    let outcome = tokio::select! {
+    tokio::select! {
         biased;
-        outcome = election.lease.outcome() => Some(outcome?),
-        () = shutdown.cancelled() => None,
-    };
-    if let Some(LeaderOutcome::Lost { holder }) = outcome {
-        // Nothing may go on: permits are void already, and what is under way is cut off.
-        base.stop.cancel();
-        return Err(OperatorError::LeaseLost(holder));
+        outcome = election.lease.outcome() => {
+            // Nothing may go on: permits are void already, and what is under way is cut off.
+            base.stop.cancel();
+            ended(outcome?)
+        }
+        () = shutdown.cancelled() => end(base, election, reconcile, drain).await,
     }
-    end(base, election, reconcile, drain).await
 }
 
 async fn listen(address: Option<&BindAddress>) -> Result<Option<TcpListener>, admin::BindError> {
@@ -323,10 +321,7 @@ async fn end(
         drained = tokio::time::timeout(DRAIN, reconcile) => drained.is_ok(),
         outcome = election.lease.outcome() => {
             base.stop.cancel();
-            return match outcome? {
-                LeaderOutcome::Lost { holder } => Err(OperatorError::LeaseLost(holder)),
-                LeaderOutcome::Stopped | LeaderOutcome::Released | LeaderOutcome::NotReleased => Ok(()),
-            };
+            return ended(outcome?);
         }
     };
     base.stop.cancel();
@@ -336,10 +331,19 @@ async fn end(
         tracing::warn!("calls are still under way: the lease is left to expire");
         election.stop.cancel();
     }
-    let _late = tokio::time::timeout(RELEASE, election.lease.outcome()).await;
+    // The loop ends with the election too, and may be the first to be heard of.
+    let outcome = tokio::time::timeout(RELEASE, election.lease.outcome()).await;
     base.tracker.close();
     let _late = tokio::time::timeout(LAST, base.tracker.wait()).await;
-    Ok(())
+    outcome.map_or(Ok(()), |outcome| ended(outcome?))
+}
+
+/// What the end of the election means for the process.
+fn ended(outcome: LeaderOutcome) -> Result<(), OperatorError> {
+    match outcome {
+        LeaderOutcome::Lost { holder } => Err(OperatorError::LeaseLost(holder)),
+        LeaderOutcome::Stopped | LeaderOutcome::Released | LeaderOutcome::NotReleased => Ok(()),
+    }
 }
 
 /// The clients of the providers that have a token.

@@ -79,3 +79,18 @@ async fn an_idle_leader_that_is_told_to_end_gives_its_lease_up() {
     tasks.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(api.lease()["spec"]["holderIdentity"], "");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_while_the_process_ends_is_an_error() {
+    let api = LeaseApi::default();
+    let Platform { clock, random, identity, namespace, clients, lease, transport } = platform(&api);
+    let base = Base::new(clock, random, clients, transport).unwrap();
+    let election = elect(identity, namespace, lease, &base).unwrap();
+    let mut leader = election.leader.state();
+    leader.wait_for(LeaderState::holds).await.unwrap();
+    // Calls are under way until the loop hears of the end of the election.
+    let reconcile = base.tracker.spawn(async move { while leader.changed().await.is_ok() {} });
+    api.put(|lease| lease["spec"]["holderIdentity"] = json!("b"));
+    let ended = end(base, election, reconcile, CancellationToken::new()).await;
+    assert!(matches!(&ended, Err(OperatorError::LeaseLost(holder)) if holder == "b"), "{ended:?}");
+}
