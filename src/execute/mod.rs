@@ -33,11 +33,13 @@ pub struct Done {
     pub outcome: Outcome,
     /// The conditions that a status write left, with their times.
     pub conditions: Option<((ObjectKind, Uid), Vec<Condition>)>,
+    /// The call was given up, or failed so that it may have its effect later.
+    pub unknown: bool,
 }
 
 impl From<Outcome> for Done {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, conditions: None }
+        Self { unknown: underway::is_unknown(&outcome), outcome, conditions: None }
     }
 }
 
@@ -78,7 +80,7 @@ impl Executor {
         self.tracker.spawn(
             async move {
                 if let Some(done) = executor.run(action, &before).await {
-                    executor.underway.ended(&done.outcome, executor.clock.now());
+                    executor.underway.ended(done.unknown, executor.clock.now());
                     // Nobody listens any more only when the process ends.
                     let _ended = executor.done.send(done).await;
                 }
@@ -192,3 +194,6 @@ fn call_failure(error: CallError) -> CallFailure {
         CallError::Fault(fault) => CallFailure::Fault(fault),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //! so that a process that ends soon after leaves its lease to expire.
 
 use crate::leader::record::LEASE_DURATION_MS;
-use flipop_core::action::{CallFailure, Outcome, WriteFailure};
+use flipop_core::action::{CallFailure, Outcome};
 use flipop_core::moment::Moment;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,9 +32,9 @@ impl Underway {
         Writing(Arc::clone(self))
     }
 
-    /// Takes note of how a mutating call ended.
-    pub(super) fn ended(&self, outcome: &Outcome, now: Moment) {
-        if is_unknown(outcome) {
+    /// Takes note of how a mutating call ended: `unknown` if it may have its effect later.
+    pub(super) fn ended(&self, unknown: bool, now: Moment) {
+        if unknown {
             *self.given_up.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         }
     }
@@ -48,17 +48,16 @@ impl Underway {
     }
 }
 
-/// Whether the call may have its effect later.
-fn is_unknown(outcome: &Outcome) -> bool {
+/// Whether the call may have its effect later, as far as its outcome says so.
+pub(super) fn is_unknown(outcome: &Outcome) -> bool {
     let failure = match outcome {
         Outcome::Changed { result, .. } => result.as_ref().err(),
         Outcome::Created { result, .. } => result.as_ref().err(),
         Outcome::RecordsApplied { result, .. } => result.as_ref().err().map(|unfinished| &unfinished.cause),
-        Outcome::Annotated { result, .. } => {
-            return matches!(result, Err(WriteFailure::Transient(_) | WriteFailure::Throttled { .. }));
-        }
+        // What sends it knows more than its outcome says.
+        Outcome::Annotated { .. }
         // A version guards these: they do nothing once somebody else has written.
-        Outcome::StatusWritten { .. }
+        | Outcome::StatusWritten { .. }
         | Outcome::RecordSetStatusWritten { .. }
         | Outcome::IpsWritten { .. }
         // And these change nothing.
@@ -99,11 +98,11 @@ mod tests {
         assert!(underway.is_over(now));
         let writing = underway.begin();
         assert!(!underway.is_over(now));
-        underway.ended(&changed(false), now);
+        underway.ended(is_unknown(&changed(false)), now);
         drop(writing);
         assert!(underway.is_over(now));
-        underway.ended(&changed(true), now);
-        underway.ended(&changed(false), now);
+        underway.ended(is_unknown(&changed(true)), now);
+        underway.ended(is_unknown(&changed(false)), now);
         assert!(!underway.is_over(now.plus_millis(LEASE_DURATION_MS - 1)));
         assert!(underway.is_over(now.plus_millis(LEASE_DURATION_MS)));
     }

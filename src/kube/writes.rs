@@ -69,6 +69,15 @@ pub enum WriteError {
 }
 
 impl WriteError {
+    /// Whether the write may have its effect although it failed.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::PermitEnded { unknown } | Self::Transient { unknown, .. } => *unknown,
+            Self::Conflict | Self::NotFound | Self::Forbidden { .. } | Self::Invalid(_) => false,
+        }
+    }
+
     fn of(trouble: Trouble, call: &Call<'_>) -> Self {
         match trouble.kind {
             TroubleKind::PermitEnded => Self::PermitEnded { unknown: false },
