@@ -3,7 +3,7 @@
 use crate::admin;
 use crate::clock::Clock;
 use crate::config::{BindAddress, Config, ProviderConfig};
-use crate::execute::Executor;
+use crate::execute::{Executor, Underway};
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
 use crate::kube::kubeconfig::{self, ClusterError};
@@ -291,7 +291,7 @@ fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &
         events,
         done: sender,
         tracker: base.tracker.clone(),
-        underway: Arc::default(),
+        underway: Arc::new(Underway::new(base.clock.clone())),
     };
     Reconciler::new(Parts {
         settings,

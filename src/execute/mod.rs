@@ -62,7 +62,7 @@ pub struct Executor {
     pub done: mpsc::Sender<Done>,
     /// Every task.
     pub tracker: TaskTracker,
-    /// Mutating calls under way, to providers and to the API server.
+    /// Mutating calls under way, to providers and to the API server, Events too.
     pub underway: Arc<Underway>,
 }
 
@@ -80,7 +80,9 @@ impl Executor {
         self.tracker.spawn(
             async move {
                 if let Some(done) = executor.run(action, &before).await {
-                    executor.underway.ended(done.unknown, executor.clock.now());
+                    if done.unknown {
+                        executor.underway.gave_up();
+                    }
                     // Nobody listens any more only when the process ends.
                     let _ended = executor.done.send(done).await;
                 }
