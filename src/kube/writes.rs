@@ -171,6 +171,9 @@ where
 /// Reads one object afresh, lets `edit` make another list of `spec.ips`, and writes the object back with nothing
 /// else changed. `edit` answers `None` when there is nothing to do. Returns the object as the server stored it.
 ///
+/// A process that began to end during the read does not write: what has to be written all the same, a purchase that
+/// stands nowhere else, is decided on anew.
+///
 /// # Errors
 /// See [`WriteError`]; [`WriteError::NotFound`] also when the name belongs to another object now.
 pub async fn replace_spec_ips<K, F>(
@@ -184,6 +187,7 @@ where
     K: Resource<DynamicType = ()>,
     F: FnOnce(&[String]) -> Option<Vec<String>>,
 {
+    let ending = !permit.may_go_on();
     let mut object = get_raw::<K>(client, name).await?;
     if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(uid.0.as_str()) {
         return Err(WriteError::NotFound);
@@ -194,6 +198,9 @@ where
         .map(|ips| ips.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         .unwrap_or_default();
     let Some(ips) = edit(&current) else { return Ok(None) };
+    if !ending && !permit.may_go_on() {
+        return Err(WriteError::PermitEnded { unknown: false });
+    }
     set_spec_ips(&mut object, &ips);
     let call = Call::new::<K>("update", "");
     let request = Request::new(K::url_path(&(), Some(&name.namespace))).replace(
