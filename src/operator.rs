@@ -8,7 +8,7 @@ use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
 use crate::kube::kubeconfig::{self, ClusterError};
 use crate::kube::watch::{WatchContext, WatchHealth};
-use crate::leader::elector::{Elector, ElectorSettings};
+use crate::leader::elector::{Elector, ElectorSettings, RELEASE_MS};
 use crate::leader::permit::PermitSource;
 use crate::leader::thread::{self, LeaseHome, LeaseThread, ThreadError};
 use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState};
@@ -40,12 +40,16 @@ const OUTCOMES: usize = 256;
 /// The reconcile loop beats every two seconds; this long without a beat means that it is stuck.
 const MAX_LOOP_AGE_MS: u64 = 30_000;
 
-/// How long calls under way may take to end after SIGTERM (the contract: 8 s, all in all 10).
+/// How long calls under way may take to end after SIGTERM. That, the next two and [`crate::telemetry::LONGEST_FLUSH`] come
+/// to less than the contract's 10 s.
 const DRAIN: Duration = Duration::from_secs(8);
 
-/// How long giving up the lease may take after that, and how long ending the rest: with the draining, under 10 s.
-const RELEASE: Duration = Duration::from_secs(1);
-const LAST: Duration = Duration::from_millis(400);
+/// How long the end of the election may take after that: a little longer than it takes by itself, so that its log says
+/// what came of it.
+const RELEASE: Duration = Duration::from_millis(RELEASE_MS + 100);
+
+/// How long the end of everything else may take: what stops when told to needs milliseconds.
+const LAST: Duration = Duration::from_millis(200);
 
 /// Why the operator could not start or go on.
 #[derive(Debug, thiserror::Error)]

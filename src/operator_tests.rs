@@ -3,8 +3,9 @@
 use super::*;
 use crate::kube::kubeconfig::ClusterSettings;
 use crate::kube::stub;
-use crate::leader::tests::lease_api::LeaseApi;
+use crate::leader::tests::lease_api::{LeaseApi, Network};
 use crate::provider::http::Broken;
+use crate::telemetry::LONGEST_FLUSH;
 use crate::token::TokenSource;
 use futures::future::{BoxFuture, pending};
 use serde_json::json;
@@ -78,6 +79,27 @@ async fn an_idle_leader_that_is_told_to_end_gives_its_lease_up() {
     shutdown.cancel();
     tasks.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(api.lease()["spec"]["holderIdentity"], "");
+}
+
+/// What the contract has a process take from SIGTERM to its exit.
+const LONGEST_END: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_told_to_end_has_ended_after_ten_seconds_whatever_hangs() {
+    let api = LeaseApi::default();
+    let Platform { clock, random, identity, namespace, clients, lease, transport } = platform(&api);
+    let base = Base::new(clock.clone(), random, clients, transport).unwrap();
+    let election = elect(identity, namespace, lease, &base).unwrap();
+    election.leader.state().wait_for(LeaderState::holds).await.unwrap();
+    // The last call ends just in time, the lease cannot be given up, and a task hears nothing.
+    let reconcile = base.tracker.spawn(tokio::time::sleep(DRAIN.saturating_sub(Duration::from_millis(1))));
+    api.set_network("a", Network::Silent);
+    base.tracker.spawn(pending::<()>());
+    let asked = clock.now();
+    end(base, election, reconcile, CancellationToken::new()).await.unwrap();
+    let took = Duration::from_millis(clock.now().millis_since(asked));
+    assert!(took > DRAIN, "{took:?}");
+    assert!(took + LONGEST_FLUSH < LONGEST_END, "{took:?}, and {LONGEST_FLUSH:?} for the last lines");
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 /// What is wrong between a client and the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Network {
+pub(crate) enum Network {
     Good,
     /// Connections are refused.
     Refused,
@@ -52,7 +52,7 @@ impl LeaseApi {
         })
     }
 
-    pub(super) fn set_network(&self, client: &'static str, network: Network) {
+    pub(crate) fn set_network(&self, client: &'static str, network: Network) {
         self.world().network.insert(client, network);
     }
 
