@@ -75,9 +75,13 @@ pub enum OperatorError {
     /// The metrics address cannot be bound.
     #[error(transparent)]
     Admin(#[from] admin::BindError),
-    /// Someone else took the lease.
-    #[error("failed to keep the lease: {0:?} holds it now; ending so that only one replica acts")]
+    /// Someone else took the lease, or emptied it.
+    #[error("failed to keep the lease: {} holds it now; ending so that only one replica acts", named(.0))]
     LeaseLost(String),
+}
+
+fn named(holder: &str) -> String {
+    if holder.is_empty() { "nobody".to_owned() } else { format!("{holder:?}") }
 }
 
 /// What a caller may know of a running operator.

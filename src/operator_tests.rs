@@ -116,3 +116,16 @@ async fn a_lease_that_is_lost_while_the_process_ends_is_an_error() {
     let ended = end(base, election, reconcile, CancellationToken::new()).await;
     assert!(matches!(&ended, Err(OperatorError::LeaseLost(holder)) if holder == "b"), "{ended:?}");
 }
+
+#[test]
+fn a_lost_lease_is_told_of_with_its_holder_if_it_has_one() {
+    let told = |holder: &str| OperatorError::LeaseLost(holder.to_owned()).to_string();
+    assert_eq!(
+        told("b"),
+        "failed to keep the lease: \"b\" holds it now; ending so that only one replica acts"
+    );
+    assert_eq!(
+        told(""),
+        "failed to keep the lease: nobody holds it now; ending so that only one replica acts"
+    );
+}
