@@ -5,7 +5,8 @@ use flipop::config::{ConfigError, Invocation};
 use flipop::{api, operator, telemetry};
 use std::io::Write;
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// What is wrong is said on standard error; exit code 2 for flags and environment, 1 for everything else.
@@ -38,6 +39,7 @@ fn print_crds() -> ExitCode {
 }
 
 fn run(config: flipop::config::Config) -> ExitCode {
+    let prepared = prepare();
     let logs = match telemetry::start(config.debug, Clock::system()) {
         Ok(logs) => logs,
         Err(error) => {
@@ -45,21 +47,22 @@ fn run(config: flipop::config::Config) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => runtime,
+    let (runtime, signals) = match prepared {
+        Ok(prepared) => prepared,
         Err(error) => {
-            tracing::error!("failed to start the runtime: {error}");
+            tracing::error!("failed to start the runtime and to listen for signals: {error}");
             logs.flush();
             return ExitCode::FAILURE;
         }
     };
     let result = runtime.block_on(async {
         let shutdown = CancellationToken::new();
-        let signals = on_signals(shutdown.clone());
+        let signals = signals.obey(shutdown.clone());
         let operator = operator::run(config, shutdown, |_started| {});
         tokio::select! {
-            result = operator => result,
+            biased;
             () = signals => Ok(()),
+            result = operator => result,
         }
     });
     let code = match result {
@@ -75,22 +78,40 @@ fn run(config: flipop::config::Config) -> ExitCode {
     code
 }
 
-/// The first SIGTERM or SIGINT begins the shutdown, the second one ends the process at once.
-async fn on_signals(shutdown: CancellationToken) {
-    let (Ok(mut term), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::error!("failed to listen for signals");
-        return std::future::pending().await;
+/// The runtime, and the signals before all that may take time: one that a container's first process does not listen for
+/// is lost.
+fn prepare() -> std::io::Result<(Runtime, Signals)> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let signals = {
+        let _inside = runtime.enter();
+        Signals::listen()?
     };
-    for _ in 0..2 {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
+    Ok((runtime, signals))
+}
+
+/// What asks the process to end.
+struct Signals {
+    term: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From now on none is lost.
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// The first one begins the shutdown, the second one ends the process at once.
+    async fn obey(mut self, shutdown: CancellationToken) {
+        for _ in 0..2 {
+            tokio::select! {
+                _ = self.term.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            if shutdown.is_cancelled() {
+                return;
+            }
+            shutdown.cancel();
         }
-        if shutdown.is_cancelled() {
-            return;
-        }
-        shutdown.cancel();
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::admin;
 use crate::clock::Clock;
-use crate::config::{Config, ProviderConfig};
-use crate::execute::Executor;
+use crate::config::{BindAddress, Config, ProviderConfig};
+use crate::execute::{Executor, Underway};
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
 use crate::kube::kubeconfig::{self, ClusterError};
 use crate::kube::watch::{WatchContext, WatchHealth};
-use crate::leader::elector::{Elector, ElectorSettings};
+use crate::leader::elector::{Elector, ElectorSettings, RELEASE_MS};
 use crate::leader::permit::PermitSource;
 use crate::leader::thread::{self, LeaseHome, LeaseThread, ThreadError};
 use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState};
@@ -28,7 +28,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -39,12 +40,16 @@ const OUTCOMES: usize = 256;
 /// The reconcile loop beats every two seconds; this long without a beat means that it is stuck.
 const MAX_LOOP_AGE_MS: u64 = 30_000;
 
-/// How long calls under way may take to end after SIGTERM (the contract: 8 s, all in all 10).
+/// How long calls under way may take to end after SIGTERM. That, the next two and [`crate::telemetry::LONGEST_FLUSH`] come
+/// to less than the contract's 10 s.
 const DRAIN: Duration = Duration::from_secs(8);
 
-/// How long giving up the lease may take after that, and how long ending the rest: with the draining, under 10 s.
-const RELEASE: Duration = Duration::from_secs(1);
-const LAST: Duration = Duration::from_millis(400);
+/// How long the end of the election may take after that: a little longer than it takes by itself, so that its log says
+/// what came of it.
+const RELEASE: Duration = Duration::from_millis(RELEASE_MS + 100);
+
+/// How long the end of everything else may take: what stops when told to needs milliseconds.
+const LAST: Duration = Duration::from_millis(200);
 
 /// Why the operator could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +60,9 @@ pub enum OperatorError {
     /// Its client could not be made.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The thread that looks for it failed.
+    #[error("failed to run the thread that looks for the API server: {0}")]
+    Start(#[from] std::io::Error),
     /// A provider's client could not be made.
     #[error(transparent)]
     Provider(#[from] BuildError),
@@ -67,9 +75,13 @@ pub enum OperatorError {
     /// The metrics address cannot be bound.
     #[error(transparent)]
     Admin(#[from] admin::BindError),
-    /// Someone else took the lease.
-    #[error("failed to keep the lease: {0:?} holds it now; ending so that only one replica acts")]
+    /// Someone else took the lease, or emptied it.
+    #[error("failed to keep the lease: {} holds it now; ending so that only one replica acts", named(.0))]
     LeaseLost(String),
+}
+
+fn named(holder: &str) -> String {
+    if holder.is_empty() { "nobody".to_owned() } else { format!("{holder:?}") }
 }
 
 /// What a caller may know of a running operator.
@@ -118,6 +130,18 @@ impl Platform {
             transport: None,
         })
     }
+
+    /// The same on a thread of its own: a plugin that a kubeconfig names for credentials blocks the one that asks it.
+    async fn find(config: &Config) -> Result<Self, OperatorError> {
+        let (sender, found) = oneshot::channel();
+        let (config, runtime) = (config.clone(), Handle::current());
+        std::thread::Builder::new().name("start".to_owned()).spawn(move || {
+            let _inside = runtime.enter();
+            // Nobody listens any more: the process is on its way out.
+            let _unheard = sender.send(Self::system(&config));
+        })?;
+        found.await.map_err(std::io::Error::other)?
+    }
 }
 
 /// What is alike in every part.
@@ -161,7 +185,8 @@ pub async fn run(
             "some arguments belong to no flag and are ignored; a flag's BOOL follows an equals sign: --debug=true"
         );
     }
-    let platform = Platform::system(&config)?;
+    let found = shutdown.run_until_cancelled(Platform::find(&config)).await;
+    let Some(platform) = found.transpose()? else { return Ok(()) };
     run_on(platform, config, shutdown, started).await
 }
 
@@ -178,11 +203,8 @@ pub async fn run_on(
     let Platform { clock, random, identity, namespace, clients, lease, transport } = platform;
     let base = Base::new(clock, random, clients, transport)?;
     let providers = providers(&config, &base)?;
-    let address = config.metrics.as_ref();
-    let listener = match address {
-        Some(address) => Some(admin::bind(address).await?),
-        None => None,
-    };
+    let bound = shutdown.run_until_cancelled(listen(config.metrics.as_ref())).await;
+    let Some(listener) = bound.transpose()? else { return Ok(()) };
     let metrics = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let mut election = elect(identity, namespace, lease, &base)?;
     if let Some(listener) = listener {
@@ -196,17 +218,22 @@ pub async fn run_on(
     let reconciler = reconciler(providers, settings, &base, &election);
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
-    let outcome = tokio::select! {
+    tokio::select! {
         biased;
-        outcome = election.lease.outcome() => Some(outcome?),
-        () = shutdown.cancelled() => None,
-    };
-    if let Some(LeaderOutcome::Lost { holder }) = outcome {
-        // Nothing may go on: permits are void already, and what is under way is cut off.
-        base.stop.cancel();
-        return Err(OperatorError::LeaseLost(holder));
+        outcome = election.lease.outcome() => {
+            // Nothing may go on: permits are void already, and what is under way is cut off.
+            base.stop.cancel();
+            ended(outcome?)
+        }
+        () = shutdown.cancelled() => end(base, election, reconcile, drain).await,
     }
-    end(base, election, reconcile, drain).await
+}
+
+async fn listen(address: Option<&BindAddress>) -> Result<Option<TcpListener>, admin::BindError> {
+    match address {
+        Some(address) => admin::bind(address).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 impl Base {
@@ -272,7 +299,7 @@ fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &
         events,
         done: sender,
         tracker: base.tracker.clone(),
-        underway: Arc::default(),
+        underway: Arc::new(Underway::new(base.clock.clone())),
     };
     Reconciler::new(Parts {
         settings,
@@ -302,10 +329,7 @@ async fn end(
         drained = tokio::time::timeout(DRAIN, reconcile) => drained.is_ok(),
         outcome = election.lease.outcome() => {
             base.stop.cancel();
-            return match outcome? {
-                LeaderOutcome::Lost { holder } => Err(OperatorError::LeaseLost(holder)),
-                LeaderOutcome::Stopped | LeaderOutcome::Released | LeaderOutcome::NotReleased => Ok(()),
-            };
+            return ended(outcome?);
         }
     };
     base.stop.cancel();
@@ -315,10 +339,19 @@ async fn end(
         tracing::warn!("calls are still under way: the lease is left to expire");
         election.stop.cancel();
     }
-    let _late = tokio::time::timeout(RELEASE, election.lease.outcome()).await;
+    // The loop ends with the election too, and may be the first to be heard of.
+    let outcome = tokio::time::timeout(RELEASE, election.lease.outcome()).await;
     base.tracker.close();
     let _late = tokio::time::timeout(LAST, base.tracker.wait()).await;
-    Ok(())
+    outcome.map_or(Ok(()), |outcome| ended(outcome?))
+}
+
+/// What the end of the election means for the process.
+fn ended(outcome: LeaderOutcome) -> Result<(), OperatorError> {
+    match outcome {
+        LeaderOutcome::Lost { holder } => Err(OperatorError::LeaseLost(holder)),
+        LeaderOutcome::Stopped | LeaderOutcome::Released | LeaderOutcome::NotReleased => Ok(()),
+    }
 }
 
 /// The clients of the providers that have a token.
@@ -381,3 +414,7 @@ fn reasons_not_ready(health: &WatchHealth, leader: &watch::Receiver<LeaderState>
     }
     reasons
 }
+
+#[cfg(test)]
+#[path = "operator_tests.rs"]
+mod tests;

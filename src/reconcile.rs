@@ -164,9 +164,7 @@ impl Reconciler {
 
     /// Nothing that was begun is under way, and what was bought is recorded.
     fn is_drained(&self) -> bool {
-        self.executor.underway.is_over(self.clock.now())
-            && self.done.is_empty()
-            && !self.fleet.has_unrecorded_creation()
+        self.executor.underway.is_over() && self.done.is_empty() && !self.fleet.has_unrecorded_creation()
     }
 
     fn observe(&mut self, input: Input) {

@@ -30,12 +30,15 @@ const MAX_BYTES: usize = 1 << 20;
 /// Longest line; what is longer is cut.
 const MAX_LINE_BYTES: usize = 16 << 10;
 
-/// How long the end of the process waits for the last lines.
-const FLUSH: Duration = Duration::from_millis(500);
+/// How long the end of the process waits for the last lines: all that may wait is written in a few milliseconds.
+const FLUSH: Duration = Duration::from_millis(250);
 
-/// While the queue is full, that wait begins with up to so many pauses of this length: one second too.
-const FLUSH_TRIES: u32 = 200;
+/// While the queue is full, that wait begins with up to so many pauses of this length.
+const FLUSH_TRIES: u32 = 30;
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
+
+/// Longest that [`Logs::flush`] takes.
+pub const LONGEST_FLUSH: Duration = FLUSH.saturating_add(FLUSH_PAUSE.saturating_mul(FLUSH_TRIES));
 
 /// Exit code after a panic, as Rust's own for a panic in main.
 const PANIC_EXIT_CODE: i32 = 101;

@@ -34,7 +34,7 @@ pub struct BindAddress {
 }
 
 /// Everything that is configured from outside the cluster.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// `--debug`.
     pub debug: bool,

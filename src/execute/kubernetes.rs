@@ -25,7 +25,7 @@ impl Executor {
                 let result = kept.map(|(resource_version, kept)| {
                     Box::new(WrittenStatus { resource_version, status: pool::plain_status(&kept) })
                 });
-                Done { outcome: Outcome::StatusWritten { pool: uid, result }, conditions }
+                Done { conditions, ..Outcome::StatusWritten { pool: uid, result }.into() }
             }
             Action::WriteRecordSetStatus { record_set: object, resource_version, generation, status } => {
                 let status = record_set::written_status(&status, generation, before, self.clock.timestamp());
@@ -42,13 +42,14 @@ impl Executor {
                 let result = kept.map(|(resource_version, kept)| {
                     Box::new(WrittenStatus { resource_version, status: record_set::plain_status(&kept) })
                 });
-                Done { outcome: Outcome::RecordSetStatusWritten { record_set: uid, result }, conditions }
+                Done { conditions, ..Outcome::RecordSetStatusWritten { record_set: uid, result }.into() }
             }
             Action::WriteIps { pool, add } => self.write_ips(pool, add).await.into(),
             Action::Annotate { node, uid, value } => {
                 let result = writes::annotate_node(&self.client, &self.permit, &node, &uid, value).await;
+                let unknown = result.as_ref().is_err_and(WriteError::is_unknown);
                 let result = result.map(|_node| ()).map_err(write_failure);
-                Outcome::Annotated { node, uid, value, result }.into()
+                Done { unknown, ..Outcome::Annotated { node, uid, value, result }.into() }
             }
             Action::SweepAnnotations => {
                 let result = writes::list_annotated_nodes(&self.client).await;

@@ -33,11 +33,13 @@ pub struct Done {
     pub outcome: Outcome,
     /// The conditions that a status write left, with their times.
     pub conditions: Option<((ObjectKind, Uid), Vec<Condition>)>,
+    /// The call was given up, or failed so that it may have its effect later.
+    pub unknown: bool,
 }
 
 impl From<Outcome> for Done {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, conditions: None }
+        Self { unknown: underway::is_unknown(&outcome), outcome, conditions: None }
     }
 }
 
@@ -60,7 +62,7 @@ pub struct Executor {
     pub done: mpsc::Sender<Done>,
     /// Every task.
     pub tracker: TaskTracker,
-    /// Mutating calls under way, to providers and to the API server.
+    /// Mutating calls under way, to providers and to the API server, Events too.
     pub underway: Arc<Underway>,
 }
 
@@ -78,7 +80,9 @@ impl Executor {
         self.tracker.spawn(
             async move {
                 if let Some(done) = executor.run(action, &before).await {
-                    executor.underway.ended(&done.outcome, executor.clock.now());
+                    if done.unknown {
+                        executor.underway.gave_up();
+                    }
                     // Nobody listens any more only when the process ends.
                     let _ended = executor.done.send(done).await;
                 }
@@ -192,3 +196,6 @@ fn call_failure(error: CallError) -> CallFailure {
         CallError::Fault(fault) => CallFailure::Fault(fault),
     }
 }
+
+#[cfg(test)]
+mod tests;

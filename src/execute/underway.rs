@@ -3,15 +3,18 @@
 //! A call that was given up without an answer may be on the network still. It counts for as long as the lease lasts,
 //! so that a process that ends soon after leaves its lease to expire.
 
+use crate::clock::Clock;
+use crate::kube::events::Guard;
 use crate::leader::record::LEASE_DURATION_MS;
-use flipop_core::action::{CallFailure, Outcome, WriteFailure};
+use flipop_core::action::{CallFailure, Outcome};
 use flipop_core::moment::Moment;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The calls of a process; clones of the [`Arc`] share it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Underway {
+    clock: Clock,
     calls: AtomicUsize,
     given_up: Mutex<Option<Moment>>,
 }
@@ -26,39 +29,49 @@ impl Drop for Writing {
     }
 }
 
+impl Guard for Writing {
+    fn may_still_arrive(&self) {
+        self.0.gave_up();
+    }
+}
+
 impl Underway {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, calls: AtomicUsize::default(), given_up: Mutex::default() }
+    }
+
     pub(super) fn begin(self: &Arc<Self>) -> Writing {
         self.calls.fetch_add(1, Ordering::SeqCst);
         Writing(Arc::clone(self))
     }
 
-    /// Takes note of how a mutating call ended.
-    pub(super) fn ended(&self, outcome: &Outcome, now: Moment) {
-        if is_unknown(outcome) {
-            *self.given_up.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-        }
+    /// A call ended that may have its effect later.
+    pub(super) fn gave_up(&self) {
+        *self.given_up.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.clock.now());
     }
 
     /// Nothing that was sent can have an effect any more.
     #[must_use]
-    pub fn is_over(&self, now: Moment) -> bool {
+    pub fn is_over(&self) -> bool {
+        let now = self.clock.now();
         let given_up = *self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
         let settled = given_up.is_none_or(|moment| now.millis_since(moment) >= LEASE_DURATION_MS);
         settled && self.calls.load(Ordering::SeqCst) == 0
     }
 }
 
-/// Whether the call may have its effect later.
-fn is_unknown(outcome: &Outcome) -> bool {
+/// Whether the call may have its effect later, as far as its outcome says so.
+pub(super) fn is_unknown(outcome: &Outcome) -> bool {
     let failure = match outcome {
         Outcome::Changed { result, .. } => result.as_ref().err(),
         Outcome::Created { result, .. } => result.as_ref().err(),
         Outcome::RecordsApplied { result, .. } => result.as_ref().err().map(|unfinished| &unfinished.cause),
-        Outcome::Annotated { result, .. } => {
-            return matches!(result, Err(WriteFailure::Transient(_) | WriteFailure::Throttled { .. }));
-        }
+        // What sends it knows more than its outcome says.
+        Outcome::Annotated { .. }
         // A version guards these: they do nothing once somebody else has written.
-        Outcome::StatusWritten { .. }
+        | Outcome::StatusWritten { .. }
         | Outcome::RecordSetStatusWritten { .. }
         | Outcome::IpsWritten { .. }
         // And these change nothing.
@@ -78,6 +91,7 @@ mod tests {
     use super::*;
     use flipop_core::fault::{Fault, FaultKind};
     use std::net::Ipv4Addr;
+    use std::time::Duration;
 
     fn changed(outcome_unknown: bool) -> Outcome {
         let fault = Fault {
@@ -94,17 +108,22 @@ mod tests {
     }
 
     #[test]
-    fn a_call_counts_until_it_ends_and_one_without_an_answer_for_a_lease_longer() {
-        let (underway, now) = (Arc::new(Underway::default()), Moment::from_millis(1_000_000));
-        assert!(underway.is_over(now));
+    fn a_call_to_a_provider_may_have_its_effect_later_if_its_fault_says_so() {
+        assert!(is_unknown(&changed(true)) && !is_unknown(&changed(false)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_counts_until_it_ends_and_one_without_an_answer_for_a_lease_longer() {
+        let underway = Arc::new(Underway::new(Clock::simulated(jiff::Timestamp::UNIX_EPOCH)));
+        assert!(underway.is_over());
         let writing = underway.begin();
-        assert!(!underway.is_over(now));
-        underway.ended(&changed(false), now);
+        assert!(!underway.is_over());
         drop(writing);
-        assert!(underway.is_over(now));
-        underway.ended(&changed(true), now);
-        underway.ended(&changed(false), now);
-        assert!(!underway.is_over(now.plus_millis(LEASE_DURATION_MS - 1)));
-        assert!(underway.is_over(now.plus_millis(LEASE_DURATION_MS)));
+        assert!(underway.is_over());
+        underway.gave_up();
+        tokio::time::advance(Duration::from_millis(LEASE_DURATION_MS - 1)).await;
+        assert!(!underway.is_over());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(underway.is_over());
     }
 }

@@ -1,22 +1,18 @@
 //! Clients of the API server, each with deadlines that suit its use, and the fence of leadership in the first.
 //!
-//! kube's own retries are off everywhere: they would repeat POSTs and hide that the server is away. Invariant: a
-//! request that carries a [`Permit`] among its extensions is not sent unless that permit still allows it; this is
-//! the last code of ours before the bytes go to the connection.
+//! kube's own retries are off everywhere: they would repeat POSTs and hide that the server is away.
 
 use super::credentials::Credentials;
+pub use super::fence::Fence;
 use super::kubeconfig::Cluster;
 pub use super::refusal::ReadRefusals;
 use super::trouble::{Trouble, causes};
-use crate::leader::permit::Permit;
-use futures::future::{Either, Ready, ready};
 use http::Request;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Layer};
 
 /// Longest wait for a connection (the contract's bound).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -78,7 +74,13 @@ impl Clients {
 /// # Errors
 /// When the credentials or certificates are unusable.
 pub fn requests(cluster: &Cluster) -> Result<Client, ClientError> {
-    build(cluster, CONNECT_TIMEOUT, READ_TIMEOUT)
+    let open = build(cluster, CONNECT_TIMEOUT, READ_TIMEOUT)?;
+    let (namespace, valid_until) = (open.default_namespace().to_owned(), *open.valid_until());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let open = open.clone();
+        async move { open.send(request).await.map_err(BoxError::from) }
+    });
+    Ok(Client::new(Fence.layer(service), namespace).with_valid_until(valid_until))
 }
 
 /// A client for watches.
@@ -114,51 +116,7 @@ fn with_deadlines(cluster: &Cluster, connect: Duration, read: Duration) -> Confi
 fn build(cluster: &Cluster, connect: Duration, read: Duration) -> Result<Client, ClientError> {
     let builder = ClientBuilder::try_from(with_deadlines(cluster, connect, read))?;
     let credentials = Credentials(cluster.token.clone());
-    Ok(builder.with_layer(&Fence).with_layer(&credentials).with_layer(&ReadRefusals).build())
-}
-
-/// Layers a [`Fenced`] service.
-#[derive(Debug, Clone, Copy)]
-pub struct Fence;
-
-impl<S> Layer<S> for Fence {
-    type Service = Fenced<S>;
-
-    fn layer(&self, inner: S) -> Fenced<S> {
-        Fenced { inner }
-    }
-}
-
-/// Refuses requests whose permit does not allow them any more.
-#[derive(Debug, Clone)]
-pub struct Fenced<S> {
-    inner: S,
-}
-
-impl<S> Service<Request<Body>> for Fenced<S>
-where
-    S: Service<Request<Body>>,
-    S::Error: Into<BoxError>,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = Either<
-        Ready<Result<S::Response, BoxError>>,
-        futures::future::MapErr<S::Future, fn(S::Error) -> BoxError>,
-    >;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context).map_err(Into::into)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        use futures::TryFutureExt as _;
-        let refusal = request.extensions().get::<Permit>().and_then(|permit| permit.may_start().err());
-        match refusal {
-            Some(ended) => Either::Left(ready(Err(BoxError::from(ended)))),
-            None => Either::Right(self.inner.call(request).map_err(Into::into)),
-        }
-    }
+    Ok(builder.with_layer(&credentials).with_layer(&ReadRefusals).build())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::kube::objects::NodeSlim;
 use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::leader::permit::PermitSource;
 use crate::token::{Token, TokenSource};
 use kube::Api;
 use std::sync::{Arc, Mutex};
@@ -183,6 +184,52 @@ async fn a_server_behind_a_proxy_is_asked_for_by_name() {
     let trouble = get(requests(&cluster).unwrap()).await.unwrap_err();
     assert_eq!(trouble.kind, TroubleKind::Unreachable, "{trouble}");
     assert!(proxy.heads()[0].starts_with("CONNECT api.example:6443 "), "{:?}", proxy.heads());
+}
+
+/// Sends a write under a permit through a proxy, and ends the permit before the proxy says that the connection is up if
+/// `ends`. What arrived beyond the proxy, and what came of it.
+async fn write_behind_a_proxy(ends: bool) -> (String, Trouble) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut cluster = cluster("http://api.example:6443");
+    let port = listener.local_addr().unwrap().port();
+    cluster.config.proxy_url = Some(format!("http://127.0.0.1:{port}").parse().unwrap());
+    let clock = Clock::system();
+    let source = PermitSource::new(clock.clone());
+    source.extend(clock.now());
+    let request = Request::patch("/api/v1/nodes/a").extension(source.permit());
+    let request = request.body(Body::from(b"{}".to_vec())).unwrap();
+    let proxy = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut head).await.unwrap(), 0);
+        }
+        if ends {
+            source.revoke();
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let mut arrived = Vec::new();
+        while stream.read_buf(&mut arrived).await.unwrap() > 0 && !arrived.ends_with(b"\r\n\r\n{}") {}
+        String::from_utf8(arrived).unwrap()
+    };
+    let client = requests(&cluster).unwrap();
+    let (result, arrived) = tokio::join!(client.send(request), proxy);
+    (arrived, Trouble::from(result.unwrap_err()))
+}
+
+#[tokio::test]
+async fn a_write_whose_permit_ends_while_its_connection_comes_up_leaves_not_a_byte() {
+    let (arrived, trouble) = write_behind_a_proxy(true).await;
+    assert_eq!((arrived.as_str(), trouble.kind), ("", TroubleKind::PermitEnded), "{trouble}");
+    assert!(!trouble.outcome_unknown());
+}
+
+#[tokio::test]
+async fn a_write_under_a_permit_goes_out_with_its_length() {
+    let (arrived, trouble) = write_behind_a_proxy(false).await;
+    assert!(arrived.starts_with("PATCH /api/v1/nodes/a HTTP/1.1\r\n"), "{arrived}");
+    assert!(arrived.contains("content-length: 2\r\n") && arrived.ends_with("\r\n\r\n{}"), "{arrived}");
+    assert_eq!(trouble.kind, TroubleKind::Interrupted, "{trouble}");
 }
 
 #[tokio::test]

@@ -73,14 +73,17 @@ pub struct Note {
     pub text: String,
 }
 
-/// Lives until nothing of a note is on its way any more.
-pub type Guard = Box<dyn Send + Sync>;
+/// What waits for a note, until it is dropped.
+pub trait Guard: Send + Sync {
+    /// The note was given up, and may still be written.
+    fn may_still_arrive(&self);
+}
 
 /// A note, the right to write it, and what waits for it.
 struct Queued {
     permit: Permit,
     note: Note,
-    guard: Guard,
+    guard: Box<dyn Guard>,
 }
 
 #[derive(Debug, Default)]
@@ -110,7 +113,7 @@ pub struct Events {
 
 impl Events {
     /// Queues a note that follows from leadership under `permit`. Never waits.
-    pub fn emit(&self, permit: &Permit, note: Note, guard: Guard) {
+    pub fn emit(&self, permit: &Permit, note: Note, guard: Box<dyn Guard>) {
         let queued = Queued { permit: permit.clone(), note, guard };
         if self.shared.stopped.load(Ordering::Relaxed) || self.queue.try_send(queued).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
@@ -195,9 +198,12 @@ impl EventWriter {
             let namespace = note.regarding.namespace.clone().unwrap_or_default();
             let result = tokio::select! {
                 biased;
-                () = permit.ended() => continue,
+                () = permit.ended() => Err(Trouble::new(TroubleKind::Interrupted, "no longer the leader")),
                 result = self.publish(note) => result,
             };
+            if result.as_ref().is_err_and(Trouble::outcome_unknown) {
+                guard.may_still_arrive();
+            }
             drop(guard);
             let verb = if self.shared.patches.load(Ordering::Relaxed) { "patch" } else { "create" };
             let right = Right { namespace, verb };
@@ -280,6 +286,10 @@ mod tests {
     use serde_json::json;
     use tokio::task::JoinSet;
 
+    impl Guard for Arc<()> {
+        fn may_still_arrive(&self) {}
+    }
+
     fn note() -> Note {
         note_in("ns")
     }
@@ -328,7 +338,7 @@ mod tests {
             json!({"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it ends"});
         for (causes, forbidden) in [(json!([cause]), false), (json!([]), true)] {
             source.extend(clock.now());
-            events.emit(&source.permit(), note(), Box::new(()));
+            events.emit(&source.permit(), note(), Box::new(Arc::new(())));
             let refusal = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
                 "message": "events is forbidden", "reason": "Forbidden", "code": 403, "details": {"causes": causes}});
             let dropped = events.dropped();
@@ -364,7 +374,7 @@ mod tests {
         for (minutes, namespace, granted, again, lacking) in steps {
             tokio::time::advance(Duration::from_mins(minutes)).await;
             source.extend(clock.now());
-            events.emit(&source.permit(), note_in(namespace), Box::new(()));
+            events.emit(&source.permit(), note_in(namespace), Box::new(Arc::new(())));
             tokio::select! {
                 biased;
                 () = writer.publish_all() => panic!("it goes on"),

@@ -7,6 +7,7 @@
 pub mod client;
 mod credentials;
 pub mod events;
+mod fence;
 pub mod kubeconfig;
 pub mod objects;
 mod protobuf;

@@ -98,6 +98,13 @@ pub(crate) fn refusal(code: u16, reason: &str) -> Answer {
     Ok(with_code(code, &status))
 }
 
+/// The same, with the seconds that the server asks to wait.
+pub(crate) fn throttled(code: u16, seconds: u32) -> Answer {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+        "reason": "Busy", "message": "busy", "details": {"retryAfterSeconds": seconds}});
+    Ok(with_code(code, &status))
+}
+
 /// Any body.
 pub(crate) fn raw(code: u16, body: Vec<u8>) -> Answer {
     let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();

@@ -135,6 +135,9 @@ impl From<kube::Error> for Trouble {
         reason = "another crate's errors: the rest happens on the wire"
     )]
     fn from(error: kube::Error) -> Self {
+        if let Some(ended) = permit_ended(&error) {
+            return Self::new(TroubleKind::PermitEnded, ended.to_string());
+        }
         match &error {
             kube::Error::Api(status) => Self::from(status.as_ref()),
             kube::Error::Service(source) => from_service_error(source.as_ref()),
@@ -202,9 +205,6 @@ impl From<&kube::core::Status> for Trouble {
 }
 
 fn from_service_error(source: &(dyn std::error::Error + Send + Sync + 'static)) -> Trouble {
-    if let Some(ended) = source.downcast_ref::<PermitEnded>() {
-        return Trouble::new(TroubleKind::PermitEnded, ended.to_string());
-    }
     if let Some(error) = source.downcast_ref::<AuthError>() {
         return Trouble::from(error);
     }
@@ -215,6 +215,12 @@ fn from_service_error(source: &(dyn std::error::Error + Send + Sync + 'static)) 
         TroubleKind::Interrupted
     };
     Trouble::new(kind, causes(source))
+}
+
+/// A connection wraps the refusal of a request's body.
+fn permit_ended<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a PermitEnded> {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.take(MAX_CAUSES).find_map(|error| error.downcast_ref())
 }
 
 /// The error and its causes, without repetitions.

@@ -69,6 +69,15 @@ pub enum WriteError {
 }
 
 impl WriteError {
+    /// Whether the write may have its effect although it failed.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::PermitEnded { unknown } | Self::Transient { unknown, .. } => *unknown,
+            Self::Conflict | Self::NotFound | Self::Forbidden { .. } | Self::Invalid(_) => false,
+        }
+    }
+
     fn of(trouble: Trouble, call: &Call<'_>) -> Self {
         match trouble.kind {
             TroubleKind::PermitEnded => Self::PermitEnded { unknown: false },
@@ -162,6 +171,9 @@ where
 /// Reads one object afresh, lets `edit` make another list of `spec.ips`, and writes the object back with nothing
 /// else changed. `edit` answers `None` when there is nothing to do. Returns the object as the server stored it.
 ///
+/// A process that began to end during the read does not write: what has to be written all the same, a purchase that
+/// stands nowhere else, is decided on anew.
+///
 /// # Errors
 /// See [`WriteError`]; [`WriteError::NotFound`] also when the name belongs to another object now.
 pub async fn replace_spec_ips<K, F>(
@@ -175,6 +187,7 @@ where
     K: Resource<DynamicType = ()>,
     F: FnOnce(&[String]) -> Option<Vec<String>>,
 {
+    let ending = !permit.may_go_on();
     let mut object = get_raw::<K>(client, name).await?;
     if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(uid.0.as_str()) {
         return Err(WriteError::NotFound);
@@ -185,6 +198,9 @@ where
         .map(|ips| ips.iter().filter_map(Value::as_str).map(str::to_owned).collect())
         .unwrap_or_default();
     let Some(ips) = edit(&current) else { return Ok(None) };
+    if !ending && !permit.may_go_on() {
+        return Err(WriteError::PermitEnded { unknown: false });
+    }
     set_spec_ips(&mut object, &ips);
     let call = Call::new::<K>("update", "");
     let request = Request::new(K::url_path(&(), Some(&name.namespace))).replace(

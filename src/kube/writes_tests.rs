@@ -214,6 +214,35 @@ async fn spec_ips_of_a_namesake_or_with_nothing_to_do_are_not_written() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_that_ends_writes_no_spec_ips_that_it_had_only_read_and_those_that_it_decided_on_since() {
+    for decided_since in [false, true] {
+        let mut bench = start();
+        let (name, uid) = (ObjectName::new("web", "pool"), Uid("u1".to_owned()));
+        let stored = json!({"metadata": {"uid": "u1"}, "spec": {}});
+        if decided_since {
+            bench.source.close();
+        }
+        let edit = |_: &[String]| Some(vec!["192.0.2.1".to_owned()]);
+        let write = replace_spec_ips::<FloatingIPPool, _>(&bench.client, &bench.permit, &name, &uid, edit);
+        let server = async {
+            let read = bench.calls.next().await;
+            bench.source.close();
+            read.answer(stub::object(&stored));
+            if decided_since {
+                bench.calls.next().await.answer(stub::object(&stored));
+            }
+        };
+        let (result, ()) = tokio::join!(write, server);
+        if decided_since {
+            assert_eq!(result, Ok(Some(stored)));
+        } else {
+            assert_eq!(result, Err(WriteError::PermitEnded { unknown: false }));
+        }
+        assert!(bench.calls.is_quiet());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_sweep_reads_metadata_page_by_page_and_keeps_what_is_annotated() {
     let mut bench = start();
     let sweep = list_annotated_nodes(&bench.client);

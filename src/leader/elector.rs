@@ -36,8 +36,8 @@ const RETRY_JITTER_MS: u64 = 2_400;
 /// Longest wait for one call on the lease (the contract's bound): three fit into a permit.
 const CALL_TIMEOUT_MS: u64 = 3_000;
 
-/// Longest wait for a release: what a shutdown of 10 s has left after 8 s of waiting for other calls.
-const RELEASE_MS: u64 = 2_000;
+/// Longest wait for a release: about what a shutdown of 10 s has left after 8 s of waiting for other calls.
+pub(crate) const RELEASE_MS: u64 = 1_000;
 
 /// Rounds of one try: a holder that collides this often with writers that do not take the lease waits a moment.
 const MAX_ROUNDS: usize = 3;

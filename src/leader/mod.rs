@@ -8,12 +8,13 @@
 
 pub mod elector;
 mod failing;
+pub(crate) mod gate;
 pub mod permit;
 pub mod record;
 mod returns;
 mod sight;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod thread;
 
 use crate::signal;

@@ -26,6 +26,9 @@ const SLOW_MS: u64 = 6_000;
 /// is bounded here, or nobody could promise anything.
 pub(crate) const WRITE_TRANSIT_MS: u64 = 2_000;
 
+/// How long a connection takes to come up, now and then.
+pub(crate) const CONNECT_MS: u64 = 5_000;
+
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -117,44 +120,61 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
     }
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
-        if let Some(permit) = request.extensions().get::<Permit>() {
-            (self.on_fenced)(permit);
-        }
-        let (reply, answer) = oneshot::channel();
         let wire = self.clone();
         // Each request draws for itself: those that go on at the same moment do so in any order.
         let random = Random::seeded(self.link.random.next_u64());
-        self.tracker.spawn(async move {
-            if let Some(answered) = wire.carry(request, &random).await {
-                // Nobody waits any more when the sender gave up.
-                let _given_up = reply.send(answered);
-            } else {
-                // Silence: the sender is told nothing for as long as it waits.
-                let mut reply = reply;
-                reply.closed().await;
-            }
-        });
-        Box::pin(async move { answer.await.map_err(BoxError::from)? })
+        Box::pin(async move {
+            let request = wire.leave(request, &random).await?;
+            let (reply, answer) = oneshot::channel();
+            let tracker = wire.tracker.clone();
+            tracker.spawn(async move {
+                if let Some(answered) = wire.carry(request, &random).await {
+                    // Nobody waits any more when the sender gave up.
+                    let _given_up = reply.send(answered);
+                } else {
+                    // Silence: the sender is told nothing for as long as it waits.
+                    let mut reply = reply;
+                    reply.closed().await;
+                }
+            });
+            answer.await.map_err(BoxError::from)?
+        })
     }
 }
 
 impl Wire {
+    /// Waits for a connection, which takes long now and then for what needs a permit, and hands the request to it.
+    async fn leave(
+        &self,
+        request: Request<kube::client::Body>,
+        random: &Random,
+    ) -> Result<Request<Bytes>, BoxError> {
+        let (parts, body) = request.into_parts();
+        let permit = parts.extensions.get::<Permit>();
+        if permit.is_some() && random.below(3) == 0 {
+            tokio::time::sleep(Duration::from_millis(random.below(CONNECT_MS))).await;
+        }
+        let body = body.collect_bytes().await?;
+        if let Some(permit) = permit {
+            (self.on_fenced)(permit);
+        }
+        Ok(Request::from_parts(parts, body))
+    }
+
     /// `None`: no answer ever comes.
     async fn carry(
         &self,
-        request: Request<kube::client::Body>,
+        request: Request<Bytes>,
         random: &Random,
     ) -> Option<Result<Response<Body>, BoxError>> {
         if self.link.fault() == Fault::Refused {
             return Some(Err("connection refused".into()));
         }
         let of_lease = request.uri().path().contains("/leases");
-        let (parts, body) = request.into_parts();
-        let body: Bytes = body.collect_bytes().await.ok()?;
         self.link.carries(random, of_lease).await?;
         tokio::time::sleep(self.link.transit(random, if of_lease { SLOW_MS } else { WRITE_TRANSIT_MS }))
             .await;
-        let answer = self.front.answer(Request::from_parts(parts, body)).await.map_err(BoxError::from);
+        let answer = self.front.answer(request).await.map_err(BoxError::from);
         if self.link.fault() == Fault::LosesReplies {
             return None;
         }

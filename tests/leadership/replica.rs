@@ -5,7 +5,7 @@
 
 use crate::freeze::Freezer;
 use crate::judge::Judge;
-use crate::network::{Fault, Link, WRITE_TRANSIT_MS, Wire};
+use crate::network::{CONNECT_MS, Fault, Link, WRITE_TRANSIT_MS, Wire};
 use flipop::clock::Clock;
 use flipop::kube::client::Fence;
 use flipop::kube::writes;
@@ -45,9 +45,6 @@ const MAX_WRITES: usize = 6;
 /// How long a decision waits before it is carried out: as a rule, and now and then for longer than a permit lasts.
 const QUEUE_MS: u64 = 300;
 const LONG_QUEUE_MS: u64 = 25_000;
-
-/// How long a connection takes to come up, now and then.
-const CONNECT_MS: u64 = 5_000;
 
 /// What a replica is made of.
 pub(crate) struct Parts<'a> {

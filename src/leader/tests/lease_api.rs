@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 /// What is wrong between a client and the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Network {
+pub(crate) enum Network {
     Good,
     /// Connections are refused.
     Refused,
@@ -37,14 +37,14 @@ struct World {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct LeaseApi(Arc<Mutex<World>>);
+pub(crate) struct LeaseApi(Arc<Mutex<World>>);
 
 impl LeaseApi {
     fn world(&self) -> MutexGuard<'_, World> {
         self.0.lock().unwrap()
     }
 
-    pub(super) fn client(&self, name: &'static str) -> Client {
+    pub(crate) fn client(&self, name: &'static str) -> Client {
         let api = self.clone();
         stub::client(move |request| {
             let api = api.clone();
@@ -52,11 +52,11 @@ impl LeaseApi {
         })
     }
 
-    pub(super) fn set_network(&self, client: &'static str, network: Network) {
+    pub(crate) fn set_network(&self, client: &'static str, network: Network) {
         self.world().network.insert(client, network);
     }
 
-    pub(super) fn lease(&self) -> Value {
+    pub(crate) fn lease(&self) -> Value {
         self.world().lease.clone().unwrap_or_default()
     }
 
@@ -70,7 +70,7 @@ impl LeaseApi {
     }
 
     /// A write of someone who is none of the electors.
-    pub(super) fn put(&self, change: impl FnOnce(&mut Value)) {
+    pub(crate) fn put(&self, change: impl FnOnce(&mut Value)) {
         let mut world = self.world();
         let mut lease = world.lease.clone().unwrap_or_else(|| {
             json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",

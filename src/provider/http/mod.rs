@@ -9,7 +9,6 @@
 //! [`CALL_TIMEOUT`], or with its permit.
 
 mod answer;
-mod gate;
 mod transport;
 
 pub(crate) use answer::bounded;
@@ -17,6 +16,7 @@ pub use answer::{Answer, MAX_MESSAGE_CHARS, kind_of};
 pub use transport::{Broken, Transport};
 
 use crate::clock::Clock;
+use crate::leader::gate::{Gate, GatedBody};
 use crate::leader::permit::{Permit, PermitEnded};
 use crate::provider::observe::{self, CallObserver, Record};
 use crate::provider::rate::RateState;
@@ -26,7 +26,6 @@ use answer::{Origin, scrubbed};
 use bytes::{Bytes, BytesMut};
 use flipop_core::budget::RateReport;
 use flipop_core::fault::{Fault, FaultKind};
-use gate::{Gate, GatedBody};
 use http::{HeaderValue, Method, StatusCode, header};
 use reqwest::Url;
 use std::error::Error;

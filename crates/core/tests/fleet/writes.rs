@@ -263,6 +263,20 @@ fn a_process_that_drains_records_what_it_bought() {
 }
 
 #[test]
+fn a_purchase_that_stands_nowhere_else_is_decided_on_anew_when_its_write_was_not_sent_at_the_end() {
+    let mut world = buying(1);
+    world.run_while(60, |world| world.created == 0);
+    world.go_crds = true;
+    world.faults.ips_writes = Some(WriteFailure::NotSent);
+    world.run_while(60, |world| world.count(Moment::default(), "name") == 0);
+    world.observe(flipop_core::fleet::Input::Draining);
+    world.faults.ips_writes = None;
+    world.run(5);
+    assert!(!world.fleet.has_unrecorded_creation());
+    assert_eq!(world.pools["pool"].spec.as_ref().unwrap().ips, [ip(201).to_string()]);
+}
+
+#[test]
 fn crds_that_drop_our_fields_lead_to_no_loop_of_writes_before_there_is_a_memory() {
     for reads in [None, Some(FaultKind::Transient)] {
         let mut world = World::new();

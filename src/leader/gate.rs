@@ -7,7 +7,7 @@
 //! A request without a body is asked for one too: whether it has one decides how its head is written, so that the
 //! connection asks just before. It says yes when the permit is over, and then refuses to hand it out.
 
-use crate::leader::permit::{Permit, PermitEnded};
+use super::permit::{Permit, PermitEnded};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 
 /// Shared between a call and its body.
 #[derive(Debug, Clone)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     permit: Permit,
     state: Arc<State>,
 }
@@ -29,17 +29,17 @@ struct State {
 }
 
 impl Gate {
-    pub(super) fn new(permit: Permit) -> Self {
+    pub(crate) fn new(permit: Permit) -> Self {
         Self { permit, state: Arc::default() }
     }
 
     /// Whether bytes of the request may have been written.
-    pub(super) fn passed(&self) -> bool {
+    pub(crate) fn passed(&self) -> bool {
         self.state.passed.load(Ordering::SeqCst)
     }
 
     /// Whether the permit was found over when the request was about to be written.
-    pub(super) fn refused(&self) -> bool {
+    pub(crate) fn refused(&self) -> bool {
         self.state.refused.load(Ordering::SeqCst)
     }
 
@@ -55,13 +55,13 @@ impl Gate {
 
 /// A request body, possibly of no bytes, that is handed out only under a permit.
 #[derive(Debug)]
-pub(super) struct GatedBody {
+pub(crate) struct GatedBody {
     bytes: Option<Bytes>,
     gate: Gate,
 }
 
 impl GatedBody {
-    pub(super) fn new(bytes: Bytes, gate: Gate) -> Self {
+    pub(crate) fn new(bytes: Bytes, gate: Gate) -> Self {
         Self { bytes: Some(bytes), gate }
     }
 }

@@ -1,0 +1,137 @@
+//! What may still arrive of what was carried out, with an API server that the test answers by hand.
+
+use super::*;
+use crate::kube::events;
+use crate::kube::stub::{self, Answer, Call, Calls};
+use crate::leader::permit::PermitSource;
+use crate::leader::record::LEASE_DURATION_MS;
+use crate::provider::observe::NoObserver;
+use flipop_core::ids::{ObjectName, ObjectRef};
+use std::time::Duration;
+use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+struct Bench {
+    executor: Executor,
+    calls: Calls,
+    done: Receiver<Done>,
+    source: PermitSource,
+    _tasks: JoinSet<()>,
+}
+
+fn start() -> Bench {
+    let (client, calls) = stub::by_hand();
+    let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+    let source = PermitSource::new(clock.clone());
+    source.extend(clock.now());
+    let (sender, done) = mpsc::channel(8);
+    let (events, writer) = events::events(client.clone(), "one");
+    let (tracker, mut tasks) = (TaskTracker::new(), JoinSet::new());
+    tasks.spawn(writer.run(CancellationToken::new()));
+    let executor = Executor {
+        providers: Providers::default(),
+        observer: Arc::new(NoObserver),
+        client,
+        permit: source.permit(),
+        clock: clock.clone(),
+        events,
+        done: sender,
+        tracker,
+        underway: Arc::new(Underway::new(clock)),
+    };
+    Bench { executor, calls, done, source, _tasks: tasks }
+}
+
+impl Bench {
+    fn is_over(&self) -> bool {
+        self.executor.underway.is_over()
+    }
+
+    /// Annotates a node and answers so; whether that is over when its outcome is there.
+    async fn annotate(&mut self, answer: Answer) -> bool {
+        let action = Action::Annotate { node: "a".to_owned(), uid: Uid("u1".to_owned()), value: None };
+        self.executor.start(action, &[]);
+        self.calls.next().await.answer(answer);
+        self.done.recv().await.unwrap();
+        self.executor.tracker.close();
+        self.executor.tracker.wait().await;
+        self.is_over()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_was_refused_is_over_and_one_without_a_clear_answer_counts_for_a_lease_longer() {
+    for (answer, over) in [
+        (stub::object(&serde_json::json!({"metadata": {"name": "a", "uid": "u1"}})), true),
+        (stub::refusal(401, "Unauthorized"), true),
+        (stub::refusal(403, "Forbidden"), true),
+        (stub::refusal(409, "Conflict"), true),
+        (stub::refusal(429, "TooManyRequests"), true),
+        (stub::throttled(429, 3), true),
+        (stub::refusal(500, "InternalError"), false),
+        (stub::throttled(503, 3), false),
+        (stub::broken(), false),
+    ] {
+        let mut bench = start();
+        let told = format!("{:?}", answer.as_ref().map(http::Response::status));
+        assert_eq!(bench.annotate(answer).await, over, "{told}");
+        tokio::time::advance(Duration::from_millis(LEASE_DURATION_MS)).await;
+        assert!(bench.is_over(), "{told}");
+    }
+}
+
+fn notice() -> Action {
+    let object = ObjectRef { name: ObjectName::new("ns", "pool"), uid: Uid("u1".to_owned()) };
+    Action::Report(Notice {
+        kind: ObjectKind::Pool,
+        object,
+        warning: false,
+        reason: "Assigned",
+        subject: "192.0.2.1".to_owned(),
+        message: "assigned".to_owned(),
+    })
+}
+
+impl Bench {
+    /// Has an event written, which ends as `answer` says; whether it is over a moment later.
+    async fn report(&mut self, answer: impl AsyncFnOnce(Call, &PermitSource)) -> bool {
+        self.executor.start(notice(), &[]);
+        let call = self.calls.next().await;
+        assert!(!self.is_over(), "it is under way");
+        answer(call, &self.source).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        self.is_over()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_answered_is_over() {
+    let event = serde_json::json!({"metadata": {"name": "e", "namespace": "ns"}, "eventTime": null});
+    for answer in
+        [stub::object(&event), stub::refusal(403, "Forbidden"), stub::refusal(429, "TooManyRequests")]
+    {
+        assert!(start().report(async |call, _| call.answer(answer)).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_a_clear_answer_counts_for_a_lease_longer() {
+    let unanswered = async |call: Call, _: &PermitSource| {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        drop(call);
+    };
+    let mut bench = start();
+    assert!(!bench.report(unanswered).await);
+    tokio::time::sleep(Duration::from_millis(LEASE_DURATION_MS)).await;
+    assert!(bench.is_over());
+    for answer in [stub::refusal(500, "InternalError"), stub::broken()] {
+        assert!(!start().report(async |call, _| call.answer(answer)).await);
+    }
+    let without_a_permit = async |call: Call, source: &PermitSource| {
+        source.revoke();
+        tokio::task::yield_now().await;
+        drop(call);
+    };
+    assert!(!start().report(without_a_permit).await);
+}

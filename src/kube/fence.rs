@@ -1,0 +1,75 @@
+//! The fence of leadership around writes to the API server.
+//!
+//! Invariant: a request that carries a [`Permit`] among its extensions is not sent unless that permit allows it. It is
+//! asked before a connection is looked for, and again by the request's body when the connection is about to write it (see
+//! [`crate::leader::gate`]): credentials, a proxy and TLS may take seconds in between. The refusal is a [`PermitEnded`],
+//! or has one among its causes.
+
+use crate::leader::gate::{Gate, GatedBody};
+use crate::leader::permit::{Permit, PermitEnded};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use std::task::{Context, Poll};
+use tower::{BoxError, Layer, Service};
+
+/// Layers a [`Fenced`] service.
+#[derive(Debug, Clone, Copy)]
+pub struct Fence;
+
+impl<S> Layer<S> for Fence {
+    type Service = Fenced<S>;
+
+    fn layer(&self, inner: S) -> Fenced<S> {
+        Fenced { inner }
+    }
+}
+
+/// Refuses requests whose permit does not allow them any more.
+#[derive(Debug, Clone)]
+pub struct Fenced<S> {
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Fenced<S>
+where
+    S: Service<Request<Body>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let next = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        async move {
+            let request = gated(request).await?;
+            inner.call(request).await.map_err(Into::into)
+        }
+        .boxed()
+    }
+}
+
+/// The request, with a body that is handed out only under its permit, if it has one.
+async fn gated(request: Request<Body>) -> Result<Request<Body>, BoxError> {
+    let Some(permit) = request.extensions().get::<Permit>().cloned() else { return Ok(request) };
+    permit.may_start()?;
+    let (parts, body) = request.into_parts();
+    let body = GatedBody::new(body.collect_bytes().await?, Gate::new(permit));
+    Ok(Request::from_parts(parts, into_body(body).await?))
+}
+
+/// kube makes a body of its own only out of an answer's: so it is an answer's for a moment.
+async fn into_body(body: GatedBody) -> kube::Result<Body> {
+    let mut body = Some(body);
+    let echo = tower::service_fn(move |_| ready(body.take().map(Response::new).ok_or(PermitEnded)));
+    Client::new(echo, String::new()).send(Request::new(Body::empty())).await.map(Response::into_body)
+}

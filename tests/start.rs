@@ -1,0 +1,64 @@
+//! The binary while it starts: what it waits for then cannot keep it from ending.
+
+use flipop_envtest::operator::Launch;
+use flipop_envtest::process::Signal;
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use rustix::process::{Pid, kill_process};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// On a loaded machine too, and long before the plugin would end by itself.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A plugin for credentials that hangs. Dropping it ends it.
+struct HungPlugin(Pid);
+
+impl HungPlugin {
+    /// Waits until it runs and has said its number in a file of this folder.
+    async fn found_in(folder: &Path) -> Outcome<Self> {
+        let said = folder.join("plugin");
+        let pid = eventually("the plugin runs", SOON, || async { Ok(fs::read_to_string(&said)?) }).await?;
+        let pid = Pid::from_raw(pid.trim().parse()?).ok_or_else(|| Failure::new("process id 0"))?;
+        Ok(Self(pid))
+    }
+}
+
+impl Drop for HungPlugin {
+    fn drop(&mut self) {
+        // It may have ended with the one that asked it.
+        let _gone = kill_process(self.0, Signal::KILL);
+    }
+}
+
+/// A kubeconfig whose credentials come from a plugin that says its number in `folder` and hangs.
+fn kubeconfig(folder: &Path) -> String {
+    let said = folder.join("plugin").display().to_string();
+    let script = format!("echo $$ > {said}.new; mv {said}.new {said}; exec sleep 600");
+    serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never",
+            "command": "/bin/sh", "args": ["-c", script],
+        }}}],
+    })
+    .to_string()
+}
+
+#[tokio::test]
+async fn sigterm_ends_a_process_that_waits_for_a_plugin_s_credentials() -> Outcome {
+    flipop::provider::install_tls();
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("kubeconfig");
+    fs::write(&file, kubeconfig(folder.path()))?;
+    let launch = Launch::new(Path::new(env!("CARGO_BIN_EXE_flipop")), &file, "http://127.0.0.1:1/")?;
+    let mut operator = launch.env("PATH", "/usr/bin:/bin").start(folder.path())?;
+    let _plugin = HungPlugin::found_in(folder.path()).await?;
+    operator.signal(Signal::TERM)?;
+    let status = operator.wait_end(SOON).await?;
+    assert!(status.success(), "{status}: {}", operator.log());
+    Ok(())
+}
