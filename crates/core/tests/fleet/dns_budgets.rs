@@ -1,6 +1,6 @@
 //! What is known of a token through calls about records: what they cost, how many are under way, whether it is refused.
 
-use crate::world::{PROVIDER, World};
+use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, external, set_spec};
 use flipop_core::budget::{Quota, RateReport};
 use flipop_core::fault::FaultKind;
@@ -61,6 +61,41 @@ fn of_changes_that_were_not_sent_none_counts_as_a_request() {
         let reads = u64::try_from(world.dns.reads).unwrap();
         assert_eq!((announced, spent(&world)), (9, reads + sent), "{trick:?}");
     }
+}
+
+#[test]
+fn changes_that_were_not_sent_leave_room_for_other_names_and_for_polls() {
+    let mut world = World::with(1, 60);
+    world.run(10);
+    // Of each of these rounds one request is sent.
+    world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Transient); 8]);
+    world.add_record_set("large", set_spec("large"));
+    world.add_record_set("wide", set_spec("wide"));
+    world.run_while(50, |world| !world.dns.tricks.is_empty());
+    world.add_ip(2);
+    world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
+    world.add_record_set("small", set_spec("small"));
+    world.run(4);
+    assert!(!world.published("small.example.com").is_empty());
+    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active");
+}
+
+#[test]
+fn rounds_that_are_slow_leave_room_for_other_names_and_for_polls() {
+    let mut world = World::with(1, 60);
+    world.run(10);
+    world.dns.tricks.extend([DnsTrick::Slow(240_000); 10]);
+    (0..10).for_each(|n| world.add_record_set(&format!("large-{n}"), set_spec(&format!("large-{n}"))));
+    world.run_while(50, |world| !world.dns.tricks.is_empty());
+    world.add_ip(2);
+    world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
+    world.add_record_set("small", set_spec("small"));
+    world.run(4);
+    assert!(!world.published("small.example.com").is_empty());
+    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active");
+    world.run(900);
+    let missing = (0..10).filter(|n| world.published(&format!("large-{n}.example.com")).len() < 60);
+    assert_eq!(missing.count(), 0);
 }
 
 #[test]
