@@ -284,6 +284,7 @@ impl Drive<'_> {
         if !self.permit || !admit(self.account, self.accounts, &key.provider, call, self.now, self.out) {
             return;
         }
+        self.account.begun(&key.zone);
         let all = set.changes.len();
         let per = self.account.rules().changes_per_request;
         let requests = all.min(MAX_REQUESTS.saturating_mul(per)).div_ceil(per);
@@ -314,6 +315,7 @@ fn read(
 ) {
     let call = (key.zone.as_str(), Access::Read, purpose);
     if admit(account, accounts, &key.provider, call, now, out) {
+        account.begun(&key.zone);
         site.reading(now);
         out.actions.push(Action::ReadRecords {
             provider: key.provider.clone(),
@@ -353,7 +355,7 @@ fn admit(
         out.later(at);
         return false;
     }
-    if purpose == Purpose::Reread && account.is_loaded() {
+    if purpose == Purpose::Reread && account.is_loaded(zone) {
         return false;
     }
     if let Some(budget) = budget(account, accounts, provider) {

@@ -33,8 +33,14 @@ const RENEWAL_MS: u64 = 600_000;
 /// Calls for DNS under way per account: it bounds memory and sockets when many sets are read at once.
 const MAX_CALLS: usize = 32;
 
+/// Calls about records under way in one zone: one that hangs leaves room for others.
+const MAX_CALLS_IN_ZONE: usize = 16;
+
 /// Reads of what is known begin only while fewer calls are under way: nothing waits for them, and they wait for others.
 const MAX_BEFORE_REREADS: usize = 16;
+
+/// And only while fewer are under way in their zone, so that those that hang hold up no change there.
+const MAX_IN_ZONE_BEFORE_REREADS: usize = 8;
 
 /// Why a zone is being looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,15 +93,18 @@ pub struct DnsAccount {
     lookups: BTreeMap<ZoneRef, Lookup>,
     gates: BTreeMap<(String, Access), Gate>,
     probe_due: Moment,
+    /// Calls under way.
     calls: usize,
+    /// Those about records, by zone.
+    busy: BTreeMap<String, usize>,
 }
 
 impl DnsAccount {
     /// An account of which nothing is known.
     #[must_use]
     pub fn new(rules: Rules, budget: Option<Budget>) -> Self {
-        let (lookups, gates) = (BTreeMap::new(), BTreeMap::new());
-        Self { rules, budget, lookups, gates, probe_due: Moment::default(), calls: 0 }
+        let (lookups, gates, busy) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { rules, budget, lookups, gates, probe_due: Moment::default(), calls: 0, busy }
     }
 
     /// What the provider allows.
@@ -341,7 +350,7 @@ impl DnsAccount {
     /// # Errors
     /// The moment, if there is one.
     pub fn admit(&self, zone: &str, access: Access, now: Moment) -> Result<(), Option<Moment>> {
-        if self.calls >= MAX_CALLS {
+        if self.calls >= MAX_CALLS || self.calls_in(zone) >= MAX_CALLS_IN_ZONE {
             return Err(None);
         }
         let waits = self.gate(zone, access).map(|gate| gate.until.max(self.probe_due));
@@ -351,16 +360,33 @@ impl DnsAccount {
         }
     }
 
-    /// So many calls are under way that reads of what is known wait.
+    /// So many calls are under way that reads of what is known in this zone wait.
     #[must_use]
-    pub fn is_loaded(&self) -> bool {
-        self.calls >= MAX_BEFORE_REREADS
+    pub fn is_loaded(&self, zone: &str) -> bool {
+        self.calls >= MAX_BEFORE_REREADS || self.calls_in(zone) >= MAX_IN_ZONE_BEFORE_REREADS
     }
 
     /// Why the token is refused in a zone.
     #[must_use]
     pub fn refusal(&self, zone: &str) -> Option<&str> {
         self.gate(zone, Access::Write).map(|gate| gate.message.as_str())
+    }
+
+    fn calls_in(&self, zone: &str) -> usize {
+        self.busy.get(zone).copied().unwrap_or_default()
+    }
+
+    /// A call about records of a zone goes out, which was admitted and told with [`DnsAccount::sent`].
+    pub fn begun(&mut self, zone: &str) {
+        *self.busy.entry(zone.to_owned()).or_default() += 1;
+    }
+
+    /// It ended, however it went.
+    pub fn ended(&mut self, zone: &str) {
+        if let Some(calls) = self.busy.get_mut(zone) {
+            *calls = calls.saturating_sub(1);
+        }
+        self.busy.retain(|_, calls| *calls > 0);
     }
 
     /// Whoever may not read need not try to write.

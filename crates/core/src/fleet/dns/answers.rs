@@ -38,6 +38,7 @@ impl Dns {
         (now, jitter): (Moment, Jitter),
     ) {
         if let Some(account) = self.accounts.get_mut(&key.provider) {
+            account.ended(&key.zone);
             let failure = failure_of(&result);
             if is_refusal(failure) && self.sites.get(key).is_some_and(|site| site.is_outdated(Access::Read)) {
                 account.not_sent();
@@ -77,6 +78,7 @@ impl Dns {
             CallFailure::Fault(_) | CallFailure::NotSent => unfinished,
         });
         if let Some(account) = self.accounts.get_mut(&key.provider) {
+            account.ended(&key.zone);
             let per = account.rules().changes_per_request;
             let announced = asked.div_ceil(per);
             let (sent, failure) = match &result {
