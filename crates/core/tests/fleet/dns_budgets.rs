@@ -176,6 +176,36 @@ fn sixteen_calls_are_under_way_at_a_time_in_a_zone_and_thirty_two_in_all() {
 }
 
 #[test]
+fn a_revoked_token_is_tried_in_two_zones_and_then_once_a_minute_however_many_zones_there_are() {
+    let mut world = with_names(0..0);
+    for n in 0..8 {
+        let (name, zone) = (format!("set-{n}"), format!("zone-{n}.example"));
+        world.dns.zone(PROVIDER, &zone, Some(&zone));
+        world.add_record_set(&name, set_spec("www"));
+        world.edit_set(&name, |spec| spec.record_set.as_mut().unwrap().zone = zone);
+    }
+    world.run(100);
+    world.dns.read_fault = Some(FaultKind::Unauthorised);
+    world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Unauthorised); 100]);
+    let (reads, applies) = (world.dns.reads, world.dns.applies.len());
+    for n in 0..8 {
+        world.edit_set(&format!("set-{n}"), |spec| spec.record_set.as_mut().unwrap().ttl = 90);
+        world.run(5);
+    }
+    world.run(560);
+    let tries = world.dns.reads - reads + world.dns.applies.len() - applies;
+    assert!((10..=15).contains(&tries), "{tries}");
+    world.dns.read_fault = None;
+    world.dns.tricks.clear();
+    world.run(61);
+    let new = (0..8).filter(|n| {
+        let records = &world.dns.records[&(PROVIDER.to_owned(), format!("zone-{n}.example"))];
+        records.iter().all(|(_, record)| record.ttl == 90)
+    });
+    assert_eq!(new.count(), 8);
+}
+
+#[test]
 fn a_zone_that_hangs_leaves_room_for_others() {
     let mut world = with_names(0..40);
     world.dns.hanging = Some("example.com");

@@ -49,7 +49,8 @@ impl Dns {
                 Some((FaultKind::NotFound, message)) => account.lost(&key.zone, message, now, jitter),
                 Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
                 Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
-                Some(_) | None => {}
+                Some(_) => {}
+                None => account.accepted(now),
             }
         }
         if let Some(site) = self.sites.get_mut(key) {
@@ -96,7 +97,8 @@ impl Dns {
                     match failure {
                         Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
                         Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
-                        Some(_) | None => {}
+                        Some(_) => {}
+                        None => account.accepted(now),
                     }
                 }
                 None => account.not_sent(),
