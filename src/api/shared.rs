@@ -79,7 +79,7 @@ pub struct DnsRecordSet {
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<i64>,
 
-    /// What happens to the records when nothing is left to publish (no IP of the pool is active; no node matches):
+    /// What happens to the records when nothing is left to publish, since no node matches:
     /// `Keep` leaves them as they are, `Delete` removes them. Default: `Keep` in a FloatingIPPool, `Delete` in a
     /// NodeDNSRecordSet (`Keep` if the operator runs with `--keep-last-record`).
     #[serde(default, skip_serializing_if = "Option::is_none")]

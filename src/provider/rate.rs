@@ -18,6 +18,15 @@ const MAX_BLOCK_MS: u64 = 3_600_000;
 /// where it says that requests are left: the first step of the fast retry schedule.
 pub(crate) const SHORT_BLOCK_MS: u64 = 1_000;
 
+/// How a provider refuses for excess.
+#[derive(Debug, Clone, Copy)]
+pub struct Excess {
+    /// For how long the token is left alone after such a refusal that names no time.
+    pub block_ms: u64,
+    /// Whether the body of an answer with another status than 429 says so.
+    pub says: fn(StatusCode, &[u8]) -> bool,
+}
+
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");

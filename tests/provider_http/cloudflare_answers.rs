@@ -1,8 +1,10 @@
 //! What an answer of Cloudflare is taken for that refuses something or makes no sense, and what is sent after it.
 
 use crate::dns_support::{WWW, ZONE, address, changes, cloudflare, create, delete};
-use crate::server::{Server, json};
+use crate::server::{Server, answer, json};
 use crate::{account, config};
+use flipop::clock::Clock;
+use flipop::provider::Account;
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::DnsProvider;
 use flipop_core::dns::{ChangeSet, Zone};
@@ -29,6 +31,40 @@ async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
         let fault = client.find_zone(&account(), ZONE).await.unwrap_err();
         assert_eq!(fault.kind, kind, "{status} {code}: {fault}");
         assert!(fault.message.starts_with(said), "{status} {code}: {fault}");
+    }
+}
+
+/// With whatever status it comes: the whole token is blocked, and a time that is named counts.
+#[tokio::test]
+async fn a_refusal_for_excess_that_only_a_code_tells_blocks_the_token_as_a_429_does() {
+    let table = [
+        (429, 0, None, Some(300_000)),
+        (403, 10_429, None, Some(300_000)),
+        (400, 971, None, Some(300_000)),
+        (400, 971, Some("20"), Some(20_000)),
+        (403, 10_000, None, None),
+        (503, 971, None, None),
+    ];
+    for (status, code, header, blocked_ms) in table {
+        let body = format!(r#"{{"success": false, "errors": [{{"code": {code}, "message": "no"}}]}}"#);
+        let server = Server::start(move |_| {
+            let headers: Vec<(&str, &str)> = header.iter().map(|value| ("retry-after", *value)).collect();
+            answer(status, &headers, &body)
+        })
+        .await;
+        let client = Cloudflare::new(config(&server.url())).unwrap();
+        let before = Clock::system().now();
+        let fault = client.find_zone(&account(), ZONE).await.unwrap_err();
+        let after = Clock::system().now();
+        let end = client.rate().borrow().blocked_until;
+        assert_eq!(end.is_some(), blocked_ms.is_some(), "{status} {code}");
+        if let (Some(end), Some(ms)) = (end, blocked_ms) {
+            assert!(
+                end >= before.plus_millis(ms) && end <= after.plus_millis(ms),
+                "{status} {code}: {end:?}"
+            );
+            assert_eq!(fault.retry_after_ms, header.map(|_| ms), "{status} {code}");
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 //! Owns the decision "may this request be sent now, and if not, when to ask again". It does not send, does not read
 //! headers and does not retry: the provider layer hands in a [`RateReport`], the caller says what it sends.
 //!
-//! Invariants: within any window never more than its limit; nothing before a block's end; a share of every limit is
-//! kept for assignments; whoever asks again at the moment that [`Budget::admit`] named is admitted in the end,
+//! Invariants: within any window never more than its limit, where a request that may go out at any time until a round
+//! ends is in every window until then; nothing before a block's end; a share of every limit is kept for assignments; whoever asks again at the moment that [`Budget::admit`] named is admitted in the end,
 //! because a used-up quota is probed with one request at a time once its reset has come.
 
 use crate::moment::Moment;
@@ -28,6 +28,10 @@ const KEPT_FROM_DNS_PERCENT: u64 = 20;
 /// Of any limit, reads of DNS records that are known may use what lies above this share, in percent. With hundreds of
 /// names they all are due together after a start, and changes of records, and polls, must not have to wait for them.
 const KEPT_FROM_REREADS_PERCENT: u64 = 50;
+
+/// Of any limit, what the rounds under way may have ahead of them, in percent: beyond it a round sends one request. So
+/// however many rounds are slow, what they have not sent yet keeps neither polls nor other names waiting.
+const RESERVED_PERCENT: u64 = 20;
 
 /// Of the long quota, the share that is kept from polls, in percent. Smaller than that of the short window: one hour's
 /// quota is never used up by ordinary work, and its last tenth is hundreds of requests.
@@ -117,8 +121,10 @@ pub struct Budget {
     limits: Limits,
     sends: VecDeque<Moment>,
     creations: VecDeque<Moment>,
+    /// Requests of rounds under way that follow on those before them: sent when nobody knows yet.
+    reserved: u64,
     report: RateReport,
-    /// Calls announced with [`Budget::sent`] under the present token.
+    /// Calls announced with [`Budget::sent`] and [`Budget::reserve`] under the present token.
     announced: u64,
     /// Requests since the quota was observed.
     since_quota: u64,
@@ -134,6 +140,7 @@ impl Budget {
             limits,
             sends: VecDeque::new(),
             creations: VecDeque::new(),
+            reserved: 0,
             report: RateReport::default(),
             announced: 0,
             since_quota: 0,
@@ -199,6 +206,26 @@ impl Budget {
         self.since_quota = self.since_quota.saturating_add(1);
     }
 
+    /// Takes in one more request of a round whose first request goes out now. False where there is no room for it. It
+    /// is sent some time before the round ends, which has to be told with [`Budget::release`].
+    pub fn reserve(&mut self, purpose: Purpose, now: Moment) -> bool {
+        if self.reserved >= share(self.capacity(), RESERVED_PERCENT) || self.admit(purpose, now).is_err() {
+            return false;
+        }
+        self.reserved = self.reserved.saturating_add(1);
+        self.announced = self.announced.saturating_add(1);
+        self.since_quota = self.since_quota.saturating_add(1);
+        true
+    }
+
+    /// A round ended: of the requests reserved for it so many were sent, at the latest now, and the others never.
+    pub fn release(&mut self, reserved: usize, sent: usize, now: Moment) {
+        self.reserved = self.reserved.saturating_sub(u64::try_from(reserved).unwrap_or(u64::MAX));
+        self.sends.extend(std::iter::repeat_n(now, sent));
+        (sent..reserved).for_each(|_| self.not_sent());
+        self.forget(now);
+    }
+
     /// A call that was announced with [`Budget::sent`] was not sent after all, for want of a permit. It stays in the
     /// windows (harmless: nobody may write then) and leaves the count against which the report is held.
     pub fn not_sent(&mut self) {
@@ -238,7 +265,8 @@ impl Budget {
             Purpose::Reread => KEPT_FROM_REREADS_PERCENT,
         };
         let allowed = usize::try_from(share(self.capacity(), 100 - kept)).unwrap_or(usize::MAX);
-        frees(&self.sends, allowed, self.limits.window_ms, now)
+        let reserved = usize::try_from(self.reserved).unwrap_or(usize::MAX);
+        frees(&self.sends, allowed.saturating_sub(reserved), self.limits.window_ms, now)
     }
 
     fn creation_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
@@ -279,220 +307,11 @@ fn share(whole: u64, percent: u64) -> u64 {
 /// When fewer than `allowed` of `times` lie within the window; `None` when that is so already.
 fn frees(times: &VecDeque<Moment>, allowed: usize, window_ms: u64, now: Moment) -> Option<Moment> {
     let surplus = times.len().checked_sub(allowed)?;
-    // Where nothing is allowed at all, the caller asks in vain, but not in a tight loop.
+    // Where nothing is allowed at all, the caller asks in vain, but not in a tight loop. Rounds that end make room too,
+    // and their ends are awaited anyway.
     Some(times.get(surplus).copied().unwrap_or(now).plus_millis(window_ms))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const LIMITS: Limits = Limits::DIGITALOCEAN;
-    const PURPOSES: [Purpose; 5] =
-        [Purpose::Create, Purpose::Assign, Purpose::Dns, Purpose::Poll, Purpose::Reread];
-
-    fn at(ms: u64) -> Moment {
-        Moment::from_millis(ms)
-    }
-
-    fn quota(remaining: u64, reset_at: u64, observed_at: u64) -> RateReport {
-        let quota =
-            Quota { limit: Some(5_000), remaining, reset_at: at(reset_at), observed_at: at(observed_at) };
-        RateReport { quota: Some(quota), ..RateReport::default() }
-    }
-
-    /// Sends as many as are admitted.
-    fn exhaust(budget: &mut Budget, purpose: Purpose, now: Moment) -> usize {
-        let mut sent = 0;
-        while budget.admit(purpose, now).is_ok() {
-            budget.sent(purpose, now);
-            sent += 1;
-            assert!(sent <= 10_000, "no end to what is admitted");
-        }
-        sent
-    }
-
-    #[test]
-    fn polls_and_dns_leave_a_share_of_the_window_to_assignments() {
-        let mut budget = Budget::new(LIMITS);
-        assert_eq!(exhaust(&mut budget, Purpose::Reread, at(0)), 120);
-        assert_eq!(exhaust(&mut budget, Purpose::Poll, at(0)), 24);
-        assert_eq!(exhaust(&mut budget, Purpose::Dns, at(0)), 48);
-        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(0)), 48);
-        assert_eq!(budget.admit(Purpose::Assign, at(0)), Err(at(65_000)));
-        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(65_000)), 240);
-    }
-
-    #[test]
-    fn twelve_creations_a_minute_and_assignments_go_on_meanwhile() {
-        let mut budget = Budget::new(LIMITS);
-        assert_eq!(exhaust(&mut budget, Purpose::Create, at(0)), 12);
-        assert_eq!(budget.admit(Purpose::Create, at(1)), Err(at(65_000)));
-        assert_eq!(budget.admit(Purpose::Assign, at(1)), Ok(()));
-    }
-
-    #[test]
-    fn where_nothing_is_allowed_the_answer_is_always_later() {
-        let mut budget = Budget::new(Limits::CLOUDFLARE);
-        assert_eq!(budget.admit(Purpose::Create, at(0)), Err(at(60_000)));
-        assert_eq!(budget.admit(Purpose::Create, at(60_000)), Err(at(120_000)));
-    }
-
-    #[test]
-    fn a_low_quota_stops_polls_then_dns_then_all() {
-        for (remaining, admitted) in [
-            (501, [true; 5]),
-            (500, [true, true, true, false, false]),
-            (250, [true, true, false, false, false]),
-            (1, [true, true, false, false, false]),
-            (0, [false; 5]),
-        ] {
-            let mut budget = Budget::new(LIMITS);
-            budget.observe(at(0), &quota(remaining, 600_000, 0));
-            let found = PURPOSES.map(|purpose| budget.admit(purpose, at(1)).is_ok());
-            assert_eq!(found, admitted, "{remaining} left");
-        }
-    }
-
-    #[test]
-    fn what_was_sent_since_the_answer_counts_against_what_it_left() {
-        let mut budget = Budget::new(LIMITS);
-        budget.observe(at(0), &quota(2, 600_000, 0));
-        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 2);
-        assert_eq!(budget.admit(Purpose::Assign, at(1)), Err(at(600_000)));
-        assert_eq!(budget.remaining(), Some(0));
-    }
-
-    #[test]
-    fn after_the_reset_a_used_up_quota_is_tried_one_request_at_a_time() {
-        let mut budget = Budget::new(LIMITS);
-        budget.observe(at(0), &quota(0, 1_000, 0));
-        assert_eq!(budget.admit(Purpose::Assign, at(999)), Err(at(1_000)));
-        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_000)), 1);
-        assert_eq!(budget.admit(Purpose::Assign, at(1_001)), Err(at(11_000)));
-        // Its answer: one request has expired in the sliding window, and was used up by the probe.
-        budget.observe(at(1_050), &quota(0, 1_040, 1_050));
-        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_050)), 1);
-        budget.observe(at(1_100), &quota(30, 1_090, 1_100));
-        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_100)), 31, "thirty and the next probe");
-    }
-
-    #[test]
-    fn pages_that_were_not_announced_count_too() {
-        let mut budget = Budget::new(LIMITS);
-        budget.sent(Purpose::Poll, at(0));
-        budget.observe(at(1), &RateReport { requests: 41, ..RateReport::default() });
-        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 199);
-    }
-
-    #[test]
-    fn a_call_that_was_not_sent_hides_no_page() {
-        let mut budget = Budget::new(LIMITS);
-        budget.sent(Purpose::Assign, at(0));
-        budget.not_sent();
-        budget.observe(at(1), &RateReport { requests: 1, ..RateReport::default() });
-        assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 238, "the one withdrawn and the one seen");
-    }
-
-    #[test]
-    fn another_token_is_not_bound_by_the_old_one_s_quota_and_block() {
-        let mut budget = Budget::new(LIMITS);
-        let mut report = quota(0, 600_000, 0);
-        report.blocked_until = Some(at(300_000));
-        budget.observe(at(0), &report);
-        assert_eq!(budget.admit(Purpose::Poll, at(1)), Err(at(600_000)));
-        budget.observe(at(1), &RateReport { token_generation: 1, ..RateReport::default() });
-        assert_eq!(budget.admit(Purpose::Poll, at(1)), Ok(()));
-    }
-
-    fn purpose() -> impl Strategy<Value = Purpose> {
-        prop::sample::select(PURPOSES.to_vec())
-    }
-
-    /// Limit, requests left and time to the reset.
-    type Given = (Option<u64>, u64, u64);
-
-    fn report() -> impl Strategy<Value = (Option<Given>, Option<u64>)> {
-        let limit = prop_oneof![Just(None), Just(Some(5_000)), any::<u64>().prop_map(Some)];
-        let remaining = prop_oneof![0..6_000_u64, Just(0), any::<u64>()];
-        (prop::option::of((limit, remaining, 0..3_600_000_u64)), prop::option::of(0..3_600_000_u64))
-    }
-
-    proptest! {
-        #[test]
-        fn no_window_ever_holds_more_than_its_limit(
-            steps in prop::collection::vec((purpose(), 0..3_000_u64, 1..40_usize), 1..200),
-        ) {
-            let mut budget = Budget::new(LIMITS);
-            let (mut now, mut sends, mut creations) = (at(0), Vec::new(), Vec::new());
-            for (purpose, pause, burst) in steps {
-                now = now.plus_millis(pause);
-                for _ in 0..burst {
-                    if budget.admit(purpose, now).is_ok() {
-                        budget.sent(purpose, now);
-                        sends.push(now);
-                        if purpose == Purpose::Create {
-                            creations.push(now);
-                        }
-                    }
-                }
-                let within = |times: &[Moment]| times.iter().filter(|t| now.millis_since(**t) < 60_000).count();
-                prop_assert!(within(&sends) <= 240);
-                prop_assert!(within(&creations) <= 12);
-            }
-        }
-
-        #[test]
-        fn nothing_goes_out_before_a_block_s_end_and_assignments_pass_whatever_polls_do(
-            (quota, block) in report(), purpose in purpose(), asked in 0..3_700_000_u64, polls in 0..500_usize,
-        ) {
-            let mut budget = Budget::new(LIMITS);
-            for _ in 0..polls {
-                if budget.admit(Purpose::Poll, at(0)).is_ok() {
-                    budget.sent(Purpose::Poll, at(0));
-                }
-            }
-            let quota = quota.map(|(limit, remaining, reset)| Quota {
-                limit, remaining, reset_at: at(reset), observed_at: at(0),
-            });
-            let blocked_until = block.map(at);
-            budget.observe(at(0), &RateReport { quota, blocked_until, ..RateReport::default() });
-            let now = at(asked);
-            let admitted = budget.admit(purpose, now);
-            if blocked_until.is_some_and(|end| now < end) {
-                prop_assert!(admitted.is_err());
-            }
-            let free = blocked_until.is_none_or(|end| now >= end) && quota.is_none_or(|quota| quota.remaining > 0);
-            if free {
-                prop_assert_eq!(budget.admit(Purpose::Assign, now), Ok(()));
-            }
-        }
-
-        #[test]
-        fn whoever_asks_again_when_told_is_admitted_in_the_end(
-            sends in prop::collection::vec((purpose(), 0..2_000_u64), 0..400), (quota, block) in report(),
-            purpose in purpose(), extra in 0..1_000_u64,
-        ) {
-            let mut budget = Budget::new(LIMITS);
-            let mut now = at(0);
-            for (purpose, pause) in sends {
-                now = now.plus_millis(pause);
-                // Sent whatever the budget says: pages and other users do not ask.
-                budget.sent(purpose, now);
-            }
-            let quota = quota.map(|(limit, remaining, reset)| Quota {
-                limit, remaining, reset_at: now.plus_millis(reset), observed_at: now,
-            });
-            let blocked_until = block.map(|ms| now.plus_millis(ms));
-            budget.observe(now, &RateReport { quota, blocked_until, requests: extra, ..RateReport::default() });
-            let mut asked = 0;
-            while let Err(again) = budget.admit(purpose, now) {
-                prop_assert!(again > now, "an answer that is not later spins");
-                now = again;
-                asked += 1;
-                prop_assert!(asked < 10, "still refused after asking ten times");
-            }
-        }
-    }
-}
+#[path = "budget_tests.rs"]
+mod tests;

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::leader::permit::Permit;
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
+use crate::provider::rate::Excess;
 use crate::provider::{Account, CallContext, CallError};
 use flipop_core::budget::RateReport;
 use flipop_core::dns::{ChangeSet, Record, Zone};
@@ -33,7 +34,7 @@ pub const NAME: &str = "cloudflare";
 pub const DEFAULT_URL: &str = "https://api.cloudflare.com/client/v4";
 
 /// Whoever passes the limit is blocked for five minutes (API documentation, "Rate limits").
-const BLOCK_MS: u64 = 300_000;
+const EXCESS: Excess = Excess { block_ms: 300_000, says: refusal::says_excess };
 
 /// The client of one token.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Cloudflare {
     /// When the configuration cannot work: see [`BuildError`].
     pub fn new(config: ApiConfig) -> Result<Self, BuildError> {
         let clock = config.clock.clone();
-        Ok(Self { api: Api::new(NAME, BLOCK_MS, config)?, clock, zones: Zones::default() })
+        Ok(Self { api: Api::new(NAME, EXCESS, config)?, clock, zones: Zones::default() })
     }
 
     /// Drops what is remembered of a zone that turned out not to be there, or no longer ours.

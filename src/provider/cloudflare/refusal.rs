@@ -56,6 +56,12 @@ pub(super) fn says_exists(answer: &Answer) -> bool {
         && wire::errors(answer.body()).iter().any(|(code, _)| EXISTS.contains(code))
 }
 
+/// Whether the body of an answer with this status says that there were too many requests. A server that failed says
+/// nothing of the kind.
+pub(super) fn says_excess(status: StatusCode, body: &[u8]) -> bool {
+    !status.is_server_error() && wire::errors(body).iter().any(|(code, _)| THROTTLED.contains(code))
+}
+
 /// Whether the token as a whole is refused, and not only what it was used for.
 pub(super) fn refuses_token(answer: &Answer) -> bool {
     let says = |(code, message): &(u64, String)| {

@@ -12,7 +12,7 @@ mod wire;
 
 use crate::leader::permit::Permit;
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
-use crate::provider::rate::SHORT_BLOCK_MS;
+use crate::provider::rate::{Excess, SHORT_BLOCK_MS};
 use crate::provider::{Account, Action, CallContext, CallError, IpProvider};
 use flipop_core::budget::RateReport;
 use flipop_core::facts::{ReservedIp, ReservedIpList};
@@ -38,13 +38,16 @@ pub struct DigitalOcean {
     api: Api,
 }
 
+/// Only the status says so.
+const EXCESS: Excess = Excess { block_ms: SHORT_BLOCK_MS, says: |_, _| false };
+
 impl DigitalOcean {
     /// Sets up a client.
     ///
     /// # Errors
     /// When the configuration cannot work: see [`BuildError`].
     pub fn new(config: ApiConfig) -> Result<Self, BuildError> {
-        Ok(Self { api: Api::new(NAME, SHORT_BLOCK_MS, config)? })
+        Ok(Self { api: Api::new(NAME, EXCESS, config)? })
     }
 
     async fn get_ip(&self, ip: Ipv4Addr) -> Result<ReservedIp, Fault> {

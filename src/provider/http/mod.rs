@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::leader::gate::{Gate, GatedBody};
 use crate::leader::permit::{Permit, PermitEnded};
 use crate::provider::observe::{self, CallObserver, Record};
-use crate::provider::rate::RateState;
+use crate::provider::rate::{Excess, RateState};
 use crate::provider::{CallContext, CallError};
 use crate::token::{Bearer, Token, TokenError, TokenSource};
 use answer::{Origin, scrubbed};
@@ -160,6 +160,7 @@ pub struct Api {
     base: Url,
     token: Token,
     rate: RateState,
+    excess: Excess,
     clock: Clock,
     observer: Arc<dyn CallObserver>,
 }
@@ -174,12 +175,11 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Sets up a client. `block_ms` is for how long the provider is left alone after a refusal for excess that names no
-    /// time.
+    /// Sets up a client of a provider that refuses for excess like this.
     ///
     /// # Errors
     /// When the configuration cannot work: see [`BuildError`].
-    pub fn new(provider: &'static str, block_ms: u64, config: ApiConfig) -> Result<Self, BuildError> {
+    pub fn new(provider: &'static str, excess: Excess, config: ApiConfig) -> Result<Self, BuildError> {
         let base = base_url(&config.base_url).map_err(|reason| BuildError::BaseUrl { provider, reason })?;
         let token = Token::new(config.token, config.clock.clone())
             .map_err(|source| BuildError::Token { provider, source })?;
@@ -190,9 +190,9 @@ impl Api {
             Some(transport) => transport,
             None => Arc::new(Network::new(&base).map_err(|e| unusable(&e))?),
         };
-        let rate = RateState::new(config.clock.clone(), block_ms, *token.generation().borrow());
+        let rate = RateState::new(config.clock.clone(), excess.block_ms, *token.generation().borrow());
         let (clock, observer) = (config.clock, config.observer);
-        Ok(Self { provider, transport, user_agent, base, token, rate, clock, observer })
+        Ok(Self { provider, transport, user_agent, base, token, rate, excess, clock, observer })
     }
 
     /// The provider's name.
@@ -332,7 +332,8 @@ impl Api {
     ) -> Result<Answer, Broken> {
         let response = self.transport.send(self.outgoing(request, bearer, gate)).await?;
         let status = response.status();
-        let retry_after_ms = self.rate.learn(bearer.generation, status, response.headers());
+        let headers = response.headers().clone();
+        let mut retry_after_ms = self.rate.learn(bearer.generation, status, &headers);
         if status == StatusCode::UNAUTHORIZED {
             self.token.doubt();
         }
@@ -342,8 +343,7 @@ impl Api {
             secret: bearer.secret.clone(),
             mutating: gate.is_some(),
         };
-        let encoded = response
-            .headers()
+        let encoded = headers
             .get(header::CONTENT_ENCODING)
             .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
         let body = match read_body(response).await {
@@ -352,6 +352,9 @@ impl Api {
             Err(_lost) if status.is_client_error() => Ok(Bytes::new()),
             Err(error) => return Err(error.into()),
         };
+        if body.as_ref().is_ok_and(|body| (self.excess.says)(status, body)) {
+            retry_after_ms = self.rate.learn(bearer.generation, StatusCode::TOO_MANY_REQUESTS, &headers);
+        }
         Ok(Answer::new(status, body, encoded, retry_after_ms, origin))
     }
 

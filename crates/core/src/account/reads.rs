@@ -18,6 +18,9 @@ const MAX_POLLED: usize = 5;
 /// Addresses that are on no list are read singly, this many a round.
 const SINGLES_PER_ROUND: usize = 10;
 
+/// What is left to a list is asked for singly once one takes longer than this: longer than those of a few pages do.
+const LIST_SLOW_MS: u64 = 2_000;
+
 /// Refused, a token is tried once a minute.
 const UNAUTHORISED_INTERVAL_MS: u64 = 60_000;
 
@@ -83,6 +86,16 @@ impl Reads {
         let wait =
             Schedule::of(fault.kind).delay_ms(self.list_failures, jitter).min(UNAUTHORISED_INTERVAL_MS);
         self.list_due = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
+    }
+
+    /// Lists answer: neither did the last one fail, nor is one under way for long.
+    fn lists_answer(&self, now: Moment) -> bool {
+        self.list_failures == 0 && self.list_slow_at().is_none_or(|slow| slow > now)
+    }
+
+    /// When the list under way will have taken long.
+    fn list_slow_at(&self) -> Option<Moment> {
+        self.list_in_flight.map(|begun| begun.plus_millis(LIST_SLOW_MS))
     }
 
     /// A proof is wanted, but not more than one a minute.
@@ -177,21 +190,27 @@ impl Account {
         out: &mut Vec<Action>,
     ) -> Option<Moment> {
         let mut turn = Turn { now, wake: None, out };
-        let listed = self.leaves_polls_to_the_list();
+        let listed = self.leaves_polls_to_the_list(now);
         let pending = self.ops.values().filter_map(Op::poll_due);
         let pending = pending.filter(|(_, _, directly)| !directly).map(|(_, at, _)| at);
         if listed && let Some(at) = pending.min() {
             self.reads.list_by(at);
         }
-        let locked = self.left_to_the_list();
+        let locked = self.locked_by_others();
+        let listed_locks = self.lists_tell(now);
         let looks = locked.iter().filter_map(|ip| self.beliefs.get(ip)?.look_due());
-        if let Some(at) = looks.min() {
+        if listed_locks && let Some(at) = looks.min() {
             self.reads.list_by(at);
         }
         self.plan_list(&mut turn);
+        if (listed || !locked.is_empty())
+            && let Some(slow) = self.reads.list_slow_at().filter(|slow| *slow > now)
+        {
+            turn.later(slow);
+        }
         self.plan_proof(&mut turn);
         if self.is_authorised() {
-            self.plan_gets(owners, &locked, &mut turn);
+            self.plan_gets(owners, (&locked, listed_locks), &mut turn);
             self.plan_polls(owners, listed, &mut turn);
         }
         turn.wake
@@ -202,22 +221,27 @@ impl Account {
         self.droplet_read == DropletRead::Missing || self.held.is_some()
     }
 
+    /// A list tells soon where addresses are.
+    fn lists_tell(&self, now: Moment) -> bool {
+        !self.lists_say_nothing() && self.reads.lists_answer(now)
+    }
+
     /// Many pending actions are looked up with one list.
-    fn leaves_polls_to_the_list(&self) -> bool {
+    fn leaves_polls_to_the_list(&self, now: Moment) -> bool {
         // What is on no list has to be asked for singly.
         let asked = |op: &&Op| op.poll_due().is_some_and(|(_, _, directly)| !directly);
         let pending = self.ops.values().filter(asked).count();
-        pending > MAX_POLLED && !self.lists_say_nothing() && self.is_authorised()
+        pending > MAX_POLLED && self.lists_tell(now) && self.is_authorised()
     }
 
     /// Addresses that actions of others keep locked, where they are many: one list looks at all of them.
-    fn left_to_the_list(&self) -> BTreeSet<Ipv4Addr> {
+    fn locked_by_others(&self) -> BTreeSet<Ipv4Addr> {
         let looked_at = |ip: &Ipv4Addr, belief: &Belief| {
             belief.look_due().is_some() && !belief.is_unlisted() && !self.ops.contains_key(ip)
         };
         let locked = self.beliefs.iter().filter(|(ip, belief)| looked_at(ip, belief));
         let locked: BTreeSet<Ipv4Addr> = locked.map(|(ip, _)| *ip).collect();
-        if locked.len() > MAX_POLLED && !self.lists_say_nothing() { locked } else { BTreeSet::new() }
+        if locked.len() > MAX_POLLED { locked } else { BTreeSet::new() }
     }
 
     fn admit(&mut self, purpose: Purpose, turn: &mut Turn<'_>) -> bool {
@@ -267,18 +291,22 @@ impl Account {
     fn plan_gets(
         &mut self,
         owners: &BTreeMap<Ipv4Addr, ObjectRef>,
-        listed: &BTreeSet<Ipv4Addr>,
+        (locked, listed): (&BTreeSet<Ipv4Addr>, bool),
         turn: &mut Turn<'_>,
     ) {
         let mut due: Vec<(Ipv4Addr, Moment, Purpose)> = Vec::new();
-        for (ip, belief) in self.beliefs.iter().filter(|(ip, _)| !listed.contains(ip)) {
+        for (ip, belief) in self.beliefs.iter().filter(|(ip, _)| !(listed && locked.contains(ip))) {
             let at = match self.ops.get(ip) {
                 Some(op) => op.read_due(),
                 None => belief.read_due(self.remembered.contains(ip)),
             };
-            due.extend(at.map(|at| (*ip, at, Purpose::Look)));
+            // Many that no list looks at come after what moves ours, and what records need.
+            let purpose = if locked.contains(ip) { Purpose::Poll } else { Purpose::Look };
+            due.extend(at.map(|at| (*ip, at, purpose)));
         }
         due.extend(self.reads.take_singles(turn).into_iter().map(|ip| (ip, turn.now, Purpose::Poll)));
+        // Where there is not room for all, those that wait longest come first.
+        due.sort_by_key(|(_, at, _)| *at);
         for (ip, at, purpose) in due {
             if self.reads.gets.contains(&ip) {
                 continue;
@@ -294,7 +322,9 @@ impl Account {
     }
 
     fn plan_polls(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, listed: bool, turn: &mut Turn<'_>) {
-        let pending: Vec<_> = self.ops.iter().filter_map(|(ip, op)| Some((*ip, op.poll_due()?))).collect();
+        let mut pending: Vec<_> =
+            self.ops.iter().filter_map(|(ip, op)| Some((*ip, op.poll_due()?))).collect();
+        pending.sort_by_key(|(_, (_, at, _))| *at);
         for (ip, (action, at, directly)) in pending {
             if (listed && !directly) || self.reads.polls.contains(&ip) {
                 continue;

@@ -3,21 +3,22 @@
 //! Invariants: of the objects that name one set of records, only the owner acts; the budget of a token is asked before
 //! each request; what is not allowed to start is asked again in time, and holds up nothing else.
 
+mod answers;
+
 use crate::account::Account;
-use crate::action::{Action, CallFailure, Notice, Unfinished};
+use crate::action::{Action, Notice};
 use crate::budget::{Budget, Limits, Purpose, RateReport};
 use crate::claims::{self, Claim};
-use crate::dns::{ChangeSet, Record, Rules, Zone};
-use crate::fault::{Fault, FaultKind};
+use crate::dns::{ChangeSet, Rules, Zone};
 use crate::ids::{ObjectKind, Owner, Uid};
-use crate::moment::{Jitter, Moment};
+use crate::moment::Moment;
 use crate::pool::assign::Out;
 use crate::pool::spec::Providers;
 use crate::record_set::account::{Access, DnsAccount};
 use crate::record_set::diff::Wanted;
 use crate::record_set::name::ZoneRef;
 use crate::record_set::set::{Located, Scene, Set, View};
-use crate::record_set::site::{Applied, Site, SiteKey, Step};
+use crate::record_set::site::{Site, SiteKey, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests of one change set. Where each change is a request of its own, the newest wish is looked at in between.
@@ -234,122 +235,6 @@ impl Dns {
         self.sets.insert(uid.clone(), set);
         reread
     }
-
-    /// The answer to a lookup.
-    pub(super) fn zone_found(
-        &mut self,
-        provider: &str,
-        zone: &ZoneRef,
-        result: Result<Zone, Fault>,
-        (now, jitter): (Moment, Jitter),
-    ) {
-        let Some(account) = self.accounts.get_mut(provider) else { return };
-        let failure = failure_of(&result);
-        if account.is_outdated(zone) && is_refusal(failure) {
-            account.not_sent();
-        } else {
-            account.answered(zone.text(), Access::Read, failure, now, jitter);
-        }
-        account.looked_up(zone, result, now, jitter);
-    }
-
-    /// The answer to a read.
-    pub(super) fn records_read(
-        &mut self,
-        key: &SiteKey,
-        result: Result<Vec<Record>, Fault>,
-        (now, jitter): (Moment, Jitter),
-    ) {
-        if let Some(account) = self.accounts.get_mut(&key.provider) {
-            let failure = failure_of(&result);
-            if is_refusal(failure) && self.sites.get(key).is_some_and(|site| site.is_outdated(Access::Read)) {
-                account.not_sent();
-            } else {
-                account.answered(&key.zone, Access::Read, failure, now, jitter);
-            }
-            match failure {
-                Some((FaultKind::NotFound, message)) => account.lost(&key.zone, message, now, jitter),
-                Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
-                Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
-                Some(_) | None => {}
-            }
-        }
-        if let Some(site) = self.sites.get_mut(key) {
-            site.read(result, now, jitter);
-        }
-    }
-
-    /// The answer to a change set.
-    pub(super) fn records_applied(
-        &mut self,
-        key: &SiteKey,
-        result: Result<Vec<Record>, Unfinished>,
-        accounts: &mut Accounts,
-        (now, jitter): (Moment, Jitter),
-        actions: &mut Vec<Action>,
-    ) {
-        let Some(site) = self.sites.get_mut(key) else { return };
-        let (asked, writer) = site.under_way();
-        let result = result.map_err(|unfinished| match unfinished.cause {
-            // What another token was refused says nothing of this one, and had no effect.
-            CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, .. })
-                if site.is_outdated(Access::Write) =>
-            {
-                Unfinished { cause: CallFailure::NotSent, ..unfinished }
-            }
-            CallFailure::Fault(_) | CallFailure::NotSent => unfinished,
-        });
-        if let Some(account) = self.accounts.get_mut(&key.provider) {
-            let per = account.rules().changes_per_request;
-            let announced = asked.div_ceil(per);
-            let (sent, failure) = match &result {
-                Ok(_) => (announced, Some(None)),
-                Err(Unfinished { done, cause: CallFailure::NotSent, .. }) => {
-                    (done.div_ceil(per), (*done > 0).then_some(None))
-                }
-                Err(Unfinished { done, cause: CallFailure::Fault(fault), .. }) => {
-                    (done / per + 1, Some(Some((fault.kind, fault.message.as_str()))))
-                }
-            };
-            match failure {
-                Some(failure) => {
-                    account.answered(&key.zone, Access::Write, failure, now, jitter);
-                    match failure {
-                        Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
-                        Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
-                        Some(_) | None => {}
-                    }
-                }
-                None => account.not_sent(),
-            }
-            if let Some(budget) = budget(account, accounts, &key.provider) {
-                (sent..announced).for_each(|_| budget.not_sent());
-            }
-        }
-        let result = match result {
-            Err(Unfinished { done, records, cause: CallFailure::NotSent })
-                if site.stopped_after(done, &records) =>
-            {
-                Ok(records)
-            }
-            result => result.map_err(|Unfinished { done, cause, .. }| (done, cause)),
-        };
-        match (site.applied(result, now, jitter), writer) {
-            (Applied::Done, Some(owner)) => {
-                let addresses: Vec<String> =
-                    site.addresses().iter().flatten().map(ToString::to_string).collect();
-                let count = crate::pool::render::count_addresses(addresses.len());
-                let named = crate::pool::render::enumerate(addresses.into_iter());
-                let message = if site.is_known() {
-                    format!("{} has {count} now: {named}", key.fqdn)
-                } else {
-                    format!("{} was changed, and is read again", key.fqdn)
-                };
-                actions.push(notice(&owner, false, "RecordsChanged", &key.fqdn, message));
-            }
-            (Applied::Done | Applied::Partly | Applied::NotSent | Applied::Failed(_), _) => {}
-        }
-    }
 }
 
 /// What it takes to act at one name.
@@ -399,13 +284,13 @@ impl Drive<'_> {
         if !self.permit || !admit(self.account, self.accounts, &key.provider, call, self.now, self.out) {
             return;
         }
+        self.account.begun(&key.zone);
         let all = set.changes.len();
         let per = self.account.rules().changes_per_request;
         let requests = all.min(MAX_REQUESTS.saturating_mul(per)).div_ceil(per);
         let mut admitted = 1;
         if let Some(budget) = budget(self.account, self.accounts, &key.provider) {
-            while admitted < requests && budget.admit(Purpose::Dns, self.now).is_ok() {
-                budget.sent(Purpose::Dns, self.now);
+            while admitted < requests && budget.reserve(Purpose::Dns, self.now) {
                 admitted += 1;
             }
         }
@@ -430,6 +315,7 @@ fn read(
 ) {
     let call = (key.zone.as_str(), Access::Read, purpose);
     if admit(account, accounts, &key.provider, call, now, out) {
+        account.begun(&key.zone);
         site.reading(now);
         out.actions.push(Action::ReadRecords {
             provider: key.provider.clone(),
@@ -469,7 +355,7 @@ fn admit(
         out.later(at);
         return false;
     }
-    if purpose == Purpose::Reread && account.is_loaded() {
+    if purpose == Purpose::Reread && account.is_loaded(zone) {
         return false;
     }
     if let Some(budget) = budget(account, accounts, provider) {
@@ -481,14 +367,6 @@ fn admit(
     }
     account.sent(zone, access, now);
     true
-}
-
-fn is_refusal(failure: Option<(FaultKind, &str)>) -> bool {
-    failure.is_some_and(|(kind, _)| kind == FaultKind::Unauthorised)
-}
-
-fn failure_of<T>(result: &Result<T, Fault>) -> Option<(FaultKind, &str)> {
-    result.as_ref().err().map(|fault| (fault.kind, fault.message.as_str()))
 }
 
 fn notice(owner: &Owner, warning: bool, reason: &'static str, subject: &str, message: String) -> Action {

@@ -235,7 +235,8 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     Some(Choice {
         addresses: confirmed.copied().collect(),
         undecided: ours.filter(|ip| is_undecided(*ip, account)).collect(),
-        any_node: false,
+        // While the only address moves, none is active.
+        any_node: !pool.candidates.is_empty(),
     })
 }
 

@@ -3,7 +3,9 @@
 //!
 //! Invariant: where a token was refused, one call a minute finds out whether it still is, and no more than one a minute
 //! over all zones of the token; other zones go on. Of a zone that was found by its name, every other of these calls looks
-//! the name up again, since a zone that was made anew has another id, and the former id is refused.
+//! the name up again, since a zone that was made anew has another id, and the former id is refused. A token that two zones
+//! have newly refused, while no call about records was accepted, is in doubt: with it all zones wait for that one
+//! call, and those that refused nothing yet have it first.
 //!
 //! A former id need not be refused at once, and a zone may change its plan. So a name that is in use is looked up again
 //! now and then, one name at a time and after everything else. What was found is used until such a lookup answers with
@@ -20,6 +22,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Refused, a token is tried once a minute.
 const REFUSED_INTERVAL_MS: u64 = 60_000;
 
+/// So many zones that refuse a token which no other one accepts are enough to put it in doubt. One may be out of scope.
+const REFUSALS_TO_DOUBT: usize = 2;
+
+/// How much earlier a token in doubt is tried where it was not refused than where it was.
+const HEAD_START_MS: u64 = 500;
+
 /// How long, from its turn, the read of a zone that was found again goes before the lookups of others.
 const READ_FIRST_MS: u64 = 10_000;
 
@@ -33,8 +41,14 @@ const RENEWAL_MS: u64 = 600_000;
 /// Calls for DNS under way per account: it bounds memory and sockets when many sets are read at once.
 const MAX_CALLS: usize = 32;
 
+/// Calls about records under way in one zone: one that hangs leaves room for others.
+const MAX_CALLS_IN_ZONE: usize = 16;
+
 /// Reads of what is known begin only while fewer calls are under way: nothing waits for them, and they wait for others.
 const MAX_BEFORE_REREADS: usize = 16;
+
+/// And only while fewer are under way in their zone, so that those that hang hold up no change there.
+const MAX_IN_ZONE_BEFORE_REREADS: usize = 8;
 
 /// Why a zone is being looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,15 +101,21 @@ pub struct DnsAccount {
     lookups: BTreeMap<ZoneRef, Lookup>,
     gates: BTreeMap<(String, Access), Gate>,
     probe_due: Moment,
+    /// Zones that refused the token, and had not before, since a call about records was accepted.
+    refused: BTreeSet<String>,
+    /// Calls under way.
     calls: usize,
+    /// Those about records, by zone.
+    busy: BTreeMap<String, usize>,
 }
 
 impl DnsAccount {
     /// An account of which nothing is known.
     #[must_use]
     pub fn new(rules: Rules, budget: Option<Budget>) -> Self {
-        let (lookups, gates) = (BTreeMap::new(), BTreeMap::new());
-        Self { rules, budget, lookups, gates, probe_due: Moment::default(), calls: 0 }
+        let (lookups, gates, busy) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (probe_due, refused) = (Moment::default(), BTreeSet::new());
+        Self { rules, budget, lookups, gates, probe_due, refused, calls: 0, busy }
     }
 
     /// What the provider allows.
@@ -192,6 +212,10 @@ impl DnsAccount {
         }
         if lookup.renewal_due > now {
             return Err(Some(lookup.renewal_due));
+        }
+        if self.is_in_doubt() {
+            // The one call a minute is for what shows more.
+            return Err(None);
         }
         let busy = self.lookups.values().any(|lookup| lookup.in_flight == Some(Search::Renew));
         if busy { Err(None) } else { Ok(()) }
@@ -325,6 +349,7 @@ impl DnsAccount {
     /// Another token: what the old one was refused may work now.
     pub fn token_changed(&mut self) {
         self.gates.clear();
+        self.refused.clear();
         self.probe_due = Moment::default();
         for (zone, lookup) in &mut self.lookups {
             // Another account may have another zone of this name.
@@ -341,26 +366,46 @@ impl DnsAccount {
     /// # Errors
     /// The moment, if there is one.
     pub fn admit(&self, zone: &str, access: Access, now: Moment) -> Result<(), Option<Moment>> {
-        if self.calls >= MAX_CALLS {
+        if self.calls >= MAX_CALLS || self.calls_in(zone) >= MAX_CALLS_IN_ZONE {
             return Err(None);
         }
-        let waits = self.gate(zone, access).map(|gate| gate.until.max(self.probe_due));
+        let in_doubt = self.is_in_doubt();
+        let again = self.probe_due.plus_millis(if in_doubt { HEAD_START_MS } else { 0 });
+        let gated = self.gate(zone, access).map(|gate| gate.until.max(again));
+        let waits = gated.or(in_doubt.then_some(self.probe_due));
         match waits.filter(|until| *until > now) {
             Some(until) => Err(Some(until)),
             None => Ok(()),
         }
     }
 
-    /// So many calls are under way that reads of what is known wait.
+    /// So many calls are under way that reads of what is known in this zone wait.
     #[must_use]
-    pub fn is_loaded(&self) -> bool {
-        self.calls >= MAX_BEFORE_REREADS
+    pub fn is_loaded(&self, zone: &str) -> bool {
+        self.calls >= MAX_BEFORE_REREADS || self.calls_in(zone) >= MAX_IN_ZONE_BEFORE_REREADS
     }
 
     /// Why the token is refused in a zone.
     #[must_use]
     pub fn refusal(&self, zone: &str) -> Option<&str> {
         self.gate(zone, Access::Write).map(|gate| gate.message.as_str())
+    }
+
+    fn calls_in(&self, zone: &str) -> usize {
+        self.busy.get(zone).copied().unwrap_or_default()
+    }
+
+    /// A call about records of a zone goes out, which was admitted and told with [`DnsAccount::sent`].
+    pub fn begun(&mut self, zone: &str) {
+        *self.busy.entry(zone.to_owned()).or_default() += 1;
+    }
+
+    /// It ended, however it went.
+    pub fn ended(&mut self, zone: &str) {
+        if let Some(calls) = self.busy.get_mut(zone) {
+            *calls = calls.saturating_sub(1);
+        }
+        self.busy.retain(|_, calls| *calls > 0);
     }
 
     /// Whoever may not read need not try to write.
@@ -372,7 +417,7 @@ impl DnsAccount {
     /// A call goes out. Where the token was refused it is the one that finds out whether it still is.
     pub fn sent(&mut self, zone: &str, access: Access, now: Moment) {
         self.calls += 1;
-        if self.gate(zone, access).is_some() {
+        if self.gate(zone, access).is_some() || self.is_in_doubt() {
             self.probe_due = now.plus_millis(REFUSED_INTERVAL_MS);
         }
     }
@@ -397,6 +442,9 @@ impl DnsAccount {
                 }
             }
             Some((FaultKind::Unauthorised, message)) => {
+                if !self.gates.keys().any(|(gated, _)| gated == zone) {
+                    self.refused_anew(zone, now);
+                }
                 let gate = Gate { until: now, message: message.to_owned(), reads_first: None };
                 self.gates.insert(key.clone(), gate);
                 // One try a minute for the token: every other zone has its turn before this one comes again.
@@ -410,6 +458,31 @@ impl DnsAccount {
             }
             Some(_) => {}
         }
+    }
+
+    /// A zone refuses the token which did not before.
+    fn refused_anew(&mut self, zone: &str, now: Moment) {
+        let found =
+            self.lookups.get(&ZoneRef::Name(zone.to_owned())).and_then(|lookup| lookup.found.as_ref());
+        let id = found.map_or_else(|| zone.to_owned(), |found| found.id.clone());
+        let before = self.is_in_doubt();
+        self.refused.insert(id);
+        if self.is_in_doubt() && !before {
+            self.probe_due = self.probe_due.max(now.plus_millis(REFUSED_INTERVAL_MS));
+        }
+    }
+
+    /// A call about records was accepted: what is refused elsewhere is so for another reason than the token.
+    pub fn accepted(&mut self, now: Moment) {
+        if self.is_in_doubt() {
+            self.probe_due = now;
+            self.gates.values_mut().for_each(|gate| gate.until = now);
+        }
+        self.refused.clear();
+    }
+
+    fn is_in_doubt(&self) -> bool {
+        self.refused.len() >= REFUSALS_TO_DOUBT
     }
 
     /// A call ended of which nothing was sent.

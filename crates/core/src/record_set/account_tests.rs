@@ -15,6 +15,7 @@ fn a_token_is_tried_once_a_minute_where_it_was_refused_and_freely_elsewhere() {
     for zone in ["a", "b"] {
         account.sent(zone, Access::Read, T(0));
         account.answered(zone, Access::Read, REFUSED, T(0), Jitter::NONE);
+        account.accepted(T(0));
     }
     assert_eq!(account.admit("a", Access::Read, T(1)), Err(Some(T(60))));
     assert_eq!(account.admit("a", Access::Write, T(1)), Err(Some(T(60))));
@@ -24,6 +25,57 @@ fn a_token_is_tried_once_a_minute_where_it_was_refused_and_freely_elsewhere() {
     assert_eq!(account.admit("b", Access::Read, T(61)), Err(Some(T(120))), "one a minute and token");
     account.answered("a", Access::Read, None, T(61), Jitter::NONE);
     assert_eq!(account.admit("b", Access::Read, T(61)), Ok(()), "it works again");
+}
+
+#[test]
+fn a_token_that_two_zones_refuse_waits_for_its_probe_in_all_zones() {
+    let refuse = |account: &mut DnsAccount, zone: &str, now| {
+        account.sent(zone, Access::Read, now);
+        account.answered(zone, Access::Read, REFUSED, now, Jitter::NONE);
+    };
+    let mut account = account();
+    refuse(&mut account, "a", T(0));
+    assert_eq!(account.admit("c", Access::Read, T(1)), Ok(()), "it may be the zone's own");
+    refuse(&mut account, "b", T(1));
+    assert_eq!(account.admit("c", Access::Read, T(2)), Err(Some(T(61))));
+    assert_eq!(account.admit("d", Access::Write, T(2)), Err(Some(T(61))));
+    // Zones that did not refuse anything yet go first: they are most likely to be read.
+    assert_eq!(account.admit("c", Access::Read, T(61)), Ok(()));
+    assert!(account.admit("a", Access::Read, T(61)).is_err_and(|at| at < Some(T(62))));
+    account.sent("c", Access::Read, T(61));
+    assert_eq!(account.admit("d", Access::Read, T(62)), Err(Some(T(121))), "one a minute");
+    account.answered("c", Access::Read, None, T(62), Jitter::NONE);
+    account.accepted(T(62));
+    assert_eq!(["a", "d"].map(|zone| account.admit(zone, Access::Read, T(62))), [Ok(()); 2]);
+    // That they refuse it still is nothing new.
+    for (zone, now) in [("a", 62), ("b", 63)] {
+        refuse(&mut account, zone, T(now));
+    }
+    assert_eq!(account.admit("d", Access::Read, T(64)), Ok(()));
+}
+
+#[test]
+fn a_zone_refused_by_name_and_by_id_and_for_reads_and_writes_is_one() {
+    let mut account = knowing(&["a.example"]);
+    account.looked_up(&ZoneRef::Name("a.example".into()), Ok(found("id", 60)), T(0), Jitter::NONE);
+    for (zone, access) in [("id", Access::Write), ("id", Access::Read), ("a.example", Access::Read)] {
+        account.answered(zone, access, REFUSED, T(1), Jitter::NONE);
+    }
+    assert_eq!(account.admit("d", Access::Read, T(2)), Ok(()));
+    account.answered("b", Access::Write, REFUSED, T(2), Jitter::NONE);
+    assert_eq!(account.admit("d", Access::Read, T(2)), Err(Some(T(62))));
+}
+
+#[test]
+fn a_token_in_doubt_looks_up_no_name_that_is_known_and_another_one_is_not_in_doubt() {
+    let mut account = knowing(&["a.example"]);
+    for zone in ["b", "c"] {
+        account.answered(zone, Access::Read, REFUSED, T(700), Jitter::NONE);
+    }
+    let name = ZoneRef::Name("a.example".into());
+    assert_eq!(account.renewal_due(&name, T(701)), Err(None));
+    account.token_changed();
+    assert_eq!(account.admit("d", Access::Read, T(701)), Ok(()));
 }
 
 #[test]
@@ -309,6 +361,7 @@ fn a_zone_that_was_found_again_is_read_at_once_and_before_others_are_looked_up()
     let [a, b] = ["a.example", "b.example"].map(|name| ZoneRef::Name(name.into()));
     for zone in ["a.example", "b.example"] {
         account.answered(zone, Access::Read, REFUSED, T(0), Jitter::NONE);
+        account.accepted(T(0));
         account.doubt(zone);
     }
     account.looking_up(&a);

@@ -226,6 +226,27 @@ fn a_pool_that_asks_for_it_is_deleted_when_empty() {
 }
 
 #[test]
+fn a_name_is_deleted_for_want_of_nodes_and_not_while_its_only_address_moves() {
+    let mut world = pool(1, 2);
+    world.edit("pool", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
+    world.run(30);
+    let before = world.dns.applies.len();
+    world.set_node(1, false);
+    world.run(30);
+    assert_eq!((world.holder(2), world.published(WWW)), (Some(ip(1)), vec![1]));
+    assert_eq!((world.dns.emptied.len(), world.dns.applies.len()), (0, before));
+    // Nodes that match keep the name even where none of them can have the address.
+    world.cloud.get_mut(&ip(1)).unwrap().locked = true;
+    world.set_node(2, false);
+    world.set_node(3, true);
+    world.run(100);
+    assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![1], 0));
+    world.set_node(3, false);
+    world.run(30);
+    assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![], 1));
+}
+
+#[test]
 fn a_failover_is_a_drop_round_and_a_publishing_round_of_one_call_each_at_once() {
     let mut world = pool(2, 3);
     world.run(60);

@@ -62,6 +62,8 @@ pub(crate) struct Faults {
     pub(crate) annotations: VecDeque<WriteFailure>,
     /// Answers to polls take so much longer than others.
     pub(crate) late_polls_ms: u64,
+    /// Answers to lists take so much longer than others.
+    pub(crate) late_lists_ms: u64,
     /// Watches show nothing.
     pub(crate) mute: bool,
     /// The installed CRDs keep all of a status but the number of an intent.

@@ -28,6 +28,7 @@ mod faults;
 mod frozen;
 mod intents;
 mod let_go;
+mod lists;
 mod memory;
 mod nodes;
 mod order;

@@ -311,8 +311,8 @@ impl World {
         match action {
             Action::List { .. } => {
                 self.call("list");
-                let result = self.faults.list(&self.cloud);
-                self.answer(Outcome::Listed { provider, begun: self.now, result });
+                let (result, late_ms) = (self.faults.list(&self.cloud), self.faults.late_lists_ms);
+                self.answer_after(50 + late_ms, Outcome::Listed { provider, begun: self.now, result });
             }
             Action::Get { ip, .. } => {
                 self.call(format!("get {ip}"));

@@ -56,6 +56,8 @@ pub(crate) struct Dns {
     pub(crate) read_fault: Option<FaultKind>,
     /// Reads take so much longer, and show the zone as it was when they were begun.
     pub(crate) slow_ms: u64,
+    /// Those of this zone, never.
+    pub(crate) hanging: Option<&'static str>,
     /// Reads show the zone as it was this many milliseconds ago.
     pub(crate) lag_ms: u64,
     history: Vec<(Moment, Records)>,
@@ -77,7 +79,7 @@ pub(crate) struct Dns {
 }
 
 impl Dns {
-    fn zone(&mut self, provider: &str, id: &str, name: Option<&str>) {
+    pub(crate) fn zone(&mut self, provider: &str, id: &str, name: Option<&str>) {
         let key = (provider.to_owned(), id.to_owned());
         let floor = Rules::of(provider).unwrap().ttl_floor;
         let zone = Zone { id: id.to_owned(), name: name.map(str::to_owned), shown: None, ttl_floor: floor };
@@ -372,7 +374,9 @@ impl World {
                 let key = (provider.clone(), zone.id.clone());
                 let result = self.dns.read(&key, &fqdn, self.now);
                 let outcome = Outcome::RecordsRead { provider, zone: zone.id, fqdn, result };
-                self.answer_after(50 + self.dns.slow_ms, outcome);
+                if self.dns.hanging != Some(key.1.as_str()) {
+                    self.answer_after(50 + self.dns.slow_ms, outcome);
+                }
             }
             Action::ApplyRecords { provider, zone, fqdn, set, owner } => {
                 self.call(format!("apply {fqdn} for {}", owner.object.name));

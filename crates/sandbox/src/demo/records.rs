@@ -22,8 +22,8 @@ use std::net::Ipv4Addr;
 /// Where the addresses of a record set come from.
 #[derive(Debug, Clone, PartialEq)]
 enum Source {
-    /// A pool: those that are active.
-    Pool(BTreeSet<Ipv4Addr>),
+    /// A pool: those that are active, and which nodes they are for.
+    Pool(BTreeSet<Ipv4Addr>, Option<Criteria>),
     /// Matching nodes: the addresses of this kind.
     Nodes(Option<Criteria>, Option<AddressSource>),
 }
@@ -63,7 +63,7 @@ impl RecordSet {
             object: pool.name.clone(),
             place,
             when_empty,
-            source: Source::Pool(pool.active().into_keys().collect()),
+            source: Source::Pool(pool.active().into_keys().collect(), pool.spec.criteria.clone()),
             observed: pool.is_observed(),
             frozen: pool.is_frozen(),
             conditions: pool.status.conditions.clone(),
@@ -120,11 +120,19 @@ impl RecordSet {
     }
 
     fn wanted(&self, cluster: &Cluster) -> Wanted {
+        let matching = |criteria| {
+            cluster
+                .judge(criteria)
+                .filter(|(_, standing)| *standing == Standing::Matches)
+                .map(|(node, _)| node)
+        };
         let (addresses, any_node) = match &self.source {
-            Source::Pool(active) => (active.clone(), false),
+            Source::Pool(active, criteria) => (
+                active.clone(),
+                criteria.as_ref().is_some_and(|criteria| matching(criteria).next().is_some()),
+            ),
             Source::Nodes(Some(criteria), Some(source)) => {
-                let matching = cluster.judge(criteria).filter(|(_, standing)| *standing == Standing::Matches);
-                let of_nodes: Vec<Vec<Ipv4Addr>> = matching.map(|(node, _)| source.of(node)).collect();
+                let of_nodes: Vec<Vec<Ipv4Addr>> = matching(criteria).map(|node| source.of(node)).collect();
                 let any_node = !of_nodes.is_empty();
                 (of_nodes.into_iter().flatten().collect(), any_node)
             }

@@ -148,7 +148,8 @@ fn of_pool(truth: &Truth, pool: &Pool, ips: &[IpView]) -> Option<Wanted> {
     let own = |view: &&IpView| {
         used.contains(&view.ip) && truth.owner(view.ip).is_some_and(|owner| owner.uid == pool.uid)
     };
-    let droplets: BTreeSet<u64> = truth.candidates(pool).filter_map(|node| node.droplet).collect();
+    let candidates: Vec<_> = truth.candidates(pool).collect();
+    let droplets: BTreeSet<u64> = candidates.iter().filter_map(|node| node.droplet).collect();
     let active = ips.iter().filter(own).filter(|view| view.droplet.is_some_and(|d| droplets.contains(&d)));
     let addresses: BTreeSet<String> = active.map(|view| view.ip.to_string()).collect();
     let deletes = text(&pool.spec, "/dnsRecordSet/whenEmpty") == "Delete";
@@ -157,7 +158,7 @@ fn of_pool(truth: &Truth, pool: &Pool, ips: &[IpView]) -> Option<Wanted> {
         site,
         zone,
         owner: pool.name.clone(),
-        goes: deletes && addresses.is_empty(),
+        goes: deletes && candidates.is_empty(),
         addresses,
         ttl,
         of_pool: true,

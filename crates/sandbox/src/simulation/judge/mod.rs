@@ -14,6 +14,8 @@ mod moves;
 #[cfg(test)]
 mod moves_tests;
 mod names;
+#[cfg(test)]
+mod names_tests;
 mod patience;
 #[cfg(test)]
 mod purchases_tests;

@@ -1,0 +1,146 @@
+//! What answers to calls about records mean: for the name, for its zone and the token, and for the budget.
+
+use super::{Dns, budget, notice};
+use crate::account::Account;
+use crate::action::{Action, CallFailure, Unfinished};
+use crate::dns::{Record, Zone};
+use crate::fault::{Fault, FaultKind};
+use crate::moment::{Jitter, Moment};
+use crate::record_set::account::Access;
+use crate::record_set::name::ZoneRef;
+use crate::record_set::site::{Applied, SiteKey};
+use std::collections::BTreeMap;
+
+impl Dns {
+    /// The answer to a lookup.
+    pub(in crate::fleet) fn zone_found(
+        &mut self,
+        provider: &str,
+        zone: &ZoneRef,
+        result: Result<Zone, Fault>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        let Some(account) = self.accounts.get_mut(provider) else { return };
+        let failure = failure_of(&result);
+        if account.is_outdated(zone) && is_refusal(failure) {
+            account.not_sent();
+        } else {
+            account.answered(zone.text(), Access::Read, failure, now, jitter);
+        }
+        account.looked_up(zone, result, now, jitter);
+    }
+
+    /// The answer to a read.
+    pub(in crate::fleet) fn records_read(
+        &mut self,
+        key: &SiteKey,
+        result: Result<Vec<Record>, Fault>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        if let Some(account) = self.accounts.get_mut(&key.provider) {
+            account.ended(&key.zone);
+            let failure = failure_of(&result);
+            if is_refusal(failure) && self.sites.get(key).is_some_and(|site| site.is_outdated(Access::Read)) {
+                account.not_sent();
+            } else {
+                account.answered(&key.zone, Access::Read, failure, now, jitter);
+            }
+            match failure {
+                Some((FaultKind::NotFound, message)) => account.lost(&key.zone, message, now, jitter),
+                Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
+                Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
+                Some(_) => {}
+                None => account.accepted(now),
+            }
+        }
+        if let Some(site) = self.sites.get_mut(key) {
+            site.read(result, now, jitter);
+        }
+    }
+
+    /// The answer to a change set.
+    pub(in crate::fleet) fn records_applied(
+        &mut self,
+        key: &SiteKey,
+        result: Result<Vec<Record>, Unfinished>,
+        accounts: &mut BTreeMap<String, Account>,
+        (now, jitter): (Moment, Jitter),
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(site) = self.sites.get_mut(key) else { return };
+        let (asked, writer) = site.under_way();
+        let result = result.map_err(|unfinished| match unfinished.cause {
+            // What another token was refused says nothing of this one, and had no effect.
+            CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, .. })
+                if site.is_outdated(Access::Write) =>
+            {
+                Unfinished { cause: CallFailure::NotSent, ..unfinished }
+            }
+            CallFailure::Fault(_) | CallFailure::NotSent => unfinished,
+        });
+        if let Some(account) = self.accounts.get_mut(&key.provider) {
+            account.ended(&key.zone);
+            let per = account.rules().changes_per_request;
+            let announced = asked.div_ceil(per);
+            let (sent, failure) = match &result {
+                Ok(_) => (announced, Some(None)),
+                Err(Unfinished { done, cause: CallFailure::NotSent, .. }) => {
+                    (done.div_ceil(per), (*done > 0).then_some(None))
+                }
+                Err(Unfinished { done, cause: CallFailure::Fault(fault), .. }) => {
+                    (done / per + 1, Some(Some((fault.kind, fault.message.as_str()))))
+                }
+            };
+            match failure {
+                Some(failure) => {
+                    account.answered(&key.zone, Access::Write, failure, now, jitter);
+                    match failure {
+                        Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
+                        Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
+                        Some(_) => {}
+                        None => account.accepted(now),
+                    }
+                }
+                None => account.not_sent(),
+            }
+            if let Some(budget) = budget(account, accounts, &key.provider) {
+                // The first request was announced as sent, and the others were reserved behind it.
+                budget.release(announced.saturating_sub(1), sent.saturating_sub(1), now);
+                if sent == 0 {
+                    budget.not_sent();
+                }
+            }
+        }
+        let result = match result {
+            Err(Unfinished { done, records, cause: CallFailure::NotSent })
+                if site.stopped_after(done, &records) =>
+            {
+                Ok(records)
+            }
+            result => result.map_err(|Unfinished { done, cause, .. }| (done, cause)),
+        };
+        match (site.applied(result, now, jitter), writer) {
+            (Applied::Done, Some(owner)) => {
+                let addresses: Vec<String> =
+                    site.addresses().iter().flatten().map(ToString::to_string).collect();
+                let count = crate::pool::render::count_addresses(addresses.len());
+                let named = crate::pool::render::enumerate(addresses.into_iter());
+                let message = if site.is_known() {
+                    format!("{} has {count} now: {named}", key.fqdn)
+                } else {
+                    format!("{} was changed, and is read again", key.fqdn)
+                };
+                actions.push(notice(&owner, false, "RecordsChanged", &key.fqdn, message));
+            }
+            (Applied::Done | Applied::Partly | Applied::NotSent | Applied::Failed(_), _) => {}
+        }
+    }
+}
+
+fn is_refusal(failure: Option<(FaultKind, &str)>) -> bool {
+    failure.is_some_and(|(kind, _)| kind == FaultKind::Unauthorised)
+}
+
+fn failure_of<T>(result: &Result<T, Fault>) -> Option<(FaultKind, &str)> {
+    result.as_ref().err().map(|fault| (fault.kind, fault.message.as_str()))
+}
