@@ -15,7 +15,7 @@ use kube::client::Body;
 use std::task::{Context, Poll};
 use tower::{BoxError, Layer, Service};
 
-/// Layers a [`Fenced`] service.
+/// Layers a service that asks for the permit.
 #[derive(Debug, Clone, Copy)]
 pub struct Fence;
 
