@@ -14,7 +14,7 @@ use flipop_core::moment::Moment;
 use futures::{Stream, StreamExt};
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use kube::core::{Resource, ResourceExt};
+use kube::core::{ObjectList, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::pin::pin;
@@ -29,6 +29,10 @@ const MAX_PAGES: u32 = 20_000;
 
 /// Longest wait for one page: a page of a large cluster takes a second, a hung server for ever.
 const PAGE_TIMEOUT_MS: u64 = 30_000;
+
+/// A page that failed is asked for again before all that was read is given up.
+const PAGE_TRIES: u32 = 4;
+const PAGE_PAUSE_MS: u64 = 1_000;
 
 /// Longest wait for a watch to start: the server answers at once or not at all. With [`SILENCE_MS`] it also bounds
 /// the case that the next connection of the pool is dead too: 60 s in all, of the contract's 65.
@@ -106,7 +110,7 @@ pub(super) struct Follow<K: Clone, T, G> {
     version: Option<String>,
     /// When the server was last heard on the watch.
     heard_at: Moment,
-    /// Newest version seen, where versions are numbers.
+    /// Newest version seen, where versions are numbers, also by former watches of this name.
     newest: Option<u64>,
     failures: u32,
     stale_since: Option<Moment>,
@@ -121,6 +125,7 @@ where
 {
     pub(super) fn new(context: WatchContext, source: Source<K, T>, tag: G, sink: Sink<G, T>) -> Self {
         let health = context.health.register(&source.name);
+        let newest = context.health.newest(&source.name);
         let heard_at = context.clock.now();
         Self {
             context,
@@ -130,7 +135,7 @@ where
             health,
             version: None,
             heard_at,
-            newest: None,
+            newest,
             failures: 0,
             stale_since: None,
             absent_since: None,
@@ -168,7 +173,7 @@ where
                     if self.tell_absence(&trouble).await.is_err() {
                         return;
                     }
-                    self.back_off(trouble.retry_after_ms).await;
+                    self.back_off(&trouble).await;
                 }
             }
         }
@@ -195,10 +200,7 @@ where
         };
         let mut all = Vec::new();
         for _ in 0..MAX_PAGES {
-            let page =
-                within(PAGE_TIMEOUT_MS, page::read(&self.source.api, &params, self.source.decode_list))
-                    .await
-                    .map_err(Stop::list)?;
+            let page = self.page(&params).await.map_err(Stop::list)?;
             all.extend(page.items.into_iter().map(self.source.cut));
             if let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) {
                 params.continue_token = Some(token);
@@ -216,6 +218,33 @@ where
             return Ok(version);
         }
         Err(Stop::list(Trouble::new(TroubleKind::Undecodable, "the list has no version or no end")))
+    }
+
+    /// Reads a page. What passes by itself does not cost the pages before it, which the continue token still stands for.
+    async fn page(&self, params: &ListParams) -> Result<ObjectList<K>, Trouble> {
+        let mut tries: u32 = 0;
+        loop {
+            let page = page::read(&self.source.api, params, self.source.decode_list);
+            let trouble = match within(PAGE_TIMEOUT_MS, page).await {
+                Ok(page) => return Ok(page),
+                Err(trouble) => trouble,
+            };
+            tries = tries.saturating_add(1);
+            let passes = matches!(
+                trouble.kind,
+                TroubleKind::Throttled
+                    | TroubleKind::ServerError
+                    | TroubleKind::Interrupted
+                    | TroubleKind::Unreachable
+            );
+            if params.continue_token.is_none() || !passes || tries >= PAGE_TRIES {
+                return Err(trouble);
+            }
+            let told = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
+            let wait = told.max(PAGE_PAUSE_MS / 2 + self.context.random.below(PAGE_PAUSE_MS / 2));
+            tracing::debug!(watch = %self.source.name, "failed to read a page, and tries again: {trouble}");
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+        }
     }
 
     /// Refuses a list that is older than what was seen, for a while.
@@ -237,6 +266,7 @@ where
         }
         self.stale_since = None;
         self.newest = number;
+        self.health.saw(self.newest);
         Ok(())
     }
 
@@ -315,6 +345,7 @@ where
         let Some(version) = version.filter(|version| !version.is_empty()) else { return };
         let number = version.parse().ok();
         self.newest = self.newest.max(number);
+        self.health.saw(self.newest);
         self.version = Some(version);
     }
 
@@ -339,15 +370,18 @@ where
     }
 
     /// Waits before the next try, or until the API server is known to be back.
-    async fn back_off(&mut self, retry_after_ms: Option<u64>) {
+    async fn back_off(&mut self, trouble: &Trouble) {
         self.failures = self.failures.saturating_add(1);
         let doublings = self.failures.saturating_sub(1).min(10);
         let step = BACKOFF_FIRST_MS.saturating_mul(1 << doublings).min(BACKOFF_MAX_MS);
         let jittered = step / 2 + self.context.random.below(step / 2);
-        // What the server asked for is waited whatever else is known of it.
-        let told = retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
-        tokio::time::sleep(Duration::from_millis(told)).await;
-        let wait = jittered.saturating_sub(told);
+        let told = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
+        let mut wait = jittered.max(told);
+        if trouble.kind == TroubleKind::Throttled {
+            // What a server that has enough to do asks for is waited although it is there.
+            tokio::time::sleep(Duration::from_millis(told)).await;
+            wait = jittered.saturating_sub(told);
+        }
         let reset = &mut self.context.reset;
         let back = async {
             if reset.changed().await.is_err() {

@@ -10,6 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Failures in a row before a passing kind of trouble is worth a warning: servers restart, connections drop.
 const FAILURES_TO_WARN: u32 = 3;
 
+/// Of so many names the newest version is kept when their watches have ended.
+const MAX_ENDED: usize = 1_000;
+
 /// What a watch watches.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WatchName {
@@ -52,13 +55,23 @@ pub struct WatchStatus {
     failures: u32,
     warned: Option<TroubleKind>,
     number: u64,
+    newest: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Registry {
     watches: BTreeMap<WatchName, WatchStatus>,
+    /// The newest versions that watches saw which have ended since.
+    ended: BTreeMap<WatchName, u64>,
     restarts: BTreeMap<(String, &'static str), u64>,
     registrations: u64,
+}
+
+impl Registry {
+    fn newest(&self, name: &WatchName) -> Option<u64> {
+        let running = self.watches.get(name).and_then(|status| status.newest);
+        running.max(self.ended.get(name).copied())
+    }
 }
 
 /// The registry of all watches; clones share it.
@@ -98,11 +111,18 @@ impl WatchHealth {
             .collect()
     }
 
+    /// Newest version that watches of this name have seen.
+    pub(super) fn newest(&self, name: &WatchName) -> Option<u64> {
+        self.registry().newest(name)
+    }
+
     pub(super) fn register(&self, name: &WatchName) -> Registration {
         let mut registry = self.registry();
         registry.registrations = registry.registrations.saturating_add(1);
         let number = registry.registrations;
-        registry.watches.insert(name.clone(), WatchStatus { number, ..WatchStatus::default() });
+        let newest = registry.newest(name);
+        registry.ended.remove(name);
+        registry.watches.insert(name.clone(), WatchStatus { number, newest, ..WatchStatus::default() });
         Registration { health: self.clone(), name: name.clone(), number }
     }
 }
@@ -117,8 +137,15 @@ pub(super) struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut registry = self.health.registry();
-        if registry.watches.get(&self.name).is_some_and(|status| status.number == self.number) {
-            registry.watches.remove(&self.name);
+        if registry.watches.get(&self.name).is_none_or(|status| status.number != self.number) {
+            return;
+        }
+        let newest = registry.watches.remove(&self.name).and_then(|status| status.newest);
+        if let Some(newest) = newest {
+            if registry.ended.len() >= MAX_ENDED {
+                registry.ended.pop_first();
+            }
+            registry.ended.insert(self.name.clone(), newest);
         }
     }
 }
@@ -129,6 +156,11 @@ impl Registration {
         let mut registry = self.health.registry();
         let status = registry.watches.get_mut(&self.name);
         status.filter(|status| status.number == self.number).map(change)
+    }
+
+    /// The newest version that counts from now on.
+    pub(super) fn saw(&self, newest: Option<u64>) {
+        self.update(|status| status.newest = newest);
     }
 
     pub(super) fn synced(&self) {

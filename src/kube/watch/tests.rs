@@ -33,9 +33,14 @@ fn context(client: Client) -> (WatchContext, signal::Sender<u64>) {
 }
 
 fn start() -> Bench {
+    start_with(WatchHealth::default())
+}
+
+/// A watch of the same name as others before it, of which `health` knows.
+fn start_with(health: WatchHealth) -> Bench {
     let (client, calls) = stub::by_hand();
     let (context, reset) = context(client);
-    let health = context.health.clone();
+    let context = WatchContext { health: health.clone(), ..context };
     let (sink, steps) = mpsc::channel(16);
     let cancel = CancellationToken::new();
     let mut tasks = JoinSet::new();
@@ -213,6 +218,72 @@ async fn an_older_list_is_ignored_for_a_minute_and_then_believed() {
     }
     assert_eq!(bench.step().await, Observed::Reset(vec!["a".to_owned()]));
     assert!((60..66).contains(&since.elapsed().as_secs()), "{:?}", since.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_older_than_what_a_former_watch_of_its_name_saw_is_ignored_too() {
+    let mut bench = start();
+    let pen = bench.sync(50, &["a"]).await;
+    pen.send(bookmark(60)).unwrap();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let Bench { health, cancel, mut tasks, .. } = bench;
+    cancel.cancel();
+    tasks.join_next().await.unwrap().unwrap();
+    assert!(health.snapshot().is_empty());
+    let mut bench = start_with(health);
+    for _ in 0..3 {
+        bench.list().await.answer(page(55, &[], None));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(bench.steps.is_empty());
+    }
+    bench.sync(60, &["b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_fails_is_asked_for_again_and_those_before_it_are_not() {
+    for refusal in [stub::throttled(429, 7), stub::refusal(500, "InternalError"), stub::broken()] {
+        let mut bench = start();
+        bench.list().await.answer(page(5, &[node("a", 1)], Some("next")));
+        let since = Instant::now();
+        let mut call = bench.list().await;
+        call.answer(refusal);
+        for _ in 0..2 {
+            call = bench.list().await;
+            assert!(call.uri().contains("continue=next"), "{}", call.uri());
+            call.answer(stub::refusal(503, "ServiceUnavailable"));
+        }
+        bench.list().await.answer(page(5, &[node("b", 1)], None));
+        assert_eq!(bench.step().await, Observed::Reset(vec!["a".to_owned(), "b".to_owned()]));
+        assert!(since.elapsed().as_secs() < 20);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_fails_again_and_again_or_for_good_begins_the_list_anew() {
+    for (refusals, code, reason) in [(4, 500, "InternalError"), (1, 410, "Expired"), (1, 403, "Forbidden")] {
+        let mut bench = start();
+        bench.list().await.answer(page(5, &[node("a", 1)], Some("next")));
+        for _ in 0..refusals {
+            let call = bench.list().await;
+            assert!(call.uri().contains("continue=next"), "{}", call.uri());
+            call.answer(stub::refusal(code, reason));
+        }
+        let anew = bench.list().await;
+        assert!(!anew.uri().contains("continue"), "{code}: {}", anew.uri());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_return_of_the_api_server_ends_the_wait_that_a_server_asked_for_which_was_down() {
+    for (code, waits) in [(503, 0..5), (429, 20..26)] {
+        let mut bench = start();
+        bench.list().await.answer(stub::throttled(code, 20));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let since = Instant::now();
+        bench.reset.send_modify(|count| *count += 1);
+        bench.list().await;
+        assert!(waits.contains(&(since.elapsed().as_secs() + 1)), "{code}: {:?}", since.elapsed());
+    }
 }
 
 #[tokio::test(start_paused = true)]
