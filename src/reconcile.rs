@@ -202,32 +202,12 @@ impl Reconciler {
         if let Some((object, conditions)) = done.conditions {
             self.conditions.insert(object, conditions);
         }
-        self.warn_of_denial(&done.outcome);
-        self.observe(Input::Outcome(done.outcome));
-    }
-
-    /// A right that is missing is said once, however often the write is tried again.
-    fn warn_of_denial(&mut self, outcome: &Outcome) {
-        let failure = match outcome {
-            Outcome::Annotated { result, .. } | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
-            Outcome::StatusWritten { result, .. } => result.as_ref().err(),
-            Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
-            Outcome::Swept(result) => result.as_ref().err(),
-            Outcome::Listed { .. }
-            | Outcome::Got { .. }
-            | Outcome::Proved { .. }
-            | Outcome::Polled { .. }
-            | Outcome::Changed { .. }
-            | Outcome::Created { .. }
-            | Outcome::ZoneFound { .. }
-            | Outcome::RecordsRead { .. }
-            | Outcome::RecordsApplied { .. } => None,
-        };
-        if let Some(WriteFailure::Forbidden(message)) = failure
-            && first_time(&mut self.denials, message.clone())
+        if let Some(message) = refused_write(&done.outcome)
+            && first_time(&mut self.denials, message.to_owned())
         {
             tracing::warn!("{message}");
         }
+        self.observe(Input::Outcome(done.outcome));
     }
 
     fn observe_step(&mut self, step: Step) {
@@ -406,6 +386,34 @@ impl Conditioned for NodeDNSRecordSet {
     }
 }
 
+/// Why the API server refused a write, until somebody mends it: that is logged, since the status that would tell may be
+/// what is refused.
+fn refused_write(outcome: &Outcome) -> Option<&str> {
+    let failure = match outcome {
+        Outcome::Annotated { result, .. } | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
+        Outcome::StatusWritten { result, .. } => result.as_ref().err(),
+        Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
+        Outcome::Swept(result) => result.as_ref().err(),
+        Outcome::Listed { .. }
+        | Outcome::Got { .. }
+        | Outcome::Proved { .. }
+        | Outcome::Polled { .. }
+        | Outcome::Changed { .. }
+        | Outcome::Created { .. }
+        | Outcome::ZoneFound { .. }
+        | Outcome::RecordsRead { .. }
+        | Outcome::RecordsApplied { .. } => None,
+    };
+    match failure? {
+        WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message),
+        WriteFailure::NotSent
+        | WriteFailure::Conflict
+        | WriteFailure::Gone
+        | WriteFailure::Throttled { .. }
+        | WriteFailure::Transient(_) => None,
+    }
+}
+
 /// True unless the text is remembered.
 fn first_time(told: &mut BTreeSet<String>, text: String) -> bool {
     if told.len() >= MAX_TOLD {
@@ -429,6 +437,19 @@ fn map<T, U>(step: &Observed<T>, cut: impl Fn(&T) -> U) -> Observed<U> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_write_that_is_refused_until_somebody_acts_is_logged_and_others_are_not() {
+        let said = |failure| {
+            let outcome = Outcome::StatusWritten { pool: Uid("uid".to_owned()), result: Err(failure) };
+            refused_write(&outcome).map(str::to_owned)
+        };
+        let refused = || "a policy says no".to_owned();
+        assert_eq!(said(WriteFailure::Invalid(refused())), Some(refused()));
+        assert_eq!(said(WriteFailure::Forbidden(refused())), Some(refused()));
+        assert_eq!(said(WriteFailure::Transient(refused())), None);
+        assert_eq!(said(WriteFailure::Conflict), None);
+    }
 
     #[test]
     fn a_message_is_told_once_and_what_is_remembered_stays_bounded() {

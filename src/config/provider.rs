@@ -75,7 +75,10 @@ impl Variables {
                 let path = PathBuf::from(path);
                 // A file that is missing now is a mistake in the manifest; one that changes later is re-read.
                 std::fs::metadata(&path).map_err(|error| {
-                    ConfigError::invalid(self.token_file, format!("{}: {error}", path.display()))
+                    let named = path.to_str().filter(|path| path.contains('/'));
+                    let named =
+                        named.unwrap_or("what it holds is not repeated, since it may be the token itself");
+                    ConfigError::invalid(self.token_file, format!("{named}: {error}"))
                 })?;
                 Ok(Some(TokenSource::File(path)))
             }
@@ -153,7 +156,10 @@ mod tests {
         let config = read(&[("DIGITALOCEAN_ACCESS_TOKEN_FILE", path)]).unwrap().unwrap();
         assert!(matches!(config.token, TokenSource::File(found) if found == file.path()));
         let missing = read(&[("DIGITALOCEAN_ACCESS_TOKEN_FILE", "/nonexistent/token")]).unwrap_err();
-        assert!(missing.to_string().contains("DIGITALOCEAN_ACCESS_TOKEN_FILE"), "{missing}");
+        let missing = missing.to_string();
+        assert!(missing.contains("DIGITALOCEAN_ACCESS_TOKEN_FILE: /nonexistent/token"), "{missing}");
+        let token = read(&[("DIGITALOCEAN_ACCESS_TOKEN_FILE", "very-s3cret")]).unwrap_err().to_string();
+        assert!(token.contains("DIGITALOCEAN_ACCESS_TOKEN_FILE") && !token.contains("s3cret"), "{token}");
         let both = read(&[TOKEN, ("DIGITALOCEAN_ACCESS_TOKEN_FILE", path)]).unwrap_err().to_string();
         assert!(both.contains("DIGITALOCEAN_ACCESS_TOKEN_FILE") && !both.contains("s3cret"), "{both}");
     }

@@ -4,8 +4,9 @@
 //! headers and does not retry: the provider layer hands in a [`RateReport`], the caller says what it sends.
 //!
 //! Invariants: within any window never more than its limit, where a request that may go out at any time until a round
-//! ends is in every window until then; nothing before a block's end; a share of every limit is kept for assignments; whoever asks again at the moment that [`Budget::admit`] named is admitted in the end,
-//! because a used-up quota is probed with one request at a time once its reset has come.
+//! ends is in every window until then; nothing before a block's end; a share of every limit is kept for assignments;
+//! whoever asks again at the moment that [`Budget::admit`] named is admitted in the end, because a used-up quota is
+//! probed with one request at a time once its reset has come.
 
 use crate::moment::Moment;
 use std::collections::VecDeque;

@@ -325,8 +325,7 @@ impl Fleet {
 /// A created address is written into `spec.ips` once, after the status remembers it; at once where the server's statuses
 /// remember nothing, since it stands nowhere else then.
 fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
-    let remembered = |ip| pool.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
-    let kept = |ip| pool.creation.crds_outdated || remembered(ip);
+    let kept = |ip| pool.creation.crds_outdated || pool.on_server.remembers(ip);
     let add: Vec<Ipv4Addr> = pool
         .memory
         .iter()

@@ -115,7 +115,12 @@ impl Fleet {
                 Some(report) => set.render(report),
                 None if trouble.is_some() => {
                     let mut status = set.on_server.clone();
-                    status.conditions.retain(|condition| condition.kind != "WatchFailing");
+                    // What was said of a former spec is not said of one that nobody could follow yet.
+                    let stale = set.on_server.observed_generation != set.generation;
+                    let former = |kind: &str| stale && ["Ready", "SpecValid"].contains(&kind);
+                    status
+                        .conditions
+                        .retain(|condition| condition.kind != "WatchFailing" && !former(&condition.kind));
                     if !status.conditions.iter().any(|condition| condition.kind == "Ready") {
                         status.conditions.push(nodes_unread());
                     }

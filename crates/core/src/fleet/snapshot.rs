@@ -1,6 +1,7 @@
 //! What metrics and `/debug` show: a copy of the facts, so that a scrape waits for nothing.
 
 use super::Fleet;
+use crate::account::belief::Place;
 use crate::ids::ObjectName;
 use crate::pool::status::IpState;
 use crate::record_set::node_set::NodeSet;
@@ -97,7 +98,13 @@ impl Fleet {
             let status = pool.render(account, None, crate::moment::Moment::default());
             let used = pool.used();
             let owned = |ip: &Ipv4Addr| !pool.report.lost.contains_key(ip);
-            let place = |ip| account.and_then(|account| account.place(ip).droplet());
+            // What is not known now stays as it was confirmed.
+            let stands = |ip: &Ipv4Addr| match account.map_or(&Place::Unknown, |account| account.place(*ip)) {
+                Place::Unknown => {
+                    status.ips.get(&ip.to_string()).is_some_and(|entry| !entry.provider_id.is_empty())
+                }
+                place @ (Place::Absent | Place::Present { .. }) => place.droplet().is_some(),
+            };
             let ips = pool.effective().into_iter().map(|ip| {
                 let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();
                 let record = pool.ips.get(&ip);
@@ -118,8 +125,8 @@ impl Fleet {
                 name: pool.object.name.clone(),
                 provider: pool.spec.provider.clone(),
                 dns: self.dns.set(&pool.object.uid).map(|set| set.name.clone()).unwrap_or_default(),
-                available: pool.report.waiting.len(),
-                assigned: used.iter().filter(|ip| owned(ip) && place(**ip).is_some()).count(),
+                available: status.assignable_nodes.len() + status.node_errors.len(),
+                assigned: used.iter().filter(|ip| owned(ip) && stands(ip)).count(),
                 unfulfilled: pool.missing(),
                 ips: ips.collect(),
                 waiting: pool

@@ -251,8 +251,7 @@ impl Pool {
     /// A created address is given out only once the server remembers it: an interrupted creation is resolved by what is
     /// new and unassigned, so that an assigned address that nobody recorded would be lost.
     fn is_recorded(&self, ip: Ipv4Addr) -> bool {
-        let remembered = self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
-        remembered || self.spec.ips.contains(&ip)
+        self.on_server.remembers(ip) || self.spec.ips.contains(&ip)
     }
 
     /// Candidates without an address that can take one, in the order in which they get one. Notes why the others wait.

@@ -50,8 +50,6 @@ pub struct Creation {
     pub(super) stage: Stage,
     /// Number of the last intent.
     pub(super) number: u64,
-    /// Number of this process's first intent.
-    pub(super) first_own: Option<u64>,
     failures: u32,
     due: Moment,
     /// Why the last creation failed.
@@ -79,10 +77,9 @@ impl Pool {
     /// True while an address was bought that the server's copy of the status, or else the spec, does not remember yet.
     #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
-        let remembered = |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
         let in_spec = |written| self.creation.crds_outdated && written;
         let mut created = self.memory.iter().flat_map(|memory| &memory.created);
-        created.any(|created| !remembered(created.ip) && !in_spec(created.written))
+        created.any(|created| !self.on_server.remembers(created.ip) && !in_spec(created.written))
     }
 
     /// The provider that answers for the creation under way, else for the next one: an edit of `spec.provider` does not
@@ -225,7 +222,6 @@ impl Pool {
         let known = account.known_with(named);
         self.creation.number = self.creation.number.saturating_add(1);
         let (number, provider) = (self.creation.number, self.spec.provider.clone());
-        self.creation.first_own.get_or_insert(number);
         memory.intent = Some(Intent { number, provider, region, known, uncertain: None });
         self.creation.stage = Stage::Announcing;
     }

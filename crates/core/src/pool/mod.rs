@@ -279,15 +279,6 @@ impl Pool {
         self.candidates.iter().find(|(_, candidate)| candidate.droplet() == Some(droplet))
     }
 
-    /// An address that serves, and its node, have failed at nothing any more.
-    fn forget_failures_of(&mut self, ip: Ipv4Addr, node: &Uid) {
-        let record = self.ips.entry(ip).or_default();
-        (record.failure, record.error, record.behind) = (None, None, None);
-        record.refused_by.clear();
-        self.node_failures.remove(node);
-        self.behind.remove(node);
-    }
-
     /// A count that grows by one each time: the order of events inside a pool.
     fn tick(&mut self) -> u64 {
         self.counter += 1;

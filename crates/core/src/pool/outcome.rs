@@ -6,7 +6,7 @@ use crate::account::op::{End, OpKind};
 use crate::account::{Account, Finished};
 use crate::action::{Action, Notice};
 use crate::fault::FaultKind;
-use crate::ids::ObjectKind;
+use crate::ids::{ObjectKind, Uid};
 use crate::moment::{Jitter, Moment, Schedule};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -86,6 +86,15 @@ impl Pool {
                 self.failed(*ip, finished, (*kind, message), false, (now, jitter), actions);
             }
         }
+    }
+
+    /// An address that serves, and its node, have failed at nothing any more.
+    pub(super) fn forget_failures_of(&mut self, ip: Ipv4Addr, node: &Uid) {
+        let record = self.ips.entry(ip).or_default();
+        (record.failure, record.error, record.behind) = (None, None, None);
+        record.refused_by.clear();
+        self.node_failures.remove(node);
+        self.behind.remove(node);
     }
 
     fn failed(

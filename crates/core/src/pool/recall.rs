@@ -1,7 +1,7 @@
 //! What a pool takes from its status when leadership begins, and what this process knows better.
 //!
-//! A process that loses its lease ends. So whoever led before, and leads after a gap, is followed by nobody in between:
-//! of purchases of its own it knows how they ended, although the server may not have heard of it.
+//! A process that loses its lease ends, so that one which leads again after a gap was the last to buy: how a purchase
+//! ended it knows better than the server, to which that may not have been written.
 
 use super::Pool;
 use super::creation::{Creation, Stage};
@@ -33,24 +33,19 @@ impl Pool {
         self.creation = self.creation.recalled(self.memory.as_ref());
     }
 
-    /// Whether an intent on the server is this process's own, and ended since.
+    /// Whether this process knew an intent as the server has it, and knows how it ended since.
     fn has_settled(&self, intent: &Intent) -> bool {
-        let current = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
-        let own = self
-            .creation
-            .first_own
-            .is_some_and(|first| (first..=self.creation.number).contains(&intent.number));
-        own && current.is_none_or(|current| current.number != intent.number)
+        let of = |memory: &Option<Memory>| memory.as_ref().and_then(|memory| memory.intent.clone());
+        let ours = of(&self.memory);
+        of(&self.on_server.memory).as_ref() == Some(intent)
+            && ours.is_none_or(|ours| ours.number != intent.number)
     }
 
     /// What was bought and stands in neither the status nor the spec of the server.
     fn unrecorded(&self) -> Vec<Ipv4Addr> {
-        let recorded = |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.has_created(ip));
         let created = self.memory.iter().flat_map(|memory| &memory.created);
-        created
-            .filter(|created| !created.written && !recorded(created.ip))
-            .map(|created| created.ip)
-            .collect()
+        let unrecorded = created.filter(|created| !created.written && !self.on_server.remembers(created.ip));
+        unrecorded.map(|created| created.ip).collect()
     }
 }
 
@@ -61,7 +56,6 @@ impl Creation {
         let noted = memory.map(|memory| memory.orphans.as_ref().unwrap_or(&memory.unknown));
         let mut recalled = Self::default();
         recalled.number = intent.map_or(0, |intent| intent.number).max(self.number);
-        recalled.first_own = self.first_own;
         recalled.orphans = noted.cloned().unwrap_or_default();
         if intent.is_some_and(Intent::is_open) {
             recalled.stage = Stage::Resolving { since: Moment::default(), first: None };

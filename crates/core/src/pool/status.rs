@@ -96,6 +96,12 @@ pub struct PublishedSet {
 }
 
 impl PoolStatus {
+    /// Whether an address stands here as created, so that it survives a restart.
+    #[must_use]
+    pub fn remembers(&self, ip: Ipv4Addr) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.has_created(ip))
+    }
+
     /// Addresses that, by this status, are active, and their droplets.
     pub fn serving(&self) -> impl Iterator<Item = (Ipv4Addr, DropletId)> {
         let active = self.ips.iter().filter(|(_, entry)| entry.state == IpState::Active.as_str());

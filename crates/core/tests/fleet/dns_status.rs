@@ -193,3 +193,19 @@ fn a_name_is_told_to_be_empty_only_after_a_second_look() {
     world.run(60);
     assert_eq!((world.published(WWW), world.set_status("set").state.as_str()), (vec![], "active"));
 }
+
+#[test]
+fn a_spec_that_nobody_could_follow_yet_is_not_said_to_be_followed() {
+    let mut world = World::with_set(2);
+    world.run(10);
+    assert_eq!(kinds(&world), ["Ready", "SpecValid"]);
+    world.hold_watches = true;
+    world.edit_set("set", |spec| spec.matching.node_label = "a=b".into());
+    world.run(1);
+    for key in world.fleet.watches() {
+        world.observe(Input::WatchTrouble(key, Some("nodes is forbidden".into())));
+    }
+    world.run(10);
+    assert_eq!(kinds(&world), ["Ready", "WatchFailing"]);
+    assert_eq!(world.set_status("set").conditions[0].reason, "NodesUnread");
+}

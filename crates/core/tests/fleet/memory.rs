@@ -1,12 +1,13 @@
 //! What is forgotten in time, and what is recalled: neither watches of the past nor what a standby saw decide.
 
 use crate::faults::{nodes_key, spec};
-use crate::world::{World, droplet, ip};
+use crate::world::{PROVIDER, World, droplet, ip};
 use flipop_core::action::WriteFailure;
 use flipop_core::budget::{Budget, Limits, Purpose};
 use flipop_core::facts::Observed;
 use flipop_core::fleet::Input;
 use flipop_core::moment::Moment;
+use flipop_core::pool::memory::Intent;
 use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
 use std::net::Ipv4Addr;
 
@@ -224,4 +225,30 @@ fn what_was_bought_before_a_gap_in_the_leadership_is_remembered_after_it() {
         assert!(memory.intent.is_none() && !memory.has_created(ip(7)), "{desired} {taken}: {memory:?}");
         assert_eq!((world.created, memory.created.len()), (desired, desired), "{taken}");
     }
+}
+
+#[test]
+fn an_intent_that_others_wrote_down_during_a_gap_is_resolved_and_not_taken_for_an_own_one() {
+    let mut world = crate::creation::buying(1);
+    world.start();
+    world.run(20);
+    assert_eq!(world.created, 1);
+    let known = world.cloud.keys().copied().collect();
+    world.edit("pool", |spec| spec.desired_ips = 2);
+    world.observe(Input::Permit(false));
+    // Whoever led meanwhile bought one more, and ended before it was recorded.
+    let intent =
+        Intent { number: 1, provider: PROVIDER.into(), region: "nyc3".into(), known, uncertain: None };
+    let mut pool = world.pools["pool"].clone();
+    pool.status.memory.as_mut().unwrap().intent = Some(intent);
+    pool.resource_version = "1000".into();
+    world.version = 1_000;
+    world.pools.insert("pool".into(), pool);
+    world.add_ip(7);
+    world.lead_again();
+    world.observe(Input::Permit(true));
+    world.run(120);
+    let memory = world.status("pool").memory.clone().unwrap();
+    assert!(memory.has_created(ip(7)) && memory.intent.is_none(), "{memory:?}");
+    assert_eq!(world.created, 1);
 }

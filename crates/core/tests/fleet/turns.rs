@@ -179,3 +179,20 @@ fn an_address_that_an_older_pool_owns_is_not_counted_as_assigned() {
         pools.iter().map(|pool| (pool.name.name.as_str(), pool.assigned)).collect();
     assert_eq!(assigned, [("pool", 1), ("young", 0)]);
 }
+
+#[test]
+fn what_is_not_known_is_counted_as_it_was_confirmed() {
+    let restarts: [fn(&mut World); 2] = [
+        |world| world.faults.lists = Some(FaultKind::Transient),
+        |world| world.edit("pool", |spec| spec.provider = "nobody".into()),
+    ];
+    for restart in restarts {
+        let mut world = World::with(1, 2);
+        world.run(5);
+        restart(&mut world);
+        world.start();
+        world.run(5);
+        let pool = &world.fleet.snapshot().pools[0];
+        assert_eq!((pool.assigned, pool.available), (1, 1), "{:?}", world.status("pool"));
+    }
+}
