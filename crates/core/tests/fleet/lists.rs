@@ -10,12 +10,18 @@ fn active(world: &World) -> usize {
     world.status("pool").ips.values().filter(|entry| entry.state == "active").count()
 }
 
-#[test]
-fn many_pending_actions_are_polled_one_by_one_while_lists_fail() {
+/// Ten actions take 20 s each, and 2 s later lists begin to fail.
+fn ten_pending_while_lists_fail() -> World {
     let mut world = World::with(10, 10);
     (0..10).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
     world.run(2);
     world.faults.lists = Some(FaultKind::Transient);
+    world
+}
+
+#[test]
+fn many_pending_actions_are_polled_one_by_one_while_lists_fail() {
+    let mut world = ten_pending_while_lists_fail();
     let from = world.now;
     world.run(28);
     assert_eq!(active(&world), 10);
@@ -43,10 +49,7 @@ fn many_pending_actions_wait_for_no_list_that_hangs() {
 
 #[test]
 fn no_pending_action_is_called_stalled_because_lists_fail() {
-    let mut world = World::with(10, 10);
-    (0..10).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
-    world.run(2);
-    world.faults.lists = Some(FaultKind::Transient);
+    let mut world = ten_pending_while_lists_fail();
     world.run(400);
     assert!(!world.notices.contains(&"Stalled"), "{:?}", world.notices);
 }
