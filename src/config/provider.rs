@@ -77,7 +77,7 @@ impl Variables {
                 std::fs::metadata(&path).map_err(|error| {
                     let named = path.to_str().filter(|path| path.contains('/'));
                     let named =
-                        named.unwrap_or("what it holds is not repeated, since it may be the token itself");
+                        named.unwrap_or("it names no file (and is not repeated: it may be the token itself)");
                     ConfigError::invalid(self.token_file, format!("{named}: {error}"))
                 })?;
                 Ok(Some(TokenSource::File(path)))
