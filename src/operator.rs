@@ -23,7 +23,7 @@ use crate::reconcile::{Parts, Reconciler};
 use crate::watches::Watches;
 use flipop_core::budget::Limits;
 use flipop_core::fleet::Settings;
-use flipop_core::pool::spec::Providers as KnownProviders;
+use flipop_core::spec::Providers as KnownProviders;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,11 +10,12 @@ use flipop_core::facts::{Observed, ReservedIpList};
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::matching::WatchKey;
 use flipop_core::moment::{Jitter, Moment};
-use flipop_core::pool::spec::{PoolSpec, Providers, SpecProblem};
+use flipop_core::pool::spec::PoolSpec;
 use flipop_core::pool::status::PoolStatus;
 use flipop_core::record_set::spec::NodeSetSpec;
 use flipop_core::record_set::status::RecordSetStatus;
 use flipop_core::selector::is_dns_label;
+use flipop_core::spec::{Providers, SpecProblem};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,11 +5,9 @@
 
 mod example;
 
+use crate::words::shown;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-
-/// Characters of a bad text that a message repeats: one more than a label value may have.
-const MAX_SHOWN: usize = 64;
 
 /// A parsed label selector. The empty one matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -217,11 +215,6 @@ fn checked_value(value: String) -> Result<String, SelectorError> {
     } else {
         Err(SelectorError::Value(shown(&value)))
     }
-}
-
-/// What a message repeats of a text: messages go into statuses.
-fn shown(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).collect()
 }
 
 /// At most 63 of `[A-Za-z0-9._-]`, first and last a letter or digit.

@@ -161,7 +161,7 @@ fn ip_status(entry: &IpEntry) -> IpStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::pool::status::Condition as PlainCondition;
+    use flipop_core::condition::Condition as PlainCondition;
     use std::collections::BTreeSet;
     use std::net::Ipv4Addr;
 

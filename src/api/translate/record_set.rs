@@ -71,7 +71,7 @@ pub fn written_status(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::pool::status::Condition as PlainCondition;
+    use flipop_core::condition::Condition as PlainCondition;
     use std::net::Ipv4Addr;
 
     #[test]

@@ -13,12 +13,12 @@ use crate::dns::{ChangeSet, Rules, Zone};
 use crate::ids::{ObjectKind, Owner, Uid};
 use crate::moment::Moment;
 use crate::pool::assign::Out;
-use crate::pool::spec::Providers;
 use crate::record_set::account::{Access, DnsAccount};
 use crate::record_set::diff::Wanted;
 use crate::record_set::name::ZoneRef;
 use crate::record_set::set::{Located, Scene, Set, View};
 use crate::record_set::site::{Site, SiteKey, Step};
+use crate::spec::Providers;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests of one change set. Where each change is a request of its own, the newest wish is looked at in between.

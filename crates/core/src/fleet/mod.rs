@@ -9,6 +9,7 @@ mod dns;
 mod plan;
 mod record_sets;
 mod snapshot;
+mod troubles;
 
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
 
@@ -19,10 +20,10 @@ use crate::facts::{NodeFacts, Observed, PodFacts};
 use crate::ids::Uid;
 use crate::matching::{NodeStore, PodStore, WatchKey};
 use crate::moment::{Jitter, Moment};
-use crate::pool::spec::Providers;
 use crate::pool::{Pool, orphans};
 use crate::record_set::node_set::NodeSet;
 use crate::record_set::site::SiteKey;
+use crate::spec::Providers;
 use annotations::Annotations;
 use dns::Dns;
 use std::collections::{BTreeMap, BTreeSet};

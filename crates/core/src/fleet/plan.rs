@@ -1,18 +1,15 @@
 //! One pass of decisions over the whole state.
 
 use super::annotations::Desired;
-use super::record_sets::watch_failing;
+use super::troubles::{events_denied, watch_failing, watch_trouble};
 use super::{Fleet, Plan};
 use crate::account::{Account, DropletRead};
 use crate::action::Action;
 use crate::ids::{DropletId, ObjectRef, Uid};
-use crate::matching::{Criteria, WatchKey};
 use crate::moment::{Jitter, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::{Out, World};
 use crate::pool::creation::Purchase;
-use crate::pool::render::condition;
-use crate::pool::status::Condition;
 use crate::record_set::status::complete;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -358,21 +355,4 @@ fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
         || account.trouble().is_some()
         || pool.has_untold_refusal()
         || account.droplet_read() == DropletRead::Missing
-}
-
-/// Why a watch that an object asks for does not get through.
-pub(super) fn watch_trouble(
-    troubles: &BTreeMap<WatchKey, String>,
-    criteria: Option<&Criteria>,
-) -> Option<String> {
-    let criteria = criteria?;
-    let keys = [Some(criteria.node_watch()), criteria.pod_watch()];
-    keys.into_iter().flatten().find_map(|key| troubles.get(&key).cloned())
-}
-
-/// Users do not see what happens to their objects.
-pub(super) fn events_denied() -> Condition {
-    let message =
-        "the service account may not write events.k8s.io events, at least in one namespace; apply k8s/";
-    condition("EventsDenied", "True", "Forbidden", message.to_owned())
 }

@@ -1,6 +1,7 @@
 //! The objects of kind `NodeDNSRecordSet` in the whole state, and the views that DNS has of both kinds.
 
 use super::Fleet;
+use super::troubles::{events_denied, nodes_unread, watch_failing, watch_trouble};
 use crate::account::belief::{Belief, Place};
 use crate::account::{Account, DropletRead};
 use crate::action::{Action, RecordSetObject, WriteFailure, WrittenStatus};
@@ -10,12 +11,10 @@ use crate::matching::{NodeStore, PodStore, WatchKey};
 use crate::moment::{Jitter, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::Out;
-use crate::pool::render::condition;
-use crate::pool::spec::Scope;
-use crate::pool::status::Condition;
 use crate::record_set::node_set::NodeSet;
 use crate::record_set::set::{Choice, View};
 use crate::record_set::status::{RecordSetStatus, Told};
+use crate::spec::Scope;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -109,7 +108,7 @@ impl Fleet {
     /// Writes of the statuses of record sets.
     pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Out) {
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
-            let trouble = super::plan::watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
+            let trouble = watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
             let report = self.dns.set(uid).and_then(|set| set.report.as_ref());
             let mut status = match report {
                 Some(report) => set.render(report),
@@ -129,7 +128,7 @@ impl Fleet {
                 None => continue,
             };
             if self.events_denied && report.is_some() {
-                status.conditions.push(super::plan::events_denied());
+                status.conditions.push(events_denied());
             }
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
@@ -170,17 +169,6 @@ impl Fleet {
             set.on_server = kept.status;
         }
     }
-}
-
-/// Nothing was ever told of the object, since its nodes or pods are not known yet.
-fn nodes_unread() -> Condition {
-    let message = "nodes or pods have not been read yet; see the condition WatchFailing";
-    condition("Ready", "Unknown", "NodesUnread", message.to_owned())
-}
-
-/// A watch of this object does not get through.
-pub(super) fn watch_failing(message: String) -> Condition {
-    condition("WatchFailing", "True", "Unreadable", message)
 }
 
 fn node_view(set: &NodeSet) -> View {

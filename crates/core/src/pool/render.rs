@@ -2,23 +2,22 @@
 
 use super::Pool;
 use super::report::Wait;
-use super::spec::Scope;
-use super::status::{Condition, IpEntry, IpState, PoolStatus};
+use super::status::{IpEntry, IpState, PoolStatus};
 use crate::account::belief::Place;
 use crate::account::op::OpKind;
 use crate::account::{Account, DropletRead};
 use crate::action::Action;
+use crate::condition::Condition;
 use crate::fault::FaultKind;
 use crate::moment::Moment;
+use crate::spec::Scope;
+use crate::words::enumerate;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 /// What to do about CRDs that drop our fields.
 const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this version first \
                              (kubectl apply -f crds)";
-
-/// Names shown in one message; the rest is counted.
-const MAX_NAMED: usize = 5;
 
 impl Pool {
     /// The status that the facts demand. `annotations_denied` says why nodes cannot be annotated, if so.
@@ -162,10 +161,10 @@ impl Pool {
         conditions.extend(self.creation_uncertain());
         conditions.extend(account.and_then(|account| self.stalled(account, now)));
         if let Some((kind, message)) = &self.creation.failure {
-            conditions.push(condition("CreationFailed", "True", kind.reason(), message.clone()));
+            conditions.push(Condition::new("CreationFailed", "True", kind.reason(), message.clone()));
         }
         if self.creation.crds_outdated {
-            conditions.push(condition(
+            conditions.push(Condition::new(
                 "CRDsOutdated",
                 "True",
                 "StatusFieldsPruned",
@@ -173,11 +172,11 @@ impl Pool {
             ));
         }
         if let Some(message) = annotations_denied {
-            conditions.push(condition("AnnotationsDenied", "True", "Forbidden", message.to_owned()));
+            conditions.push(Condition::new("AnnotationsDenied", "True", "Forbidden", message.to_owned()));
         }
         let unwritten = self.memory.iter().flat_map(|memory| &memory.created).any(|created| !created.written);
         if let Some(message) = self.writes.ips_denied.as_ref().filter(|_| unwritten) {
-            conditions.push(condition("WriteDenied", "True", "Refused", message.clone()));
+            conditions.push(Condition::new("WriteDenied", "True", "Refused", message.clone()));
         }
         conditions
     }
@@ -189,7 +188,7 @@ impl Pool {
         let moved = moved.map(|failure| (failure.kind, &failure.message));
         let created = self.creation.failure.iter().map(|(kind, message)| (*kind, message));
         let (kind, message) = moved.chain(created).find(|(kind, _)| *kind == FaultKind::Unauthorised)?;
-        Some(condition("ProviderReady", "False", kind.reason(), message.clone()))
+        Some(Condition::new("ProviderReady", "False", kind.reason(), message.clone()))
     }
 
     /// A refusal that the server's copy of the status does not tell of. It has to be told before the token is proved
@@ -223,10 +222,10 @@ impl Pool {
             let first = self.spec.problems.iter().min_by_key(|problem| problem.scope);
             let why = first.map(|problem| format!(" ({problem})")).unwrap_or_default();
             let message = format!("frozen by a mistake{why}: what stands stays, nothing new is done");
-            return condition("Ready", "False", "InvalidSpec", message);
+            return Condition::new("Ready", "False", "InvalidSpec", message);
         }
         if !account.is_some_and(Account::is_known) {
-            return condition(
+            return Condition::new(
                 "Ready",
                 "Unknown",
                 "ProviderUnread",
@@ -235,7 +234,7 @@ impl Pool {
             );
         }
         if !self.matched {
-            return condition(
+            return Condition::new(
                 "Ready",
                 "Unknown",
                 "NodesUnread",
@@ -255,29 +254,29 @@ impl Pool {
         if goal == 0 {
             let message = "the pool has no address: name some in spec.ips, or set spec.desiredIPs and spec.region to have \
                            some created";
-            condition("Ready", "False", "NoAddresses", message.to_owned())
+            Condition::new("Ready", "False", "NoAddresses", message.to_owned())
         } else if candidates == 0 {
             let message =
                 "no node matches spec.match: Ready, labels, taints, and pods where spec.match asks for them";
-            condition(
+            Condition::new(
                 "Ready",
                 "False",
                 "NoMatchingNode",
                 format!("{message}; {active} of {goal} addresses are in use"),
             )
         } else if active >= goal.min(candidates) {
-            condition("Ready", "True", "Assigned", message)
+            Condition::new("Ready", "True", "Assigned", message)
         } else if self.missing() > 0 && active == used {
-            condition("Ready", "False", "MissingAddresses", message)
+            Condition::new("Ready", "False", "MissingAddresses", message)
         } else {
-            condition("Ready", "False", "Assigning", message)
+            Condition::new("Ready", "False", "Assigning", message)
         }
     }
 
     fn spec_valid(&self) -> Condition {
         let problems = &self.spec.problems;
         match problems.iter().min_by_key(|problem| problem.scope) {
-            None => condition("SpecValid", "True", "Valid", String::new()),
+            None => Condition::new("SpecValid", "True", "Valid", String::new()),
             Some(worst) => {
                 let reason = match worst.scope {
                     Scope::Pool => "PoolFrozen",
@@ -286,7 +285,7 @@ impl Pool {
                     Scope::RecordSet => "RecordSetIgnored",
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                condition("SpecValid", "False", reason, message.join("; "))
+                Condition::new("SpecValid", "False", reason, message.join("; "))
             }
         }
     }
@@ -297,7 +296,7 @@ impl Pool {
         }
         let lost =
             self.report.lost.iter().map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
-        Some(condition("Conflict", "True", "AddressClaimed", enumerate(lost)))
+        Some(Condition::new("Conflict", "True", "AddressClaimed", enumerate(lost)))
     }
 
     fn blocked_nodes(&self) -> Option<Condition> {
@@ -324,7 +323,7 @@ impl Pool {
             | Wait::Unsure
             | Wait::Refused => "Waiting",
         })?;
-        Some(condition("NodesBlocked", "True", reason, enumerate(blocked.into_iter())))
+        Some(Condition::new("NodesBlocked", "True", reason, enumerate(blocked.into_iter())))
     }
 
     fn creation_uncertain(&self) -> Option<Condition> {
@@ -334,7 +333,7 @@ impl Pool {
             let message = format!(
                 "a creation was interrupted and one of these may be its result: {list}; add the right one to spec.ips"
             );
-            return Some(condition("CreationUncertain", "True", "SeveralNewAddresses", message));
+            return Some(Condition::new("CreationUncertain", "True", "SeveralNewAddresses", message));
         }
         if self.creation.orphans.is_empty() || self.missing() == 0 {
             return None;
@@ -344,7 +343,7 @@ impl Pool {
             "these stand on matching nodes, no pool names them, and they may be this pool's: {list}; put them into \
              spec.ips, or take them off their droplets to have new ones created"
         );
-        Some(condition("CreationUncertain", "True", "UnknownAddressesOnNodes", message))
+        Some(Condition::new("CreationUncertain", "True", "UnknownAddressesOnNodes", message))
     }
 
     fn stalled(&self, account: &Account, now: Moment) -> Option<Condition> {
@@ -361,7 +360,7 @@ impl Pool {
                 "pending at the provider for more than 5 min, look at the droplets' actions there: {}",
                 enumerate(stalled.into_iter())
             );
-            condition("Stalled", "True", "ActionPending", message)
+            Condition::new("Stalled", "True", "ActionPending", message)
         })
     }
 }
@@ -370,10 +369,10 @@ fn provider_condition(account: &Account) -> Option<Condition> {
     if account.droplet_read() == DropletRead::Missing {
         let message = "the token lacks the scope droplet:read, without which every address looks unassigned; nothing is \
                        assigned until it has it";
-        return Some(condition("ProviderReady", "False", "ScopeMissing", message.to_owned()));
+        return Some(Condition::new("ProviderReady", "False", "ScopeMissing", message.to_owned()));
     }
     let trouble = account.trouble()?;
-    Some(condition("ProviderReady", "False", trouble.kind.reason(), trouble.message.clone()))
+    Some(Condition::new("ProviderReady", "False", trouble.kind.reason(), trouble.message.clone()))
 }
 
 /// The reason of the Event that tells of a condition, if it is trouble that no other Event tells of.
@@ -397,24 +396,4 @@ fn trouble_of(condition: &Condition) -> Option<&'static str> {
 
 fn error_entry(message: &str) -> IpEntry {
     IpEntry { state: IpState::Error.as_str().to_owned(), error: message.to_owned(), ..IpEntry::default() }
-}
-
-pub(crate) fn condition(kind: &str, status: &str, reason: &str, message: String) -> Condition {
-    Condition { kind: kind.to_owned(), status: status.to_owned(), reason: reason.to_owned(), message }
-}
-
-/// A number of addresses in words.
-pub(crate) fn count_addresses(count: usize) -> String {
-    if count == 1 { "1 address".to_owned() } else { format!("{count} addresses") }
-}
-
-/// The first few items, and how many more there are.
-pub(crate) fn enumerate(items: impl Iterator<Item = String>) -> String {
-    let all: Vec<String> = items.collect();
-    let more = all.len().saturating_sub(MAX_NAMED);
-    let mut text = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        text = format!("{text} and {more} more");
-    }
-    text
 }

@@ -3,70 +3,12 @@
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
 use crate::ids::{DropletId, ObjectKind};
-use crate::matching::{Criteria, Toleration};
+use crate::matching::Criteria;
 use crate::record_set::spec::SetSpec;
-use crate::selector::{Selector, SelectorError, is_dns_label};
+use crate::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
+use crate::words::shown;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
-
-/// `spec.match` as it was written; empty strings mean absent.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RawMatch {
-    /// Label selector of nodes.
-    pub node_label: String,
-    /// Namespace of pods.
-    pub pod_namespace: String,
-    /// Label selector of pods.
-    pub pod_label: String,
-    /// Tolerations of node taints.
-    pub tolerations: Vec<Toleration>,
-}
-
-impl RawMatch {
-    /// What a node has to meet; `None` when a selector does not parse or the namespace is no name of one, which is noted
-    /// with this scope.
-    #[must_use]
-    pub fn criteria(&self, scope: Scope, problems: &mut Vec<SpecProblem>) -> Option<Criteria> {
-        let mut parse = |field: &str, text: &str| {
-            let note = |error: SelectorError| {
-                let (field, message) = (field.to_owned(), format!("not a label selector: {error}"));
-                problems.push(SpecProblem { scope, field, message });
-            };
-            Selector::parse(text).map_err(note).ok()
-        };
-        let node_selector = parse("spec.match.nodeLabel", &self.node_label);
-        let pod_selector = parse("spec.match.podLabel", &self.pod_label);
-        let namespace = &self.pod_namespace;
-        if !namespace.is_empty() && !is_dns_label(namespace) {
-            // It becomes a part of a path at the API server, and must not lead elsewhere there.
-            let shown: String = namespace.chars().take(MAX_SHOWN).collect();
-            let message =
-                format!("{shown:?} is no name of a namespace; use lower case letters, digits and '-'");
-            problems.push(SpecProblem { scope, field: "spec.match.podNamespace".to_owned(), message });
-            return None;
-        }
-        let (node_selector, pod_selector) = (node_selector?, pod_selector?);
-        let pods = (!self.pod_namespace.is_empty() || !self.pod_label.is_empty())
-            .then(|| (self.pod_namespace.clone(), pod_selector));
-        Some(Criteria { node_selector, pods, tolerations: self.tolerations.clone() })
-    }
-}
-
-/// `spec.dnsRecordSet` as it was written; empty strings and 0 mean absent.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RawRecordSet {
-    /// DNS provider.
-    pub provider: String,
-    /// Zone, by name or (Cloudflare) by id.
-    pub zone: String,
-    /// Record name, relative or fully qualified.
-    pub record_name: String,
-    /// Seconds.
-    pub ttl: i64,
-    /// What happens when the set would be empty.
-    pub when_empty: String,
-}
 
 /// The spec of a pool as it was written; empty strings and 0 mean absent.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -87,52 +29,6 @@ pub struct RawPoolSpec {
     pub matching: RawMatch,
     /// DNS of the pool.
     pub record_set: Option<RawRecordSet>,
-}
-
-/// What specs are held against: which providers this process can use for what (decides between "unknown" and "has no
-/// token"), and what holds where a spec says nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Providers {
-    /// Names of the providers of addresses that have a token.
-    pub ip: BTreeSet<String>,
-    /// Names of the providers of DNS that have a token.
-    pub dns: BTreeSet<String>,
-    /// Every name that the software knows, with the variable that configures it.
-    pub known: BTreeMap<String, String>,
-    /// Those among them that have no addresses to give, with a token or without.
-    pub dns_only: BTreeSet<String>,
-    /// Record sets of nodes without `whenEmpty` keep their records when nothing is left to publish.
-    pub keep_last_record: bool,
-}
-
-/// How far a mistake reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
-    /// The whole pool: what stands stays, nothing new is done.
-    Pool,
-    /// Only the creation of missing addresses.
-    Creation,
-    /// Only this entry of `spec.ips`.
-    Entry,
-    /// Only the record set.
-    RecordSet,
-}
-
-/// One mistake in a spec.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpecProblem {
-    /// How far it reaches.
-    pub scope: Scope,
-    /// The field, as a path such as `spec.match.nodeLabel`.
-    pub field: String,
-    /// What is wrong and what one can do.
-    pub message: String,
-}
-
-impl fmt::Display for SpecProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.message)
-    }
 }
 
 /// What the planner works with.
@@ -162,9 +58,6 @@ pub struct PoolSpec {
 
 /// `desiredIPs` beyond this is surely a mistake; it bounds what is created and the size of a status.
 pub const MAX_DESIRED: i64 = 1_000;
-
-/// Characters of a bad text that a message repeats.
-const MAX_SHOWN: usize = 64;
 
 /// More seconds of cool-off than this (a year) mean the same as this.
 const MAX_COOL_OFF_SECONDS: f64 = 31_536_000.0;
@@ -217,7 +110,7 @@ impl PoolSpec {
         }
         let usable: Vec<&str> = providers.ip.iter().map(String::as_str).collect();
         let usable = if usable.is_empty() { "none is configured".to_owned() } else { usable.join(", ") };
-        let shown: String = self.provider.chars().take(MAX_SHOWN).collect();
+        let shown = shown(&self.provider);
         let message = match (providers.known.get(&self.provider), shown.as_str()) {
             (Some(_), name) if providers.dns_only.contains(name) => {
                 format!("provider {name:?} has no floating IPs; use one that has: {usable}")
@@ -293,7 +186,7 @@ fn cool_off_ms(seconds: f64) -> u64 {
 }
 
 fn parse_ipv4(text: &str) -> Result<Ipv4Addr, String> {
-    let shown: String = text.chars().take(MAX_SHOWN).collect();
+    let shown = shown(text);
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V4(ip)) => Ok(ip),
         Ok(IpAddr::V6(_)) => {
@@ -314,6 +207,7 @@ pub fn droplet_problem(provider_id: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::matching::Toleration;
 
     fn providers() -> Providers {
         Providers {

@@ -1,6 +1,7 @@
 //! The status of a pool as data, and when it is written.
 
 use super::memory::Memory;
+use crate::condition::Condition;
 use crate::fault::WriteFailure;
 use crate::ids::DropletId;
 use crate::moment::{Jitter, Moment, Schedule};
@@ -50,19 +51,6 @@ pub struct IpEntry {
     pub provider_id: String,
     /// What is wrong.
     pub error: String,
-}
-
-/// A condition without its times, which the shell adds.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Condition {
-    /// Type in `CamelCase`.
-    pub kind: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// Reason in `CamelCase`.
-    pub reason: String,
-    /// For people.
-    pub message: String,
 }
 
 /// The status of a pool.

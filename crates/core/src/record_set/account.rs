@@ -1,35 +1,21 @@
-//! What one provider's token means for every record set: its budget, the zones that it can see, and where it is
-//! refused.
+//! What one provider's token means for every record set: its budget, the zones that it can see, the calls under way, and
+//! where it is refused ([`super::refusals`]).
 //!
-//! Invariant: where a token was refused, one call a minute finds out whether it still is, and no more than one a minute
-//! over all zones of the token; other zones go on. Of a zone that was found by its name, every other of these calls looks
-//! the name up again, since a zone that was made anew has another id, and the former id is refused. A token that two zones
-//! have newly refused, while no call about records was accepted, is in doubt: with it all zones wait for that one
-//! call, and those that refused nothing yet have it first.
+//! Where a zone that was found by its name refuses the token, every other of the calls that try it again looks the name
+//! up, since a zone that was made anew has another id, and the former id is refused.
 //!
 //! A former id need not be refused at once, and a zone may change its plan. So a name that is in use is looked up again
 //! now and then, one name at a time and after everything else. What was found is used until such a lookup answers with
 //! something else.
 
 use super::name::ZoneRef;
+use super::refusals::{REFUSED_INTERVAL_MS, Refusals};
 use crate::budget::Budget;
 use crate::dns::{Rules, Zone, ZoneForm};
 use crate::fault::{Fault, FaultKind};
 use crate::moment::{Jitter, Moment, Schedule};
 use crate::pool::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Refused, a token is tried once a minute.
-const REFUSED_INTERVAL_MS: u64 = 60_000;
-
-/// So many zones that refuse a token which no other one accepts are enough to put it in doubt. One may be out of scope.
-const REFUSALS_TO_DOUBT: usize = 2;
-
-/// How much earlier a token in doubt is tried where it was not refused than where it was.
-const HEAD_START_MS: u64 = 500;
-
-/// How long, from its turn, the read of a zone that was found again goes before the lookups of others.
-const READ_FIRST_MS: u64 = 10_000;
 
 /// A zone whose name the token could not read is looked up again after this long: scopes are given without notice.
 const UNNAMED_INTERVAL_MS: u64 = 600_000;
@@ -83,15 +69,6 @@ pub enum Access {
     Write,
 }
 
-/// A zone in which the token was refused.
-#[derive(Debug)]
-struct Gate {
-    until: Moment,
-    message: String,
-    /// Its zone was found again: until then its read goes before the lookups of others.
-    reads_first: Option<Moment>,
-}
-
 /// One provider of DNS.
 #[derive(Debug)]
 pub struct DnsAccount {
@@ -99,10 +76,7 @@ pub struct DnsAccount {
     /// `None` when another account of the same token keeps it.
     budget: Option<Budget>,
     lookups: BTreeMap<ZoneRef, Lookup>,
-    gates: BTreeMap<(String, Access), Gate>,
-    probe_due: Moment,
-    /// Zones that refused the token, and had not before, since a call about records was accepted.
-    refused: BTreeSet<String>,
+    refusals: Refusals,
     /// Calls under way.
     calls: usize,
     /// Those about records, by zone.
@@ -113,9 +87,8 @@ impl DnsAccount {
     /// An account of which nothing is known.
     #[must_use]
     pub fn new(rules: Rules, budget: Option<Budget>) -> Self {
-        let (lookups, gates, busy) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (probe_due, refused) = (Moment::default(), BTreeSet::new());
-        Self { rules, budget, lookups, gates, probe_due, refused, calls: 0, busy }
+        let (lookups, busy) = (BTreeMap::new(), BTreeMap::new());
+        Self { rules, budget, lookups, refusals: Refusals::default(), calls: 0, busy }
     }
 
     /// What the provider allows.
@@ -181,7 +154,7 @@ impl DnsAccount {
         let named = known.as_ref().is_some_and(|zone| zone.name.is_some());
         match self.lookups.get(zone) {
             Some(lookup) if lookup.in_flight.is_some() => Err(None),
-            Some(Lookup { doubted: true, failure: None, .. }) => match self.next_read(now) {
+            Some(Lookup { doubted: true, failure: None, .. }) => match self.refusals.next_read(now) {
                 Some(at) => Err(Some(at)),
                 None => Ok(()),
             },
@@ -189,12 +162,6 @@ impl DnsAccount {
             Some(lookup) if lookup.due > now => Err(Some(lookup.due)),
             Some(_) | None => Ok(()),
         }
-    }
-
-    /// Until when lookups of doubted zones wait for the read of one that was found again: with a lookup alone no token shows
-    /// that it may read.
-    fn next_read(&self, now: Moment) -> Option<Moment> {
-        self.gates.values().filter_map(|gate| gate.reads_first).filter(|until| *until > now).max()
     }
 
     /// Whether a name has to be looked up now although its zone is known, and else when.
@@ -205,7 +172,7 @@ impl DnsAccount {
         let Some(lookup) = self.lookups.get(zone).filter(|_| matches!(zone, ZoneRef::Name(_))) else {
             return Err(None);
         };
-        let refused = |found: &Zone| self.gates.contains_key(&(found.id.clone(), Access::Read));
+        let refused = |found: &Zone| self.refusals.refuses_reads(&found.id);
         // A zone that refuses reads is looked up in turn with these.
         if lookup.in_flight.is_some() || lookup.doubted || lookup.found.as_ref().is_none_or(refused) {
             return Err(None);
@@ -213,7 +180,7 @@ impl DnsAccount {
         if lookup.renewal_due > now {
             return Err(Some(lookup.renewal_due));
         }
-        if self.is_in_doubt() {
+        if self.refusals.is_in_doubt() {
             // The one call a minute is for what shows more.
             return Err(None);
         }
@@ -264,12 +231,9 @@ impl DnsAccount {
                 if let Some(before) =
                     before.filter(|before| lookup.found.as_ref().is_some_and(|found| found.id != before.id))
                 {
-                    self.gates.retain(|(id, _), _| *id != before.id);
+                    self.refusals.forget(&before.id);
                 } else if let Some(found) = lookup.found.as_ref().filter(|_| !renews) {
-                    for (_, gate) in self.gates.iter_mut().filter(|((id, _), _)| *id == found.id) {
-                        gate.until = now;
-                        gate.reads_first = Some(self.probe_due.max(now).plus_millis(READ_FIRST_MS));
-                    }
+                    self.refusals.found_again(&found.id, now);
                 }
             }
             // The zone itself did not fail: what was found is used, and only its own calls can tell that it is gone.
@@ -331,8 +295,7 @@ impl DnsAccount {
         }
     }
 
-    /// Keeps only zones that are still named. Where the token was refused is kept until it may be tried again: an object
-    /// that comes back meanwhile waits for its turn.
+    /// Keeps only zones that are still named.
     pub fn retain(&mut self, named: impl Fn(&ZoneRef) -> bool, now: Moment) {
         self.lookups.retain(|zone, lookup| lookup.in_flight.is_some() || named(zone));
         let lookups = &self.lookups;
@@ -340,17 +303,14 @@ impl DnsAccount {
             let mut known = lookups.values().filter_map(|lookup| lookup.found.as_ref());
             known.any(|zone| zone.id == id)
         };
-        self.gates.retain(|(zone, _), gate| {
-            let written = [ZoneRef::Name(zone.clone()), ZoneRef::Id(zone.clone())];
-            gate.until > now || is_found(zone) || written.iter().any(&named)
-        });
+        let is_written =
+            |zone: &str| [ZoneRef::Name(zone.to_owned()), ZoneRef::Id(zone.to_owned())].iter().any(&named);
+        self.refusals.retain(|zone| is_found(zone) || is_written(zone), now);
     }
 
     /// Another token: what the old one was refused may work now.
     pub fn token_changed(&mut self) {
-        self.gates.clear();
-        self.refused.clear();
-        self.probe_due = Moment::default();
+        self.refusals = Refusals::default();
         for (zone, lookup) in &mut self.lookups {
             // Another account may have another zone of this name.
             lookup.doubted =
@@ -369,11 +329,7 @@ impl DnsAccount {
         if self.calls >= MAX_CALLS || self.calls_in(zone) >= MAX_CALLS_IN_ZONE {
             return Err(None);
         }
-        let in_doubt = self.is_in_doubt();
-        let again = self.probe_due.plus_millis(if in_doubt { HEAD_START_MS } else { 0 });
-        let gated = self.gate(zone, access).map(|gate| gate.until.max(again));
-        let waits = gated.or(in_doubt.then_some(self.probe_due));
-        match waits.filter(|until| *until > now) {
+        match self.refusals.waits_until(zone, access, now) {
             Some(until) => Err(Some(until)),
             None => Ok(()),
         }
@@ -388,7 +344,7 @@ impl DnsAccount {
     /// Why the token is refused in a zone.
     #[must_use]
     pub fn refusal(&self, zone: &str) -> Option<&str> {
-        self.gate(zone, Access::Write).map(|gate| gate.message.as_str())
+        self.refusals.message(zone)
     }
 
     fn calls_in(&self, zone: &str) -> usize {
@@ -408,18 +364,10 @@ impl DnsAccount {
         self.busy.retain(|_, calls| *calls > 0);
     }
 
-    /// Whoever may not read need not try to write.
-    fn gate(&self, zone: &str, access: Access) -> Option<&Gate> {
-        let read = self.gates.get(&(zone.to_owned(), Access::Read));
-        read.or_else(|| self.gates.get(&(zone.to_owned(), access)))
-    }
-
     /// A call goes out. Where the token was refused it is the one that finds out whether it still is.
     pub fn sent(&mut self, zone: &str, access: Access, now: Moment) {
         self.calls += 1;
-        if self.gate(zone, access).is_some() || self.is_in_doubt() {
-            self.probe_due = now.plus_millis(REFUSED_INTERVAL_MS);
-        }
+        self.refusals.sent(zone, access, now);
     }
 
     /// A call was answered.
@@ -432,57 +380,23 @@ impl DnsAccount {
         jitter: Jitter,
     ) {
         self.calls = self.calls.saturating_sub(1);
-        let key = (zone.to_owned(), access);
         match failure {
-            None => {
-                if self.gates.remove(&key).is_some() {
-                    // The token is right again, at least here: the others are tried at once.
-                    self.probe_due = now;
-                    self.gates.values_mut().for_each(|gate| gate.until = now);
-                }
-            }
+            None => self.refusals.granted(zone, access, now),
             Some((FaultKind::Unauthorised, message)) => {
-                if !self.gates.keys().any(|(gated, _)| gated == zone) {
-                    self.refused_anew(zone, now);
-                }
-                let gate = Gate { until: now, message: message.to_owned(), reads_first: None };
-                self.gates.insert(key.clone(), gate);
-                // One try a minute for the token: every other zone has its turn before this one comes again.
-                let named: BTreeSet<&String> =
-                    self.lookups.values().filter_map(|lookup| Some(&lookup.found.as_ref()?.id)).collect();
-                let zones = self.gates.keys().map(|(zone, _)| zone).filter(|zone| named.contains(zone));
-                let turns = zones.collect::<BTreeSet<_>>().len().max(1);
-                let turns = u64::try_from(turns).unwrap_or(u64::MAX);
-                let wait_ms = Schedule::Unauthorised.delay_ms(1, jitter).saturating_mul(turns);
-                self.gates.entry(key).and_modify(|gate| gate.until = now.plus_millis(wait_ms));
+                let found = self.lookups.get(&ZoneRef::Name(zone.to_owned()));
+                let found = found.and_then(|lookup| lookup.found.as_ref());
+                let id = found.map_or(zone, |found| found.id.as_str());
+                let zones = self.lookups.values().filter_map(|lookup| lookup.found.as_ref());
+                let named: BTreeSet<&str> = zones.map(|zone| zone.id.as_str()).collect();
+                self.refusals.refused((zone, id), (access, message), &named, now, jitter);
             }
             Some(_) => {}
         }
     }
 
-    /// A zone refuses the token which did not before.
-    fn refused_anew(&mut self, zone: &str, now: Moment) {
-        let found =
-            self.lookups.get(&ZoneRef::Name(zone.to_owned())).and_then(|lookup| lookup.found.as_ref());
-        let id = found.map_or_else(|| zone.to_owned(), |found| found.id.clone());
-        let before = self.is_in_doubt();
-        self.refused.insert(id);
-        if self.is_in_doubt() && !before {
-            self.probe_due = self.probe_due.max(now.plus_millis(REFUSED_INTERVAL_MS));
-        }
-    }
-
-    /// A call about records was accepted: what is refused elsewhere is so for another reason than the token.
+    /// A call about records was accepted.
     pub fn accepted(&mut self, now: Moment) {
-        if self.is_in_doubt() {
-            self.probe_due = now;
-            self.gates.values_mut().for_each(|gate| gate.until = now);
-        }
-        self.refused.clear();
-    }
-
-    fn is_in_doubt(&self) -> bool {
-        self.refused.len() >= REFUSALS_TO_DOUBT
+        self.refusals.accepted(now);
     }
 
     /// A call ended of which nothing was sent.

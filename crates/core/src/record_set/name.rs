@@ -3,6 +3,7 @@
 //! Canonical is lower case without a final dot. A name never leaves its zone.
 
 use crate::dns::ZoneForm;
+use crate::words::shown;
 use std::fmt;
 
 /// Longest name in its written form (RFC 1035, section 2.3.4).
@@ -10,9 +11,6 @@ const MAX_NAME: usize = 253;
 
 /// Longest part of a name between two dots (the same section).
 const MAX_LABEL: usize = 63;
-
-/// Characters of a bad name that a message repeats.
-const MAX_SHOWN: usize = 64;
 
 /// A zone as a spec refers to it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,10 +141,6 @@ fn canonical(text: &str) -> Result<String, NameError> {
     } else {
         Err(NameError::Malformed(shown(text)))
     }
-}
-
-fn shown(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).collect()
 }
 
 #[cfg(test)]

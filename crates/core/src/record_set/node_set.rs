@@ -8,9 +8,9 @@ use crate::facts::NodeFacts;
 use crate::ids::ObjectRef;
 use crate::matching::{NodeStore, PodStore, verdict};
 use crate::moment::{Jitter, Moment, Schedule};
-use crate::pool::render::enumerate;
-use crate::pool::spec::Providers;
 use crate::pool::status::Writes;
+use crate::spec::Providers;
+use crate::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 

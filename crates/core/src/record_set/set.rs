@@ -10,8 +10,8 @@ use crate::dns::{Rules, Zone};
 use crate::fault::FaultKind;
 use crate::ids::{ObjectKind, Owner};
 use crate::moment::Moment;
-use crate::pool::render::{count_addresses, enumerate};
 use crate::pool::status::PublishedSet;
+use crate::words::{count_addresses, enumerate};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 

@@ -7,14 +7,12 @@ use crate::dns::{Rules, ZoneForm};
 use crate::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
 use crate::ids::ObjectKind;
 use crate::matching::Criteria;
-use crate::pool::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
+use crate::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
+use crate::words::shown;
 use std::net::Ipv4Addr;
 
 /// Where a `NodeDNSRecordSet` is hosted that says nothing about it.
 const DEFAULT_PROVIDER: &str = "digitalocean";
-
-/// Characters of a bad value that a message repeats.
-const MAX_SHOWN: usize = 64;
 
 /// Where a record set is, as far as the spec alone says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -290,10 +288,6 @@ impl NodeSetSpec {
         // What could be read last goes on being claimed.
         Self { problems: vec![problem], ..before.unwrap_or(empty) }
     }
-}
-
-fn shown(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What a user reads of a record set, on an object of its own or on a pool.
 
+use crate::condition::Condition;
 use crate::ids::ObjectName;
-use crate::pool::render::condition;
-use crate::pool::spec::SpecProblem;
-use crate::pool::status::{Condition, PoolStatus, PublishedSet};
+use crate::pool::status::{PoolStatus, PublishedSet};
+use crate::spec::SpecProblem;
 use std::net::Ipv4Addr;
 
 /// Type of the condition that sums up a pool's record set. The others of its record set begin alike.
@@ -98,9 +98,9 @@ impl Report {
         let texts = problems.iter().map(ToString::to_string).chain(self.spec_error.clone());
         let wrong: Vec<String> = texts.collect();
         let valid = if wrong.is_empty() {
-            condition("SpecValid", "True", "Valid", String::new())
+            Condition::new("SpecValid", "True", "Valid", String::new())
         } else {
-            condition("SpecValid", "False", "RecordSetIgnored", wrong.join("; "))
+            Condition::new("SpecValid", "False", "RecordSetIgnored", wrong.join("; "))
         };
         let mut conditions = self.conditions("", "Ready");
         conditions.push(valid);
@@ -121,9 +121,9 @@ impl Report {
             Phase::InProgress { message } => ("False", "InProgress", message),
             Phase::Failed { reason, message } => ("False", *reason, message),
         };
-        let summary = condition(&format!("{prefix}{summary}"), status, reason, message.clone());
+        let summary = Condition::new(&format!("{prefix}{summary}"), status, reason, message.clone());
         let remarks = self.remarks.iter().map(|remark| {
-            condition(&format!("{prefix}{}", remark.kind), "True", remark.reason, remark.message.clone())
+            Condition::new(&format!("{prefix}{}", remark.kind), "True", remark.reason, remark.message.clone())
         });
         std::iter::once(summary).chain(remarks).collect()
     }

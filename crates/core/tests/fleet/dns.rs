@@ -6,8 +6,9 @@ use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
 use flipop_core::facts::{Observed, PodFacts, RESERVED_IP_ANNOTATION};
 use flipop_core::fleet::Input;
 use flipop_core::matching::WatchKey;
-use flipop_core::pool::spec::{RawMatch, RawPoolSpec, RawRecordSet};
+use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::record_set::spec::RawRecordSetSpec;
+use flipop_core::spec::{RawMatch, RawRecordSet};
 
 const WWW: &str = "www.example.com";
 

@@ -8,9 +8,10 @@ use flipop_core::dns::ZoneForm;
 use flipop_core::facts::Observed;
 use flipop_core::fleet::Input;
 use flipop_core::ids::ObjectKind;
-use flipop_core::pool::spec::{RawPoolSpec, RawRecordSet};
+use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::record_set::name::{NameError, ZoneRef};
 use flipop_core::record_set::spec::RawRecordSetSpec;
+use flipop_core::spec::RawRecordSet;
 
 const WWW: &str = "www.example.com";
 

@@ -6,7 +6,7 @@ use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::RawRecordSet;
+use flipop_core::spec::RawRecordSet;
 
 const WWW: &str = "www.example.com";
 

@@ -9,8 +9,9 @@ use flipop_core::fault::{Fault, FaultKind};
 use flipop_core::fleet::{Fleet, Settings};
 use flipop_core::ids::{DropletId, ObjectRef};
 use flipop_core::matching::WatchKey;
-use flipop_core::pool::spec::{Providers, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
+use flipop_core::spec::Providers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 

@@ -5,7 +5,8 @@ use crate::world::{World, ip};
 use flipop_core::action::WriteFailure;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::spec::RawMatch;
 
 /// Every way to freeze a pool.
 fn freezes() -> Vec<fn(&mut RawPoolSpec)> {

@@ -8,7 +8,8 @@ use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::moment::Moment;
 use flipop_core::pool::memory::Intent;
-use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::spec::RawMatch;
 
 fn intent<'a>(world: &'a World, pool: &str) -> Option<&'a Intent> {
     world.status(pool).memory.as_ref()?.intent.as_ref()

@@ -53,7 +53,8 @@ mod zones;
 use faults::spec;
 use flipop_core::fault::FaultKind;
 use flipop_core::moment::Moment;
-use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::spec::RawMatch;
 use world::{Trick, World, ip};
 
 #[test]

@@ -8,7 +8,8 @@ use flipop_core::facts::Observed;
 use flipop_core::fleet::Input;
 use flipop_core::moment::Moment;
 use flipop_core::pool::memory::Intent;
-use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::spec::RawMatch;
 use std::net::Ipv4Addr;
 
 #[test]

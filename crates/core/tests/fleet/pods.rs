@@ -4,7 +4,8 @@ use crate::faults::{nodes_key, pods_key, spec};
 use crate::world::{World, ip};
 use flipop_core::facts::Observed;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::spec::RawMatch;
 
 /// Three nodes, of which the first two run a serving pod, and two addresses.
 fn world() -> World {

@@ -1,6 +1,7 @@
 //! What a pool's status says of its record set, and what the next process reads there.
 
-use flipop_core::pool::status::{Condition, PoolStatus, PublishedSet};
+use flipop_core::condition::Condition;
+use flipop_core::pool::status::{PoolStatus, PublishedSet};
 use flipop_core::record_set::status::{Phase, Remark, Report, Told, complete};
 use std::net::Ipv4Addr;
 

@@ -11,8 +11,9 @@ use flipop_core::ids::{ActionId, DropletId, ObjectName, ObjectRef, Uid};
 use flipop_core::matching::WatchKey;
 use flipop_core::moment::{Jitter, Moment};
 use flipop_core::pool::assign::MAX_OPS;
-use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
+use flipop_core::spec::RawMatch;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 

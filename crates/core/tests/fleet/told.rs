@@ -6,7 +6,8 @@ use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::moment::Moment;
-use flipop_core::pool::spec::{RawMatch, RawPoolSpec};
+use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::spec::RawMatch;
 
 /// Status, reason and message of a condition.
 fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {

@@ -10,10 +10,10 @@ use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
 use flipop_core::moment::Moment;
-use flipop_core::pool::spec::RawRecordSet;
 use flipop_core::record_set::name::ZoneRef;
 use flipop_core::record_set::spec::RawRecordSetSpec;
 use flipop_core::record_set::status::RecordSetStatus;
+use flipop_core::spec::RawRecordSet;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 

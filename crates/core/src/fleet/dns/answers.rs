@@ -123,8 +123,8 @@ impl Dns {
             (Applied::Done, Some(owner)) => {
                 let addresses: Vec<String> =
                     site.addresses().iter().flatten().map(ToString::to_string).collect();
-                let count = crate::pool::render::count_addresses(addresses.len());
-                let named = crate::pool::render::enumerate(addresses.into_iter());
+                let count = crate::words::count_addresses(addresses.len());
+                let named = crate::words::enumerate(addresses.into_iter());
                 let message = if site.is_known() {
                     format!("{} has {count} now: {named}", key.fqdn)
                 } else {

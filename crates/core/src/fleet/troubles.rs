@@ -1,0 +1,33 @@
+//! What the shell cannot do for an object, as conditions of it.
+
+use crate::condition::Condition;
+use crate::matching::{Criteria, WatchKey};
+use std::collections::BTreeMap;
+
+/// Why a watch that an object asks for does not get through.
+pub(super) fn watch_trouble(
+    troubles: &BTreeMap<WatchKey, String>,
+    criteria: Option<&Criteria>,
+) -> Option<String> {
+    let criteria = criteria?;
+    let keys = [Some(criteria.node_watch()), criteria.pod_watch()];
+    keys.into_iter().flatten().find_map(|key| troubles.get(&key).cloned())
+}
+
+/// Users do not see what happens to their objects.
+pub(super) fn events_denied() -> Condition {
+    let message =
+        "the service account may not write events.k8s.io events, at least in one namespace; apply k8s/";
+    Condition::new("EventsDenied", "True", "Forbidden", message.to_owned())
+}
+
+/// Nothing was ever told of the object, since its nodes or pods are not known yet.
+pub(super) fn nodes_unread() -> Condition {
+    let message = "nodes or pods have not been read yet; see the condition WatchFailing";
+    Condition::new("Ready", "Unknown", "NodesUnread", message.to_owned())
+}
+
+/// A watch of this object does not get through.
+pub(super) fn watch_failing(message: String) -> Condition {
+    Condition::new("WatchFailing", "True", "Unreadable", message)
+}

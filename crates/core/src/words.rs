@@ -1,0 +1,28 @@
+//! Texts for people: how a number, a list or what somebody wrote is put into a message.
+
+/// Names shown in one message; the rest is counted.
+const MAX_NAMED: usize = 5;
+
+/// Characters of a bad text that a message repeats.
+const MAX_SHOWN: usize = 64;
+
+/// A number of addresses in words.
+pub(crate) fn count_addresses(count: usize) -> String {
+    if count == 1 { "1 address".to_owned() } else { format!("{count} addresses") }
+}
+
+/// The first few items, and how many more there are.
+pub(crate) fn enumerate(items: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = items.collect();
+    let more = all.len().saturating_sub(MAX_NAMED);
+    let mut text = all.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text = format!("{text} and {more} more");
+    }
+    text
+}
+
+/// What somebody wrote, cut to what a message repeats.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).collect()
+}
