@@ -22,6 +22,11 @@ pub(crate) fn enumerate(items: impl Iterator<Item = String>) -> String {
     text
 }
 
+/// All items, where each has to be named.
+pub(crate) fn name_all<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
+}
+
 /// What somebody wrote, cut to what a message repeats.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()

@@ -16,6 +16,7 @@ use crate::action::{Action, CallFailure};
 use crate::budget::Purpose;
 use crate::fault::{Fault, FaultKind};
 use crate::moment::{Jitter, Moment, Schedule};
+use crate::words::name_all;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -316,9 +317,8 @@ impl Pool {
         self.creation.search = Search::default();
         self.creation.stage = Stage::Idle;
         if new.len() > 1 {
-            let list: Vec<String> = new.iter().map(ToString::to_string).collect();
+            let message = format!("one of {} may be ours; put it into spec.ips", name_all(&new));
             intent.uncertain = Some(new);
-            let message = format!("one of {} may be ours; put it into spec.ips", list.join(", "));
             out.actions.push(self.notice(true, "CreationUncertain", "addresses", message));
         } else {
             self.forget_intent();

@@ -11,7 +11,7 @@ use crate::condition::Condition;
 use crate::fault::FaultKind;
 use crate::moment::Moment;
 use crate::spec::Scope;
-use crate::words::enumerate;
+use crate::words::{enumerate, name_all};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -329,7 +329,7 @@ impl Pool {
     fn creation_uncertain(&self) -> Option<Condition> {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
         if let Some(uncertain) = intent.and_then(|intent| intent.uncertain.as_ref()) {
-            let list = enumerate(uncertain.iter().map(ToString::to_string));
+            let list = name_all(uncertain);
             let message = format!(
                 "a creation was interrupted and one of these may be its result: {list}; add the right one to spec.ips"
             );
@@ -338,7 +338,7 @@ impl Pool {
         if self.creation.orphans.is_empty() || self.missing() == 0 {
             return None;
         }
-        let list = enumerate(self.creation.orphans.iter().map(ToString::to_string));
+        let list = name_all(&self.creation.orphans);
         let message = format!(
             "these stand on matching nodes, no pool names them, and they may be this pool's: {list}; put them into \
              spec.ips, or take them off their droplets to have new ones created"

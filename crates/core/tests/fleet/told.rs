@@ -231,6 +231,38 @@ fn trouble_is_one_event_whoever_tells_it() {
 }
 
 #[test]
+fn an_address_that_may_be_ours_is_named_however_many_there_are() {
+    let buying = RawPoolSpec { desired_ips: 9, ..spec() };
+    let mut unknown = World::new();
+    for number in 1..=8 {
+        unknown.set_node(number, true);
+        unknown.add_ip(number);
+        unknown.move_by_hand(number, Some(number));
+    }
+    unknown.moved.clear();
+    unknown.add_pool("pool", buying.clone());
+    unknown.start();
+    unknown.run(120);
+    let mut several = World::new();
+    several.set_node(1, true);
+    several.add_pool("pool", RawPoolSpec { desired_ips: 1, ..buying });
+    several.tricks.push_back(Trick::Lost(true));
+    several.start();
+    several.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+    (1..=8).for_each(|number| several.add_ip(number));
+    several.run(120);
+    for (world, reason) in [(&unknown, "UnknownAddressesOnNodes"), (&several, "SeveralNewAddresses")] {
+        let condition = told(world, "CreationUncertain");
+        assert_eq!(condition.1, reason);
+        for number in 1..=8 {
+            let address = format!(" 192.0.2.{number}");
+            let named = condition.2.split([',', ';']).any(|part| part.ends_with(&address));
+            assert!(named, "{address}: {}", condition.2);
+        }
+    }
+}
+
+#[test]
 fn of_many_blocked_nodes_five_are_named() {
     let mut world = World::with(8, 8);
     for address in world.cloud.values_mut() {
