@@ -181,6 +181,9 @@ pub struct EventWriter {
     guards: Guards,
     shared: Arc<Shared>,
     recorder: Recorder,
+    /// What another recorder is made of.
+    client: Client,
+    reporter: Reporter,
     /// The rights that are missing.
     denied: BTreeMap<Right, Denied>,
     /// When a note that was refused may be tried again.
@@ -193,11 +196,14 @@ pub fn events(client: Client, instance: &str, guards: Guards) -> (Events, EventW
     let (sender, queue) = mpsc::channel(QUEUE);
     let shared = Arc::new(Shared::default());
     let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(instance.to_owned()) };
+    let client = with_permits(client, Arc::clone(&shared));
     let writer = EventWriter {
         queue,
         guards: Arc::clone(&guards),
         shared: Arc::clone(&shared),
-        recorder: Recorder::new(with_permits(client, Arc::clone(&shared)), reporter),
+        recorder: Recorder::new(client.clone(), reporter.clone()),
+        client,
+        reporter,
         denied: BTreeMap::new(),
         retry_at: Instant::now(),
     };
@@ -315,7 +321,7 @@ impl EventWriter {
         Err(verdict)
     }
 
-    async fn publish(&self, note: &Note) -> Result<(), Trouble> {
+    async fn publish(&mut self, note: &Note) -> Result<(), Trouble> {
         let event = Event {
             type_: match note.severity {
                 Severity::Normal => EventType::Normal,
@@ -326,11 +332,22 @@ impl EventWriter {
             note: Some(cut(note.text.clone(), MAX_NOTE_BYTES)),
             secondary: None,
         };
-        let call = self.recorder.publish(&event, &note.regarding);
+        let call = self.record(&event, &note.regarding);
         match tokio::time::timeout(Duration::from_millis(PUBLISH_TIMEOUT_MS), call).await {
-            Ok(result) => result.map_err(Trouble::from),
+            Ok(result) => result,
             Err(_elapsed) => Err(Trouble::timed_out(PUBLISH_TIMEOUT_MS)),
         }
+    }
+
+    /// The recorder counts repetitions of events that somebody may have deleted: then it has to forget them.
+    async fn record(&mut self, event: &Event, regarding: &ObjectReference) -> Result<(), Trouble> {
+        let result = self.recorder.publish(event, regarding).await.map_err(Trouble::from);
+        let gone = result.as_ref().is_err_and(|trouble| trouble.kind == TroubleKind::NotFound);
+        if !gone || !self.shared.patches.load(Ordering::Relaxed) {
+            return result;
+        }
+        self.recorder = Recorder::new(self.client.clone(), self.reporter.clone());
+        self.recorder.publish(event, regarding).await.map_err(Trouble::from)
     }
 
     /// The right is there. Where it was missing a role was mended, probably for every namespace: those that still lack

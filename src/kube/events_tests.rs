@@ -121,7 +121,7 @@ async fn rights_that_differ_by_namespace_and_verb_are_known_apart() {
 #[tokio::test(start_paused = true)]
 async fn what_is_longer_than_the_api_admits_is_cut_between_characters() {
     let (client, mut calls) = stub::by_hand();
-    let (_events, writer) = events(client, "one", guards(&Arc::new(())));
+    let (_events, mut writer) = events(client, "one", guards(&Arc::new(())));
     let long = Note { action: "é".repeat(300), text: "€".repeat(2_000), ..note() };
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { writer.publish(&long).await });
@@ -273,4 +273,40 @@ async fn a_refused_note_outlives_a_renewal_that_is_late() {
     bench.late.store(false, Ordering::Relaxed);
     assert_eq!(bench.answer(stored()).await, (Method::POST, 59));
     assert!(!bench.events.forbidden());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_deleted_by_hand_is_written_anew() {
+    let mut bench = start();
+    let gone = || stub::refusal(404, "NotFound");
+    for (answer, method) in [
+        (stored(), Method::POST),
+        (stored(), Method::PATCH),
+        (gone(), Method::PATCH),
+        (stored(), Method::POST),
+        (gone(), Method::PATCH),
+        (gone(), Method::POST),
+        (stored(), Method::POST),
+    ] {
+        // The second request of a note comes by itself.
+        if bench.counted() == 0 {
+            bench.emit();
+        }
+        assert_eq!(bench.answer(answer).await.0, method);
+    }
+    assert_eq!(bench.events.dropped(), 1, "the one that was answered so twice");
+    assert!(!bench.events.forbidden() && bench.is_quiet_for(5).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_that_may_not_be_counted_once_more_is_over_when_it_is_written_anew() {
+    let mut bench = start();
+    bench.emit();
+    bench.answer(stored()).await;
+    bench.emit();
+    assert_eq!(bench.answer(stub::refusal(403, "Forbidden")).await.0, Method::PATCH);
+    assert!(bench.events.forbidden());
+    assert_eq!(bench.answer(stub::refusal(404, "NotFound")).await.0, Method::PATCH);
+    assert_eq!(bench.answer(stored()).await.0, Method::POST);
+    assert!(!bench.events.forbidden() && bench.is_quiet_for(5).await);
 }
