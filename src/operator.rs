@@ -280,7 +280,9 @@ fn elect(
 }
 
 fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &Election) -> Reconciler {
-    let (events, event_writer) = events::events(base.clients.requests.clone(), &election.identity);
+    let underway = Arc::new(Underway::new(base.clock.clone()));
+    let (events, event_writer) =
+        events::events(base.clients.requests.clone(), &election.identity, underway.guards());
     base.tracker.spawn(event_writer.run(base.stop.clone()));
     let context = WatchContext {
         client: base.clients.watches.clone(),
@@ -299,7 +301,7 @@ fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &
         events,
         done: sender,
         tracker: base.tracker.clone(),
-        underway: Arc::new(Underway::new(base.clock.clone())),
+        underway,
     };
     Reconciler::new(Parts {
         settings,

@@ -11,7 +11,9 @@ use std::fs;
 /// Collects the process's numbers.
 #[derive(Debug)]
 pub struct ProcessMetrics {
-    cpu_seconds: Counter,
+    cpu: Opts,
+    /// Only says what is collected.
+    described_cpu: Counter,
     gauges: Vec<(Reading, Gauge)>,
     started_at: Option<f64>,
 }
@@ -20,15 +22,21 @@ pub struct ProcessMetrics {
 enum Reading {
     ResidentBytes,
     VirtualBytes,
+    MaxVirtualBytes,
     OpenFds,
     MaxFds,
     Threads,
     StartTime,
 }
 
-const GAUGES: [(Reading, &str, &str); 6] = [
+const GAUGES: [(Reading, &str, &str); 7] = [
     (Reading::ResidentBytes, "process_resident_memory_bytes", "Resident memory size in bytes."),
     (Reading::VirtualBytes, "process_virtual_memory_bytes", "Virtual memory size in bytes."),
+    (
+        Reading::MaxVirtualBytes,
+        "process_virtual_memory_max_bytes",
+        "Maximum amount of virtual memory available in bytes.",
+    ),
     (Reading::OpenFds, "process_open_fds", "Number of open file descriptors."),
     (Reading::MaxFds, "process_max_fds", "Maximum number of open file descriptors."),
     (Reading::Threads, "process_threads", "Number of OS threads in the process."),
@@ -42,6 +50,9 @@ const GAUGES: [(Reading, &str, &str); 6] = [
 /// Kernel ticks per second in `/proc`: fixed by the ABI of Linux on every architecture that we build for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// The largest number of 64 bits, rounded to what a metric can hold.
+const UNLIMITED: f64 = 18_446_744_073_709_551_615.0;
+
 impl ProcessMetrics {
     /// A collector to register.
     ///
@@ -53,33 +64,40 @@ impl ProcessMetrics {
             Gauge::with_opts(Opts::new(*name, *help)).map(|gauge| (*reading, gauge))
         });
         Ok(Self {
-            cpu_seconds: Counter::with_opts(cpu)?,
+            described_cpu: Counter::with_opts(cpu.clone())?,
+            cpu,
             gauges: gauges.collect::<Result<_, _>>()?,
             started_at: Stat::read().zip(booted_at()).map(|(stat, boot)| boot + stat.started_after_seconds),
         })
+    }
+
+    /// A counter cannot be set: one that scrapes shared would count the same seconds for each of them.
+    fn cpu(&self, seconds: f64) -> Vec<MetricFamily> {
+        let Ok(cpu) = Counter::with_opts(self.cpu.clone()) else { return Vec::new() };
+        cpu.inc_by(seconds);
+        cpu.collect()
     }
 }
 
 impl Collector for ProcessMetrics {
     fn desc(&self) -> Vec<&Desc> {
         let gauges = self.gauges.iter().flat_map(|(_, gauge)| gauge.desc());
-        self.cpu_seconds.desc().into_iter().chain(gauges).collect()
+        self.described_cpu.desc().into_iter().chain(gauges).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let stat = Stat::read();
         let mut families = Vec::new();
         if let Some(stat) = &stat {
-            self.cpu_seconds.reset();
-            self.cpu_seconds.inc_by(stat.cpu_seconds);
-            families.extend(self.cpu_seconds.collect());
+            families.extend(self.cpu(stat.cpu_seconds));
         }
         for (reading, gauge) in &self.gauges {
             let value = match reading {
                 Reading::ResidentBytes => memory("VmRSS:"),
                 Reading::VirtualBytes => memory("VmSize:"),
                 Reading::OpenFds => open_fds(),
-                Reading::MaxFds => max_fds(),
+                Reading::MaxVirtualBytes => limit("Max address space"),
+                Reading::MaxFds => limit("Max open files"),
                 Reading::Threads => stat.as_ref().map(|stat| stat.threads),
                 Reading::StartTime => self.started_at,
             };
@@ -131,10 +149,17 @@ fn open_fds() -> Option<f64> {
     u32::try_from(count.saturating_sub(1)).ok().map(f64::from)
 }
 
-fn max_fds() -> Option<f64> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
+fn limit(name: &str) -> Option<f64> {
+    limit_in(&fs::read_to_string("/proc/self/limits").ok()?, name)
+}
+
+/// The soft limit of this name. Where there is none the metric says so as those of processes in Go do.
+fn limit_in(limits: &str, name: &str) -> Option<f64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(UNLIMITED),
+        number => number.parse().ok(),
+    }
 }
 
 fn booted_at() -> Option<f64> {
@@ -161,10 +186,37 @@ mod tests {
         };
         assert!(value("process_resident_memory_bytes") > 1e6);
         assert!(value("process_virtual_memory_bytes") >= value("process_resident_memory_bytes"));
+        assert!(value("process_virtual_memory_max_bytes") >= value("process_virtual_memory_bytes"));
         assert!(value("process_open_fds") >= 3.0 && value("process_open_fds") <= value("process_max_fds"));
         assert!(value("process_threads") >= 1.0);
         assert!(value("process_start_time_seconds") > 1.5e9);
         assert!(value("process_cpu_seconds_total") >= 0.0);
+    }
+
+    #[test]
+    fn a_limit_that_is_not_set_is_the_largest_number() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
+            Max open files            1024                 4096                 files\n\
+            Max address space         unlimited            unlimited            bytes\n";
+        assert_eq!(limit_in(limits, "Max open files"), Some(1_024.0));
+        assert_eq!(limit_in(limits, "Max address space"), Some(2.0_f64.powi(64)));
+        assert_eq!(limit_in(limits, "Max processes"), None);
+    }
+
+    #[test]
+    fn scrapes_at_the_same_time_do_not_add_up() {
+        let metrics = ProcessMetrics::new().unwrap();
+        let told = || metrics.cpu(3.0)[0].get_metric()[0].get_counter().get_value();
+        let all_there = std::sync::Barrier::new(4);
+        let scrape = || {
+            all_there.wait();
+            (0..50_000).filter(|_| (told() - 3.0).abs() > 1e-9).count()
+        };
+        let wrong: usize = std::thread::scope(|scope| {
+            let scrapes: Vec<_> = (0..4).map(|_| scope.spawn(scrape)).collect();
+            scrapes.into_iter().map(|scrape| scrape.join().unwrap()).sum()
+        });
+        assert_eq!(wrong, 0);
     }
 
     #[test]

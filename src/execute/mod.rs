@@ -113,7 +113,7 @@ impl Executor {
             ..ObjectReference::default()
         };
         let note = Note { regarding, severity, reason, action, text: message };
-        self.events.emit(&self.permit, note, Box::new(self.underway.begin()));
+        self.events.emit(&self.permit, note);
     }
 
     /// `None` for what nobody waits for, and for a provider that does not exist, of which no object can be live.

@@ -26,7 +26,8 @@ fn start() -> Bench {
     let source = PermitSource::new(clock.clone());
     source.extend(clock.now());
     let (sender, done) = mpsc::channel(8);
-    let (events, writer) = events::events(client.clone(), "one");
+    let underway = Arc::new(Underway::new(clock.clone()));
+    let (events, writer) = events::events(client.clone(), "one", underway.guards());
     let (tracker, mut tasks) = (TaskTracker::new(), JoinSet::new());
     tasks.spawn(writer.run(CancellationToken::new()));
     let executor = Executor {
@@ -34,11 +35,11 @@ fn start() -> Bench {
         observer: Arc::new(NoObserver),
         client,
         permit: source.permit(),
-        clock: clock.clone(),
+        clock,
         events,
         done: sender,
         tracker,
-        underway: Arc::new(Underway::new(clock)),
+        underway,
     };
     Bench { executor, calls, done, source, _tasks: tasks }
 }

@@ -4,7 +4,7 @@
 //! so that a process that ends soon after leaves its lease to expire.
 
 use crate::clock::Clock;
-use crate::kube::events::Guard;
+use crate::kube::events::{Guard, Guards};
 use crate::leader::record::LEASE_DURATION_MS;
 use flipop_core::action::{CallFailure, Outcome};
 use flipop_core::moment::Moment;
@@ -45,6 +45,13 @@ impl Underway {
     pub(super) fn begin(self: &Arc<Self>) -> Writing {
         self.calls.fetch_add(1, Ordering::SeqCst);
         Writing(Arc::clone(self))
+    }
+
+    /// Counts notes.
+    #[must_use]
+    pub fn guards(self: &Arc<Self>) -> Guards {
+        let underway = Arc::clone(self);
+        Arc::new(move || Box::new(underway.begin()))
     }
 
     /// A call ended that may have its effect later.

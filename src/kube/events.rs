@@ -3,8 +3,9 @@
 //! [`Events::emit`] puts a note into a bounded queue and returns; [`EventWriter::run`] publishes them one by one
 //! with kube's recorder, which also merges repetitions into series. A note whose permit is over is dropped, as is
 //! one that finds the queue full. A refusal (403) is logged once and remembered for a condition, by namespace and verb,
-//! because rights may be given for some of them. Each write carries its note's permit, so that the fence asks for it
-//! again.
+//! because rights may be given for some of them. Its note is kept and tried again once a minute: otherwise a role that
+//! was mended would be noticed only when something happens again. Each write carries its note's permit, so that the
+//! fence asks for it again.
 
 use super::trouble::{Trouble, TroubleKind};
 use crate::leader::permit::Permit;
@@ -31,6 +32,9 @@ const PUBLISH_TIMEOUT_MS: u64 = 5_000;
 
 /// Pause after a note that could not be stored, so that a server in trouble is not pressed.
 const PAUSE_MS: u64 = 1_000;
+
+/// Pause between tries of notes that were refused: as patient as the other retries of what an administrator has to mend.
+const RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// A refusal that has not been repeated for this long is over, as soon as any event could be written: nobody may write
 /// about its namespace any more.
@@ -79,10 +83,18 @@ pub trait Guard: Send + Sync {
     fn may_still_arrive(&self);
 }
 
-/// A note, the right to write it, and what waits for it.
-struct Queued {
+/// Has the end of the process wait for one more note.
+pub type Guards = Arc<dyn Fn() -> Box<dyn Guard> + Send + Sync>;
+
+/// A note and the right to write it.
+struct Permitted {
     permit: Permit,
     note: Note,
+}
+
+/// And what waits for it.
+struct Queued {
+    permitted: Permitted,
     guard: Box<dyn Guard>,
 }
 
@@ -97,6 +109,13 @@ struct Shared {
     forbidden: AtomicBool,
 }
 
+impl Shared {
+    /// In one order with the counting of guards: whoever is counted first and asks then is waited for.
+    fn has_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+}
+
 /// One right to write events.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Right {
@@ -104,25 +123,43 @@ struct Right {
     verb: &'static str,
 }
 
+/// What is known of a right that is missing.
+struct Denied {
+    /// When it was last tried.
+    tried: Instant,
+    /// The note that was refused last. Nothing waits for it: it is counted again only while it is published.
+    refused: Option<Permitted>,
+}
+
+/// What a failure says of the right to what was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Granted,
+    Denied,
+    Unknown,
+}
+
 /// The callers' side.
 #[derive(Clone)]
 pub struct Events {
     queue: mpsc::Sender<Queued>,
+    guards: Guards,
     shared: Arc<Shared>,
 }
 
 impl Events {
     /// Queues a note that follows from leadership under `permit`. Never waits.
-    pub fn emit(&self, permit: &Permit, note: Note, guard: Box<dyn Guard>) {
-        let queued = Queued { permit: permit.clone(), note, guard };
-        if self.shared.stopped.load(Ordering::Relaxed) || self.queue.try_send(queued).is_err() {
+    pub fn emit(&self, permit: &Permit, note: Note) {
+        let permitted = Permitted { permit: permit.clone(), note };
+        let queued = Queued { permitted, guard: (self.guards)() };
+        if self.shared.has_stopped() || self.queue.try_send(queued).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// No further note is begun: the process is to end.
     pub fn stop(&self) {
-        self.shared.stopped.store(true, Ordering::Relaxed);
+        self.shared.stopped.store(true, Ordering::SeqCst);
     }
 
     /// The service account may not write all events: somewhere one was refused, and none was written there since.
@@ -141,21 +178,36 @@ impl Events {
 /// The task's side.
 pub struct EventWriter {
     queue: mpsc::Receiver<Queued>,
+    guards: Guards,
     shared: Arc<Shared>,
     recorder: Recorder,
-    /// The rights that are missing, and when that was last seen.
-    denied: BTreeMap<Right, Instant>,
+    /// What another recorder is made of.
+    client: Client,
+    reporter: Reporter,
+    /// The rights that are missing.
+    denied: BTreeMap<Right, Denied>,
+    /// When a note that was refused may be tried again.
+    retry_at: Instant,
 }
 
 /// A queue of notes and the task that empties it. `instance` names this replica.
 #[must_use]
-pub fn events(client: Client, instance: &str) -> (Events, EventWriter) {
+pub fn events(client: Client, instance: &str, guards: Guards) -> (Events, EventWriter) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let shared = Arc::new(Shared::default());
     let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(instance.to_owned()) };
-    let recorder = Recorder::new(with_permits(client, Arc::clone(&shared)), reporter);
-    let writer = EventWriter { queue, shared: Arc::clone(&shared), recorder, denied: BTreeMap::new() };
-    (Events { queue: sender, shared }, writer)
+    let client = with_permits(client, Arc::clone(&shared));
+    let writer = EventWriter {
+        queue,
+        guards: Arc::clone(&guards),
+        shared: Arc::clone(&shared),
+        recorder: Recorder::new(client.clone(), reporter.clone()),
+        client,
+        reporter,
+        denied: BTreeMap::new(),
+        retry_at: Instant::now(),
+    };
+    (Events { queue: sender, guards, shared }, writer)
 }
 
 /// A client whose requests carry the permit of the note that is being published.
@@ -189,50 +241,113 @@ impl EventWriter {
     }
 
     async fn publish_all(&mut self) {
-        while let Some(Queued { permit, note, guard }) = self.queue.recv().await {
-            if self.shared.stopped.load(Ordering::Relaxed) || permit.may_start().is_err() {
-                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            self.shared.permit.store(Some(Arc::new(permit.clone())));
-            let namespace = note.regarding.namespace.clone().unwrap_or_default();
-            let result = tokio::select! {
+        loop {
+            let retries = self.denied.values().any(|denied| denied.refused.is_some());
+            tokio::select! {
                 biased;
-                () = permit.ended() => Err(Trouble::new(TroubleKind::Interrupted, "no longer the leader")),
-                result = self.publish(note) => result,
-            };
-            if result.as_ref().is_err_and(Trouble::outcome_unknown) {
-                guard.may_still_arrive();
-            }
-            drop(guard);
-            let verb = if self.shared.patches.load(Ordering::Relaxed) { "patch" } else { "create" };
-            let right = Right { namespace, verb };
-            match result {
-                Ok(()) => self.may(&right),
-                Err(trouble) => {
-                    self.failed(right, &trouble);
-                    tokio::time::sleep(Duration::from_millis(PAUSE_MS)).await;
-                }
+                queued = self.queue.recv() => match queued {
+                    Some(queued) => self.take(queued).await,
+                    None => return,
+                },
+                () = tokio::time::sleep_until(self.retry_at), if retries => self.try_again().await,
             }
         }
     }
 
-    async fn publish(&self, note: Note) -> Result<(), Trouble> {
+    async fn take(&mut self, queued: Queued) {
+        let over = self.shared.has_stopped() || queued.permitted.permit.may_start().is_err();
+        if over || self.write(queued).await.is_err() {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Publishes the note again, of those that were refused, that was tried the longest ago.
+    async fn try_again(&mut self) {
+        self.retry_at = Instant::now() + RETRY_AFTER;
+        // Counted before it is asked whether the end has begun, so that the end waits for it.
+        let guard = (self.guards)();
+        let stopped = self.shared.has_stopped();
+        for denied in self.denied.values_mut() {
+            denied.refused.take_if(|refused| stopped || refused.permit.ends_at().is_none());
+        }
+        let refused = self.denied.iter_mut().filter(|(_, denied)| denied.refused.is_some());
+        let Some((right, denied)) = refused.min_by_key(|(_, denied)| denied.tried) else { return };
+        denied.tried = Instant::now();
+        let Some(Permitted { permit, note }) = &denied.refused else { return };
+        // A renewal that is late may still come.
+        if permit.may_start().is_err() {
+            return;
+        }
+        let permitted = Permitted { permit: permit.clone(), note: note.clone() };
+        let right = right.clone();
+        match self.write(Queued { permitted, guard }).await {
+            // Though it may have been with another verb: nothing is lacking for what was to be written.
+            Ok(()) | Err(Verdict::Granted) => {
+                self.denied.remove(&right);
+                self.tell();
+            }
+            Err(Verdict::Denied | Verdict::Unknown) => {}
+        }
+    }
+
+    /// Publishes a note, and remembers what that says of our rights. A failure waits a little.
+    async fn write(&mut self, Queued { permitted, guard }: Queued) -> Result<(), Verdict> {
+        let Permitted { permit, note } = &permitted;
+        self.shared.permit.store(Some(Arc::new(permit.clone())));
+        let namespace = note.regarding.namespace.clone().unwrap_or_default();
+        let result = tokio::select! {
+            biased;
+            () = permit.ended() => Err(Trouble::new(TroubleKind::Interrupted, "no longer the leader")),
+            result = self.publish(note) => result,
+        };
+        if result.as_ref().is_err_and(Trouble::outcome_unknown) {
+            guard.may_still_arrive();
+        }
+        drop(guard);
+        let verb = if self.shared.patches.load(Ordering::Relaxed) { "patch" } else { "create" };
+        let right = Right { namespace, verb };
+        let Err(trouble) = result else {
+            self.may(&right);
+            return Ok(());
+        };
+        let verdict = verdict_of(&trouble);
+        match verdict {
+            Verdict::Granted => self.may(&right),
+            Verdict::Denied => self.may_not(right, &trouble, permitted),
+            Verdict::Unknown => {}
+        }
+        tracing::debug!("failed to publish an event: {trouble}");
+        tokio::time::sleep(Duration::from_millis(PAUSE_MS)).await;
+        Err(verdict)
+    }
+
+    async fn publish(&mut self, note: &Note) -> Result<(), Trouble> {
         let event = Event {
             type_: match note.severity {
                 Severity::Normal => EventType::Normal,
                 Severity::Warning => EventType::Warning,
             },
             reason: note.reason.to_owned(),
-            action: cut(note.action, MAX_ACTION_BYTES),
-            note: Some(cut(note.text, MAX_NOTE_BYTES)),
+            action: cut(note.action.clone(), MAX_ACTION_BYTES),
+            note: Some(cut(note.text.clone(), MAX_NOTE_BYTES)),
             secondary: None,
         };
-        let call = self.recorder.publish(&event, &note.regarding);
+        let call = self.record(&event, &note.regarding);
         match tokio::time::timeout(Duration::from_millis(PUBLISH_TIMEOUT_MS), call).await {
-            Ok(result) => result.map_err(Trouble::from),
+            Ok(result) => result,
             Err(_elapsed) => Err(Trouble::timed_out(PUBLISH_TIMEOUT_MS)),
         }
+    }
+
+    /// The recorder counts repetitions of events that somebody may have deleted: then it has to forget them.
+    async fn record(&mut self, event: &Event, regarding: &ObjectReference) -> Result<(), Trouble> {
+        let result = self.recorder.publish(event, regarding).await.map_err(Trouble::from);
+        let gone = result.as_ref().is_err_and(|trouble| trouble.kind == TroubleKind::NotFound);
+        if !gone || !self.shared.patches.load(Ordering::Relaxed) {
+            return result;
+        }
+        self.recorder = Recorder::new(self.client.clone(), self.reporter.clone());
+        self.recorder.publish(event, regarding).await.map_err(Trouble::from)
     }
 
     /// The right is there. Where it was missing a role was mended, probably for every namespace: those that still lack
@@ -241,33 +356,50 @@ impl EventWriter {
         let mended = self.denied.remove(right).is_some();
         self.forget_old();
         self.denied.retain(|other, _| !mended || other.verb != right.verb);
+        self.tell();
+    }
+
+    fn tell(&self) {
         self.shared.forbidden.store(!self.denied.is_empty(), Ordering::Relaxed);
     }
 
     fn forget_old(&mut self) {
-        self.denied.retain(|_, seen| seen.elapsed() < FORGET_AFTER);
+        self.denied.retain(|_, denied| denied.tried.elapsed() < FORGET_AFTER);
     }
 
-    fn failed(&mut self, right: Right, trouble: &Trouble) {
-        self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-        // In a namespace that is being deleted nobody may create anything: that says nothing of our rights.
-        let terminating = trouble.fields.iter().any(|field| field == TERMINATING_FIELD);
-        if trouble.kind != TroubleKind::Forbidden || terminating {
-            tracing::debug!("failed to publish an event: {trouble}");
-            return;
-        }
-        self.shared.forbidden.store(true, Ordering::Relaxed);
-        let Right { namespace, verb } = right.clone();
+    fn may_not(&mut self, right: Right, trouble: &Trouble, refused: Permitted) {
+        let Right { namespace, verb } = &right;
         if self.denied.is_empty() {
             tracing::warn!(
                 namespace,
                 "the service account may not {verb} events in events.k8s.io: {trouble}"
             );
-        } else {
-            tracing::debug!(namespace, "may not {verb} events: {trouble}");
+            self.retry_at = Instant::now() + RETRY_AFTER;
         }
         self.forget_old();
-        self.denied.insert(right, Instant::now());
+        self.denied.insert(right, Denied { tried: Instant::now(), refused: Some(refused) });
+        self.tell();
+    }
+}
+
+/// The API server asks for rights before it looks at anything else.
+fn verdict_of(trouble: &Trouble) -> Verdict {
+    match trouble.kind {
+        // Nobody may create anything in a namespace that is being deleted.
+        TroubleKind::Forbidden if trouble.fields.iter().any(|field| field == TERMINATING_FIELD) => {
+            Verdict::Granted
+        }
+        TroubleKind::Forbidden => Verdict::Denied,
+        TroubleKind::NotFound | TroubleKind::Conflict | TroubleKind::Expired | TroubleKind::Invalid => {
+            Verdict::Granted
+        }
+        TroubleKind::PermitEnded
+        | TroubleKind::Unauthorised
+        | TroubleKind::Throttled
+        | TroubleKind::ServerError
+        | TroubleKind::Unreachable
+        | TroubleKind::Interrupted
+        | TroubleKind::Undecodable => Verdict::Unknown,
     }
 }
 
@@ -278,132 +410,5 @@ fn cut(mut text: String, most: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::Clock;
-    use crate::kube::stub;
-    use crate::leader::permit::PermitSource;
-    use serde_json::json;
-    use tokio::task::JoinSet;
-
-    impl Guard for Arc<()> {
-        fn may_still_arrive(&self) {}
-    }
-
-    fn note() -> Note {
-        note_in("ns")
-    }
-
-    fn note_in(namespace: &str) -> Note {
-        let (action, text) = ("Assigned:192.0.2.1".to_owned(), "assigned".to_owned());
-        let regarding =
-            ObjectReference { namespace: Some(namespace.to_owned()), ..ObjectReference::default() };
-        Note { regarding, severity: Severity::Normal, reason: "Assigned", action, text }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_note_carries_its_permit_is_waited_for_and_none_is_begun_after_the_end() {
-        let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
-        let source = PermitSource::new(clock.clone());
-        source.extend(clock.now());
-        let (client, mut calls) = stub::by_hand();
-        let (events, writer) = events(client, "one");
-        let mut tasks = JoinSet::new();
-        tasks.spawn(writer.run(CancellationToken::new()));
-        let waiting = Arc::new(());
-        events.emit(&source.permit(), note(), Box::new(Arc::clone(&waiting)));
-        events.emit(&source.permit(), note(), Box::new(Arc::clone(&waiting)));
-        let call = calls.next().await;
-        assert!(call.request.extensions().get::<Permit>().is_some_and(|permit| permit.may_start().is_ok()));
-        assert_eq!(Arc::strong_count(&waiting), 3);
-        events.stop();
-        call.answer(stub::object(&json!({"metadata": {"name": "e", "namespace": "ns"}, "eventTime": null})));
-        events.emit(&source.permit(), note(), Box::new(Arc::clone(&waiting)));
-        while Arc::strong_count(&waiting) > 1 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        assert!(calls.is_quiet(), "nothing is begun after the end");
-        assert_eq!(events.dropped(), 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_refusal_by_a_namespace_that_is_being_deleted_is_no_want_of_rights() {
-        let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
-        let source = PermitSource::new(clock.clone());
-        let (client, mut calls) = stub::by_hand();
-        let (events, writer) = events(client, "one");
-        let mut tasks = JoinSet::new();
-        tasks.spawn(writer.run(CancellationToken::new()));
-        let cause =
-            json!({"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "it ends"});
-        for (causes, forbidden) in [(json!([cause]), false), (json!([]), true)] {
-            source.extend(clock.now());
-            events.emit(&source.permit(), note(), Box::new(Arc::new(())));
-            let refusal = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                "message": "events is forbidden", "reason": "Forbidden", "code": 403, "details": {"causes": causes}});
-            let dropped = events.dropped();
-            calls.next().await.answer(stub::raw(403, refusal.to_string().into_bytes()));
-            while events.dropped() == dropped {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            assert_eq!(events.forbidden(), forbidden, "{refusal}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn rights_that_differ_by_namespace_and_verb_are_known_apart() {
-        let (client, mut calls) = stub::by_hand();
-        let (events, mut writer) = events(client, "one");
-        let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
-        let source = PermitSource::new(clock.clone());
-        // Minutes that pass, namespace, whether it is granted, whether an event exists already; then how many rights are
-        // known to lack.
-        let steps = [
-            (0, "a", false, false, 1),
-            (0, "b", true, false, 1),
-            (0, "a", false, false, 1),
-            (0, "b", false, true, 2),
-            (0, "c", false, false, 3),
-            (0, "c", true, false, 1),
-            (0, "c", true, true, 1),
-            (0, "b", true, true, 0),
-            (0, "d", false, false, 1),
-            (9, "e", true, false, 1),
-            (1, "f", true, false, 0),
-        ];
-        for (minutes, namespace, granted, again, lacking) in steps {
-            tokio::time::advance(Duration::from_mins(minutes)).await;
-            source.extend(clock.now());
-            events.emit(&source.permit(), note_in(namespace), Box::new(Arc::new(())));
-            tokio::select! {
-                biased;
-                () = writer.publish_all() => panic!("it goes on"),
-                () = async {
-                    let call = calls.next().await;
-                    assert_eq!(call.request.method() == Method::PATCH, again, "{namespace}");
-                    let event = json!({"metadata": {"name": "e", "namespace": namespace}, "eventTime": null});
-                    call.answer(if granted { stub::object(&event) } else { stub::refusal(403, "Forbidden") });
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                } => {}
-            }
-            assert_eq!(writer.denied.len(), lacking, "{namespace}: {:?}", writer.denied);
-            assert_eq!(events.forbidden(), lacking > 0, "{namespace}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_longer_than_the_api_admits_is_cut_between_characters() {
-        let (client, mut calls) = stub::by_hand();
-        let (_events, writer) = events(client, "one");
-        let long = Note { action: "é".repeat(300), text: "€".repeat(2_000), ..note() };
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move { writer.publish(long).await });
-        let call = calls.next().await;
-        let body: serde_json::Value = serde_json::from_slice(call.request.body()).unwrap();
-        let length = |field: &str| body[field].as_str().unwrap().len();
-        assert_eq!((length("action"), length("note")), (128, 999));
-        call.answer(stub::object(&json!({"metadata": {"name": "e", "namespace": "ns"}, "eventTime": null})));
-        assert!(tasks.join_next().await.unwrap().unwrap().is_ok());
-        assert_eq!(cut("short".to_owned(), 128), "short");
-    }
-}
+#[path = "events_tests.rs"]
+mod tests;
