@@ -1,5 +1,5 @@
 //! What one provider's token means for every record set: its budget, the zones that it can see, the calls under way, and
-//! where it is refused ([`super::refusals`]).
+//! where it is refused (`refusals`).
 //!
 //! Where a zone that was found by its name refuses the token, every other of the calls that try it again looks the name
 //! up, since a zone that was made anew has another id, and the former id is refused.
