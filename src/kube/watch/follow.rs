@@ -281,16 +281,9 @@ where
         let started_at = self.context.clock.now();
         let start = within(START_TIMEOUT_MS, self.source.api.watch(&params, version)).await;
         let stream = start.map_err(|trouble| {
-            // The place in the stream stays good where the server may simply be restarting, and where it did not come
-            // to look at the place: without the right to watch, a list for each try would read everything each time.
+            // Only where the server may simply be restarting does the place in the stream stay good.
             let relist = trouble.answered()
-                && !matches!(
-                    trouble.kind,
-                    TroubleKind::Throttled
-                        | TroubleKind::ServerError
-                        | TroubleKind::Forbidden
-                        | TroubleKind::Unauthorised
-                );
+                && !matches!(trouble.kind, TroubleKind::Throttled | TroubleKind::ServerError);
             Stop::Failed { verb: "watch", relist, trouble }
         })?;
         self.heard_at = self.context.clock.now();

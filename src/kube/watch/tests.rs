@@ -325,29 +325,9 @@ async fn a_forbidden_verb_is_named_and_retried_without_haste() {
     bench.list().await.answer(page(1, &[], None));
     bench.step().await;
     bench.calls.next().await.answer(stub::refusal(403, "Forbidden"));
-    bench.calls.next().await.answer(stub::refusal(403, "Forbidden"));
+    bench.list().await.answer(page(1, &[], None));
     let reasons = bench.health.reasons_not_ready();
     assert!(reasons[0].contains("may not watch nodes"), "{reasons:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn where_only_the_watch_is_refused_the_list_is_read_once_in_half_a_minute() {
-    for (code, reason) in [(401, "Unauthorized"), (403, "Forbidden")] {
-        let mut bench = start();
-        let (since, mut lists, mut tries) = (Instant::now(), 0, 0);
-        while since.elapsed() < Duration::from_mins(5) {
-            let call = bench.calls.next().await;
-            if call.uri().contains("watch=true") {
-                tries += 1;
-                call.answer(stub::refusal(code, reason));
-            } else {
-                lists += 1;
-                call.answer(page(1, &[], None));
-                bench.step().await;
-            }
-        }
-        assert!((8..=11).contains(&lists) && tries > 60, "{code}: {lists} lists, {tries} tries");
-    }
 }
 
 #[tokio::test(start_paused = true)]
