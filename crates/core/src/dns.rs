@@ -10,6 +10,15 @@ use std::net::Ipv4Addr;
 /// The type of the records that are ours to make exact.
 pub const ADDRESS_KIND: &str = "A";
 
+/// What a call about records does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
 /// A zone that a provider was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Zone {

@@ -63,6 +63,13 @@ pub struct Creation {
     search: Search,
 }
 
+impl Creation {
+    /// Whether an address was bought is being found out.
+    pub(super) fn is_resolving(&self) -> bool {
+        matches!(self.stage, Stage::Resolving { .. })
+    }
+}
+
 /// The search for what a creation of unknown outcome brought.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Search {

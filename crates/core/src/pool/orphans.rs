@@ -5,7 +5,6 @@
 //! becomes of the node meanwhile.
 
 use super::absences::Absences;
-use super::creation::Stage;
 use super::memory::Memory;
 use super::{Candidate, Pool};
 use crate::account::Account;
@@ -105,7 +104,7 @@ impl Pool {
     /// What is told when the pool goes while it is not known whether an address was bought for it.
     #[must_use]
     pub fn unresolved_purchase(self) -> Option<Action> {
-        matches!(self.creation.stage, Stage::Resolving { .. }).then(|| maybe_created(self.object))
+        self.creation.is_resolving().then(|| maybe_created(self.object))
     }
 }
 

@@ -11,7 +11,7 @@
 use super::name::ZoneRef;
 use super::refusals::{REFUSED_INTERVAL_MS, Refusals};
 use crate::budget::Budget;
-use crate::dns::{Rules, Zone, ZoneForm};
+use crate::dns::{Access, Rules, Zone, ZoneForm};
 use crate::fault::{Fault, FaultKind};
 use crate::moment::{Jitter, Moment, Schedule};
 use crate::pool::failure::Failure;
@@ -58,15 +58,6 @@ struct Lookup {
     failure: Option<Failure<()>>,
     /// When to look again whether the name still means what was found.
     renewal_due: Moment,
-}
-
-/// What a call does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Access {
-    /// It reads.
-    Read,
-    /// It writes.
-    Write,
 }
 
 /// One provider of DNS.

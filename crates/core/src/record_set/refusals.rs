@@ -4,7 +4,7 @@
 //! over all zones of the token; other zones go on. A token that two zones have newly refused, while no call about records
 //! was accepted, is in doubt: with it all zones wait for that one call, and those that refused nothing yet have it first.
 
-use super::account::Access;
+use crate::dns::Access;
 use crate::moment::{Jitter, Moment, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,11 +9,10 @@
 //!
 //! What reads are worth, [`Looks`] tell.
 
-use super::account::Access;
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns};
 use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
 use crate::action::CallFailure;
-use crate::dns::{Change, ChangeSet, Record};
+use crate::dns::{Access, Change, ChangeSet, Record};
 use crate::fault::{Fault, FaultKind};
 use crate::ids::Owner;
 use crate::moment::{Jitter, Moment};

@@ -3,10 +3,9 @@
 use super::{Dns, budget, notice};
 use crate::account::Account;
 use crate::action::{Action, CallFailure, Unfinished};
-use crate::dns::{Record, Zone};
+use crate::dns::{Access, Record, Zone};
 use crate::fault::{Fault, FaultKind};
 use crate::moment::{Jitter, Moment};
-use crate::record_set::account::Access;
 use crate::record_set::name::ZoneRef;
 use crate::record_set::site::{Applied, SiteKey};
 use std::collections::BTreeMap;
