@@ -342,7 +342,13 @@ impl Pool {
                 && self.memory.as_ref().is_some_and(|memory| memory.former.contains(&holder)));
         match owner {
             _ if ours => {}
-            Some(owner) => return Err(claim(world, owner, holder, droplet)),
+            Some(owner) => {
+                // A surplus address serves nobody, though its pool may match the node: somebody has to take it off.
+                let pool = world.others.get(&owner.uid);
+                let surplus = pool.is_some_and(|pool| pool.matched && !pool.used().contains(&holder));
+                let blocked = Wait::ClaimedBy(owner.name.clone(), holder);
+                return Err(if surplus { blocked } else { claim(world, owner, holder, droplet) });
+            }
             None => return Err(Wait::Foreign(holder)),
         }
         if account.op(holder).is_some() || account.belief(holder).is_none_or(Belief::is_doubted) {

@@ -295,6 +295,25 @@ fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
 }
 
 /// Matches no node.
+#[test]
+fn a_node_with_another_pools_surplus_address_is_blocked_though_that_pool_matches_it() {
+    let mut world = World::new();
+    (1..=2).for_each(|n| world.add_ip(n));
+    world.set_node(1, true);
+    // The only address that it uses is not in the account.
+    let ips = [9, 2].map(|n| ip(n).to_string()).to_vec();
+    world.add_pool("idle", RawPoolSpec { ips, desired_ips: 1, ..spec() });
+    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.move_by_hand(2, Some(1));
+    world.moved.clear();
+    world.start();
+    world.run(120);
+    let (status, reason, message) = told(&world, "NodesBlocked");
+    assert_eq!((status, reason), ("True", "DropletClaimed"), "{message}");
+    assert!(message.contains("ns/idle") && message.contains("192.0.2.2"), "{message}");
+    assert_eq!((world.holder(1), world.moved.len()), (Some(ip(2)), 0));
+}
+
 fn never() -> RawMatch {
     RawMatch { pod_namespace: "elsewhere".into(), pod_label: "a=b".into(), ..RawMatch::default() }
 }
