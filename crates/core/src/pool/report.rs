@@ -21,7 +21,7 @@ pub enum Wait {
     Pending(Moment, String),
     /// Another pool claims it, which also serves it.
     Claimed(ObjectName),
-    /// An address of another pool stands on it, of which it is no candidate.
+    /// An address of another pool stands on it, of which it is no candidate or where the address is surplus.
     ClaimedBy(ObjectName, Ipv4Addr),
     /// An address that no pool holds stands on it.
     Foreign(Ipv4Addr),
@@ -75,8 +75,8 @@ impl fmt::Display for Wait {
             Self::Claimed(pool) => write!(f, "claimed by {pool}"),
             Self::ClaimedBy(pool, ip) => write!(
                 f,
-                "{ip} of pool {pool} stands on it, though the node does not match that pool; take {ip} off the droplet \
-                 or out of that pool"
+                "{ip} of pool {pool} stands on it, which that pool does not use there: the node does not match it, or \
+                 {ip} is surplus; take {ip} off the droplet or out of that pool"
             ),
             Self::Foreign(ip) => write!(
                 f,
