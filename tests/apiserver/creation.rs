@@ -16,6 +16,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         missing_addresses_are_created_written_into_the_spec_and_assigned,
         a_spec_that_is_put_back_by_git_ops_buys_nothing_again,
+        a_manifest_that_is_applied_again_on_either_side_buys_nothing_again,
         a_crash_after_the_purchase_neither_loses_nor_repeats_it,
         a_crash_before_the_purchase_leads_to_one,
         a_quota_is_reported_and_what_there_is_works,
@@ -80,6 +81,39 @@ async fn a_spec_that_is_put_back_by_git_ops_buys_nothing_again(world: &mut World
     world.pool_shows("p", "both are remembered after a restart", SOON, remembered).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(world.get_pool("p").await?.spec_ips(), Vec::<String>::new(), "the operator does not fight");
+    assert_eq!((creations(world), world.cloud().ips().len()), (2, 2));
+    Ok(())
+}
+
+async fn a_manifest_that_is_applied_again_on_either_side_buys_nothing_again(world: &mut World) -> Outcome {
+    nodes(world).await?;
+    let _operator = world.operator().await?;
+    let manifest = json!({
+        "apiVersion": "flipop.digitalocean.com/v1alpha1",
+        "kind": "FloatingIPPool",
+        "metadata": { "name": "p" },
+        "spec": created_spec(2),
+    })
+    .to_string();
+    let server_side = ["apply", "--server-side", "--force-conflicts", "-n", TEAM, "-f", "-"];
+    let apply = async |arguments: &[&str]| {
+        let ran = world.kubectl.attempt(arguments, Some(&manifest)).await?;
+        same(ran.success, true).map_err(|error| Failure::new(format!("{error}: {ran:?}")))
+    };
+    apply(&["apply", "-n", TEAM, "-f", "-"]).await?;
+    world.pool_shows("p", "two addresses were created", Duration::from_mins(1), complete(2)).await?;
+    for arguments in [&["apply", "-n", TEAM, "-f", "-"][..], &server_side] {
+        let before = world.get_pool("p").await?.generation();
+        apply(arguments).await?;
+        let remembered = |pool: &Pool| {
+            pool.is_current()?;
+            same(pool.active().len(), 2)
+        };
+        world.pool_shows("p", "both are remembered", SOON, remembered).await?;
+        let pool = world.get_pool("p").await?;
+        assert_eq!(pool.spec_ips(), [""; 0], "{arguments:?} puts the spec back");
+        assert!(pool.generation() >= before, "{arguments:?}");
+    }
     assert_eq!((creations(world), world.cloud().ips().len()), (2, 2));
     Ok(())
 }

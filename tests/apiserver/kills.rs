@@ -1,8 +1,10 @@
-//! A process that dies at any call of a failover: the next one finishes it, and does nothing twice.
+//! A process that dies at any call of a failover, or of a pool's beginning: the next one finishes it, and does nothing
+//! twice.
 
 use crate::dns::{Name, externals, set_spec};
 use crate::suite::{Case, cases};
-use crate::world::{SOON, World, ip, plain_spec, same};
+use crate::world::{SOON, TEAM, World, ip, plain_spec, same};
+use flipop_envtest::cluster::Kind;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
@@ -10,7 +12,10 @@ use flipop_sandbox::cloud::{Fault, Injection, Op, Provider, Target, When};
 use serde_json::json;
 
 pub(crate) fn cases() -> Vec<Case> {
-    cases![Installed: a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothing_twice]
+    cases![Installed:
+        a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothing_twice,
+        a_process_killed_at_any_call_of_a_pools_beginning_does_nothing_twice,
+    ]
 }
 
 /// The nodes, with the last number of their own address. The first of the pool's addresses goes to and fro between
@@ -128,6 +133,82 @@ async fn a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothi
             holder = other;
             if matches!(end, End::Done) {
                 assert!(nth > LEAST_CALLS, "only {} calls", nth - 1);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The addresses of a pool that begins.
+const BEGINNING: [u8; 3] = [10, 11, 12];
+
+/// Fewer calls than a pool's beginning has: each address is assigned and published, and that rests on several reads.
+const LEAST_BEGINNING: u64 = 12;
+
+/// Whether all addresses of a pool are on nodes and published.
+async fn all_stands(world: &World, pool: &str, name: &Name) -> Outcome {
+    same(world.get_pool(pool).await?.active().len(), BEGINNING.len()).map_err(Failure::new)?;
+    let published = BEGINNING.map(|last| ip(last).to_string()).to_vec();
+    same(name.addresses(world), published).map_err(Failure::new)
+}
+
+/// The pool goes, then the operator, and the addresses are put back where they were: nowhere.
+async fn clear(world: &World, mut operator: Operator, pool: &str) -> Outcome {
+    world.cluster.delete(Kind::Pool, TEAM, pool).await?;
+    for (node, _) in NODES {
+        world.annotation_settles(node, None).await?;
+    }
+    operator.kill_9();
+    world.cluster.delete_lease().await?;
+    for last in BEGINNING {
+        world.cloud().move_ip(ip(last), None).map_err(|error| Failure::new(error.to_string()))?;
+    }
+    Ok(())
+}
+
+async fn a_process_killed_at_any_call_of_a_pools_beginning_does_nothing_twice(world: &mut World) -> Outcome {
+    world.zones();
+    world.reserve(&BEGINNING);
+    for (node, number) in NODES {
+        world.public_node(node, number).await?;
+    }
+    for when in [When::Before, When::After] {
+        for nth in 1.. {
+            let pool = format!("{}-{nth}", if when == When::Before { "before" } else { "after" });
+            let name = Name::new(Provider::DigitalOcean, &pool);
+            let mut spec = plain_spec(&BEGINNING);
+            spec["dnsRecordSet"] =
+                json!({ "provider": "digitalocean", "zone": "example.com", "recordName": pool });
+            let since = world.cloud().next_call();
+            let hang = world.cloud().inject(Injection::nth(Target::any(), nth, Fault::Hang(when)));
+            world.pool(&pool, &spec).await?;
+            let mut operator = world.dns_operator().await?;
+            let end = eventually("the call hangs, or all is done without it", SOON, || async {
+                let hangs = || !world.cloud().injected(hang);
+                if !hangs() {
+                    all_stands(world, &pool, &name).await?;
+                }
+                // The last call may have come, and done its work, while the pool was read.
+                Ok(if hangs() { End::Hangs } else { End::Done })
+            })
+            .await?;
+            if matches!(end, End::Hangs) {
+                operator.kill_9();
+                world.cloud().withdraw_all();
+                world.cluster.delete_lease().await?;
+                operator = world.dns_operator().await?;
+                eventually("the next process finishes", SOON, || all_stands(world, &pool, &name)).await?;
+            }
+            let calls = world.cloud().calls(since);
+            for op in [Op::AssignIp, Op::CreateRecord] {
+                let done = calls.iter().filter(|call| call.op == op && call.effect).count();
+                assert_eq!(done, BEGINNING.len(), "{op:?}, killed at call {nth}, {when:?} its effect");
+            }
+            world.cloud().withdraw_all();
+            clear(world, operator, &pool).await?;
+            if matches!(end, End::Done) {
+                assert!(nth > LEAST_BEGINNING, "only {} calls", nth - 1);
                 break;
             }
         }

@@ -384,6 +384,11 @@ impl Pool {
         }
     }
 
+    /// How many specs there were.
+    pub(crate) fn generation(&self) -> i64 {
+        self.0["metadata"]["generation"].as_i64().unwrap_or_default()
+    }
+
     /// Err unless the status describes the spec as it is now.
     pub(crate) fn is_current(&self) -> Result<(), String> {
         let (generation, observed) =

@@ -17,6 +17,9 @@ const CHAOS_MS: u64 = 600_000;
 /// than what was seen (60 s), with the retries between them.
 const STALE_MS: u64 = 150_000;
 
+/// A day.
+const DAY_S: u64 = 86_400;
+
 const POOL: &str = "FloatingIPPool";
 const RECORD_SET: &str = "NodeDNSRecordSet";
 
@@ -95,6 +98,7 @@ pub fn plan(seed: u64) -> Plan {
         triggers,
         end_ms: CHAOS_MS,
         staleness_ms: if kube { STALE_MS } else { workloads::PROMPT_MS },
+        skew_s: draw.of(&[0, 0, 5, DAY_S]).unwrap_or_default(),
     }
 }
 

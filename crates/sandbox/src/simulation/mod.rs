@@ -16,6 +16,7 @@ pub mod generate;
 mod judge;
 mod line;
 mod logs;
+mod mistakes;
 mod network;
 mod panics;
 pub mod plan;

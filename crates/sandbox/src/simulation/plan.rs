@@ -30,6 +30,15 @@ pub struct Plan {
     /// For how long the operator may rest on what is true no more. It follows from the faults of the plan.
     #[serde(default)]
     pub staleness_ms: u64,
+    /// How far the wall clock of a process may be wrong either way, in seconds: each start has another one, so that the
+    /// time of day jumps at every restart.
+    #[serde(default, skip_serializing_if = "is_right")]
+    pub skew_s: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_right(skew_s: &u64) -> bool {
+    *skew_s == 0
 }
 
 fn one() -> usize {

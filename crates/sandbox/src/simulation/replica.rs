@@ -2,9 +2,11 @@
 //!
 //! Invariant: nothing of a process outlives it but the packets that it has sent.
 
+use super::dice::roll;
 use super::judge::Process;
 use super::line::{Held, Line};
 use super::network::Network;
+use super::plan::Plan;
 use crate::apiserver::ApiServer;
 use crate::cloud::Cloud;
 use flipop::clock::Clock;
@@ -28,6 +30,9 @@ pub(super) const TOKENS: [&str; 2] = ["simulated-token-5f2a", "simulated-token-9
 /// Where the operator runs.
 pub(super) const NAMESPACE: &str = "flipop";
 
+/// Which wall clock a process has is another question than all others.
+const CLOCK_SALT: u64 = 20;
+
 /// How long after it ended by itself a process is started again, as by a kubelet.
 const RESTART_MS: u64 = 1_500;
 
@@ -41,6 +46,20 @@ pub(super) struct Replica {
     pub(super) front: ApiServer,
     pub(super) cloud: Cloud,
     pub(super) epoch: jiff::Timestamp,
+}
+
+/// A number of each process.
+fn salt(process: Process) -> u64 {
+    u64::try_from(process.replica).unwrap_or_default().rotate_left(32) ^ process.incarnation
+}
+
+/// What a process that starts now takes the time of day for.
+fn wall_clock(plan: &Plan, epoch: jiff::Timestamp, now_ms: u64, process: Process) -> jiff::Timestamp {
+    let signed = |number: u64| i64::try_from(number).unwrap_or_default();
+    let above = roll(plan.seed, salt(process), CLOCK_SALT, 2 * plan.skew_s + 1);
+    let wrong_ms = (signed(above) - signed(plan.skew_s)).saturating_mul(1_000);
+    let since = jiff::SignedDuration::from_millis(signed(now_ms).saturating_add(wrong_ms));
+    epoch.checked_add(since).unwrap_or(epoch)
 }
 
 impl Replica {
@@ -115,12 +134,10 @@ impl Replica {
             let service = Held { line: line.clone(), inner: ReadRefusals.layer(Fence.layer(line.clone())) };
             kube::Client::new(service, NAMESPACE)
         };
-        let elapsed = i64::try_from(self.network.now_ms()).unwrap_or_default();
-        let now = self.epoch.checked_add(jiff::SignedDuration::from_millis(elapsed)).unwrap_or(self.epoch);
-        let salt = u64::try_from(process.replica).unwrap_or_default().rotate_left(32) ^ process.incarnation;
+        let plan = self.network.plan();
         Platform {
-            clock: Clock::simulated(now),
-            random: Random::seeded(self.network.plan().seed ^ salt),
+            clock: Clock::simulated(wall_clock(plan, self.epoch, self.network.now_ms(), process)),
+            random: Random::seeded(plan.seed ^ salt(process)),
             identity: format!("replica-{}_{}", process.replica, process.incarnation),
             namespace: NAMESPACE.to_owned(),
             clients: Clients { requests: client(), watches: client() },
@@ -147,6 +164,30 @@ impl Replica {
             digitalocean: provider(digitalocean, "https://api.digitalocean.com/"),
             cloudflare: provider(cloudflare, "https://api.cloudflare.com/client/v4"),
             hostname: format!("replica-{}", self.number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::workloads;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_process_has_another_wall_clock_and_none_is_further_off_than_the_plan_says() {
+        const DAY_S: u64 = 86_400;
+        let processes = (0..2).flat_map(|replica| (1..=3).map(move |n| Process { replica, incarnation: n }));
+        let processes: Vec<Process> = processes.collect();
+        for (skew_s, different) in [(0, 1), (DAY_S, processes.len())] {
+            let plan = Plan { skew_s, ..workloads::all().into_iter().next().unwrap() };
+            let clock = |process: &Process| {
+                wall_clock(&plan, jiff::Timestamp::UNIX_EPOCH, 7_000, *process).as_second() - 7
+            };
+            let off: BTreeSet<i64> = processes.iter().map(clock).collect();
+            assert_eq!(off.len(), different, "{off:?}");
+            assert!(off.iter().all(|seconds| seconds.unsigned_abs() <= skew_s), "{off:?}");
+            assert_eq!(off.iter().any(|seconds| seconds.unsigned_abs() > DAY_S / 2), skew_s > 0, "{off:?}");
         }
     }
 }

@@ -37,6 +37,10 @@ pub fn shrink(plan: &Plan, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
             }
             best = smaller;
         }
+        let right = Plan { skew_s: 0, ..best.clone() };
+        if best.skew_s > 0 && fails(&right) {
+            best = right;
+        }
         if size(&best) == before {
             return best;
         }

@@ -4,7 +4,7 @@
 //! addresses were bought and moved, records changed and objects written. The judge looks at every step on top of that.
 
 use super::plan::{Act, Fault, On, Plan, Step, Then, Trigger};
-use super::{Outcome, Sort};
+use super::{Outcome, Sort, mistakes};
 use std::net::Ipv4Addr;
 
 /// How long a process that died takes to be back.
@@ -25,6 +25,8 @@ pub struct Spare {
     pub records: usize,
     /// Writes of objects.
     pub writes: usize,
+    /// Those of them that annotate nodes.
+    pub annotations: usize,
     /// Whether the end must be the same.
     pub same_end: bool,
 }
@@ -197,6 +199,12 @@ pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
+/// A spec that nobody can follow, for some seconds, at every call and event of an undisturbed run.
+#[must_use]
+pub fn mistakes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    mistakes::at_every(plan, &undisturbed.moments)
+}
+
 fn with_step(plan: &Plan, step: Step) -> Plan {
     let mut plan = plan.clone();
     plan.name = format!("{}: {:?} at {} ms", plan.name, step.act, step.at_ms);
@@ -227,6 +235,11 @@ pub fn differences(undisturbed: &Outcome, outcome: &Outcome, spare: Spare) -> Ve
         ("unassignments", outcome.tally.unassigns, undisturbed.tally.unassigns + spare.assigns),
         ("changes of records", outcome.tally.records, undisturbed.tally.records + spare.records),
         ("writes of objects", outcome.tally.writes, undisturbed.tally.writes + spare.writes),
+        (
+            "annotations of nodes",
+            outcome.tally.annotations,
+            undisturbed.tally.annotations + spare.annotations,
+        ),
     ];
     for (what, made, allowed) in counts {
         if made > allowed {

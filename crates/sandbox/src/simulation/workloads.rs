@@ -86,6 +86,7 @@ fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
         triggers: Vec::new(),
         end_ms,
         staleness_ms: PROMPT_MS,
+        skew_s: 0,
     }
 }
 
@@ -162,8 +163,10 @@ fn pool_dns() -> Plan {
         vec![
             pool(2),
             at(15_000, edit("pool", dns("edge"))),
-            at(30_000, edit("pool", dns("other"))),
-            at(45_000, edit("pool", json!({ "dnsRecordSet": null }))),
+            // Late enough for a successor to finish what a process left half done, and early enough for the others.
+            at(60_000, edit("pool", dns("other"))),
+            at(75_000, edit("pool", json!({ "dnsRecordSet": null }))),
+            at(90_000, edit("pool", dns("last"))),
         ],
     )
 }

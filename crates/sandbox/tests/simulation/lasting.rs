@@ -81,6 +81,7 @@ fn plan(name: &str, (nodes, ips): (u64, u8), then: Vec<Step>, end_ms: u64) -> Pl
         triggers: Vec::new(),
         end_ms,
         staleness_ms: 5_000,
+        skew_s: 0,
     }
 }
 
@@ -200,6 +201,32 @@ fn an_action_that_takes_an_hour_is_polled_ever_less_often_told_after_five_minute
     };
     assert_eq!((told(200, 299), told(365, 3_500)), (0, 0), "told once");
     assert!((1..=2).contains(&told(300, 365)), "{} writes of the status", told(300, 365));
+}
+
+#[test]
+fn actions_that_fail_for_ten_minutes_are_tried_by_the_schedule_on_other_nodes_first_and_told() {
+    let failing = (QUIET_MS, QUIET_MS + 10 * MINUTE_MS);
+    let then = vec![pool(2, &json!({})), ready(QUIET_MS, 1, false)];
+    let mut plan = plan("actions fail for ten minutes", (4, 2), then, failing.1);
+    plan.weather.push(weather(failing, text("assign 192.0.2.1 "), Fault::ActionFails));
+    let (outcome, calls) = told(&plan);
+    let tries: Vec<(u64, &str)> = calls
+        .iter()
+        .filter_map(|(at_ms, what)| {
+            let droplet = what.strip_prefix("assign 192.0.2.1 to ")?.split(' ').next()?;
+            (*at_ms >= failing.0).then_some((*at_ms, droplet))
+        })
+        .collect();
+    let schedule_s = [1, 1, 5, 5, 10, 10, 10, 60, 60, 60, 60, 60, 300];
+    assert_eq!(tries.len(), schedule_s.len() + 1, "{tries:?}");
+    for (tries, wait_s) in tries.windows(2).zip(schedule_s) {
+        let [(before_ms, failed), (after_ms, next)] = tries else { unreachable!() };
+        // Jitter, and the failed action itself.
+        let wait_ms = wait_s * 1_000..=wait_s * 1_100 + 1_500;
+        assert!(wait_ms.contains(&(after_ms - before_ms)), "{wait_s} s: {tries:?}");
+        assert_ne!(failed, next, "the node that failed last waits for the other");
+    }
+    assert!(outcome.story.contains("Event AssignmentFailed"), "{}", outcome.story);
 }
 
 #[test]

@@ -29,13 +29,14 @@ fn sweep(references: Vec<Plan>, plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>,
         let failure = (!problems.is_empty()).then(|| Failure { plan: plan.clone(), problems });
         (failure, more(reference, &outcome))
     });
-    let (failures, more): (Vec<Option<Failure>>, Vec<[usize; 3]>) = played.into_iter().unzip();
+    let (failures, more): (Vec<Option<Failure>>, Vec<[usize; 4]>) = played.into_iter().unzip();
     let most = |number: usize| more.iter().filter_map(|more| more.get(number)).max().copied().unwrap_or(0);
     let text = format!(
-        "at most {} assignments, {} changes of records and {} writes more\n",
+        "at most {} assignments, {} changes of records and {} writes more, {} of them annotations\n",
         most(0),
         most(1),
-        most(2)
+        most(2),
+        most(3)
     );
     std::io::stderr().write_all(text.as_bytes()).unwrap();
     let failures: Vec<Failure> = failures.into_iter().flatten().collect();
@@ -43,10 +44,16 @@ fn sweep(references: Vec<Plan>, plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>,
     judge(plans.len(), &failures, |_, _| false);
 }
 
-/// How much more a run did than the undisturbed one: assignments, changes of records, writes of objects.
-fn more(reference: &Outcome, outcome: &Outcome) -> [usize; 3] {
+/// How much more a run did than the undisturbed one: assignments, changes of records, writes of objects,
+/// annotations.
+fn more(reference: &Outcome, outcome: &Outcome) -> [usize; 4] {
     let done = |outcome: &Outcome| {
-        [outcome.tally.assigns.values().sum(), outcome.tally.records, outcome.tally.writes]
+        [
+            outcome.tally.assigns.values().sum(),
+            outcome.tally.records,
+            outcome.tally.writes,
+            outcome.tally.annotations,
+        ]
     };
     let mut more = done(outcome);
     for (more, was) in more.iter_mut().zip(done(reference)) {
@@ -66,32 +73,38 @@ fn undisturbed_workloads_break_no_invariant() {
 
 #[test]
 fn a_crash_at_any_call_loses_nothing_and_does_nothing_twice() {
-    let spare = Spare { assigns: 1, records: 1, writes: 8, same_end: true };
+    let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
     sweep(workloads::all(), sweep::crashes, spare, 1_000);
 }
 
 #[test]
 fn a_lost_answer_loses_nothing_and_does_nothing_twice() {
-    let spare = Spare { assigns: 0, records: 1, writes: 8, same_end: true };
+    let spare = Spare { assigns: 0, records: 1, writes: 8, annotations: 0, same_end: true };
     sweep(workloads::all(), sweep::lost_answers, spare, 1_500);
 }
 
 #[test]
 fn a_disturbed_watch_at_any_event_loses_nothing_and_does_nothing_twice() {
     // What is seen in another order may be served in another order.
-    let spare = Spare { assigns: 1, records: 2, writes: 5, same_end: true };
+    let spare = Spare { assigns: 1, records: 2, writes: 5, annotations: 0, same_end: true };
     sweep(workloads::all(), sweep::blindness, spare, 2_000);
 }
 
 #[test]
 fn a_list_that_shows_the_past_loses_nothing_and_does_nothing_twice() {
-    let spare = Spare { assigns: 1, records: 1, writes: 10, same_end: true };
+    let spare = Spare { assigns: 1, records: 1, writes: 10, annotations: 0, same_end: true };
     sweep(workloads::all().iter().flat_map(sweep::rereads).collect(), sweep::stale_lists, spare, 500);
 }
 
 #[test]
 fn an_address_that_somebody_moves_or_releases_at_any_moment_costs_one_assignment_at_most() {
     // A node that was in use is tried again after a minute, which is told twice.
-    let spare = Spare { assigns: 1, records: 2, writes: 13, same_end: false };
+    let spare = Spare { assigns: 1, records: 2, writes: 13, annotations: 2, same_end: false };
     sweep(workloads::all(), sweep::by_hand, spare, 1_000);
+}
+
+#[test]
+fn a_mistake_in_a_spec_at_any_moment_changes_nothing_and_its_end_counts_at_once() {
+    let spare = Spare { assigns: 0, records: 0, writes: 5, annotations: 0, same_end: true };
+    sweep(workloads::all(), sweep::mistakes, spare, 300);
 }

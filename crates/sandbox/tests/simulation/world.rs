@@ -48,6 +48,7 @@ fn with_pool(name: &str, more: &Value, then: Vec<Step>) -> Plan {
         triggers: Vec::new(),
         end_ms: QUIET_MS + 120_000,
         staleness_ms: 150_000,
+        skew_s: 0,
     }
 }
 

@@ -23,7 +23,8 @@ const FAST_MS: [u64; 13] =
     [1_000, 1_000, 5_000, 5_000, 10_000, 10_000, 10_000, 60_000, 60_000, 60_000, 60_000, 60_000, 300_000];
 
 /// Lists and watches start anew at once when the API server is known to be back, and otherwise by their own schedule,
-/// which is not the contract's: they do not go round in circles.
+/// which is not the contract's; a write that meets a newer object is made again from that one. They do not go round in
+/// circles.
 const REREADS: usize = 5;
 
 /// In such a time.
@@ -67,7 +68,7 @@ fn right(facts: &Facts) -> Option<Right> {
 struct Retry {
     failures: usize,
     due_ms: u64,
-    /// Of lists and watches: when they failed.
+    /// Of lists, watches, and writes that were refused: when they failed.
     failed: VecDeque<u64>,
 }
 
@@ -154,12 +155,14 @@ impl Loads {
                 _ => {}
             }
         }
-        let failed = status.is_none_or(|status| status == 429 || status >= 500);
+        let failed = status.is_none_or(|status| status >= 400);
         if !failed || !is_scheduled(facts) {
             self.retries.remove(&key(facts));
             return;
         }
-        let reread = matches!(facts.kind, Kind::List { .. } | Kind::Watch);
+        let refused = status.is_some_and(|status| status != 429 && status < 500);
+        let rewritten = refused && matches!(facts.kind, Kind::Write { .. });
+        let reread = rewritten || matches!(facts.kind, Kind::List { .. } | Kind::Watch);
         if reread && sent_ms <= self.anew_ms {
             return;
         }
@@ -196,19 +199,46 @@ impl Loads {
 mod tests {
     use super::*;
 
+    fn facts(side: Side, kind: Kind) -> Facts {
+        let account = (side == Side::Cloud).then_some(Provider::DigitalOcean);
+        Facts { side, account, what: format!("{kind:?}"), scope: String::new(), kind }
+    }
+
+    fn answered(loads: &mut Loads, now_ms: u64, facts: &Facts, status: u16) {
+        loads.ended((now_ms, now_ms), facts, Ending { status: Some(status), retry_after_s: None });
+    }
+
+    #[test]
+    fn what_a_provider_refuses_is_repeated_by_the_schedule() {
+        let ip = std::net::Ipv4Addr::LOCALHOST;
+        for kind in [Kind::Assign { ip, droplet: 1 }, Kind::Unassign { ip }, Kind::CreateIp, Kind::Record] {
+            let facts = facts(Side::Cloud, kind);
+            for status in [400, 404, 409, 422] {
+                let mut loads = Loads::default();
+                answered(&mut loads, 2_000, &facts, status);
+                assert_eq!(loads.sent(2_900, &facts).len(), 1, "{status} {facts:?}");
+                assert_eq!(loads.sent(3_000, &facts), [""; 0], "{status} {facts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_that_meets_a_newer_object_is_made_again_at_once_and_not_for_ever() {
+        let write = facts(Side::Kube, Kind::Write { resource: "floatingippools".to_owned() });
+        let mut loads = Loads::default();
+        for n in 0..5 {
+            answered(&mut loads, 2_000 + n, &write, 409);
+            assert_eq!(loads.sent(2_000 + n, &write), [""; 0], "{n}");
+        }
+        answered(&mut loads, 2_005, &write, 409);
+        assert_eq!(loads.sent(2_005, &write).len(), 1);
+        answered(&mut loads, 2_006, &write, 200);
+        assert_eq!(loads.sent(2_006, &write), [""; 0]);
+    }
+
     #[test]
     fn a_refused_token_is_tried_once_a_minute_until_it_is_accepted() {
-        let facts = |kind| Facts {
-            side: Side::Cloud,
-            account: Some(Provider::DigitalOcean),
-            what: format!("{kind:?}"),
-            scope: String::new(),
-            kind,
-        };
-        let buy = facts(Kind::CreateIp);
-        let answered = |loads: &mut Loads, now_ms, facts: &Facts, status| {
-            loads.ended((now_ms, now_ms), facts, Ending { status: Some(status), retry_after_s: None });
-        };
+        let buy = facts(Side::Cloud, Kind::CreateIp);
         for status in [401, 403] {
             let mut loads = Loads::default();
             answered(&mut loads, 2_000, &buy, status);
@@ -217,7 +247,7 @@ mod tests {
             assert_eq!(loads.sent(62_000, &buy), [""; 0]);
             let droplet = 1;
             let ip = std::net::Ipv4Addr::LOCALHOST;
-            let assign = facts(Kind::Assign { ip, droplet });
+            let assign = facts(Side::Cloud, Kind::Assign { ip, droplet });
             assert_eq!(loads.sent(10_000, &assign), [""; 0], "another right");
             answered(&mut loads, 62_100, &buy, 201);
             assert!(!loads.is_refused());

@@ -2,7 +2,7 @@
 //!
 //! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
-//! I7 no act on ignorance, I8 bounded load, I10 no secrets, I12 the spec is the user's.
+//! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's.
 
 pub(super) mod blindness;
 mod calm;
@@ -21,7 +21,11 @@ mod patience;
 mod purchases_tests;
 mod selector;
 pub(super) mod settled;
+mod statuses;
+#[cfg(test)]
+mod statuses_tests;
 mod supply;
+mod tally;
 mod tellings;
 #[cfg(test)]
 mod tests;
@@ -34,6 +38,7 @@ use self::calm::Calm;
 use self::dns::{Site, Wishes};
 use self::knowledge::Reads;
 use self::load::Loads;
+pub use self::tally::Tally;
 use self::tellings::Tellings;
 use self::truth::{Pool, Truth};
 use self::untouched::Written;
@@ -114,27 +119,6 @@ struct Known {
     permit_ends_ms: Option<u64>,
     reads: Reads,
     loads: Loads,
-}
-
-/// How much was done, for comparisons.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Addresses bought.
-    pub creates: usize,
-    /// Assignments that the provider accepted, by address.
-    pub assigns: BTreeMap<Ipv4Addr, usize>,
-    /// Unassignments that the provider accepted.
-    pub unassigns: usize,
-    /// Objects that the operator wrote, but for the lease and Events.
-    pub writes: usize,
-    /// Changes of DNS records.
-    pub records: usize,
-    /// Calls that triggers can name.
-    pub calls: u64,
-    /// Those of them that change something at a provider.
-    pub changing: Vec<u64>,
-    /// Frames that triggers can name.
-    pub frames: u64,
 }
 
 /// The judge.
@@ -349,6 +333,7 @@ impl Judge {
         if ours && kind != "leases" {
             self.last_write_ms = now_ms;
             self.tally.writes += usize::from(kind != "events");
+            self.tally.annotations += usize::from(kind == "nodes");
         }
         if kind == "events"
             && let Some(event) = &change.after
@@ -369,10 +354,12 @@ impl Judge {
             "nodednsrecordsets" => self.truth.record_sets.get(&change.key.name),
             _ => None,
         };
+        // Addresses that the operator writes into a spec make another spec of it too.
+        let respecified = before.is_some_and(|before| Some(before.generation) != generation(change));
         self.former.extend(before.filter(|_| !ours).map(|object| (now_ms, object.clone())));
         if self.truth.apply(change, now_ms) {
             self.changes += 1;
-            if !ours {
+            if !ours || respecified {
                 self.known.values_mut().for_each(|known| known.loads.renewed());
             }
             self.note_lacks();
@@ -385,7 +372,20 @@ impl Judge {
                 _ => None,
             };
             if let Some(object) = object.filter(|_| ours) {
-                self.tellings.status(object, kind == "floatingippools", now_ms);
+                let is_pool = kind == "floatingippools";
+                self.tellings.status(object, is_pool, now_ms);
+                let wrong = if is_pool {
+                    statuses::of_pool(&self.truth, object)
+                } else {
+                    statuses::of_record_set(object)
+                };
+                for text in wrong {
+                    self.violations.push(Violation {
+                        at_ms: now_ms,
+                        rule: "I9",
+                        text: format!("{name}: {text}"),
+                    });
+                }
             }
         }
     }
@@ -483,6 +483,11 @@ impl Judge {
     pub(super) fn moved_by_hand(&mut self, now_ms: u64, ip: Ipv4Addr) {
         self.by_hand.insert(ip, now_ms);
     }
+}
+
+/// How many specs an object has had after a change.
+fn generation(change: &Change) -> Option<i64> {
+    change.after.as_deref()?.pointer("/metadata/generation")?.as_i64()
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {

@@ -9,9 +9,10 @@ use super::dns;
 use super::patience::Patience;
 use super::supply;
 use super::truth::{Node, Pool, Truth};
+use super::validity::text;
 use crate::cloud::{Cloud, IpView, Provider, RecordView};
 use crate::simulation::bed::{Bed, REGION};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 /// How long it has to stay so, without one write.
@@ -275,6 +276,22 @@ pub(in crate::simulation) fn summary(bed: &Bed) -> Vec<String> {
         }
         for ((holds, annotated), count) in nodes {
             lines.push(format!("{count} nodes: with an address {holds}, annotated {annotated}"));
+        }
+        // How many, not which: those that are bought are others in each run. Names that are asked for no more stay as
+        // they are, complete or not.
+        let records = dns::records(&bed.cloud);
+        for (provider, name) in BTreeSet::from_iter(dns::sites(&judge.truth)) {
+            let of_name = records.get(&provider).into_iter().flatten().filter(|record| record.fqdn == name);
+            let addresses = of_name.filter(|record| record.rtype == "A").count();
+            lines.push(format!("{provider:?}: {addresses} addresses at {name}"));
+        }
+        for object in judge.truth.pools.values().chain(judge.truth.record_sets.values()) {
+            let troubles: BTreeSet<&str> = object
+                .conditions()
+                .filter(|condition| is_trouble(condition))
+                .map(|condition| text(condition, "/type"))
+                .collect();
+            lines.push(format!("{} tells of {troubles:?}", object.name));
         }
         lines
     })

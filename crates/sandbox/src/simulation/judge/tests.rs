@@ -239,7 +239,6 @@ async fn retries_keep_to_their_schedule_and_to_what_they_were_told() {
         (Some(500), 990, vec!["I8"]),
         (Some(500), 1_000, vec![]),
         (None, 500, vec!["I8"]),
-        (Some(409), 0, vec![]),
         (Some(429), 6_900, vec!["I8"]),
         (Some(429), 7_000, vec![]),
     ] {

@@ -1,0 +1,76 @@
+//! I9 and I1 at every step: a status that says which spec it describes describes that one, and no two statuses put an
+//! address in two places.
+
+use super::truth::{Pool, Truth};
+use super::validity::{self, Reach, text};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The address and the place of each entry that is called active.
+fn active(pool: &Pool) -> BTreeMap<&str, &str> {
+    let entries = pool.status.get("ips").and_then(Value::as_object).into_iter().flatten();
+    let entries = entries.filter(|(_, entry)| text(entry, "/state") == "active");
+    entries.map(|(ip, entry)| (ip.as_str(), text(entry, "/providerID"))).collect()
+}
+
+/// Whether the status of an object is about its spec.
+fn is_about_its_spec(object: &Pool) -> bool {
+    object.observed() == object.generation
+}
+
+/// `SpecValid` says of a spec what is wrong with it.
+fn spec_valid(object: &Pool, right: (&str, &str), wrong: &mut Vec<String>) {
+    let found = object.condition("SpecValid");
+    let field = |name| found.map(|condition| text(condition, name)).unwrap_or_default();
+    let says = (field("/status"), field("/reason"));
+    if says != right {
+        wrong.push(format!("SpecValid is {says:?}, not {right:?}, for generation {}", object.generation));
+    }
+}
+
+/// What is wrong with the status of a pool that was written just now.
+pub(super) fn of_pool(truth: &Truth, pool: &Pool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if pool.observed() > pool.generation {
+        wrong.push(format!("generation {} is observed, and there are {}", pool.observed(), pool.generation));
+    }
+    if !is_about_its_spec(pool) {
+        return wrong;
+    }
+    let mistakes = validity::of_pool(&pool.spec);
+    let right = mistakes.first().map_or(("True", "Valid"), |reach| ("False", reach.reason()));
+    spec_valid(pool, right, &mut wrong);
+    let expected: BTreeSet<String> = validity::bad_entries(&pool.spec)
+        .into_iter()
+        .chain(pool.effective().iter().map(ToString::to_string))
+        .collect();
+    let told: BTreeSet<String> = pool.states().into_keys().collect();
+    // What was not looked up yet is not named; at rest every address is. Of a frozen pool all stays as it was.
+    if !mistakes.contains(&Reach::Pool) && !told.is_subset(&expected) {
+        wrong.push(format!("status.ips names {told:?}, and the pool has {expected:?}"));
+    }
+    let here = active(pool);
+    let places: BTreeSet<&str> = here.values().copied().collect();
+    if places.len() < here.len() {
+        wrong.push(format!("two addresses are active in one place: {here:?}"));
+    }
+    let others = truth.pools.values().filter(|other| other.uid != pool.uid && !other.deleting);
+    for other in others.filter(|other| is_about_its_spec(other)) {
+        for (ip, there) in active(other) {
+            if here.get(ip).is_some_and(|place| *place != there) {
+                wrong.push(format!("{ip} is active here, and at {there} in {}", other.name));
+            }
+        }
+    }
+    wrong
+}
+
+/// What is wrong with the status of a record set that was written just now.
+pub(super) fn of_record_set(set: &Pool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if is_about_its_spec(set) {
+        let good = validity::of_record_set(&set.spec);
+        spec_valid(set, if good { ("True", "Valid") } else { ("False", "RecordSetIgnored") }, &mut wrong);
+    }
+    wrong
+}

@@ -1,0 +1,62 @@
+use super::tests::{A, Court, IP, POOL};
+use serde_json::{Value, json};
+
+fn status(generation: i64, spec_valid: (&str, &str), ips: &Value) -> Value {
+    let condition = json!({ "type": "SpecValid", "status": spec_valid.0, "reason": spec_valid.1 });
+    json!({ "status": { "observedGeneration": generation, "conditions": [condition], "ips": ips } })
+}
+
+const GOOD: (&str, &str) = ("True", "Valid");
+
+fn on(droplet: u64) -> Value {
+    json!({ "state": "active", "providerID": format!("digitalocean://{droplet}") })
+}
+
+/// What is blamed when the operator writes this.
+fn blamed(court: &mut Court, name: &str, status: Value) -> Vec<&'static str> {
+    court.lead(2_000, A, &[]);
+    court.rules();
+    court.patch(POOL, name, "status", status, "flipop");
+    court.hear(3_000, false);
+    court.rules()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_about_the_newest_spec_says_what_that_one_is() {
+    let bad = json!({ "match": { "nodeLabel": "role in (" } });
+    for (spec, generation, spec_valid, ips, rules) in [
+        (json!({}), 1, GOOD, json!({ IP.to_string(): on(1) }), vec![]),
+        (json!({}), 1, GOOD, json!({}), vec![]),
+        (json!({}), 1, ("False", "PoolFrozen"), json!({}), vec!["I9"]),
+        (json!({}), 1, GOOD, json!({ "192.0.2.9": on(1) }), vec!["I9"]),
+        (json!({}), 2, GOOD, json!({}), vec!["I9"]),
+        (bad.clone(), 1, GOOD, json!({}), vec!["I9"]),
+        (bad.clone(), 1, ("False", "PoolFrozen"), json!({}), vec![]),
+        // About the spec before.
+        (bad, 0, GOOD, json!({ "192.0.2.9": on(1) }), vec![]),
+        (
+            json!({ "ips": [IP, "192.0.2.2"] }),
+            1,
+            GOOD,
+            json!({ IP.to_string(): on(1), "192.0.2.2": on(1) }),
+            vec!["I9"],
+        ),
+    ] {
+        let mut court = Court::new(&spec);
+        let text = format!("{spec} {generation} {spec_valid:?} {ips}");
+        assert_eq!(blamed(&mut court, "pool", status(generation, spec_valid, &ips)), rules, "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_two_statuses_put_an_address_in_two_places() {
+    let entry = |droplet| json!({ IP.to_string(): on(droplet) });
+    for (droplet, generation, rules) in [(1, 1, vec![]), (2, 1, vec!["I9"]), (2, 0, vec![])] {
+        let mut court = Court::new(&json!({}));
+        let spec = json!({ "provider": "digitalocean", "ips": [IP], "match": { "nodeLabel": "role=edge" } });
+        court.create(POOL.1, "other", &spec);
+        assert_eq!(blamed(&mut court, "pool", status(1, GOOD, &entry(1))), [""; 0]);
+        let told = blamed(&mut court, "other", status(generation, GOOD, &entry(droplet)));
+        assert_eq!(told, rules, "{droplet} {generation}");
+    }
+}
