@@ -356,7 +356,8 @@ impl Judge {
         };
         // Addresses that the operator writes into a spec make another spec of it too.
         let respecified = before.is_some_and(|before| Some(before.generation) != generation(change));
-        self.former.extend(before.filter(|_| !ours).map(|object| (now_ms, object.clone())));
+        let before = before.cloned();
+        self.former.extend(before.clone().filter(|_| !ours).map(|object| (now_ms, object)));
         if self.truth.apply(change, now_ms) {
             self.changes += 1;
             if !ours || respecified {
@@ -375,7 +376,7 @@ impl Judge {
                 let is_pool = kind == "floatingippools";
                 self.tellings.status(object, is_pool, now_ms);
                 let wrong = if is_pool {
-                    statuses::of_pool(&self.truth, object)
+                    statuses::of_pool(&self.truth, object, before.as_ref(), &self.cloud)
                 } else {
                     statuses::of_record_set(object)
                 };

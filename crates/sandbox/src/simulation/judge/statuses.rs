@@ -3,6 +3,7 @@
 
 use super::truth::{Pool, Truth};
 use super::validity::{self, Reach, text};
+use crate::cloud::Cloud;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,7 @@ fn spec_valid(object: &Pool, right: (&str, &str), wrong: &mut Vec<String>) {
 }
 
 /// What is wrong with the status of a pool that was written just now.
-pub(super) fn of_pool(truth: &Truth, pool: &Pool) -> Vec<String> {
+pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> Vec<String> {
     let mut wrong = Vec::new();
     if pool.observed() > pool.generation {
         wrong.push(format!("generation {} is observed, and there are {}", pool.observed(), pool.generation));
@@ -50,8 +51,13 @@ pub(super) fn of_pool(truth: &Truth, pool: &Pool) -> Vec<String> {
         wrong.push(format!("status.ips names {told:?}, and the pool has {expected:?}"));
     }
     let here = active(pool);
-    let places: BTreeSet<&str> = here.values().copied().collect();
-    if places.len() < here.len() {
+    // Who leads anew keeps what was told of an address that the list lacks, until it has asked for that one too.
+    let (told, there) = (before.map(active).unwrap_or_default(), cloud.ips());
+    let is_kept =
+        |ip: &str, place| told.get(ip) == Some(place) && there.iter().all(|view| view.ip.to_string() != ip);
+    let found: Vec<&str> =
+        here.iter().filter(|(ip, place)| !is_kept(ip, place)).map(|(_, place)| *place).collect();
+    if found.iter().collect::<BTreeSet<_>>().len() < found.len() {
         wrong.push(format!("two addresses are active in one place: {here:?}"));
     }
     let others = truth.pools.values().filter(|other| other.uid != pool.uid && !other.deleting);

@@ -1,5 +1,7 @@
 use super::tests::{A, Court, IP, POOL};
+use crate::simulation::bed::REGION;
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
 
 fn status(generation: i64, spec_valid: (&str, &str), ips: &Value) -> Value {
     let condition = json!({ "type": "SpecValid", "status": spec_valid.0, "reason": spec_valid.1 });
@@ -58,5 +60,25 @@ async fn no_two_statuses_put_an_address_in_two_places() {
         assert_eq!(blamed(&mut court, "pool", status(1, GOOD, &entry(1))), [""; 0]);
         let told = blamed(&mut court, "other", status(generation, GOOD, &entry(droplet)));
         assert_eq!(told, rules, "{droplet} {generation}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_addresses_are_in_one_place_only_while_one_that_is_gone_was_told_before() {
+    let both = json!({ IP.to_string(): on(1), "192.0.2.2": on(1) });
+    let one = json!({ IP.to_string(): on(1) });
+    for (before, is_gone, rules) in [
+        (&one, true, vec![]),
+        (&one, false, vec!["I9"]),
+        (&json!({}), true, vec!["I9"]),
+        (&json!({ IP.to_string(): on(2) }), true, vec!["I9"]),
+    ] {
+        let mut court = Court::new(&json!({ "ips": [IP, "192.0.2.2"] }));
+        court.cloud.add_ip(Some(Ipv4Addr::new(192, 0, 2, 2)), REGION);
+        assert_eq!(blamed(&mut court, "pool", status(1, GOOD, before)), [""; 0]);
+        if is_gone {
+            court.cloud.delete_ip(IP);
+        }
+        assert_eq!(blamed(&mut court, "pool", status(1, GOOD, &both)), rules, "{before} {is_gone}");
     }
 }
