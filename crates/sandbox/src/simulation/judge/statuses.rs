@@ -3,7 +3,7 @@
 
 use super::truth::{Pool, Truth};
 use super::validity::{self, Reach, text};
-use crate::cloud::Cloud;
+use crate::cloud::{Cloud, IpView};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,10 +51,16 @@ pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: 
         wrong.push(format!("status.ips names {told:?}, and the pool has {expected:?}"));
     }
     let here = active(pool);
-    // Who leads anew keeps what was told of an address that the list lacks, until it has asked for that one too.
+    // Who leads anew keeps what was told of an address that the list shows elsewhere, until it has asked for that one
+    // too.
     let (told, there) = (before.map(active).unwrap_or_default(), cloud.ips());
-    let is_kept =
-        |ip: &str, place| told.get(ip) == Some(place) && there.iter().all(|view| view.ip.to_string() != ip);
+    let stands = |view: &IpView, place: &str| {
+        view.droplet.is_some_and(|droplet| place == format!("digitalocean://{droplet}"))
+    };
+    let is_kept = |ip: &str, place: &str| {
+        told.get(ip) == Some(&place)
+            && !there.iter().any(|view| view.ip.to_string() == ip && stands(view, place))
+    };
     let found: Vec<&str> =
         here.iter().filter(|(ip, place)| !is_kept(ip, place)).map(|(_, place)| *place).collect();
     if found.iter().collect::<BTreeSet<_>>().len() < found.len() {

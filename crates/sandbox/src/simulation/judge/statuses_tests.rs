@@ -64,21 +64,24 @@ async fn no_two_statuses_put_an_address_in_two_places() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_addresses_are_in_one_place_only_while_one_that_is_gone_was_told_before() {
-    let both = json!({ IP.to_string(): on(1), "192.0.2.2": on(1) });
-    let one = json!({ IP.to_string(): on(1) });
-    for (before, is_gone, rules) in [
-        (&one, true, vec![]),
-        (&one, false, vec!["I9"]),
-        (&json!({}), true, vec!["I9"]),
-        (&json!({ IP.to_string(): on(2) }), true, vec!["I9"]),
-    ] {
-        let mut court = Court::new(&json!({ "ips": [IP, "192.0.2.2"] }));
-        court.cloud.add_ip(Some(Ipv4Addr::new(192, 0, 2, 2)), REGION);
-        assert_eq!(blamed(&mut court, "pool", status(1, GOOD, before)), [""; 0]);
-        if is_gone {
-            court.cloud.delete_ip(IP);
+async fn two_addresses_are_in_one_place_only_while_one_that_is_not_there_was_told_before() {
+    let elsewhere = [
+        |court: &Court| assert!(court.cloud.delete_ip(IP)),
+        |court: &Court| court.cloud.move_ip(IP, None).unwrap(),
+        |court: &Court| court.cloud.move_ip(IP, Some(court.droplets[1])).unwrap(),
+        |_: &Court| {},
+    ];
+    for (nth, go) in elsewhere.iter().enumerate() {
+        for (told, allowed) in [(Some(0), true), (Some(1), false), (None, false)] {
+            let mut court = Court::new(&json!({ "ips": [IP, "192.0.2.2"] }));
+            court.cloud.add_ip(Some(Ipv4Addr::new(192, 0, 2, 2)), REGION);
+            let place = on(court.droplets[0]);
+            let before = told.map_or(json!({}), |node| json!({ IP.to_string(): on(court.droplets[node]) }));
+            assert_eq!(blamed(&mut court, "pool", status(1, GOOD, &before)), [""; 0]);
+            go(&court);
+            let both = json!({ IP.to_string(): place, "192.0.2.2": place });
+            let rules = if allowed && nth < 3 { vec![] } else { vec!["I9"] };
+            assert_eq!(blamed(&mut court, "pool", status(1, GOOD, &both)), rules, "{nth} {told:?}");
         }
-        assert_eq!(blamed(&mut court, "pool", status(1, GOOD, &both)), rules, "{before} {is_gone}");
     }
 }
