@@ -37,21 +37,23 @@ async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
 /// With whatever status it comes: the whole token is blocked, and a time that is named counts.
 #[tokio::test]
 async fn a_refusal_for_excess_that_only_a_code_tells_blocks_the_token_as_a_429_does() {
+    let asked = Some(("retry-after", "20"));
+    let (none_left, some_left) =
+        (Some(("ratelimit", "\"default\";r=0")), Some(("ratelimit", "\"default\";r=9")));
     let table = [
         (429, 0, None, Some(300_000)),
+        // Nothing is left, and when there will be is not told.
+        (429, 0, none_left, Some(300_000)),
+        (429, 0, some_left, Some(1_000)),
         (403, 10_429, None, Some(300_000)),
         (400, 971, None, Some(300_000)),
-        (400, 971, Some("20"), Some(20_000)),
+        (400, 971, asked, Some(20_000)),
         (403, 10_000, None, None),
         (503, 971, None, None),
     ];
     for (status, code, header, blocked_ms) in table {
         let body = format!(r#"{{"success": false, "errors": [{{"code": {code}, "message": "no"}}]}}"#);
-        let server = Server::start(move |_| {
-            let headers: Vec<(&str, &str)> = header.iter().map(|value| ("retry-after", *value)).collect();
-            answer(status, &headers, &body)
-        })
-        .await;
+        let server = Server::start(move |_| answer(status, header.as_slice(), &body)).await;
         let client = Cloudflare::new(config(&server.url())).unwrap();
         let before = Clock::system().now();
         let fault = client.find_zone(&account(), ZONE).await.unwrap_err();
@@ -63,7 +65,7 @@ async fn a_refusal_for_excess_that_only_a_code_tells_blocks_the_token_as_a_429_d
                 end >= before.plus_millis(ms) && end <= after.plus_millis(ms),
                 "{status} {code}: {end:?}"
             );
-            assert_eq!(fault.retry_after_ms, header.map(|_| ms), "{status} {code}");
+            assert_eq!(fault.retry_after_ms, (header == asked).then_some(ms), "{status} {code}");
         }
     }
 }

@@ -134,6 +134,29 @@ async fn a_list_shorter_than_its_total_is_not_believed() {
     assert_eq!(fault.kind, FaultKind::Transient);
 }
 
+/// Without totals nobody could tell that an address slipped from one page to another while they were read.
+#[tokio::test]
+async fn a_list_of_several_pages_has_a_total_on_each() {
+    let total = r#", "meta": {"total": 2}"#;
+    for (first, second, pages) in [("", "", 1), ("", total, 1), (total, "", 2)] {
+        let server = Server::start(move |request| {
+            let (ip, links, total) = match request.query("page") {
+                Some("1") => (ip("45.55.0.1"), r#"{"pages": {"next": "?page=2"}}"#, first),
+                _ => (ip("45.55.0.2"), "{}", second),
+            };
+            json(200, &format!(r#"{{"reserved_ips": [{}], "links": {links}{total}}}"#, entry(ip)))
+        })
+        .await;
+        let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
+        assert!(fault.message.contains("several pages without their total"), "{first:?} {second:?}: {fault}");
+        assert_eq!(server.received().len(), pages, "{first:?} {second:?}");
+    }
+    let body = format!(r#"{{"reserved_ips": [{}]}}"#, entry(ip("45.55.0.1")));
+    let server = Server::start(move |_| json(200, &body)).await;
+    let list = client(&server.url()).list_reserved_ips(&account()).await.unwrap();
+    assert!(list.ips.keys().eq([&ip("45.55.0.1")]), "one page needs none");
+}
+
 #[tokio::test]
 async fn a_link_to_another_host_gets_neither_request_nor_token() {
     let other = Server::start(|_| json(200, "{}")).await;
