@@ -127,7 +127,7 @@ impl Fleet {
                     }
                     self.pools.insert(uid.clone(), pool);
                 }
-                self.resolve_strangers(&order, &provider, &mut account, &named, out);
+                self.resolve_strangers(&order, &provider, &mut account, &mut named, out);
             } else {
                 let unread = self.pools.values_mut().filter(|pool| pool.spec.provider == provider);
                 unread.for_each(|pool| pool.forget_mismatched(&account));
@@ -200,7 +200,7 @@ impl Fleet {
         order: &[Uid],
         provider: &str,
         account: &mut Account,
-        named: &BTreeSet<Ipv4Addr>,
+        named: &mut BTreeSet<Ipv4Addr>,
         out: &mut Out,
     ) {
         for pool in order {
@@ -209,6 +209,8 @@ impl Fleet {
                 && pool.creates_at() == provider
             {
                 pool.end_creation(account, named, out);
+                // As above.
+                named.extend(pool.effective());
             }
         }
     }
