@@ -209,7 +209,7 @@ impl Fleet {
                 && pool.creates_at() == provider
             {
                 pool.end_creation(account, named, out);
-                // As above.
+                // What it has just adopted nobody else may.
                 named.extend(pool.effective());
             }
         }

@@ -109,22 +109,42 @@ pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
     ChangeSet { changes, survivor: !right.is_empty() }
 }
 
+/// The records that changes leave as they are.
+fn untouched<'a>(records: &'a [Record], changes: &'a [Change]) -> impl Iterator<Item = &'a Record> {
+    let touched: BTreeSet<&String> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Update { id, .. } | Change::Delete { id } => Some(id),
+            Change::Create { .. } => None,
+        })
+        .collect();
+    records.iter().filter(move |record| !touched.contains(&record.id))
+}
+
 /// Whether changes do nothing but delete, and of the addresses that stay none is among the certain ones.
 #[must_use]
 pub fn only_keeps_others(records: &[Record], set: &ChangeSet, certain: &BTreeSet<String>) -> bool {
-    let deleted: BTreeSet<&String> = set
-        .changes
-        .iter()
-        .filter_map(|change| match change {
-            Change::Delete { id } => Some(id),
-            Change::Update { .. } | Change::Create { .. } => None,
-        })
-        .collect();
-    let only_deletes = !set.is_empty() && deleted.len() == set.changes.len();
-    let stays = |record: &Record| {
-        record.address().is_some() && certain.contains(&record.id) && !deleted.contains(&record.id)
+    let only_deletes =
+        !set.is_empty() && set.changes.iter().all(|change| matches!(change, Change::Delete { .. }));
+    let mut stay = untouched(records, &set.changes).filter(|record| record.address().is_some());
+    only_deletes && set.survivor && !stay.any(|record| certain.contains(&record.id))
+}
+
+/// The same changes behind one that writes an address that stays as it is: if that one is not there any more, it fails,
+/// and nothing is deleted.
+#[must_use]
+pub fn with_proof(records: &[Record], mut set: ChangeSet) -> ChangeSet {
+    let as_it_is = |record: &Record| {
+        let ip = record.address()?;
+        Some(Change::Update { id: record.id.clone(), ip, ttl: record.ttl })
     };
-    only_deletes && set.survivor && !records.iter().any(stays)
+    let proof = untouched(records, &set.changes).find_map(as_it_is);
+    if let Some(proof) = proof {
+        set.changes.insert(0, proof);
+        // Nothing else that stays is certain.
+        set.survivor = false;
+    }
+    set
 }
 
 /// The alias at a name, beside which no address record may stand.

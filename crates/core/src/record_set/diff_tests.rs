@@ -53,6 +53,24 @@ fn what_goes_is_paired_with_what_comes() {
 }
 
 #[test]
+fn a_proof_writes_one_address_that_stays_as_it_is_and_relies_on_no_other() {
+    let text = Record { kind: "TXT".into(), ..a("0", 1, 60) };
+    let before = [text, a("1", 1, 60), a("2", 2, 1_800), a("3", 3, 60)];
+    let set =
+        |ids: &[&str], survivor| ChangeSet { changes: ids.iter().map(|id| delete(id)).collect(), survivor };
+    for (changes, proof) in [
+        (set(&["1"], true), Some(update("2", 2, 1_800))),
+        (set(&["2", "3"], true), Some(update("1", 1, 60))),
+        (set(&["1", "2", "3"], false), None),
+    ] {
+        let mut expected = changes.clone();
+        expected.survivor = changes.survivor && proof.is_none();
+        expected.changes.splice(0..0, proof);
+        assert_eq!(with_proof(&before, changes), expected);
+    }
+}
+
+#[test]
 fn of_two_records_with_one_address_the_one_with_the_right_ttl_stays() {
     let before = [a("1", 1, 1_800), a("2", 1, 60)];
     assert_eq!(diff(&before, &exact(&[1], EVERY)).changes, [delete("1")]);

@@ -17,8 +17,8 @@ pub const BETWEEN_LOOKS_MS: u64 = 5_000;
 /// A look this soon after our own write may still show the time before it.
 pub const SETTLE_MS: u64 = 30_000;
 
-/// A second look that fails for so long is waited for no longer: an address that serves no more is worse than the little
-/// that is in doubt.
+/// A second look that fails for so long is waited for no longer, since an address that serves no more should go: a write
+/// shows instead that what stays is there.
 const PATIENCE_MS: u64 = 30_000;
 
 /// How often the records were seen since the last restart.

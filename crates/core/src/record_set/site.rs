@@ -9,7 +9,7 @@
 //!
 //! What reads are worth, [`Looks`] tell.
 
-use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns};
+use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
 use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
 use crate::action::CallFailure;
 use crate::dns::{Access, Change, ChangeSet, Record};
@@ -221,8 +221,13 @@ impl Site {
         let failed_write = self.write_failure.as_ref().and_then(|failure| failure.waits(wanted, 0, now));
         let known = self.records.as_deref().filter(|_| self.believed && self.doubt.is_none());
         let changes = known.map(|records| diff(records, wanted)).unwrap_or_default();
-        let held = self.looks.hold(known.unwrap_or_default(), &changes).filter(|until| *until > now);
+        let doubtful = self.looks.hold(known.unwrap_or_default(), &changes);
+        let held = doubtful.filter(|until| *until > now);
         if !changes.is_empty() && held.is_none() {
+            let changes = match known.filter(|_| doubtful.is_some()) {
+                Some(records) => with_proof(records, changes),
+                None => changes,
+            };
             let paused = self.rounds.front().filter(|_| paced && self.rounds.len() >= MAX_ROUNDS);
             let paused = paused.map_or(now, |first| first.plus_millis(ROUNDS_WINDOW_MS));
             let begins = if self.goes_on.as_ref() == Some(wanted) { now } else { paused.max(settled_at) };

@@ -298,6 +298,30 @@ fn a_creation_is_resolved_by_the_provider_that_was_asked_and_holds_up_the_others
     assert_eq!((created("pool"), created("other")), (1, 1));
 }
 
+/// Both had announced a purchase when the leadership began anew, so that either may have bought what the list shows.
+#[test]
+fn what_was_bought_goes_to_one_of_two_pools_that_both_name_another_provider_by_now() {
+    let mut world = buying(1);
+    world.add_pool("second", RawPoolSpec { desired_ips: 1, ..spec() });
+    world.start();
+    world.tricks.push_back(Trick::Lost(true));
+    // The intent of the first one has to be written again, and meanwhile the other one writes its own.
+    world.faults.status_writes.push_back(WriteFailure::Conflict);
+    world.run(2);
+    world.lead_again();
+    for pool in ["pool", "second"] {
+        world.edit(pool, |spec| spec.provider = "elsewhere".into());
+    }
+    world.run(31);
+    for pool in ["pool", "second"] {
+        world.edit(pool, |spec| spec.provider = PROVIDER.into());
+    }
+    world.run(300);
+    let owned = |pool: &str| world.status(pool).ips.clone().into_keys().collect::<Vec<_>>();
+    assert_eq!((world.created, owned("pool").len(), owned("second").len()), (2, 1, 1));
+    assert_ne!(owned("pool"), owned("second"));
+}
+
 #[test]
 fn a_purchase_is_recorded_at_the_end_of_the_process_though_another_token_made_the_account_unknown() {
     let mut world = world(1);

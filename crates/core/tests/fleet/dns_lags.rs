@@ -84,3 +84,26 @@ fn an_object_that_is_made_anew_does_not_rely_on_what_the_former_one_deleted() {
     world.run(60);
     assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![2], 0));
 }
+
+/// Who takes over sees what the process before it has just deleted, and cannot look again.
+#[test]
+fn what_was_seen_once_and_never_again_is_written_before_all_others_are_deleted() {
+    let mut world = World::with_set(3);
+    world.run(60);
+    world.dns.lag_ms = 4_900;
+    world.set_node(3, false);
+    world.run_until(world.now.plus_millis(300));
+    assert_eq!(world.published(WWW), [1, 2]);
+    world.start();
+    world.run(3);
+    world.dns.read_fault = Some(FaultKind::Transient);
+    world.set_node(3, true);
+    world.set_node(1, false);
+    world.set_node(2, false);
+    // Longer than another look is waited for.
+    world.run(60);
+    assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![1, 2], 0));
+    world.dns.read_fault = None;
+    world.run(600);
+    assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![3], 0));
+}
