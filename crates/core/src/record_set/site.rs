@@ -142,10 +142,10 @@ impl Site {
         self.believed && self.reread_failure.is_none()
     }
 
-    /// The records are known, and not from a single look at them.
+    /// The records are known, not from a single look at them, and nothing is about to change them.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
-        self.is_known() && self.looks.agree()
+        self.is_known() && self.looks.agree() && self.applying.is_none()
     }
 
     /// Whether external-dns writes there too.

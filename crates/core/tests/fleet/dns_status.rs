@@ -3,7 +3,7 @@
 use crate::dns::pool;
 use crate::faults::nodes_key;
 use crate::world::{PROVIDER, World, ip};
-use crate::zones::{external, set_spec};
+use crate::zones::{DnsTrick, external, set_spec};
 use flipop_core::action::WriteFailure;
 use flipop_core::facts::Observed;
 use flipop_core::fault::FaultKind;
@@ -208,4 +208,25 @@ fn a_spec_that_nobody_could_follow_yet_is_not_said_to_be_followed() {
     world.run(10);
     assert_eq!(kinds(&world), ["Ready", "WatchFailing"]);
     assert_eq!(world.set_status("set").conditions[0].reason, "NodesUnread");
+}
+
+#[test]
+fn a_node_that_goes_at_any_moment_after_it_came_leaves_nothing_published() {
+    for after_ms in (0..1_000).step_by(10) {
+        for trick in [DnsTrick::Fine, DnsTrick::Slow(300), DnsTrick::Lost(0), DnsTrick::Lost(1)] {
+            let mut world = World::with_set(1);
+            world.run(60);
+            world.set_node(1, false);
+            world.run(60);
+            assert_eq!(world.published(WWW), [0; 0]);
+            world.dns.tricks.push_back(trick);
+            world.set_node(1, true);
+            world.run_until(world.now.plus_millis(after_ms));
+            world.set_node(1, false);
+            world.run(60);
+            let status = world.set_status("set");
+            let told = (status.state.as_str(), status.addresses.len());
+            assert_eq!((world.published(WWW), told), (vec![], ("active", 0)), "{after_ms} {trick:?}");
+        }
+    }
 }
