@@ -230,3 +230,31 @@ fn a_node_that_goes_at_any_moment_after_it_came_leaves_nothing_published() {
         }
     }
 }
+
+/// First records do not wait for long: where the status could not be written, it still says that nothing is published.
+#[test]
+fn what_the_status_could_not_tell_before_a_take_over_is_told_by_the_next_process_and_stays_until_the_next_change()
+ {
+    let mut world = World::with_set(1);
+    world.run(60);
+    world.set_node(1, false);
+    world.run(60);
+    let failure = WriteFailure::Transient("a timeout".into());
+    world.faults.status_writes.extend([failure.clone(), failure]);
+    world.set_node(1, true);
+    world.run_until(world.now.plus_millis(2_020));
+    let addresses = |world: &World| world.set_status("set").addresses.len();
+    assert_eq!((world.published(WWW), addresses(&world)), (vec![1], 0));
+    world.start();
+    world.set_node(1, false);
+    world.run(60);
+    // For whoever takes over, others wrote it.
+    assert_eq!((world.published(WWW), addresses(&world)), (vec![1], 0));
+    assert_eq!(world.set_status("set").conditions[0].reason, "Empty");
+    world.set_node(1, true);
+    world.run(10);
+    assert_eq!((world.published(WWW), addresses(&world)), (vec![1], 1));
+    world.set_node(1, false);
+    world.run(60);
+    assert_eq!((world.published(WWW), addresses(&world)), (vec![], 0));
+}
