@@ -233,8 +233,7 @@ fn a_node_that_goes_at_any_moment_after_it_came_leaves_nothing_published() {
 
 /// First records do not wait for long: where the status could not be written, it still says that nothing is published.
 #[test]
-fn what_the_status_could_not_tell_before_a_take_over_is_told_by_the_next_process_and_stays_until_the_next_change()
- {
+fn a_record_that_the_status_could_not_tell_before_a_take_over_stays_until_the_next_change() {
     let mut world = World::with_set(1);
     world.run(60);
     world.set_node(1, false);
