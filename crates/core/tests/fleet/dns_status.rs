@@ -257,3 +257,15 @@ fn a_record_that_the_status_could_not_tell_before_a_take_over_stays_until_the_ne
     world.run(60);
     assert_eq!((world.published(WWW), addresses(&world)), (vec![], 0));
 }
+
+#[test]
+fn nothing_is_said_of_a_set_while_its_nodes_are_only_not_read_yet() {
+    let mut world = World::with_set(1);
+    world.run(10);
+    let told = world.set_status("set").clone();
+    world.hold_watches = true;
+    world.start();
+    world.edit_set("set", |spec| spec.matching.node_label = "a=b".into());
+    world.run(60);
+    assert_eq!(world.set_status("set"), &told);
+}

@@ -103,3 +103,19 @@ fn which_nodes_wait_stays_told_while_nodes_or_addresses_are_not_known() {
         }
     }
 }
+
+#[test]
+fn a_poll_that_fails_for_a_while_is_repeated_and_asks_for_nothing_else() {
+    let mut world = World::with(1, 1);
+    world.tricks.push_back(Trick::Slow(60));
+    world.run_while(10, |world| world.assigns == 0);
+    let from = world.now;
+    world.run(1);
+    world.faults.reads = Some(FaultKind::Transient);
+    world.run(20);
+    assert_eq!(world.count(from, "get"), 0, "{:?}", world.calls);
+    assert!(world.count(from, "poll") > 1, "{:?}", world.calls);
+    world.faults.reads = None;
+    world.run(120);
+    assert_eq!((world.holder(1), world.assigns), (Some(ip(1)), 1));
+}

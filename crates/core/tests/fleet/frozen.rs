@@ -7,6 +7,7 @@ use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
 use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::spec::RawMatch;
+use std::net::Ipv4Addr;
 
 /// Every way to freeze a pool.
 fn freezes() -> Vec<fn(&mut RawPoolSpec)> {
@@ -441,4 +442,24 @@ fn a_frozen_pool_says_at_every_moment_what_stands() {
         assert_eq!(world.annotations.len(), 1);
     }
     assert_eq!(world.status_writes, writes);
+}
+
+#[test]
+fn what_a_frozen_pool_knew_of_nodes_before_a_gap_keeps_claims_and_makes_none() {
+    for (number, freeze) in freezes().into_iter().enumerate().skip(2) {
+        let mut world = World::with(2, 2);
+        world.run(10);
+        let left = world.holder(1).unwrap().octets()[3];
+        let stays = world.holder(2).unwrap();
+        world.edit("pool", freeze);
+        world.move_by_hand(left, None);
+        world.run(200);
+        world.hold_watches = true;
+        world.lead_again();
+        world.move_by_hand(left, Some(1));
+        world.run(200);
+        let state = |ip: Ipv4Addr| world.status("pool").ips[&ip.to_string()].state.as_str();
+        assert_eq!((state(ip(left)), state(stays)), ("no-match", "active"), "freeze {number}");
+        assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"], "freeze {number}");
+    }
 }

@@ -72,3 +72,18 @@ fn where_an_address_went_since_the_last_list_is_known_when_no_pool_names_it_any_
     assert_eq!(world.assigns, 1, "{:?}", world.calls);
     assert_eq!(world.status("other").node_errors, ["node-1"]);
 }
+
+#[test]
+fn an_address_that_is_gone_is_read_no_more_once_no_pool_names_it() {
+    let mut world = World::with(2, 1);
+    world.run(60);
+    world.cloud.remove(&ip(2));
+    let from = world.now;
+    world.run(7_200);
+    assert!(world.count(from, "get 192.0.2.2") > 2, "{:?}", world.calls);
+    world.edit("pool", |spec| spec.ips.truncate(1));
+    world.run(120);
+    let from = world.now;
+    world.run(7_200);
+    assert_eq!(world.count(from, "get"), 0, "{:?}", world.calls);
+}

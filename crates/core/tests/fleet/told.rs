@@ -349,3 +349,17 @@ fn that_an_address_is_another_pools_is_told_of_a_frozen_pool_and_no_longer_than_
     world.run(5);
     assert!(!conflict(&world), "{:?}", world.status("other"));
 }
+
+#[test]
+fn a_claim_of_an_older_pool_is_told_while_nodes_cannot_be_read() {
+    let mut world = World::with(1, 0);
+    world.hold_watches = true;
+    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.start_without_nodes();
+    world.observe(Input::WatchTrouble(nodes_key(), Some("nodes is forbidden".into())));
+    world.run(10);
+    let conditions = &world.status("younger").conditions;
+    let told = conditions.iter().find(|condition| condition.kind == "Conflict");
+    assert!(told.is_some_and(|told| told.message.contains("192.0.2.1 is claimed")), "{conditions:?}");
+    assert!(world.status("pool").conditions.iter().all(|condition| condition.kind != "Conflict"));
+}
