@@ -121,7 +121,7 @@ impl Answer {
 pub fn kind_of(status: StatusCode) -> FaultKind {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => FaultKind::Unauthorised,
-        StatusCode::NOT_FOUND => FaultKind::NotFound,
+        StatusCode::NOT_FOUND | StatusCode::GONE => FaultKind::NotFound,
         StatusCode::TOO_MANY_REQUESTS => FaultKind::Throttled,
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => FaultKind::Transient,
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => FaultKind::Invalid,
@@ -212,6 +212,7 @@ mod tests {
             (401, Unauthorised),
             (403, Unauthorised),
             (404, NotFound),
+            (410, NotFound),
             (408, Transient),
             (412, Permanent),
             (422, Invalid),

@@ -15,6 +15,9 @@ pub const STALLED_AFTER_MS: u64 = 300_000;
 /// Between two looks at a stalled action.
 const STALLED_INTERVAL_MS: u64 = 60_000;
 
+/// An action that the provider accepted and no longer knows may still take effect for this long.
+const UNTOLD_MS: u64 = 60_000;
+
 /// What an operation does to its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpKind {
@@ -33,7 +36,7 @@ enum Stage {
     /// The request is under way.
     Sending,
     /// The provider works on it.
-    Polling { action: ActionId, looks: u32, failures: u32, next: Moment, directly: bool },
+    Polling { action: ActionId, accepted: Moment, looks: u32, failures: u32, next: Moment, directly: bool },
     /// The outcome is not known: the address is read until it is.
     Verifying {
         cause: FaultKind,
@@ -44,7 +47,20 @@ enum Stage {
         refused: bool,
         /// When the read was begun that first showed the address unlocked and on no droplet.
         denied: Option<Moment>,
+        /// Which reads may show that nothing happened.
+        untold: Untold,
     },
+}
+
+/// How a read is judged that shows the address unlocked where it was before the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Untold {
+    /// The request had no effect.
+    No,
+    /// The provider accepted an action and no longer knows it: only reads from this moment on count.
+    Until(Moment),
+    /// One such read has come; the next one decides.
+    Once(Moment),
 }
 
 /// How an operation ended.
@@ -162,11 +178,13 @@ impl Op {
             Ok((action, ActionStatus::Errored)) => Some(End::Errored(format!("action {action} errored"))),
             Ok((action, ActionStatus::InProgress)) => {
                 let next = now.plus_millis(1_000);
-                self.stage = Stage::Polling { action, looks: 0, failures: 0, next, directly: false };
+                self.stage =
+                    Stage::Polling { action, accepted: now, looks: 0, failures: 0, next, directly: false };
                 None
             }
             Err(fault) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
-                self.verify(fault.kind, fault.message, !fault.outcome_unknown, (now, now));
+                let refused = !fault.outcome_unknown;
+                self.verify((fault.kind, fault.message), refused, (now, now), Untold::No);
                 None
             }
             Err(fault) => Some(End::Refused(fault.kind, fault.message)),
@@ -181,7 +199,9 @@ impl Op {
         jitter: Jitter,
     ) -> Option<End> {
         let stalled = self.is_stalled(now);
-        let Stage::Polling { action, looks, failures, next, .. } = &mut self.stage else { return None };
+        let Stage::Polling { action, accepted, looks, failures, next, .. } = &mut self.stage else {
+            return None;
+        };
         match answer {
             Ok(ActionStatus::Completed) => return Some(End::Done),
             Ok(ActionStatus::Errored) => return Some(End::Errored(format!("action {action} errored"))),
@@ -189,7 +209,7 @@ impl Op {
                 let message =
                     format!("action {action} is pending for more than {} s", STALLED_AFTER_MS / 1_000);
                 let next = now.plus_millis(STALLED_INTERVAL_MS);
-                self.verify(FaultKind::InProgress, message, false, (now, next));
+                self.verify((FaultKind::InProgress, message), false, (now, next), Untold::No);
             }
             Ok(ActionStatus::InProgress) => {
                 *looks = looks.saturating_add(1);
@@ -197,7 +217,9 @@ impl Op {
                 *next = now.plus_millis(look_again_ms(*looks));
             }
             Err(fault) if fault.kind == FaultKind::NotFound => {
-                self.verify(fault.kind, fault.message, false, (now, now));
+                let message = format!("the provider no longer knows action {action}: {}", fault.message);
+                let untold = Untold::Until(accepted.plus_millis(UNTOLD_MS));
+                self.verify((fault.kind, message), false, (now, now), untold);
             }
             Err(fault) => {
                 *failures = failures.saturating_add(1);
@@ -233,11 +255,21 @@ impl Op {
     pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
         let target = self.target();
         let stalled = self.is_stalled(now);
-        let Stage::Verifying { cause, message, since, looks, next, .. } = &mut self.stage else {
+        let from = self.from;
+        let Stage::Verifying { cause, message, since, looks, next, untold, .. } = &mut self.stage else {
             return None;
         };
         if begun < *since {
             // It may show the time before the request.
+            return None;
+        }
+        let waits = |read: &ReservedIp| !read.locked && read.droplet != target && read.droplet == from;
+        if found.is_some_and(waits)
+            && let Some(waited) = untold.after(begun)
+        {
+            *untold = waited;
+            *looks = looks.saturating_add(1);
+            *next = now.plus_millis(look_again_ms(*looks));
             return None;
         }
         match found {
@@ -285,8 +317,27 @@ impl Op {
         matches!(self.stage, Stage::Verifying { refused: true, .. })
     }
 
-    fn verify(&mut self, cause: FaultKind, message: String, refused: bool, (since, next): (Moment, Moment)) {
-        self.stage = Stage::Verifying { cause, message, since, looks: 0, next, refused, denied: None };
+    fn verify(
+        &mut self,
+        (cause, message): (FaultKind, String),
+        refused: bool,
+        (since, next): (Moment, Moment),
+        untold: Untold,
+    ) {
+        self.stage =
+            Stage::Verifying { cause, message, since, looks: 0, next, refused, denied: None, untold };
+    }
+}
+
+impl Untold {
+    /// What is waited for after a read, begun at `begun`, that shows nothing changed. `None`: the read is believed.
+    fn after(self, begun: Moment) -> Option<Self> {
+        match self {
+            Self::No => None,
+            Self::Until(from) if begun < from => Some(self),
+            Self::Until(from) => Some(Self::Once(from)),
+            Self::Once(_) => None,
+        }
     }
 }
 
@@ -369,6 +420,41 @@ mod tests {
             other.read(Some(&read(3, false)), T(1), T(1)),
             Some(End::Failed(FaultKind::NotFound, "broken".into()))
         );
+    }
+
+    /// An action that was accepted at 1 s, and of which the provider says at 2 s that there is none.
+    fn forgotten() -> Op {
+        let mut op = op();
+        op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(1));
+        assert_eq!(op.polled(Err(fault(FaultKind::NotFound, false)), T(2), Jitter::NONE), None);
+        op
+    }
+
+    fn unassigned() -> ReservedIp {
+        ReservedIp { droplet: None, ..read(0, false) }
+    }
+
+    #[test]
+    fn an_accepted_action_that_is_no_longer_known_may_take_effect_for_a_minute() {
+        let mut op = forgotten();
+        let mut now = T(2);
+        while now < T(61) {
+            assert_eq!(op.read_due(), Some(now), "on the schedule of polls");
+            assert_eq!(op.read(Some(&unassigned()), now, now), None, "{now:?}");
+            now = op.read_due().unwrap();
+        }
+        assert_eq!(op.read(Some(&unassigned()), T(60), now), None, "begun too early");
+        assert_eq!(op.read(Some(&unassigned()), T(61), now), None, "one read is not enough");
+        let end = op.read(Some(&unassigned()), T(66), T(66));
+        assert!(matches!(end, Some(End::Failed(FaultKind::NotFound, _))), "{end:?}");
+    }
+
+    #[test]
+    fn an_action_that_is_no_longer_known_ends_where_a_read_shows_the_address_elsewhere() {
+        assert_eq!(forgotten().read(Some(&read(7, false)), T(3), T(3)), Some(End::Done));
+        assert!(matches!(forgotten().read(Some(&read(9, false)), T(3), T(3)), Some(End::Failed(..))));
+        assert_eq!(forgotten().read(None, T(3), T(3)), Some(End::AddressGone));
+        assert_eq!(forgotten().read(Some(&read(7, true)), T(3), T(3)), None, "locked");
     }
 
     #[test]

@@ -119,3 +119,20 @@ fn a_poll_that_fails_for_a_while_is_repeated_and_asks_for_nothing_else() {
     world.run(120);
     assert_eq!((world.holder(1), world.assigns), (Some(ip(1)), 1));
 }
+
+#[test]
+fn an_accepted_action_that_polls_do_not_know_goes_to_one_node_only() {
+    for (seconds, in_time) in [(10, true), (55, true), (200, false)] {
+        let mut world = World::with(1, 3);
+        world.faults.unknown_actions = true;
+        world.tricks.push_back(Trick::Slow(seconds));
+        world.run(60);
+        assert_eq!(world.assigns, 1, "{seconds}");
+        world.run(20);
+        assert_eq!(world.assigns == 1, in_time, "another node is tried after a minute, and no sooner");
+        assert!(!world.notices.contains(&"MovedByOthers"), "{seconds}: {:?}", world.notices);
+        if in_time {
+            assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active", "{seconds}");
+        }
+    }
+}

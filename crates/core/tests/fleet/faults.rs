@@ -39,6 +39,8 @@ pub(crate) struct Faults {
     pub(crate) lists: Option<FaultKind>,
     /// Every read of one address fails like this.
     pub(crate) gets: Option<FaultKind>,
+    /// Every poll of an action is answered 404, and its address reads unlocked meanwhile.
+    pub(crate) unknown_actions: bool,
     /// The token may not read droplets.
     pub(crate) blind: bool,
     /// The proof of the scope fails like this.
@@ -76,7 +78,7 @@ pub(crate) struct Faults {
 impl Faults {
     fn shown(&self, read: &ReservedIp) -> ReservedIp {
         let droplet = read.droplet.filter(|_| !self.blind);
-        ReservedIp { droplet, ..read.clone() }
+        ReservedIp { droplet, locked: read.locked && !self.unknown_actions, ..read.clone() }
     }
 
     pub(crate) fn list(&self, cloud: &BTreeMap<Ipv4Addr, ReservedIp>) -> Result<ReservedIpList, Fault> {

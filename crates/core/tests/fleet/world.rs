@@ -258,7 +258,7 @@ impl World {
         if let Some(kind) = self.faults.reads {
             return Err(fault(kind, false));
         }
-        match self.pending.get(&action) {
+        match self.pending.get(&action).filter(|_| !self.faults.unknown_actions) {
             None => Err(fault(FaultKind::NotFound, false)),
             Some(pending) if pending.ends > self.now => Ok(ActionStatus::InProgress),
             Some(pending) if pending.errored => Ok(ActionStatus::Errored),

@@ -174,6 +174,23 @@ fn nodes_that_flap_for_an_hour_cost_one_move_per_cool_off() {
 }
 
 #[test]
+fn an_action_that_the_provider_accepts_and_no_longer_knows_is_followed_by_reads_and_not_repeated() {
+    for status in [404, 410] {
+        let lost = ready(QUIET_MS, 1, false);
+        let then = vec![pool(1, &json!({})), lost];
+        let mut plan = plan("polls answer 404", (3, 1), then, QUIET_MS + 5 * MINUTE_MS);
+        let always = (0, QUIET_MS + 4 * MINUTE_MS);
+        plan.weather.push(weather(always, text("poll "), Fault::Refuse { status, retry_after_s: None }));
+        plan.weather.push(weather(always, text("assign "), Fault::ActionTakes { ms: 20_000 }));
+        let (outcome, calls) = told(&plan);
+        assert_eq!(assigns(&outcome), 2, "{status}: one for each holder");
+        assert_eq!(count(&calls, "assign ", (QUIET_MS, plan.end_ms)), 1, "{status}");
+        let reads = count(&calls, "get 192.0.2.1", (QUIET_MS, QUIET_MS + 30_000));
+        assert!((4..=9).contains(&reads), "{status}: {reads} reads in the 20 s of the action");
+    }
+}
+
+#[test]
 fn an_action_that_takes_an_hour_is_polled_ever_less_often_told_after_five_minutes_and_holds_up_no_other() {
     let (lost_ms, other_ms) = (QUIET_MS, QUIET_MS + 2 * MINUTE_MS);
     let then = vec![
