@@ -4,12 +4,13 @@
 //! gone from a snapshot is gone from the scrape. Owns the counters of provider calls and drops the series of objects
 //! that are gone.
 
+use crate::clock::Clock;
 use crate::kube::watch::WatchHealth;
 use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
 use crate::provider::observe::{CallObserver, CallRecord};
 use arc_swap::ArcSwap;
-use flipop_core::fleet::{PoolSnapshot, RecordSetSnapshot, Snapshot};
+use flipop_core::fleet::{Change, PoolSnapshot, RecordSetSnapshot, Snapshot};
 use flipop_core::ids::{ObjectKind, ObjectName};
 
 use prometheus::{
@@ -143,8 +144,8 @@ impl Metrics {
         Ok(text)
     }
 
-    /// The latest facts as JSON, with what every node without an address waits for.
-    pub fn describe(&self) -> serde_json::Value {
+    /// The latest facts as JSON, with what every node without an address waits for and the last changes of addresses.
+    pub fn describe(&self, clock: &Clock) -> serde_json::Value {
         let snapshot = self.snapshot.load();
         let pools = snapshot.pools.iter().map(|pool| {
             let ips = pool.ips.iter().map(|ip| {
@@ -175,8 +176,22 @@ impl Metrics {
             "pools": pools.collect::<Vec<_>>(),
             "recordSets": record_sets.collect::<Vec<_>>(),
             "accounts": accounts.collect::<Vec<_>>(),
+            "changes": snapshot.changes.iter().map(|change| described(change, clock)).collect::<Vec<_>>(),
         })
     }
+}
+
+fn described(change: &Change, clock: &Clock) -> serde_json::Value {
+    let Change { at, object, ip, from, to, reason, phases } = change;
+    let age_ms = i64::try_from(clock.now().millis_since(*at)).unwrap_or(i64::MAX);
+    let time = clock.timestamp().checked_sub(jiff::SignedDuration::from_millis(age_ms)).unwrap_or_default();
+    let phases = phases.map(
+        |phases| serde_json::json!({"decidedMs": phases.decided_ms, "confirmedMs": phases.confirmed_ms}),
+    );
+    serde_json::json!({
+        "time": format!("{time:.3}"), "namespace": object.namespace, "name": object.name, "ip": ip.to_string(),
+        "from": from, "to": to, "reason": reason, "phases": phases,
+    })
 }
 
 impl CallObserver for Metrics {

@@ -398,12 +398,12 @@ fn settings(providers: &Providers, keep_last_record: bool) -> Settings {
 
 fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle) {
     let (scraped, described) = (Arc::clone(&base.metrics), Arc::clone(&base.metrics));
-    let (health, state) = (base.health.clone(), leader.state());
+    let (health, state, clock) = (base.health.clone(), leader.state(), base.clock.clone());
     let endpoints = admin::Endpoints {
         metrics: Arc::new(move || scraped.encode().map_err(|error| error.to_string())),
         not_ready: Arc::new(move || reasons_not_ready(&health, &state)),
         liveness: base.liveness.clone(),
-        debug: Arc::new(move || described.describe()),
+        debug: Arc::new(move || described.describe(&clock)),
     };
     base.tracker.spawn(admin::serve(listener, endpoints, base.stop.clone()));
 }

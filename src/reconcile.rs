@@ -344,6 +344,7 @@ impl Reconciler {
                 | Action::WriteIps { .. }
                 | Action::Annotate { .. }
                 | Action::SweepAnnotations
+                | Action::CountNodes
                 | Action::FindZone { .. }
                 | Action::ReadRecords { .. }
                 | Action::ApplyRecords { .. }
@@ -394,6 +395,7 @@ fn refused_write(outcome: &Outcome) -> Option<&str> {
         Outcome::StatusWritten { result, .. } => result.as_ref().err(),
         Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
         Outcome::Swept(result) => result.as_ref().err(),
+        Outcome::NodesCounted(result) => result.as_ref().err(),
         Outcome::Listed { .. }
         | Outcome::Got { .. }
         | Outcome::Proved { .. }

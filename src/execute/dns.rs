@@ -55,6 +55,7 @@ impl Executor {
             | Action::WriteIps { .. }
             | Action::Annotate { .. }
             | Action::SweepAnnotations
+            | Action::CountNodes
             | Action::Report(_) => return None,
         })
     }

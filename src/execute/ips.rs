@@ -54,6 +54,7 @@ impl Executor {
             | Action::WriteIps { .. }
             | Action::Annotate { .. }
             | Action::SweepAnnotations
+            | Action::CountNodes
             | Action::Report(_) => return None,
         })
     }

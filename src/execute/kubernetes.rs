@@ -1,4 +1,4 @@
-//! Writes to the API server, and the sweep of annotations.
+//! Writes to the API server, the sweep of annotations, and the count of nodes.
 
 use super::{Done, Executor};
 use crate::api::translate::{pool, record_set};
@@ -55,6 +55,9 @@ impl Executor {
                 let result = writes::list_annotated_nodes(&self.client).await;
                 let result = result.map(|nodes| nodes.into_iter().map(annotated).collect());
                 Outcome::Swept(result.map_err(write_failure)).into()
+            }
+            Action::CountNodes => {
+                Outcome::NodesCounted(writes::count_nodes(&self.client).await.map_err(write_failure)).into()
             }
             Action::List { .. }
             | Action::Get { .. }

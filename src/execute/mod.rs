@@ -133,7 +133,8 @@ impl Executor {
             | Action::WriteRecordSetStatus { .. }
             | Action::WriteIps { .. }
             | Action::Annotate { .. }
-            | Action::SweepAnnotations => self.call_api_server(action, before).await,
+            | Action::SweepAnnotations
+            | Action::CountNodes => self.call_api_server(action, before).await,
             Action::Report(_) => None,
         }
     }
@@ -156,6 +157,7 @@ fn mutates(action: &Action) -> bool {
         | Action::FindZone { .. }
         | Action::ReadRecords { .. }
         | Action::SweepAnnotations
+        | Action::CountNodes
         | Action::Report(_) => false,
     }
 }
@@ -187,6 +189,7 @@ fn span_of(action: &Action) -> tracing::Span {
             info_span!("apply_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
         }
         Action::SweepAnnotations | Action::Report(_) => info_span!("sweep"),
+        Action::CountNodes => info_span!("count_nodes"),
     }
 }
 

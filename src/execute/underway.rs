@@ -87,6 +87,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
         | Outcome::Proved { .. }
         | Outcome::Polled { .. }
         | Outcome::Swept(_)
+        | Outcome::NodesCounted(_)
         | Outcome::ZoneFound { .. }
         | Outcome::RecordsRead { .. } => None,
     };

@@ -294,6 +294,27 @@ pub async fn list_annotated_nodes(client: &Client) -> Result<Vec<AnnotatedNode>,
     Err(WriteError::Transient { unknown: false, message, retry_after_ms: None })
 }
 
+/// How many nodes the cluster has, from a list of one.
+///
+/// # Errors
+/// See [`WriteError`].
+pub async fn count_nodes(client: &Client) -> Result<u64, WriteError> {
+    let call = Call::new::<NodeSlim>("list", "");
+    let params = ListParams::default().limit(1);
+    let request = Request::new(NodeSlim::url_path(&(), None)).list_metadata(&params);
+    let page: ObjectList<NodeSlim> = send(client, None, &call, request).await?;
+    let shown = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
+    let more = page.metadata.continue_.is_some_and(|token| !token.is_empty());
+    match page.metadata.remaining_item_count.map(u64::try_from) {
+        Some(Ok(remaining)) => Ok(shown.saturating_add(remaining)),
+        None if !more => Ok(shown),
+        None | Some(Err(_)) => {
+            let message = "a list of nodes does not say how many remain".to_owned();
+            Err(WriteError::Transient { unknown: false, message, retry_after_ms: None })
+        }
+    }
+}
+
 fn post_params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }

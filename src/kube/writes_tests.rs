@@ -243,6 +243,27 @@ async fn a_process_that_ends_writes_no_spec_ips_that_it_had_only_read_and_those_
 }
 
 #[tokio::test(start_paused = true)]
+async fn nodes_are_counted_by_a_list_of_one() {
+    for (metadata, shown, count) in [
+        (json!({"continue": "more", "remainingItemCount": 11}), 1, Some(12)),
+        (json!({}), 1, Some(1)),
+        (json!({}), 0, Some(0)),
+        (json!({"continue": "more"}), 1, None),
+    ] {
+        let mut bench = start();
+        let server = async {
+            let call = bench.calls.next().await;
+            assert!(call.uri().contains("limit=1"), "{}", call.uri());
+            let items = vec![json!({"metadata": {"name": "a", "uid": "u"}}); shown];
+            call.answer(stub::object(&json!({"kind": "PartialObjectMetadataList",
+                "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items})));
+        };
+        let (counted, ()) = tokio::join!(count_nodes(&bench.client), server);
+        assert_eq!(counted.ok(), count, "{metadata}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_sweep_reads_metadata_page_by_page_and_keeps_what_is_annotated() {
     let mut bench = start();
     let sweep = list_annotated_nodes(&bench.client);

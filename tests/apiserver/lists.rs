@@ -61,11 +61,14 @@ async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcom
     assert_eq!(same, json);
     let [alpha, beta, gamma] = same.as_slice() else { return Err(Failure::new(format!("{same:?}"))) };
     assert!(
-        alpha.ready && alpha.annotation_ours && alpha.taints.len() == 2 && alpha.region.is_some(),
+        alpha.ready.is_ready() && alpha.annotation_ours && alpha.taints.len() == 2 && alpha.region.is_some(),
         "{alpha:?}"
     );
     assert!(alpha.external_ips.len() == 1 && alpha.droplet().is_some(), "{alpha:?}");
-    assert!(!beta.ready && !beta.annotation_ours && beta.annotation.is_some() && gamma.deleting, "{same:?}");
+    assert!(
+        !beta.ready.is_ready() && !beta.annotation_ours && beta.annotation.is_some() && gamma.deleting,
+        "{same:?}"
+    );
 
     let path = "/api/v1/namespaces/web/pods?limit=500";
     let json: ObjectList<PodSlim> = serde_json::from_slice(&page(&client, path, "application/json").await?)?;

@@ -36,7 +36,7 @@ fn node_again(facts: &NodeFacts) -> Value {
         },
         "spec": {"providerID": facts.provider_id, "taints": facts.taints.iter().map(taint).collect::<Vec<_>>()},
         "status": {
-            "conditions": [{"type": "Ready", "status": if facts.ready { "True" } else { "Unknown" }}],
+            "conditions": [{"type": "Ready", "status": if facts.ready.is_ready() { "True" } else { "Unknown" }}],
             "addresses": addresses,
         },
     })
@@ -57,7 +57,12 @@ fn sound_node(bytes: &[u8]) -> bool {
     let Some(facts) = node(bytes) else { return false };
     assert_eq!(node(node_again(&facts).to_string().as_bytes()).as_ref(), Some(&facts));
     if verdict(&Criteria::default(), &facts, None).is_ok() {
-        assert!(facts.ready && !facts.deleting && facts.taints.is_empty() && !facts.provider_id.is_empty());
+        assert!(
+            facts.ready.is_ready()
+                && !facts.deleting
+                && facts.taints.is_empty()
+                && !facts.provider_id.is_empty()
+        );
     }
     true
 }

@@ -86,6 +86,7 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 | Action::WriteIps { .. }
                 | Action::Annotate { .. }
                 | Action::SweepAnnotations
+                | Action::CountNodes
                 | Action::Report(_) => {}
             }
         }

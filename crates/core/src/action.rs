@@ -110,6 +110,8 @@ pub enum Action {
     },
     /// Read the annotation of every node.
     SweepAnnotations,
+    /// Find out how many nodes the cluster has.
+    CountNodes,
     /// Find out which zone is meant.
     FindZone {
         /// The provider of DNS.
@@ -305,6 +307,8 @@ pub enum Outcome {
     },
     /// To [`Action::SweepAnnotations`].
     Swept(Result<Vec<AnnotatedNode>, WriteFailure>),
+    /// To [`Action::CountNodes`].
+    NodesCounted(Result<u64, WriteFailure>),
     /// To [`Action::FindZone`].
     ZoneFound {
         /// The provider of DNS.

@@ -21,6 +21,31 @@ pub struct Taint {
     pub effect: String,
 }
 
+/// Status of the condition `Ready`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// `True`.
+    Ready,
+    /// `False`, or absent.
+    NotReady,
+    /// `Unknown`, which Kubernetes writes when a kubelet stops reporting.
+    Unknown,
+}
+
+impl Readiness {
+    /// True for `True`.
+    #[must_use]
+    pub fn is_ready(self) -> bool {
+        self == Self::Ready
+    }
+}
+
+impl From<bool> for Readiness {
+    fn from(ready: bool) -> Self {
+        if ready { Self::Ready } else { Self::NotReady }
+    }
+}
+
 /// What decisions need of a node. Labels are not kept: nodes are filtered by label on the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {
@@ -30,8 +55,8 @@ pub struct NodeFacts {
     pub uid: Uid,
     /// `spec.providerID`, empty when it is not set.
     pub provider_id: String,
-    /// Condition `Ready` is `True`.
-    pub ready: bool,
+    /// Condition `Ready`.
+    pub ready: Readiness,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `spec.taints`.

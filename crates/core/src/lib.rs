@@ -11,6 +11,7 @@ pub mod fault;
 pub mod fleet;
 pub mod ids;
 pub mod matching;
+pub mod mismatch;
 pub mod moment;
 pub mod pool;
 pub mod record_set;

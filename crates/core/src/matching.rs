@@ -1,8 +1,9 @@
-//! Which nodes match: the contract's section on matching, over stores fed by filtered watches.
+//! Which nodes match, over stores fed by filtered watches.
 //!
 //! A store answers nothing until its first complete list. Labels are filtered on the server and never looked at here.
 
-use crate::facts::{NodeFacts, Observed, PodFacts, Taint};
+use crate::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
+use crate::mismatch::Mismatch;
 use crate::selector::Selector;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -240,37 +241,22 @@ impl PodStore {
         self.complete = false;
     }
 
+    /// How many pods there are, serving or not.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Whether any of them serves.
+    #[must_use]
+    pub fn any_serves(&self) -> bool {
+        !self.serving.is_empty()
+    }
+
     /// Whether at least one pod serves on the node.
     #[must_use]
     pub fn serves_on(&self, node: &str) -> bool {
         self.serving.contains_key(node)
-    }
-}
-
-/// Why a node does not match.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mismatch {
-    /// Condition `Ready` is not `True`.
-    NotReady,
-    /// The node is being deleted.
-    Deleting,
-    /// `spec.providerID` is not set.
-    NoProviderId,
-    /// A taint that no toleration covers: its key.
-    Taint(String),
-    /// No matching pod is running, ready and staying on it.
-    NoServingPod,
-}
-
-impl std::fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NotReady => f.write_str("the node is not Ready"),
-            Self::Deleting => f.write_str("the node is being deleted"),
-            Self::NoProviderId => f.write_str("the node has no spec.providerID"),
-            Self::Taint(key) => write!(f, "taint {key} is not tolerated"),
-            Self::NoServingPod => f.write_str("no matching pod is Running and Ready on the node"),
-        }
     }
 }
 
@@ -282,8 +268,10 @@ pub fn verdict(criteria: &Criteria, node: &NodeFacts, pods: Option<&PodStore>) -
     if node.deleting {
         return Err(Mismatch::Deleting);
     }
-    if !node.ready {
-        return Err(Mismatch::NotReady);
+    match node.ready {
+        Readiness::Ready => {}
+        Readiness::NotReady => return Err(Mismatch::NotReady),
+        Readiness::Unknown => return Err(Mismatch::ReadyUnknown),
     }
     if node.provider_id.is_empty() {
         return Err(Mismatch::NoProviderId);
@@ -291,12 +279,36 @@ pub fn verdict(criteria: &Criteria, node: &NodeFacts, pods: Option<&PodStore>) -
     let untolerated =
         node.taints.iter().find(|taint| !criteria.tolerations.iter().any(|t| t.tolerates(taint)));
     if let Some(taint) = untolerated {
-        return Err(Mismatch::Taint(taint.key.clone()));
+        return Err(Mismatch::Taint(taint.clone()));
     }
     if criteria.pods.is_some() && !pods.is_some_and(|pods| pods.serves_on(&node.name)) {
-        return Err(Mismatch::NoServingPod);
+        return Err(Mismatch::PodNotReady);
     }
     Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod example {
+    //! A node that meets every criterion, for tests.
+
+    use crate::facts::{NodeFacts, Readiness};
+    use crate::ids::Uid;
+
+    pub(crate) fn node(name: &str) -> NodeFacts {
+        NodeFacts {
+            name: name.into(),
+            uid: Uid(format!("uid-{name}")),
+            provider_id: "digitalocean://1".into(),
+            ready: Readiness::Ready,
+            deleting: false,
+            taints: Vec::new(),
+            region: None,
+            external_ips: Vec::new(),
+            internal_ips: Vec::new(),
+            annotation: None,
+            annotation_ours: false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use super::example::node;
 use super::*;
 use crate::ids::Uid;
 use proptest::prelude::*;
@@ -8,22 +9,6 @@ fn taint(key: &str, value: &str, effect: &str) -> Taint {
 
 fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleration {
     Toleration { effect: effect.into(), key: key.into(), operator: operator.into(), value: value.into() }
-}
-
-fn node(name: &str) -> NodeFacts {
-    NodeFacts {
-        name: name.into(),
-        uid: Uid(format!("uid-{name}")),
-        provider_id: "digitalocean://1".into(),
-        ready: true,
-        deleting: false,
-        taints: Vec::new(),
-        region: None,
-        external_ips: Vec::new(),
-        internal_ips: Vec::new(),
-        annotation: None,
-        annotation_ours: false,
-    }
 }
 
 fn pod(name: &str, node: &str, serving: bool) -> PodFacts {
@@ -68,14 +53,17 @@ fn each_criterion_alone_excludes_a_node() {
     pods.observe(Observed::Reset(vec![pod("p", "a", true)]));
     let check = |node: &NodeFacts| verdict(&criteria, node, Some(&pods));
     assert_eq!(check(&node("a")), Ok(()));
-    assert_eq!(check(&NodeFacts { ready: false, ..node("a") }), Err(Mismatch::NotReady));
+    assert_eq!(check(&NodeFacts { ready: Readiness::NotReady, ..node("a") }), Err(Mismatch::NotReady));
+    let unknown = NodeFacts { ready: Readiness::Unknown, ..node("a") };
+    assert_eq!(check(&unknown), Err(Mismatch::ReadyUnknown));
     assert_eq!(check(&NodeFacts { deleting: true, ..node("a") }), Err(Mismatch::Deleting));
     assert_eq!(check(&NodeFacts { provider_id: String::new(), ..node("a") }), Err(Mismatch::NoProviderId));
     for effect in ["NoSchedule", "PreferNoSchedule", "NoExecute", "Odd"] {
-        let tainted = NodeFacts { taints: vec![taint("t", "", effect)], ..node("a") };
-        assert_eq!(check(&tainted), Err(Mismatch::Taint("t".into())));
+        let taint = taint("t", "", effect);
+        let tainted = NodeFacts { taints: vec![taint.clone()], ..node("a") };
+        assert_eq!(check(&tainted), Err(Mismatch::Taint(taint)));
     }
-    assert_eq!(check(&node("b")), Err(Mismatch::NoServingPod));
+    assert_eq!(check(&node("b")), Err(Mismatch::PodNotReady));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 pub mod protobuf;
 
-use flipop_core::facts::{NodeFacts, PodFacts, Taint};
+use flipop_core::facts::{NodeFacts, PodFacts, Readiness, Taint};
 use flipop_core::ids::Uid;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Resource};
@@ -185,8 +185,13 @@ struct RawCondition {
     status: String,
 }
 
-fn is_ready(conditions: &[RawCondition]) -> bool {
-    conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
+fn readiness(conditions: &[RawCondition]) -> Readiness {
+    let ready = conditions.iter().find(|condition| condition.kind == "Ready");
+    match ready.map(|condition| condition.status.as_str()) {
+        Some("True") => Readiness::Ready,
+        Some("Unknown") => Readiness::Unknown,
+        Some(_) | None => Readiness::NotReady,
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -264,7 +269,7 @@ impl From<RawNode> for NodeSlim {
                 name: metadata.name,
                 uid: Uid(metadata.uid),
                 provider_id: spec.provider_id,
-                ready: is_ready(&status.conditions),
+                ready: readiness(&status.conditions),
                 deleting: metadata.deletion_timestamp.is_some(),
                 taints: taints.map(|RawTaint { key, value, effect }| Taint { key, value, effect }).collect(),
                 region: metadata.labels.region,
@@ -307,7 +312,7 @@ struct RawPodStatus {
 impl From<RawPod> for PodSlim {
     fn from(RawPod { metadata, spec, status }: RawPod) -> Self {
         let serving = status.phase == "Running"
-            && is_ready(&status.conditions)
+            && readiness(&status.conditions).is_ready()
             && metadata.deletion_timestamp.is_none();
         Self {
             metadata: slim_metadata(
@@ -370,7 +375,7 @@ mod tests {
                 name: "a".into(),
                 uid: Uid("u".into()),
                 provider_id: "digitalocean://11".into(),
-                ready: true,
+                ready: Readiness::Ready,
                 deleting: false,
                 taints: vec![Taint { key: "k".into(), value: String::new(), effect: "NoExecute".into() }],
                 region: Some("nyc3".into()),
@@ -403,7 +408,7 @@ mod tests {
                 "deletionTimestamp": "2024-01-01T00:00:00Z"},
             "spec": {"taints": null, "providerID": null}, "status": null,
         }));
-        assert!(facts.deleting && !facts.ready && facts.taints.is_empty());
+        assert!(facts.deleting && !facts.ready.is_ready() && facts.taints.is_empty());
         assert_eq!(facts.droplet(), None);
     }
 

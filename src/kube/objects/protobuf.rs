@@ -386,7 +386,7 @@ mod tests {
         }
         let all = facts(&list(vec![node_of(&full())]));
         assert!(
-            all[0].ready && all[0].deleting && all[0].annotation_ours && all[0].taints.len() == 2,
+            all[0].ready.is_ready() && all[0].deleting && all[0].annotation_ours && all[0].taints.len() == 2,
             "{all:?}"
         );
     }
@@ -426,7 +426,7 @@ mod tests {
         let all = facts(&list(vec![odd, node_of(&full()), Node::default()]));
         assert_eq!(all.len(), 3);
         assert_eq!(all[0].annotation.as_deref(), Some("\u{fffd}"));
-        assert!(!all[0].annotation_ours && all[1].annotation_ours && !all[2].ready);
+        assert!(!all[0].annotation_ours && all[1].annotation_ours && !all[2].ready.is_ready());
     }
 
     #[test]

@@ -333,10 +333,9 @@ impl Untold {
     /// What is waited for after a read, begun at `begun`, that shows nothing changed. `None`: the read is believed.
     fn after(self, begun: Moment) -> Option<Self> {
         match self {
-            Self::No => None,
             Self::Until(from) if begun < from => Some(self),
             Self::Until(from) => Some(Self::Once(from)),
-            Self::Once(_) => None,
+            Self::No | Self::Once(_) => None,
         }
     }
 }

@@ -327,7 +327,7 @@ mod tests {
             name: "n".to_owned(),
             uid: Uid("u".to_owned()),
             provider_id: String::new(),
-            ready: true,
+            ready: true.into(),
             deleting: false,
             taints: Vec::new(),
             region: None,

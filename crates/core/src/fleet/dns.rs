@@ -216,6 +216,7 @@ impl Dns {
             if let (Some(choice), Some(account)) = (choice, self.accounts.get_mut(&key.provider)) {
                 let site = self.sites.entry(key.clone()).or_default();
                 let wanted = set.want(view, choice, (key, zone, account.rules()), site, now);
+                out.later(set.kept_until().filter(|until| *until > now));
                 let mut scene = Drive { site, set: &mut set, account, accounts, permit, now, out };
                 let later = scene.drive(&view.owner, key, zone, &wanted);
                 reread = later.then(|| (view.owner.clone(), key, zone));
@@ -369,7 +370,14 @@ fn admit(
     true
 }
 
-fn notice(owner: &Owner, warning: bool, reason: &'static str, subject: &str, message: String) -> Action {
+/// An Event on an object of either kind.
+pub(super) fn notice(
+    owner: &Owner,
+    warning: bool,
+    reason: &'static str,
+    subject: &str,
+    message: String,
+) -> Action {
     let Owner { kind, object } = owner.clone();
     Action::Report(Notice { kind, object, warning, reason, subject: subject.to_owned(), message })
 }

@@ -5,16 +5,21 @@
 //! droplet simple: they are read off, never negotiated.
 
 mod annotations;
+mod changes;
 mod dns;
+mod explain;
 mod plan;
 mod record_sets;
 mod snapshot;
 mod troubles;
+mod unready;
+mod writes;
 
+pub use changes::{Change, Phases};
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
 
 use crate::account::{Account, Changes};
-use crate::action::{Action, CallFailure, Outcome, PoolObject, RecordSetObject, WriteFailure, WrittenStatus};
+use crate::action::{Action, CallFailure, Outcome, PoolObject, RecordSetObject};
 use crate::budget::{Limits, RateReport};
 use crate::facts::{NodeFacts, Observed, PodFacts};
 use crate::ids::Uid;
@@ -27,7 +32,6 @@ use crate::spec::Providers;
 use annotations::Annotations;
 use dns::Dns;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// What is fixed for the life of the process.
 #[derive(Debug, Clone, Default)]
@@ -103,6 +107,11 @@ pub struct Fleet {
     annotations: Annotations,
     dns: Dns,
     outbox: Vec<Action>,
+    census: explain::Census,
+    changes: changes::Changes,
+    unready: BTreeMap<Uid, unready::Unready>,
+    /// When this process took in its first fact.
+    born: Option<Moment>,
     dirty: bool,
     wake: Option<Moment>,
     /// Milliseconds from a change of nodes or pods to the confirmed assignment that answers it.
@@ -137,6 +146,10 @@ impl Fleet {
             annotations: Annotations::default(),
             dns,
             outbox: Vec::new(),
+            census: explain::Census::default(),
+            changes: changes::Changes::default(),
+            unready: BTreeMap::new(),
+            born: None,
             dirty: false,
             wake: None,
             latencies_ms: Vec::new(),
@@ -158,6 +171,7 @@ impl Fleet {
 
     /// Takes in one fact.
     pub fn observe(&mut self, input: Input, now: Moment, jitter: Jitter) {
+        self.born.get_or_insert(now);
         match input {
             Input::Pools(observed) => self.observe_pools(observed, now),
             Input::RecordSets(observed) => self.observe_record_sets(observed),
@@ -217,6 +231,8 @@ impl Fleet {
         self.pods.values_mut().for_each(PodStore::distrust);
         self.pools.values_mut().for_each(|pool| pool.matched = false);
         self.matched_once.clear();
+        self.pools.values_mut().for_each(Pool::forget_losses);
+        self.record_sets.values_mut().for_each(NodeSet::forget_losses);
         self.record_sets.values_mut().for_each(|set| set.matched = false);
         self.dns.restart();
         self.accounts.values_mut().for_each(|account| account.restart(now));
@@ -395,6 +411,7 @@ impl Fleet {
                 self.annotations.swept(result, (now, jitter));
                 self.dirty = true;
             }
+            Outcome::NodesCounted(result) => self.nodes_counted(&result),
             Outcome::ZoneFound { provider, zone, result } => {
                 self.dns.zone_found(&provider, &zone, result, (now, jitter));
                 self.dirty = true;
@@ -426,6 +443,9 @@ impl Fleet {
         self.dirty = true;
         for finished in &changes.finished {
             if let Some(pool) = self.pools.get_mut(&finished.op.pool) {
+                if finished.end == crate::account::op::End::Done {
+                    self.changes.push(pool.change_of(finished, when.0));
+                }
                 pool.finished(finished, account, when, &mut self.outbox);
             }
             if finished.end == crate::account::op::End::Done && finished.op.target().is_some() {
@@ -435,62 +455,11 @@ impl Fleet {
         for ip in changes.overturned {
             let text = account.place(ip).told_of(ip);
             let pools = self.pools.values().filter(|pool| pool.effective().contains(&ip));
+            for pool in pools.clone() {
+                self.changes.push(pool.change_by_others(ip, account.place(ip), when.0));
+            }
             let notices = pools.map(|pool| pool.notice(true, "MovedByOthers", ip, text.clone()));
             self.outbox.extend(notices);
-        }
-    }
-
-    fn status_written(
-        &mut self,
-        uid: &Uid,
-        result: Result<Box<WrittenStatus>, WriteFailure>,
-        (now, jitter): (Moment, Jitter),
-    ) {
-        self.dirty = true;
-        let Some(pool) = self.pools.get_mut(uid) else { return };
-        let sent = pool.writes.status_done(result.as_ref().err(), now, jitter);
-        let kept = match result {
-            Ok(kept) => kept,
-            Err(WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) | WriteFailure::Gone) => {
-                pool.status_refused(now, jitter);
-                return;
-            }
-            Err(
-                WriteFailure::NotSent
-                | WriteFailure::Conflict
-                | WriteFailure::Transient(_)
-                | WriteFailure::Throttled { .. },
-            ) => return,
-        };
-        if sent.is_some_and(|sent| sent.is_pruned_to(&kept.status)) {
-            pool.crds_are_outdated(now, jitter);
-        } else if kept.status.memory.is_some() || !kept.status.conditions.is_empty() {
-            pool.crds_are_current(now);
-        }
-        if !pool.is_newer_than(&kept.resource_version) {
-            pool.resource_version = kept.resource_version;
-            pool.on_server = kept.status;
-        }
-    }
-
-    fn ips_written(
-        &mut self,
-        uid: &Uid,
-        add: &[Ipv4Addr],
-        result: &Result<(), WriteFailure>,
-        (now, jitter): (Moment, Jitter),
-    ) {
-        self.dirty = true;
-        let Some(pool) = self.pools.get_mut(uid) else { return };
-        pool.writes.ips_done(result.as_ref().err(), now, jitter);
-        if result.is_ok()
-            && let Some(memory) = &mut pool.memory
-        {
-            memory
-                .created
-                .iter_mut()
-                .filter(|created| add.contains(&created.ip))
-                .for_each(|created| created.written = true);
         }
     }
 }

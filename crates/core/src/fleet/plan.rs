@@ -1,16 +1,13 @@
 //! One pass of decisions over the whole state.
 
 use super::annotations::Desired;
-use super::troubles::{events_denied, watch_failing, watch_trouble};
 use super::{Fleet, Plan};
-use crate::account::{Account, DropletRead};
-use crate::action::Action;
+use crate::account::Account;
 use crate::ids::{DropletId, ObjectRef, Uid};
 use crate::moment::{Jitter, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::{Out, World};
 use crate::pool::creation::Purchase;
-use crate::record_set::status::complete;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -29,6 +26,8 @@ impl Fleet {
             };
         }
         self.dirty = false;
+        let (pools, sets) = (&self.pools, &self.record_sets);
+        self.unready.retain(|uid, _| pools.contains_key(uid) || sets.contains_key(uid));
         let mut out = Out { actions: std::mem::take(&mut self.outbox), wake: None };
         if self.draining {
             if self.permit {
@@ -38,6 +37,7 @@ impl Fleet {
             self.note_matched();
             let owners = self.owners();
             self.plan_pools(&owners, (now, jitter), &mut out);
+            self.explain(now, &mut out);
             self.plan_dns(now, &mut out);
             self.plan_reads(&owners, now, &mut out);
             if self.permit {
@@ -112,6 +112,7 @@ impl Fleet {
                     pool.forgive_token_moving(&account);
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);
+                        out.actions.extend(permit.then(|| pool.tell_losses(&account)).flatten());
                     }
                     if !pool.is_live() || !pool.matched {
                         pool.note_lost(owners);
@@ -273,88 +274,4 @@ impl Fleet {
         }
         (desired, read)
     }
-
-    /// Writes of statuses and of `spec.ips`.
-    fn plan_writes(&mut self, now: Moment, out: &mut Out) {
-        let denied = self.annotations.denied().map(str::to_owned);
-        let draining = self.draining;
-        for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
-            if draining && !pool.has_unrecorded_creation() {
-                continue;
-            }
-            let account = self.accounts.get(&pool.spec.provider);
-            let trouble = watch_trouble(&self.watch_trouble, pool.spec.criteria.as_ref());
-            if !is_told(pool, account, trouble.is_some()) {
-                continue;
-            }
-            pool.recheck_crds(now);
-            let mut status = pool.render(account, denied.as_deref(), now);
-            if let Some(set) = self.dns.set(&pool.object.uid) {
-                complete(&mut status, set.report.as_ref(), &pool.on_server);
-            }
-            if self.events_denied {
-                status.conditions.push(events_denied());
-            }
-            status.conditions.extend(trouble.map(watch_failing));
-            status.conditions.sort();
-            let go_fields_only = pool.writes_go_fields_only(now, out);
-            if !status.same_as(&pool.on_server, go_fields_only) {
-                match pool.writes.status_ready(now) {
-                    Ok(()) => {
-                        out.actions.extend(pool.news(&status));
-                        pool.writes.status_sent(status.clone());
-                        out.actions.push(Action::WriteStatus {
-                            pool: pool.object.clone(),
-                            resource_version: pool.resource_version.clone(),
-                            generation: pool.generation,
-                            status: Box::new(status),
-                        });
-                    }
-                    Err(Some(at)) => out.later(at),
-                    Err(None) => {}
-                }
-            }
-            if !draining || pool.creation.crds_outdated {
-                write_ips(pool, now, out);
-            }
-        }
-    }
-}
-
-/// A created address is written into `spec.ips` once, after the status remembers it; at once where the server's statuses
-/// remember nothing, since it stands nowhere else then.
-fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
-    let kept = |ip| pool.creation.crds_outdated || pool.on_server.remembers(ip);
-    let add: Vec<Ipv4Addr> = pool
-        .memory
-        .iter()
-        .flat_map(|memory| memory.created.iter().filter(|created| !created.written).map(|created| created.ip))
-        .filter(|ip| kept(*ip))
-        .collect();
-    if add.is_empty() {
-        return;
-    }
-    match pool.writes.ips_ready(now) {
-        Ok(()) => {
-            pool.writes.ips_sent();
-            out.actions.push(Action::WriteIps { pool: pool.object.clone(), add });
-        }
-        Err(Some(at)) => out.later(at),
-        Err(None) => {}
-    }
-}
-
-/// Whether enough is known for a status that will not be taken back a moment later: a restart must write nothing.
-fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
-    if pool.is_unread() {
-        return false;
-    }
-    let Some(account) = account else { return true };
-    let read = account.is_known() && pool.matched;
-    read || trouble
-        || pool.has_unrecorded_creation()
-        || pool.spec.is_frozen()
-        || account.trouble().is_some()
-        || pool.has_untold_refusal()
-        || account.droplet_read() == DropletRead::Missing
 }

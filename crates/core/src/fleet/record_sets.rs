@@ -1,6 +1,7 @@
 //! The objects of kind `NodeDNSRecordSet` in the whole state, and the views that DNS has of both kinds.
 
 use super::Fleet;
+use super::dns::notice;
 use super::troubles::{events_denied, nodes_unread, watch_failing, watch_trouble};
 use crate::account::belief::{Belief, Place};
 use crate::account::{Account, DropletRead};
@@ -107,7 +108,13 @@ impl Fleet {
 
     /// Writes of the statuses of record sets.
     pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Out) {
+        let quiet_until = self.quiet_until();
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
+            let lost = set.tell_losses();
+            let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
+            out.actions.extend(
+                lost.map(|(warning, message)| notice(&owner, warning, "MatchLost", "match", message)),
+            );
             let trouble = watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
             let report = self.dns.set(uid).and_then(|set| set.report.as_ref());
             let mut status = match report {
@@ -127,6 +134,8 @@ impl Fleet {
                 }
                 None => continue,
             };
+            let unready = self.unready.entry(uid.clone()).or_default();
+            unready.tell(&owner, &status.conditions, (quiet_until, now), out);
             if self.events_denied && report.is_some() {
                 status.conditions.push(events_denied());
             }
@@ -175,11 +184,13 @@ fn node_view(set: &NodeSet) -> View {
     View {
         owner: Owner { kind: ObjectKind::RecordSet, object: set.object.clone() },
         created_at_s: set.created_at_s,
+        generation: set.generation,
         spec: set.spec.set.clone(),
         problems: set.spec.problems.iter().map(ToString::to_string).collect(),
         choice: set.choice(),
         told: Told::of_record_set(&set.on_server, set.generation),
         remarks: set.lacking().into_iter().collect(),
+        no_match: set.no_match.text().to_owned(),
     }
 }
 
@@ -201,11 +212,13 @@ fn pool_view<'a>(
     Some(View {
         owner: Owner { kind: ObjectKind::Pool, object: pool.object.clone() },
         created_at_s: pool.created_at_s,
+        generation: pool.generation,
         spec,
         problems: problems.map(ToString::to_string).collect(),
         choice,
         told: Told::of_pool(&pool.on_server, pool.generation),
         remarks: Vec::new(),
+        no_match: pool.no_match.text().to_owned(),
     })
 }
 

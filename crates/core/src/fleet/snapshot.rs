@@ -1,11 +1,13 @@
 //! What metrics and `/debug` show: a copy of the facts, so that a scrape waits for nothing.
 
-use super::Fleet;
+use super::{Change, Fleet};
 use crate::account::belief::Place;
 use crate::ids::ObjectName;
 use crate::pool::status::IpState;
 use crate::record_set::node_set::NodeSet;
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// One address of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +86,8 @@ pub struct Snapshot {
     pub record_sets: Vec<RecordSetSnapshot>,
     /// The accounts.
     pub accounts: Vec<AccountSnapshot>,
+    /// The last changes of addresses, the oldest first.
+    pub changes: Arc<VecDeque<Change>>,
 }
 
 impl Fleet {
@@ -152,6 +156,7 @@ impl Fleet {
                 .map(|set| self.record_set_snapshot(set))
                 .collect(),
             accounts: accounts.collect(),
+            changes: self.changes.shared(),
         }
     }
 

@@ -5,8 +5,11 @@
 
 mod absences;
 pub mod assign;
+mod blocked;
 pub mod creation;
 pub mod failure;
+mod idle;
+mod losses;
 pub mod memory;
 pub mod orphans;
 mod outcome;
@@ -23,6 +26,7 @@ use crate::facts::NodeFacts;
 use crate::fault::FaultKind;
 use crate::ids::{DropletId, ObjectRef, Uid};
 use crate::matching::{NodeStore, PodStore, verdict};
+use crate::mismatch::{Explanation, Mismatch};
 use crate::moment::Moment;
 use crate::spec::Providers;
 use failure::{Behind, Failure};
@@ -73,6 +77,8 @@ pub struct IpRecord {
     pub behind: Option<Behind>,
     /// Nodes that lately could not have it, for reasons that may be the address's.
     pub refused_by: BTreeSet<Uid>,
+    /// The matching node that it stood on last, and why that matches no more.
+    pub left: Option<(String, Mismatch)>,
     /// Assignments that succeeded, since the process started.
     pub assignments: u64,
     /// Assignments that failed, since the process started.
@@ -122,6 +128,12 @@ pub struct Pool {
     pub changed_at: Moment,
     /// What the last plan found.
     pub report: Report,
+    /// Holders that stopped matching, until that is told.
+    losses: losses::Losses,
+    /// Why no node matches.
+    pub(crate) no_match: Explanation,
+    /// Addresses that serve nowhere.
+    idle: idle::Idle,
     /// Writes of status and spec under way and their retries.
     pub writes: status::Writes,
     /// Addresses that were effective when last planned: one that leaves is let go.
@@ -157,6 +169,9 @@ impl Pool {
             last_assigned: None,
             changed_at: Moment::default(),
             report: Report::default(),
+            losses: losses::Losses::default(),
+            no_match: Explanation::default(),
+            idle: idle::Idle::default(),
             writes: status::Writes::default(),
             held: BTreeSet::new(),
             named_first: BTreeSet::new(),
@@ -205,6 +220,10 @@ impl Pool {
             Ok(raw) => PoolSpec::parse(raw, providers),
             Err(message) => self.spec.unreadable(message),
         };
+        if criteria != self.spec.criteria {
+            self.losses.edited = true;
+            self.no_match.forget();
+        }
         if self.spec.criteria.is_none() {
             // What stands stays: the last criteria that could be read go on saying which nodes match.
             self.spec.criteria = criteria;
@@ -224,7 +243,7 @@ impl Pool {
     #[must_use]
     pub fn effective(&self) -> Vec<Ipv4Addr> {
         let written = self.spec.ips.iter().copied();
-        let created = self.memory.iter().flat_map(|memory| memory.created.iter().map(|created| created.ip));
+        let created = self.created();
         let mut list: Vec<Ipv4Addr> = Vec::new();
         let mut seen = BTreeSet::new();
         for ip in written.chain(created).filter(|ip| !self.spec.released.contains(ip)) {
@@ -243,6 +262,11 @@ impl Pool {
             list.truncate(desired);
         }
         list
+    }
+
+    /// The addresses that the operator created, or that count as created.
+    pub fn created(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.memory.iter().flat_map(|memory| memory.created.iter().map(|created| created.ip))
     }
 
     /// The addresses that were effective when the spec could last be followed.
@@ -334,8 +358,10 @@ impl Pool {
 
     fn rematch_one(&mut self, name: &str, node: Option<&NodeFacts>, pods: Option<&PodStore>) -> bool {
         let Some(criteria) = &self.spec.criteria else { return false };
-        let matching = node.filter(|node| verdict(criteria, node, pods) == Ok(()));
-        let Some(node) = matching else { return self.candidates.remove(name).is_some() };
+        let Some(node) = node else { return self.drop_candidate(name, Mismatch::Gone) };
+        if let Err(why) = verdict(criteria, node, pods) {
+            return self.drop_candidate(name, why);
+        }
         match self.candidates.get_mut(name) {
             Some(known) if known.uid == node.uid && known.provider_id == node.provider_id => {
                 let changed = known.region != node.region;
@@ -343,6 +369,7 @@ impl Pool {
                 changed
             }
             Some(_) | None => {
+                self.drop_candidate(name, Mismatch::Replaced);
                 let order = self.tick();
                 let candidate = Candidate {
                     uid: node.uid.clone(),

@@ -154,8 +154,10 @@ impl Pool {
         status: &PoolStatus,
         now: Moment,
     ) -> Vec<Condition> {
+        let known = account.is_some_and(Account::is_known) && self.matched;
         let mut conditions = vec![self.ready(account, status), self.spec_valid()];
         conditions.extend(account.and_then(|account| provider_condition(account).or_else(|| self.refusal())));
+        conditions.extend(self.idle_condition(known));
         conditions.extend(self.conflict());
         conditions.extend(self.blocked_nodes());
         conditions.extend(self.creation_uncertain());
@@ -256,20 +258,21 @@ impl Pool {
                            some created";
             Condition::new("Ready", "False", "NoAddresses", message.to_owned())
         } else if candidates == 0 {
+            let why = self.no_match.text();
             let message =
-                "no node matches spec.match: Ready, labels, taints, and pods where spec.match asks for them";
-            Condition::new(
-                "Ready",
-                "False",
-                "NoMatchingNode",
-                format!("{message}; {active} of {goal} addresses are in use"),
-            )
+                format!("no node matches spec.match ({why}); {active} of {goal} addresses are in use");
+            Condition::new("Ready", "False", "NoMatchingNode", message)
         } else if active >= goal.min(candidates) {
             Condition::new("Ready", "True", "Assigned", message)
         } else if self.missing() > 0 && active == used {
             Condition::new("Ready", "False", "MissingAddresses", message)
         } else {
-            Condition::new("Ready", "False", "Assigning", message)
+            let blocked = account.and_then(|account| self.blocked_for(account));
+            let (reason, message) = match blocked {
+                Some((reason, why)) => (reason, format!("{message}; {why}")),
+                None => ("Assigning", message),
+            };
+            Condition::new("Ready", "False", reason, message)
         }
     }
 
@@ -380,6 +383,7 @@ fn trouble_of(condition: &Condition) -> Option<&'static str> {
     match (condition.kind.as_str(), condition.status.as_str()) {
         ("SpecValid", "False") => Some("InvalidSpec"),
         ("ProviderReady", "False") => Some("ProviderNotReady"),
+        ("AddressesIdle", "True") => Some("AddressesIdle"),
         ("Conflict", "True") => Some("Conflict"),
         ("NodesBlocked", "True") if condition.reason != "AssignmentFailed" => Some("NodesBlocked"),
         ("CreationUncertain", "True") if condition.reason != "SeveralNewAddresses" => {

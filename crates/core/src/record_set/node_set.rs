@@ -7,6 +7,7 @@ use crate::action::RecordSetObject;
 use crate::facts::NodeFacts;
 use crate::ids::ObjectRef;
 use crate::matching::{NodeStore, PodStore, verdict};
+use crate::mismatch::{Explanation, Mismatch};
 use crate::moment::{Jitter, Moment, Schedule};
 use crate::pool::status::Writes;
 use crate::spec::Providers;
@@ -37,6 +38,12 @@ pub struct NodeSet {
     pub matched: bool,
     /// Nodes that match, with the addresses that are published of them.
     nodes: BTreeMap<String, Vec<Ipv4Addr>>,
+    /// Nodes with published addresses that stopped matching, until that is told.
+    losses: BTreeMap<String, Mismatch>,
+    /// The criteria were edited since the last plan.
+    edited: bool,
+    /// Why no node matches.
+    pub(crate) no_match: Explanation,
     /// Writes of the status under way and their retries.
     pub writes: Writes<RecordSetStatus>,
     /// The installed CRDs drop our fields: how often that was seen, and when to look again.
@@ -58,6 +65,9 @@ impl NodeSet {
             on_server: RecordSetStatus::default(),
             matched: false,
             nodes: BTreeMap::new(),
+            losses: BTreeMap::new(),
+            edited: false,
+            no_match: Explanation::default(),
             writes: Writes::default(),
             outdated_crds: None,
         };
@@ -92,7 +102,15 @@ impl NodeSet {
             }
         };
         self.raw = seen.spec;
+        self.edited = true;
+        self.no_match.forget();
         true
+    }
+
+    /// Whether any node matches, as far as known.
+    #[must_use]
+    pub fn has_nodes(&self) -> bool {
+        !self.nodes.is_empty()
     }
 
     /// Looks at some nodes again (`None`: at all of them). Returns true when what is published may have changed.
@@ -131,14 +149,39 @@ impl NodeSet {
         source: AddressSource,
     ) -> bool {
         let Some(criteria) = &self.spec.criteria else { return false };
-        match node.filter(|node| verdict(criteria, node, pods) == Ok(())) {
-            Some(node) => {
-                let addresses = source.of(node);
-                let before = self.nodes.insert(name.to_owned(), addresses.clone());
-                before.as_ref() != Some(&addresses)
-            }
-            None => self.nodes.remove(name).is_some(),
+        let Some(node) = node else { return self.drop_node(name, Mismatch::Gone) };
+        if let Err(why) = verdict(criteria, node, pods) {
+            return self.drop_node(name, why);
         }
+        let addresses = source.of(node);
+        let before = self.nodes.insert(name.to_owned(), addresses.clone());
+        before.as_ref() != Some(&addresses)
+    }
+
+    /// The node matches no more. Returns true when it did.
+    fn drop_node(&mut self, name: &str, why: Mismatch) -> bool {
+        let Some(addresses) = self.nodes.remove(name) else { return false };
+        if !addresses.is_empty() {
+            let why = if self.edited { Mismatch::Edited } else { why };
+            self.losses.insert(name.to_owned(), why);
+        }
+        true
+    }
+
+    /// What was lost while nobody led for certain is told no more.
+    pub(crate) fn forget_losses(&mut self) {
+        self.losses.clear();
+    }
+
+    /// The Event of the nodes that lost their match since the last plan. One that matches again is no loss.
+    pub(crate) fn tell_losses(&mut self) -> Option<(bool, String)> {
+        self.edited = false;
+        let mut losses = std::mem::take(&mut self.losses);
+        losses.retain(|name, _| !self.nodes.contains_key(name));
+        let none_left = self.nodes.is_empty();
+        let next = if none_left { "no other node matches" } else { "the records follow" };
+        let told = losses.iter().map(|(name, why)| format!("{name} {why}"));
+        (!losses.is_empty()).then(|| (none_left, format!("{}: {next}", enumerate(told))))
     }
 
     /// What is to be published; `None` while too little is known to say.

@@ -24,6 +24,10 @@ const PATIENCE_MS: u64 = 2_000;
 /// A change that takes longer is told as in progress; most are over before the status could be written.
 const TOLD_AFTER_MS: u64 = 3_000;
 
+/// Where no node has matched this spec since this leadership began, a name is emptied only after so long: a mistake in
+/// the criteria, or a cluster whose nodes are just starting, looks like the loss of every node.
+const UNMATCHED_KEPT_MS: u64 = 600_000;
+
 /// A transient failure is told from this one on: most pass before the status could be written.
 const TOLD_FAILURES: u32 = 2;
 
@@ -45,6 +49,8 @@ pub struct View {
     pub owner: Owner,
     /// Decides who is older.
     pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
     /// The record set as the spec wants it.
     pub spec: SetSpec,
     /// What is wrong with the spec, as far as it stops this set.
@@ -55,6 +61,8 @@ pub struct View {
     pub told: Told,
     /// Further things to say.
     pub remarks: Vec<Remark>,
+    /// Why no node matches; empty while one does.
+    pub no_match: String,
 }
 
 /// Where a set is.
@@ -125,6 +133,15 @@ pub struct Scene<'a> {
     pub account: Option<&'a DnsAccount>,
 }
 
+/// How this leadership knows one generation of a spec.
+#[derive(Debug)]
+struct Trial {
+    generation: i64,
+    since: Moment,
+    /// Some node has matched it.
+    matched: bool,
+}
+
 /// What an object wanted last, and what was said about it.
 #[derive(Debug, Default)]
 pub struct Set {
@@ -134,6 +151,8 @@ pub struct Set {
     changes: Option<(Moment, Moment)>,
     /// The set was deleted for want of nodes, which is done once.
     emptied: bool,
+    /// Until when a node has to match this generation of the spec before the name may be emptied.
+    trial: Option<Trial>,
     /// The status says so, or may soon, and first records are to be written, of which whoever takes over has to know.
     unsaid: bool,
     raised: Option<(u32, u32)>,
@@ -171,6 +190,7 @@ impl Set {
             self.wanted = None;
             self.changes = None;
         }
+        self.try_out(view.generation, choice.any_node, now);
         if !choice.addresses.is_empty() {
             self.unsaid |= self.emptied && view.spec.when_empty == WhenEmpty::Delete;
             self.emptied = false;
@@ -180,7 +200,11 @@ impl Set {
         self.unsaid &= *right && *current && !choice.addresses.is_empty();
         let target = if !choice.addresses.is_empty() {
             Target::Exact(choice.addresses.clone())
-        } else if choice.any_node || !choice.undecided.is_empty() || self.emptied {
+        } else if choice.any_node
+            || !choice.undecided.is_empty()
+            || self.emptied
+            || self.kept_until().is_some_and(|until| until > now)
+        {
             Target::Keep
         } else {
             match view.spec.when_empty {
@@ -195,6 +219,21 @@ impl Set {
             self.wanted = Some(wanted.clone());
         }
         wanted
+    }
+
+    fn try_out(&mut self, generation: i64, any_node: bool, now: Moment) {
+        let same = self.trial.take().filter(|trial| trial.generation == generation);
+        let mut trial = same.unwrap_or(Trial { generation, since: now, matched: false });
+        trial.matched |= any_node;
+        self.trial = Some(trial);
+    }
+
+    /// Until when the name is not emptied although no node matches: none has matched since this leadership and this
+    /// generation of the spec began.
+    #[must_use]
+    pub fn kept_until(&self) -> Option<Moment> {
+        let trial = self.trial.as_ref().filter(|trial| !trial.matched)?;
+        Some(trial.since.plus_millis(UNMATCHED_KEPT_MS))
     }
 
     fn raise(&mut self, ttl: TtlRule, floor: u32, rules: Rules) -> TtlRule {
@@ -285,13 +324,16 @@ impl Set {
             && site.is_right(wanted)
         {
             self.pending_since = None;
-            if wanted.target == Target::Empty && !site.is_confirmed() {
-                // Whoever takes over would rely on it.
+            let kept = self.kept_until().is_some_and(|until| until > now);
+            let deletes = view.spec.when_empty == WhenEmpty::Delete;
+            let nothing = site.addresses().is_some_and(|addresses| addresses.is_empty());
+            if (wanted.target == Target::Empty || deletes && kept && nothing) && !site.is_confirmed() {
+                // A later leader would rely on it.
                 let message =
                     "nothing is published, for all that is known; the name is read once more".to_owned();
                 return (Some((Phase::InProgress { message }, None)), None);
             }
-            return (Some((active(wanted, view.choice.as_ref(), site, self.emptied), None)), None);
+            return (Some((active(wanted, view, site, (self.emptied, kept)), None)), None);
         }
         if let Some((reason, message)) = failure(view, scene) {
             return failed(reason, message);
@@ -354,20 +396,27 @@ fn claimed(name: &str, owner: &Owner) -> String {
     format!("{name} is claimed by the older {older}; choose another recordName for one of the two")
 }
 
-fn active(wanted: &Wanted, choice: Option<&Choice>, site: &Site, emptied: bool) -> Phase {
-    let any_node = choice.is_some_and(|choice| choice.any_node);
+fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, bool)) -> Phase {
+    let any_node = view.choice.as_ref().is_some_and(|choice| choice.any_node);
+    let why = match view.no_match.as_str() {
+        "" => "there is no address to publish".to_owned(),
+        why => format!("no node matches spec.match ({why})"),
+    };
     let addresses: Vec<String> = site.addresses().iter().flatten().map(ToString::to_string).collect();
     let (count, named) = (addresses.len(), enumerate(addresses.into_iter()));
     let (reason, message) = match &wanted.target {
         Target::Exact(_) => ("Published", format!("{}: {named}", count_addresses(count))),
         Target::Keep | Target::Empty if count == 0 || emptied => {
-            ("Empty", "no address is to be published".to_owned())
+            ("Empty", format!("{why}; no address is published"))
         }
         Target::Keep | Target::Empty if any_node => {
             ("Kept", format!("no matching node has an address to publish; the records stay: {named}"))
         }
         Target::Keep | Target::Empty => {
-            ("Kept", format!("there is no address to publish; the records stay: {named}"))
+            let deletes = view.spec.when_empty == WhenEmpty::Delete && kept;
+            let until =
+                if deletes { ", until a node has matched this spec or 10 min have passed" } else { "" };
+            ("Kept", format!("{why}; the records stay{until}: {named}"))
         }
     };
     Phase::Active { reason, message }

@@ -398,7 +398,7 @@ mod tests {
             name: "n".into(),
             uid: crate::ids::Uid("u".into()),
             provider_id: String::new(),
-            ready: true,
+            ready: true.into(),
             deleting: false,
             taints: Vec::new(),
             region: None,

@@ -10,7 +10,7 @@ impl World {
     /// Pods count once there are any.
     pub(crate) fn matches(&self, node: &NodeFacts) -> bool {
         let served = self.pods.values().any(|pod| pod.serving && pod.node == node.name);
-        node.ready && (served || self.pods.is_empty())
+        node.ready.is_ready() && (served || self.pods.is_empty())
     }
 
     /// What must hold for every assignment, whatever happened before.

@@ -4,7 +4,7 @@ use crate::faults::{nodes_key, pods_key};
 use crate::world::{World, droplet};
 use crate::zones::{external, internal};
 use flipop_core::action::{Outcome, PoolObject, WriteFailure, WrittenStatus};
-use flipop_core::facts::{NodeFacts, Observed, PodFacts};
+use flipop_core::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
 use flipop_core::fleet::Input;
 use flipop_core::ids::{DropletId, ObjectName, ObjectRef, Uid};
 use flipop_core::pool::spec::RawPoolSpec;
@@ -80,7 +80,7 @@ impl World {
         let node = NodeFacts {
             uid,
             provider_id: on.provider_id(),
-            ready,
+            ready: ready.into(),
             deleting: false,
             taints: Vec::new(),
             region: Some("nyc3".into()),
@@ -91,6 +91,13 @@ impl World {
             name: name.clone(),
         };
         self.nodes.insert(name, node.clone());
+        self.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
+    }
+
+    pub(crate) fn taint(&mut self, n: u8, taints: Vec<Taint>) {
+        let node = self.nodes.get_mut(&format!("node-{n}")).unwrap();
+        (node.ready, node.taints) = (Readiness::Ready, taints);
+        let node = node.clone();
         self.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
     }
 

@@ -189,8 +189,9 @@ fn heal(world: &mut World) {
 
 fn check(world: &mut World) {
     world.run(2_000);
-    let ready: Vec<u8> =
-        (1..6).filter(|n| world.nodes.get(&format!("node-{n}")).is_some_and(|node| node.ready)).collect();
+    let ready: Vec<u8> = (1..6)
+        .filter(|n| world.nodes.get(&format!("node-{n}")).is_some_and(|node| node.ready.is_ready()))
+        .collect();
     // By their statuses: what was bought on the way counts as well.
     let shown = world.pools.values().flat_map(|pool| pool.status.ips.keys().map(|ip| ip.parse().unwrap()));
     let named: std::collections::BTreeSet<std::net::Ipv4Addr> = shown.collect();

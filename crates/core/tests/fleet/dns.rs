@@ -180,7 +180,9 @@ fn what_was_deleted_once_at_one_provider_is_deleted_at_another_one_too() {
     // From an earlier time of the set.
     world.dns.add(CLOUDFLARE, ZONE_ID, WWW, "A", "198.51.100.9");
     world.edit_set("set", |spec| spec.provider = CLOUDFLARE.into());
-    world.run(40);
+    world.run(590);
+    assert_eq!(world.dns.addresses(CLOUDFLARE, WWW).len(), 1, "no node has matched this spec");
+    world.run(60);
     assert!(world.dns.addresses(CLOUDFLARE, WWW).is_empty());
     assert_eq!(world.set_status("set").state, "active");
     // And once there as well.

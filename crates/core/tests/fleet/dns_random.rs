@@ -155,7 +155,7 @@ proptest! {
         happen(&mut world, &Event::Rename(false));
         world.run(1_900);
         let ready: Vec<u8> =
-            (1..6).filter(|n| world.nodes.get(&format!("node-{n}")).is_some_and(|node| node.ready)).collect();
+            (1..6).filter(|n| world.nodes.get(&format!("node-{n}")).is_some_and(|node| node.ready.is_ready())).collect();
         if ready.is_empty() {
             let left = world.published(NAMES[1]);
             let stays = misled || left.iter().all(|n| *n >= BY_HAND);
@@ -222,7 +222,7 @@ proptest! {
         world.dns.read_fault = None;
         world.dns.tricks.clear();
         world.run(700);
-        let ready: Vec<u8> = (1..4).filter(|n| world.nodes[&format!("node-{n}")].ready).collect();
+        let ready: Vec<u8> = (1..4).filter(|n| world.nodes[&format!("node-{n}")].ready.is_ready()).collect();
         if !(misled && ready.is_empty()) {
             prop_assert_eq!(world.published(NAMES[1]), ready);
         }

@@ -142,7 +142,7 @@ fn first_records_wait_until_the_status_no_longer_says_that_there_are_none() {
     assert_eq!(world.set_status("set").state, "in-progress", "whoever takes over now knows of them");
     world.set_node(1, false);
     world.start();
-    world.run(60);
+    world.run(660);
     assert_eq!(world.published(WWW), [0; 0]);
 }
 
@@ -190,7 +190,7 @@ fn a_name_is_told_to_be_empty_only_after_a_second_look() {
     world.run(4);
     assert_eq!(world.set_status("set").state, "in-progress");
     world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
-    world.run(60);
+    world.run(660);
     assert_eq!((world.published(WWW), world.set_status("set").state.as_str()), (vec![], "active"));
 }
 

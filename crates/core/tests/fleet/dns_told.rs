@@ -30,14 +30,24 @@ fn what_is_published_is_told_and_what_stays_although_nothing_is_to_be() {
     assert_eq!(ready(&world), ("True", "Published", "1 address: 203.0.113.1"));
     world.set_node(1, false);
     world.run(10);
-    let stays = "there is no address to publish; the records stay: 203.0.113.1";
+    let stays = "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); the records stay: 203.0.113.1";
     assert_eq!(ready(&world), ("True", "Kept", stays));
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
     world.run(10);
-    let unsure = "nothing is published, for all that is known; the name is read once more";
-    assert_eq!((world.dns.emptied.len(), ready(&world)), (1, ("False", "InProgress", unsure)));
+    let waits = "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); the records stay, until a node \
+                 has matched this spec or 10 min have passed: 203.0.113.1";
+    assert_eq!(ready(&world), ("True", "Kept", waits));
+    world.run_while(700, |world| world.dns.emptied.is_empty());
+    assert_eq!(world.dns.emptied.len(), 1);
     world.run(30);
-    assert_eq!(ready(&world), ("True", "Empty", "no address is to be published"));
+    assert_eq!(
+        ready(&world),
+        (
+            "True",
+            "Empty",
+            "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); no address is published"
+        )
+    );
 
     let mut bare = World::with_set(1);
     bare.run(10);

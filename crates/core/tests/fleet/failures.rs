@@ -124,7 +124,7 @@ fn a_poll_that_fails_for_a_while_is_repeated_and_asks_for_nothing_else() {
 fn an_accepted_action_that_polls_do_not_know_goes_to_one_node_only() {
     for (seconds, in_time) in [(10, true), (55, true), (200, false)] {
         let mut world = World::with(1, 3);
-        world.faults.unknown_actions = true;
+        world.faults.polls = Some(FaultKind::NotFound);
         world.tricks.push_back(Trick::Slow(seconds));
         world.run(60);
         assert_eq!(world.assigns, 1, "{seconds}");

@@ -39,8 +39,8 @@ pub(crate) struct Faults {
     pub(crate) lists: Option<FaultKind>,
     /// Every read of one address fails like this.
     pub(crate) gets: Option<FaultKind>,
-    /// Every poll of an action is answered 404, and its address reads unlocked meanwhile.
-    pub(crate) unknown_actions: bool,
+    /// Every poll of an action fails like this. While it is `NotFound`, addresses read unlocked.
+    pub(crate) polls: Option<FaultKind>,
     /// The token may not read droplets.
     pub(crate) blind: bool,
     /// The proof of the scope fails like this.
@@ -78,7 +78,7 @@ pub(crate) struct Faults {
 impl Faults {
     fn shown(&self, read: &ReservedIp) -> ReservedIp {
         let droplet = read.droplet.filter(|_| !self.blind);
-        ReservedIp { droplet, locked: read.locked && !self.unknown_actions, ..read.clone() }
+        ReservedIp { droplet, locked: read.locked && self.polls != Some(FaultKind::NotFound), ..read.clone() }
     }
 
     pub(crate) fn list(&self, cloud: &BTreeMap<Ipv4Addr, ReservedIp>) -> Result<ReservedIpList, Fault> {

@@ -46,6 +46,7 @@ mod sightings;
 mod tokens;
 mod told;
 mod turns;
+mod why;
 mod world;
 mod writes;
 mod zones;

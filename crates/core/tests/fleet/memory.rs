@@ -4,7 +4,7 @@ use crate::faults::{nodes_key, spec};
 use crate::world::{PROVIDER, World, droplet, ip};
 use flipop_core::action::WriteFailure;
 use flipop_core::budget::{Budget, Limits, Purpose};
-use flipop_core::facts::Observed;
+use flipop_core::facts::{Observed, Readiness};
 use flipop_core::fleet::Input;
 use flipop_core::moment::Moment;
 use flipop_core::pool::memory::Intent;
@@ -24,7 +24,7 @@ fn what_a_watch_showed_before_it_was_given_up_decides_nothing_when_it_is_asked_f
     // The watch of all nodes does not see this.
     for name in ["node-2", "node-1"] {
         let node = world.nodes.get_mut(name).unwrap();
-        node.ready = false;
+        node.ready = Readiness::NotReady;
         let lost = Observed::Apply(node.clone());
         world.observe(Input::Nodes(watched.clone(), lost));
         world.run(10);
@@ -138,7 +138,7 @@ fn a_new_leader_does_not_take_pods_that_it_saw_as_a_standby_for_those_that_run()
     world.pods.remove("b");
     world.hold_watches = true;
     world.lead_again();
-    world.nodes.get_mut("node-1").unwrap().ready = false;
+    world.nodes.get_mut("node-1").unwrap().ready = Readiness::NotReady;
     let nodes = world.nodes.values().cloned().collect();
     world.observe(Input::Nodes(nodes_key(), Observed::Reset(nodes)));
     world.run(60);

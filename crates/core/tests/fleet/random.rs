@@ -61,8 +61,9 @@ fn settle(world: &mut World) {
     world.tricks.clear();
     world.run(1_500);
     world.moved.clear();
-    let ready: Vec<u8> =
-        (1..6).filter(|n| world.nodes.get(&format!("node-{n}")).is_some_and(|node| node.ready)).collect();
+    let ready: Vec<u8> = (1..6)
+        .filter(|n| world.nodes.get(&format!("node-{n}")).is_some_and(|node| node.ready.is_ready()))
+        .collect();
     let served = ready.iter().filter(|n| world.holder(**n).is_some()).count();
     assert_eq!(served, ready.len().min(world.cloud.len()), "{:?}\n{:?}", world.cloud, world.calls);
     let annotated: Vec<String> =

@@ -4,7 +4,9 @@ use crate::faults::{fault, fleet, pods_key, spec};
 use crate::world::PROVIDER;
 use flipop_core::action::{Action, Outcome, PoolObject, WrittenStatus};
 use flipop_core::budget::Limits;
-use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp, ReservedIpList};
+use flipop_core::facts::{
+    ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
+};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::ids::{ActionId, DropletId, ObjectName, ObjectRef, Uid};
@@ -31,7 +33,7 @@ fn node(number: u64) -> NodeFacts {
         name: format!("node-{number}"),
         uid: Uid(format!("uid-{number}")),
         provider_id: DropletId(number).provider_id(),
-        ready: true,
+        ready: Readiness::Ready,
         deleting: false,
         taints: Vec::new(),
         region: Some("nyc3".into()),
@@ -164,6 +166,7 @@ impl Large {
                 Outcome::StatusWritten { pool: pool.uid, result: Ok(Box::new(kept)) }
             }
             Action::Annotate { node, uid, value } => Outcome::Annotated { node, uid, value, result: Ok(()) },
+            Action::CountNodes => Outcome::NodesCounted(Ok(0)),
             Action::SweepAnnotations => Outcome::Swept(Ok(Vec::new())),
             Action::Report(_) => return,
             other => panic!("nobody asked for {other:?}"),

@@ -19,6 +19,9 @@ use std::net::Ipv4Addr;
 
 pub(crate) const PROVIDER: &str = "digitalocean";
 
+/// A label that no node has; every other one selects them all.
+pub(crate) const NO_NODE: &str = "pool=egde";
+
 #[derive(Debug, Clone)]
 pub(crate) struct Pending {
     ip: Ipv4Addr,
@@ -64,6 +67,8 @@ pub(crate) struct World {
     running: BTreeSet<WatchKey>,
     /// No watch starts.
     pub(crate) hold_watches: bool,
+    /// Nodes that no watch shows, whose labels no pool asks for.
+    pub(crate) unlabelled: u64,
     pub(crate) version: u64,
     serial: u64,
 }
@@ -105,6 +110,7 @@ impl World {
             inputs: Vec::new(),
             running: BTreeSet::new(),
             hold_watches: false,
+            unlabelled: 0,
             version: 1,
             serial: 0,
         }
@@ -184,6 +190,9 @@ impl World {
             }
             fresh = true;
             let input = match &key {
+                WatchKey::Nodes { selector } if selector == NO_NODE => {
+                    Input::Nodes(key, Observed::Reset(Vec::new()))
+                }
                 WatchKey::Nodes { .. } => {
                     Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect()))
                 }
@@ -255,10 +264,10 @@ impl World {
     }
 
     fn progress(&self, action: ActionId) -> Result<ActionStatus, Fault> {
-        if let Some(kind) = self.faults.reads {
+        if let Some(kind) = self.faults.reads.or(self.faults.polls) {
             return Err(fault(kind, false));
         }
-        match self.pending.get(&action).filter(|_| !self.faults.unknown_actions) {
+        match self.pending.get(&action) {
             None => Err(fault(FaultKind::NotFound, false)),
             Some(pending) if pending.ends > self.now => Ok(ActionStatus::InProgress),
             Some(pending) if pending.errored => Ok(ActionStatus::Errored),
@@ -304,6 +313,16 @@ impl World {
 
     pub(crate) fn answer_after(&mut self, ms: u64, outcome: Outcome) {
         self.inputs.push((self.now.plus_millis(ms), Input::Outcome(outcome)));
+    }
+
+    fn sweep(&mut self) {
+        let nodes = self.annotations.iter().filter_map(|(name, value)| {
+            let uid = self.nodes.get(name)?.uid.clone();
+            let ours = !self.foreign.contains(name);
+            Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours })
+        });
+        let nodes = nodes.collect();
+        self.answer(Outcome::Swept(Ok(nodes)));
     }
 
     fn execute(&mut self, action: Action) {
@@ -359,15 +378,11 @@ impl World {
                 self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Ok(()) });
             }
             Action::Annotate { node, uid, value } => self.annotate(node, uid, value),
-            Action::SweepAnnotations => {
-                let nodes = self.annotations.iter().filter_map(|(name, value)| {
-                    let uid = self.nodes.get(name)?.uid.clone();
-                    let ours = !self.foreign.contains(name);
-                    Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours })
-                });
-                let nodes = nodes.collect();
-                self.answer(Outcome::Swept(Ok(nodes)));
+            Action::CountNodes => {
+                self.call("count nodes");
+                self.answer(Outcome::NodesCounted(Ok(self.unlabelled)));
             }
+            Action::SweepAnnotations => self.sweep(),
             Action::Report(notice) => {
                 self.notices.push(notice.reason);
                 self.events.push(notice);

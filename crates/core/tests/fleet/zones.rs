@@ -442,7 +442,10 @@ impl World {
             }
         };
         assert_eq!(when_empty, "Delete", "{name} was emptied");
-        assert!(self.nodes.values().all(|node| !node.ready), "{name} was emptied while nodes match");
+        assert!(
+            self.nodes.values().all(|node| !node.ready.is_ready()),
+            "{name} was emptied while nodes match"
+        );
     }
 
     fn next_version(&mut self) -> u64 {

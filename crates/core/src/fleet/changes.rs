@@ -1,0 +1,82 @@
+//! The last changes of addresses, for people who ask afterwards what happened.
+
+use crate::ids::ObjectName;
+use crate::moment::Moment;
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// Changes that are kept: a large failover, and what led to it.
+const MAX_KEPT: usize = 200;
+
+/// One address that moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// When it was confirmed, or noticed.
+    pub at: Moment,
+    /// The pool.
+    pub object: ObjectName,
+    /// The address.
+    pub ip: Ipv4Addr,
+    /// The node or droplet that it left; empty where it stood on none.
+    pub from: String,
+    /// The node or droplet that it went to; empty where it was taken off.
+    pub to: String,
+    /// Why.
+    pub reason: String,
+    /// How long it took, where the operator moved it.
+    pub phases: Option<Phases>,
+}
+
+/// How long the parts of a move took, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Phases {
+    /// From the change of nodes or pods to the request.
+    pub decided_ms: u64,
+    /// From the request to the provider's confirmation.
+    pub confirmed_ms: u64,
+}
+
+/// The last changes, the oldest first. Shared with snapshots, which are taken far more often than something changes.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Changes(Arc<VecDeque<Change>>);
+
+impl Changes {
+    pub(super) fn push(&mut self, change: Change) {
+        let kept = Arc::make_mut(&mut self.0);
+        if kept.len() >= MAX_KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(change);
+    }
+
+    pub(super) fn shared(&self) -> Arc<VecDeque<Change>> {
+        self.0.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_two_hundred_changes_are_kept() {
+        let mut changes = Changes::default();
+        for number in 0..250_u64 {
+            changes.push(Change {
+                at: Moment::from_millis(number),
+                object: ObjectName { namespace: "n".into(), name: "p".into() },
+                ip: Ipv4Addr::new(192, 0, 2, 1),
+                from: String::new(),
+                to: String::new(),
+                reason: String::new(),
+                phases: None,
+            });
+        }
+        let kept = changes.shared();
+        assert_eq!(
+            (kept.len(), kept[0].at, kept[199].at),
+            (200, Moment::from_millis(50), Moment::from_millis(249))
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! Why nothing matches, and which addresses are idle: texts that look at many nodes, and so are made once a minute.
+
+use super::Fleet;
+use crate::action::{Action, WriteFailure};
+use crate::matching::{Criteria, NodeStore, PodStore};
+use crate::mismatch::{Explanation, RENEWED_AFTER_MS, survey};
+use crate::moment::Moment;
+use crate::pool::assign::Out;
+use crate::selector::Selector;
+
+/// How many nodes the cluster has: asked for only while an object's label selects none of them.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    nodes: Option<u64>,
+    asked: Option<Moment>,
+    under_way: bool,
+}
+
+impl Census {
+    /// Whether to ask now; else when.
+    fn due(&mut self, now: Moment) -> Result<(), Option<Moment>> {
+        if self.under_way {
+            return Err(None);
+        }
+        match self.asked.map(|at| at.plus_millis(RENEWED_AFTER_MS)).filter(|at| *at > now) {
+            Some(at) => Err(Some(at)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Fleet {
+    /// Makes the texts that are due.
+    pub(super) fn explain(&mut self, now: Moment, out: &mut Out) {
+        let (no_nodes, no_pods) = (NodeStore::default(), PodStore::default());
+        let (nodes, pods) = (&self.nodes, &self.pods);
+        let stores = |criteria: &Criteria| {
+            let nodes = nodes.get(&criteria.node_watch()).unwrap_or(&no_nodes);
+            let pods = criteria.pod_watch().map(|key| pods.get(&key).unwrap_or(&no_pods));
+            (nodes, pods)
+        };
+        let in_cluster = self.census.nodes;
+        let mut unlabelled = false;
+        let mut explain = |explanation: &mut Explanation, criteria: &Criteria, out: &mut Out| {
+            let (nodes, pods) = stores(criteria);
+            unlabelled |= nodes.iter().next().is_none() && criteria.node_selector != Selector::default();
+            let later = explanation.renew(now, || survey(criteria, nodes, pods, in_cluster));
+            out.later(Some(later));
+        };
+        for pool in self.pools.values_mut().filter(|pool| pool.is_live() && pool.matched) {
+            let Some(criteria) = pool.spec.criteria.clone() else { continue };
+            if pool.candidates.is_empty() {
+                explain(&mut pool.no_match, &criteria, out);
+            } else {
+                pool.no_match.forget();
+            }
+            if let Some(account) = self.accounts.get(&pool.spec.provider).filter(|account| account.is_known())
+            {
+                let (nodes, pods) = stores(&criteria);
+                out.later(pool.note_idle(account, nodes, pods, now));
+            }
+        }
+        for set in self.record_sets.values_mut().filter(|set| !set.deleting && set.matched) {
+            let Some(criteria) = set.spec.criteria.clone() else { continue };
+            if set.has_nodes() {
+                set.no_match.forget();
+            } else {
+                explain(&mut set.no_match, &criteria, out);
+            }
+        }
+        if !unlabelled {
+            self.census.nodes = None;
+            return;
+        }
+        match self.census.due(now) {
+            Ok(()) => {
+                self.census.under_way = true;
+                self.census.asked = Some(now);
+                out.actions.push(Action::CountNodes);
+            }
+            Err(at) => out.later(at),
+        }
+    }
+
+    /// The nodes of the cluster were counted. Texts that lack the number are made anew at once.
+    pub(super) fn nodes_counted(&mut self, result: &Result<u64, WriteFailure>) {
+        self.census.under_way = false;
+        let Ok(count) = result else { return };
+        if self.census.nodes.replace(*count).is_none() {
+            self.dirty = true;
+            self.pools.values_mut().for_each(|pool| pool.no_match.forget());
+            self.record_sets.values_mut().for_each(|set| set.no_match.forget());
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Events for objects that stay unready: a Warning once the summing condition was False or Unknown for a while, and a
+//! word when that is over.
+//!
+//! Invariant: the end is told only where the beginning was.
+
+use super::Fleet;
+use super::dns::notice;
+use crate::condition::Condition;
+use crate::ids::Owner;
+use crate::moment::Moment;
+use crate::pool::assign::Out;
+use std::collections::BTreeMap;
+
+/// Most failovers are over sooner.
+const TOLD_AFTER_MS: u64 = 5_000;
+
+/// A process that has just started learns what is so, and not what happens.
+const QUIET_AFTER_START_MS: u64 = 60_000;
+
+/// Reasons that say that work goes on.
+const AT_WORK: [&str; 2] = ["Assigning", "InProgress"];
+
+/// The conditions that sum an object up, each with the reason of its Warning.
+const KINDS: [(&str, &str); 2] = [("Ready", "NotReady"), ("RecordSetReady", "RecordSetNotReady")];
+
+/// What there is to tell.
+enum News {
+    None,
+    Later(Moment),
+    Unready(String),
+    Recovered(String),
+}
+
+#[derive(Debug)]
+struct Spell {
+    reason: String,
+    since: Moment,
+    /// This reason was told.
+    told: bool,
+    /// A Warning was sent in this spell.
+    warned: bool,
+}
+
+/// The spells of one object, by the condition that sums it up.
+#[derive(Debug, Default)]
+pub(crate) struct Unready(BTreeMap<&'static str, Spell>);
+
+impl Fleet {
+    /// Until when a process that has just started says nothing of this.
+    pub(super) fn quiet_until(&self) -> Moment {
+        self.born.unwrap_or_default().plus_millis(QUIET_AFTER_START_MS)
+    }
+}
+
+impl Unready {
+    /// Tells what began or ended, and notes when to look again.
+    pub(super) fn tell(
+        &mut self,
+        owner: &Owner,
+        conditions: &[Condition],
+        when: (Moment, Moment),
+        out: &mut Out,
+    ) {
+        for (kind, warning) in KINDS {
+            match self.note(kind, conditions, when) {
+                News::None => {}
+                News::Later(at) => out.later(Some(at)),
+                News::Unready(message) => out.actions.push(notice(owner, true, warning, kind, message)),
+                News::Recovered(message) => {
+                    out.actions.push(notice(owner, false, "Recovered", kind, message));
+                }
+            }
+        }
+    }
+
+    /// Looks at one condition.
+    fn note(
+        &mut self,
+        kind: &'static str,
+        conditions: &[Condition],
+        (quiet_until, now): (Moment, Moment),
+    ) -> News {
+        let condition = conditions.iter().find(|condition| condition.kind == kind);
+        let unready = condition.filter(|condition| condition.status != "True");
+        let Some(condition) = unready else {
+            let warned = self.0.remove(kind).is_some_and(|spell| spell.warned);
+            let over = condition.filter(|_| warned);
+            return over.map_or(News::None, |condition| News::Recovered(told(condition)));
+        };
+        let spell = self.0.entry(kind).or_insert_with(|| Spell {
+            reason: condition.reason.clone(),
+            since: now,
+            told: false,
+            warned: false,
+        });
+        if spell.reason != condition.reason {
+            spell.reason.clone_from(&condition.reason);
+            (spell.since, spell.told) = (now, false);
+        }
+        if spell.told || AT_WORK.contains(&condition.reason.as_str()) {
+            return News::None;
+        }
+        let due = spell.since.plus_millis(TOLD_AFTER_MS).max(quiet_until);
+        if due > now {
+            return News::Later(due);
+        }
+        (spell.told, spell.warned) = (true, true);
+        News::Unready(told(condition))
+    }
+}
+
+fn told(condition: &Condition) -> String {
+    let Condition { kind, status, reason, message } = condition;
+    format!("{kind} is {status} ({reason}): {message}")
+}

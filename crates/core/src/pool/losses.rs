@@ -1,0 +1,170 @@
+//! Holders that stopped matching since the last plan: why, and what becomes of their addresses.
+//!
+//! Owns the one message for each plan. Does not decide who gets an address.
+
+use super::Pool;
+use super::report::Wait;
+use crate::account::belief::Place;
+use crate::account::op::OpKind;
+use crate::account::{Account, Finished};
+use crate::action::Action;
+use crate::fleet::{Change, Phases};
+use crate::ids::DropletId;
+use crate::mismatch::Mismatch;
+use crate::moment::Moment;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Nodes that one message names.
+const MAX_NAMED: usize = 3;
+
+/// Losses that are not told yet, by what was lost.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    lost: BTreeMap<Ipv4Addr, (String, Mismatch)>,
+    /// The criteria were edited since the last plan, so that a node may have lost its match without changing.
+    pub(super) edited: bool,
+}
+
+impl Losses {
+    /// A node that holds an address no longer matches.
+    pub(super) fn note(&mut self, ip: Ipv4Addr, node: &str, why: Mismatch) {
+        let why = if self.edited { Mismatch::Edited } else { why };
+        self.lost.insert(ip, (node.to_owned(), why));
+    }
+}
+
+impl Pool {
+    /// The candidate is none any more. Returns true when it was one.
+    pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch) -> bool {
+        let Some(candidate) = self.candidates.remove(name) else { return false };
+        if let Some(ip) = candidate.holds {
+            self.losses.note(ip, name, why);
+        }
+        true
+    }
+
+    /// What was lost while nobody led for certain is told no more.
+    pub(crate) fn forget_losses(&mut self) {
+        self.losses = Losses::default();
+    }
+
+    /// The Event of the holders that lost their match, after the plan that follows it. What came back meanwhile, or is
+    /// used no more, is no loss.
+    pub(crate) fn tell_losses(&mut self, account: &Account) -> Option<Action> {
+        self.losses.edited = false;
+        if self.losses.lost.is_empty() {
+            return None;
+        }
+        let lost = std::mem::take(&mut self.losses.lost);
+        let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
+        let mut orphaned = false;
+        let mut told = Vec::new();
+        for (ip, (node, why)) in lost {
+            if !used.contains(&ip) || self.report.active.contains_key(&ip) {
+                continue;
+            }
+            let (taken, next) = self.what_becomes_of(ip, account);
+            orphaned |= !taken;
+            self.ips.entry(ip).or_default().left = Some((node.clone(), why.clone()));
+            told.push((format!("{node} {why}"), next));
+        }
+        let message = match told.as_slice() {
+            [] => return None,
+            [(why, next)] => format!("{why}: {next}"),
+            several => {
+                let named: Vec<String> =
+                    several.iter().take(MAX_NAMED).map(|(why, next)| format!("{why} ({next})")).collect();
+                let more = several.len().saturating_sub(MAX_NAMED);
+                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+                format!("{} nodes with an address no longer match: {}{more}", several.len(), named.join(", "))
+            }
+        };
+        Some(self.notice(orphaned, "MatchLost", "match", message))
+    }
+
+    /// Whether another node takes the address over, and what a user may read of that.
+    fn what_becomes_of(&self, ip: Ipv4Addr, account: &Account) -> (bool, String) {
+        if let Some(op) = account.op(ip) {
+            return (true, format!("{ip} moves to {}", op.node.1));
+        }
+        let takes = |wait: &Wait| match wait {
+            Wait::CoolOff
+            | Wait::InFlight(_)
+            | Wait::RetryAt(..)
+            | Wait::Pending(..)
+            | Wait::Budget
+            | Wait::Full
+            | Wait::Unsure
+            | Wait::Refused => true,
+            Wait::NoFreeIp
+            | Wait::Claimed(_)
+            | Wait::ClaimedBy(..)
+            | Wait::Foreign(_)
+            | Wait::OtherRegion(_)
+            | Wait::NotADroplet(_) => false,
+        };
+        match self.report.waiting.iter().find(|(_, wait)| takes(wait)) {
+            Some((node, wait)) => (true, format!("{ip} waits for {node}: {wait}")),
+            None => (false, format!("{ip} stays there, since {}", self.why_no_other())),
+        }
+    }
+
+    /// A finished operation, as `/debug` shows it.
+    pub(crate) fn change_of(&self, finished: &Finished, now: Moment) -> Change {
+        let Finished { ip, op, .. } = finished;
+        let droplet = |droplet: DropletId| format!("droplet {droplet}");
+        let left = self.ips.get(ip).and_then(|record| record.left.as_ref());
+        let assigns = op.kind == OpKind::Assign;
+        let from = match (left.filter(|_| assigns), op.from) {
+            (Some((node, _)), Some(_)) => node.clone(),
+            (_, Some(from)) => {
+                self.candidate_on(from).map_or_else(|| droplet(from), |(name, _)| name.clone())
+            }
+            (_, None) => String::new(),
+        };
+        let reason = match (op.kind, left, op.from) {
+            (OpKind::Unassign { successor }, ..) => format!("makes room for {successor}"),
+            (OpKind::Assign, Some((node, why)), _) => format!("{node} {why}"),
+            (OpKind::Assign, None, Some(_)) => "stood on no matching node".to_owned(),
+            (OpKind::Assign, None, None) => "was unassigned".to_owned(),
+        };
+        Change {
+            at: now,
+            object: self.object.name.clone(),
+            ip: *ip,
+            from,
+            to: if assigns { op.node.1.clone() } else { String::new() },
+            reason,
+            phases: Some(Phases {
+                decided_ms: op.started.millis_since(op.caused),
+                confirmed_ms: now.millis_since(op.started),
+            }),
+        }
+    }
+
+    /// A move that somebody else made, as `/debug` shows it.
+    pub(crate) fn change_by_others(&self, ip: Ipv4Addr, place: &Place, now: Moment) -> Change {
+        let name = |droplet: DropletId| {
+            self.candidate_on(droplet).map_or_else(|| format!("droplet {droplet}"), |(name, _)| name.clone())
+        };
+        Change {
+            at: now,
+            object: self.object.name.clone(),
+            ip,
+            from: self.report.active.get(&ip).cloned().unwrap_or_default(),
+            to: place.droplet().map(name).unwrap_or_default(),
+            reason: "changed by others".to_owned(),
+            phases: None,
+        }
+    }
+
+    /// Why an address without a matching node goes to no other one.
+    pub(super) fn why_no_other(&self) -> String {
+        match self.report.waiting.iter().next() {
+            Some((node, wait)) => format!("no other node can take it ({node}: {wait})"),
+            None if self.candidates.is_empty() => "no other node matches".to_owned(),
+            None => "every matching node has an address".to_owned(),
+        }
+    }
+}
