@@ -4,10 +4,11 @@ use super::annotations::Desired;
 use super::{Fleet, Plan};
 use crate::account::Account;
 use crate::ids::{DropletId, ObjectRef, Uid};
+use crate::matching::Criteria;
 use crate::moment::{Jitter, Moment};
-use crate::pool::Pool;
 use crate::pool::assign::{Out, World};
 use crate::pool::creation::Purchase;
+use crate::pool::{Candidate, Pool};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -241,6 +242,13 @@ impl Fleet {
         }
     }
 
+    /// Whether a node stands under its name, as far as its watch shows.
+    fn is_on_watch(&self, pool: &Pool, node: &str, uid: &Uid) -> bool {
+        let key = pool.spec.criteria.as_ref().map(Criteria::node_watch);
+        let store = key.and_then(|key| self.nodes.get(&key));
+        store.and_then(|store| store.get(node)).is_some_and(|node| node.uid == *uid)
+    }
+
     /// What should stand on nodes: the addresses that the provider confirmed on candidates; and whether enough is known
     /// to look for what should not.
     fn desired_annotations(&self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) -> (Desired, bool) {
@@ -258,7 +266,10 @@ impl Fleet {
             for (ip, node) in &pool.report.active {
                 let frozen = pool.spec.is_frozen();
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
-                if let Some(candidate) = pool.candidates.get(node).filter(|_| owned && seen && !moves(*ip)) {
+                // A frozen pool does not look at its nodes again: another one may have the name by now.
+                let stands = |candidate: &&Candidate| self.is_on_watch(pool, node, &candidate.uid);
+                let candidate = pool.candidates.get(node).filter(|_| owned && seen && !moves(*ip));
+                if let Some(candidate) = candidate.filter(stands) {
                     desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
                     here.insert(*ip);
                 }

@@ -421,7 +421,7 @@ fn a_node_made_again_under_a_frozen_pool_is_not_annotated_over_and_over() {
     world.observe(Input::Nodes(nodes_key(), flipop_core::facts::Observed::Delete(old)));
     world.replace_node(1, 1);
     world.run(3_600);
-    assert!(world.faults.writes_to_gone_nodes <= 30, "{}", world.faults.writes_to_gone_nodes);
+    assert!(world.faults.writes_to_gone_nodes <= 1, "{}", world.faults.writes_to_gone_nodes);
     // After a gap in the leadership of nodes as they were before nothing is believed.
     let before = world.faults.writes_to_gone_nodes;
     world.lead_again();

@@ -15,6 +15,9 @@ use std::net::Ipv4Addr;
 const OVER: [&str; 6] =
     ["ProviderReady", "Stalled", "WatchFailing", "AnnotationsDenied", "WriteDenied", "CRDsOutdated"];
 
+/// Addresses that a message names.
+const MAX_NAMED: usize = 5;
+
 /// The world that a status is compared with.
 pub(super) struct Scene<'a> {
     pub(super) truth: &'a Truth,
@@ -118,6 +121,7 @@ impl Scene<'_> {
             self.check_addresses(pool, &mut wrong);
             self.check_waiting(pool, &mut wrong);
             self.check_ready(pool, &mut wrong);
+            self.check_idle(pool, &mut wrong);
             self.check_records(pool, "RecordSet", mistakes.contains(&Reach::RecordSet), &mut wrong);
         }
     }
@@ -269,6 +273,7 @@ impl Scene<'_> {
             self.owns(pool, **ip) && droplet.is_some_and(|droplet| droplets.contains(&droplet))
         };
         let active = used.iter().filter(stands).count();
+        let blocked = self.blocked(pool, &used);
         let goal = if pool.desired() > 0 { pool.desired() } else { used.len() };
         let right: &[&str] = if goal == 0 {
             &[r#"("False", "NoAddresses")"#]
@@ -277,11 +282,65 @@ impl Scene<'_> {
         } else if active >= goal.min(droplets.len()) {
             &[r#"("True", "Assigned")"#]
         } else if used.len() < goal {
-            &[r#"("False", "MissingAddresses")"#, r#"("False", "Assigning")"#]
+            &[r#"("False", "MissingAddresses")"#, blocked]
         } else {
-            &[r#"("False", "Assigning")"#]
+            &[blocked]
         };
         wrong.expect("Ready", &format!("{:?}", condition(pool, "Ready")), right);
+    }
+
+    /// What `Ready` says where a matching node could have an address that the pool has, and does not.
+    fn blocked(&self, pool: &Pool, used: &[Ipv4Addr]) -> &'static str {
+        let idle = self.idle(pool).into_iter().filter(|ip| used.contains(ip));
+        let lost = used.iter().any(|ip| !self.owns(pool, *ip));
+        let (absent, usable): (Vec<_>, Vec<_>) = idle.partition(|ip| !self.ips.contains_key(ip));
+        if usable.is_empty() && (lost || !absent.is_empty()) {
+            return if absent.is_empty() {
+                r#"("False", "AddressClaimed")"#
+            } else {
+                r#"("False", "AddressNotFound")"#
+            };
+        }
+        let claimed = |node: &super::truth::Node| {
+            let holder =
+                self.ips.values().find(|view| view.droplet.is_some() && view.droplet == node.droplet);
+            let owner = holder.and_then(|view| self.truth.owner(view.ip));
+            (holder.is_some(), owner.is_some_and(|owner| owner.uid != pool.uid))
+        };
+        let ours = |node: &&super::truth::Node| {
+            let holds = |ip: &Ipv4Addr| self.ips.get(ip).is_some_and(|view| view.droplet == node.droplet);
+            !used.iter().any(|ip| self.owns(pool, *ip) && holds(ip))
+        };
+        let mut waiting = self.truth.candidates(pool).filter(ours).peekable();
+        if waiting.peek().is_some() && waiting.all(|node| claimed(node) == (true, true)) {
+            return r#"("False", "NodesClaimed")"#;
+        }
+        r#"("False", "Assigning")"#
+    }
+
+    /// The addresses of a pool that serve nowhere: used ones on no matching node, and created ones that are surplus.
+    fn idle(&self, pool: &Pool) -> BTreeSet<Ipv4Addr> {
+        let used = pool.used();
+        let droplets: BTreeSet<u64> = self.truth.candidates(pool).filter_map(|node| node.droplet).collect();
+        let created = pool.remembered();
+        let is_idle = |ip: &Ipv4Addr| match (self.ips.get(ip), used.contains(ip)) {
+            (Some(view), true) => view.droplet.is_none_or(|droplet| !droplets.contains(&droplet)),
+            (None, true) => true,
+            (Some(_), false) => created.contains(ip),
+            (None, false) => false,
+        };
+        pool.effective().into_iter().filter(|ip| self.owns(pool, *ip) && is_idle(ip)).collect()
+    }
+
+    /// `AddressesIdle` stands exactly while something is idle, and names it.
+    fn check_idle(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
+        let idle = self.idle(pool);
+        let message = pool.condition("AddressesIdle").map(|condition| text(condition, "/message"));
+        let named = message.map(addresses_in).unwrap_or_default();
+        let all_named = idle.len() > MAX_NAMED || named.is_superset(&idle);
+        if message.is_some() == idle.is_empty() || !all_named {
+            wrong.add(&format!("{idle:?} are idle, and AddressesIdle says {message:?}"));
+        }
     }
 
     /// The status of a record set.
