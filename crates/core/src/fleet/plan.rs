@@ -297,6 +297,7 @@ impl Fleet {
             }
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
+            pool.conditions = Some(status.conditions.clone());
             let go_fields_only = pool.writes_go_fields_only(now, out);
             if !status.same_as(&pool.on_server, go_fields_only) {
                 match pool.writes.status_ready(now) {

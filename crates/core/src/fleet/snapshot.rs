@@ -2,6 +2,7 @@
 
 use super::Fleet;
 use crate::account::belief::Place;
+use crate::condition::Condition;
 use crate::ids::ObjectName;
 use crate::pool::status::IpState;
 use crate::record_set::node_set::NodeSet;
@@ -43,6 +44,8 @@ pub struct PoolSnapshot {
     pub ips: Vec<IpSnapshot>,
     /// For each candidate without an address, what it waits for.
     pub waiting: Vec<(String, String)>,
+    /// What holds of it; what its status says, as long as nothing newer is known.
+    pub conditions: Vec<Condition>,
 }
 
 /// One `NodeDNSRecordSet`.
@@ -60,6 +63,8 @@ pub struct RecordSetSnapshot {
     pub state: String,
     /// What is wrong.
     pub error: String,
+    /// What holds of it; what its status says, as long as nothing newer is known.
+    pub conditions: Vec<Condition>,
 }
 
 /// One account.
@@ -135,6 +140,7 @@ impl Fleet {
                     .iter()
                     .map(|(node, wait)| (node.clone(), wait.to_string()))
                     .collect(),
+                conditions: pool.conditions.as_ref().unwrap_or(&pool.on_server.conditions).clone(),
             }
         });
         let rates = self.accounts.iter().map(|(provider, account)| (provider, account.rate_remaining()));
@@ -166,6 +172,7 @@ impl Fleet {
             records: status.addresses.len(),
             state: status.state.clone(),
             error: status.error.clone(),
+            conditions: set.conditions.as_ref().unwrap_or(&set.on_server.conditions).clone(),
         }
     }
 

@@ -19,6 +19,7 @@ pub mod status;
 use crate::account::Account;
 use crate::account::belief::Place;
 use crate::action::PoolObject;
+use crate::condition::Condition;
 use crate::facts::NodeFacts;
 use crate::fault::FaultKind;
 use crate::ids::{DropletId, ObjectRef, Uid};
@@ -122,6 +123,8 @@ pub struct Pool {
     pub changed_at: Moment,
     /// What the last plan found.
     pub report: Report,
+    /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
+    pub conditions: Option<Vec<Condition>>,
     /// Writes of status and spec under way and their retries.
     pub writes: status::Writes,
     /// Addresses that were effective when last planned: one that leaves is let go.
@@ -157,6 +160,7 @@ impl Pool {
             last_assigned: None,
             changed_at: Moment::default(),
             report: Report::default(),
+            conditions: None,
             writes: status::Writes::default(),
             held: BTreeSet::new(),
             named_first: BTreeSet::new(),
@@ -183,6 +187,12 @@ impl Pool {
             (Some(ours), Some(theirs)) => theirs < ours,
             (None, _) | (_, None) => false,
         }
+    }
+
+    /// Leadership begins: what was known before says nothing about now.
+    pub fn distrust(&mut self) {
+        self.matched = false;
+        self.conditions = None;
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -243,6 +253,12 @@ impl Pool {
             list.truncate(desired);
         }
         list
+    }
+
+    /// How many addresses the pool is to use; those that are not there yet are to be created.
+    #[must_use]
+    pub fn goal(&self) -> usize {
+        self.spec.desired.unwrap_or_else(|| self.used().len())
     }
 
     /// The addresses that were effective when the spec could last be followed.

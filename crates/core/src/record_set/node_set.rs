@@ -4,6 +4,7 @@ use super::set::Choice;
 use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec};
 use super::status::{RecordSetStatus, Remark, Report};
 use crate::action::RecordSetObject;
+use crate::condition::Condition;
 use crate::facts::NodeFacts;
 use crate::ids::ObjectRef;
 use crate::matching::{NodeStore, PodStore, verdict};
@@ -37,6 +38,8 @@ pub struct NodeSet {
     pub matched: bool,
     /// Nodes that match, with the addresses that are published of them.
     nodes: BTreeMap<String, Vec<Ipv4Addr>>,
+    /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
+    pub conditions: Option<Vec<Condition>>,
     /// Writes of the status under way and their retries.
     pub writes: Writes<RecordSetStatus>,
     /// The installed CRDs drop our fields: how often that was seen, and when to look again.
@@ -58,6 +61,7 @@ impl NodeSet {
             on_server: RecordSetStatus::default(),
             matched: false,
             nodes: BTreeMap::new(),
+            conditions: None,
             writes: Writes::default(),
             outdated_crds: None,
         };
@@ -72,6 +76,12 @@ impl NodeSet {
         version(&self.resource_version)
             .zip(version(resource_version))
             .is_some_and(|(ours, theirs)| theirs < ours)
+    }
+
+    /// Leadership begins: what was known before says nothing about now.
+    pub fn distrust(&mut self) {
+        self.matched = false;
+        self.conditions = None;
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
