@@ -10,6 +10,7 @@ use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
 use crate::provider::observe::{CallObserver, CallRecord};
 use arc_swap::ArcSwap;
+use flipop_core::condition::Condition;
 use flipop_core::fleet::{Change, PoolSnapshot, RecordSetSnapshot, Snapshot};
 use flipop_core::ids::{ObjectKind, ObjectName};
 
@@ -162,7 +163,7 @@ impl Metrics {
             })
         });
         let record_sets = snapshot.record_sets.iter().map(|set| {
-            let RecordSetSnapshot { name, provider, dns, records, state, error } = set;
+            let RecordSetSnapshot { name, provider, dns, records, state, error, conditions: _ } = set;
             serde_json::json!({
                 "namespace": name.namespace, "name": name.name, "provider": provider, "dns": dns,
                 "records": records, "state": state, "error": error,
@@ -247,7 +248,25 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
         }
     }
     registry.register(Box::new(remaining))?;
+    registry.register(Box::new(conditions(snapshot)?))?;
     Ok(registry)
+}
+
+/// Every condition of every object.
+fn conditions(snapshot: &Snapshot) -> Result<IntGaugeVec, MetricsError> {
+    let labels = ["kind", "namespace", "name", "type", "status", "reason"];
+    let gauge = IntGaugeVec::new(
+        Opts::new("flipop_condition", "A condition in the status of an object: 1 as it stands now."),
+        &labels,
+    )?;
+    let pools = snapshot.pools.iter().map(|pool| (ObjectKind::Pool, &pool.name, &pool.conditions));
+    let sets = snapshot.record_sets.iter().map(|set| (ObjectKind::RecordSet, &set.name, &set.conditions));
+    for (kind, ObjectName { namespace, name }, conditions) in pools.chain(sets) {
+        for Condition { kind: type_, status, reason, message: _ } in conditions {
+            gauge.with_label_values(&[kind.as_str(), namespace, name, type_, status, reason]).set(1);
+        }
+    }
+    Ok(gauge)
 }
 
 struct PoolFamilies {
@@ -339,3 +358,7 @@ impl std::fmt::Debug for Metrics {
         f.debug_struct("Metrics").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -192,7 +192,7 @@ fn the_deployment_runs_two_replicas_that_can_be_probed_scraped_and_ended_in_peac
         container.get("command").is_none(),
         "it would stand before what existing Deployments pass as args"
     );
-    assert_eq!(container["image"], format!("digitaloceanapps/flipop:v{}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(container["image"], format!("registry.invalid/flipop:{}", env!("CARGO_PKG_VERSION")));
     let port = json!([{ "name": "prometheus", "containerPort": 8080, "protocol": "TCP" }]);
     assert_eq!(container["ports"], port);
     for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {

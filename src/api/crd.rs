@@ -5,7 +5,7 @@
 
 use super::{
     FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, GROUP, NodeDNSRecordSet, NodeDNSRecordSetSpec,
-    NodeDNSRecordSetStatus, VERSION,
+    NodeDNSRecordSetStatus, UNOBSERVED, VERSION,
 };
 use kube::Resource;
 use kube::core::schema::{OptionalEnum, StructuralSchemaRewriter};
@@ -77,16 +77,17 @@ fn floating_ip_pool() -> Value {
         ),
         &json!([
             wide(column("Provider", "string", ".spec.provider", "Where the IPs come from")),
-            column(
-                "Desired",
-                "integer",
-                ".spec.desiredIPs",
-                "How many IPs are wanted (none: all of spec.ips)"
-            ),
+            column("Desired", "integer", ".status.usedIPs", "How many IPs the pool uses"),
             column("Active", "integer", ".status.activeIPs", "How many IPs stand on matching nodes"),
-            column("Ready", "string", &ready("status"), "Whether the addresses are assigned"),
+            column("Ready", "string", &ready("status"), "Whether the addresses are assigned (DNS apart)"),
             column("Reason", "string", &ready("reason"), "Why it is ready or not"),
-            wide(column("DNS", "string", ".status.dnsRecordSet.fqdn", "Name of the DNS records")),
+            column(
+                "DNS",
+                "string",
+                &condition("RecordSetReady", "status"),
+                "Whether the DNS records are right"
+            ),
+            wide(column("FQDN", "string", ".status.dnsRecordSet.fqdn", "Name of the DNS records")),
             wide(column("Message", "string", &ready("message"), "Message of the condition Ready")),
             age(),
         ]),
@@ -154,7 +155,11 @@ fn wide(mut column: Value) -> Value {
 }
 
 fn ready(field: &str) -> String {
-    format!(r#".status.conditions[?(@.type=="Ready")].{field}"#)
+    condition("Ready", field)
+}
+
+fn condition(kind: &str, field: &str) -> String {
+    format!(r#".status.conditions[?(@.type=="{kind}")].{field}"#)
 }
 
 fn age() -> Value {
@@ -165,8 +170,18 @@ fn root_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Value
     json!({
         "description": description,
         "type": "object",
-        "properties": { "spec": nullable(structural::<Spec>()), "status": structural::<Status>() },
+        "properties": { "spec": nullable(structural::<Spec>()), "status": unobserved(structural::<Status>()) },
     })
+}
+
+/// Gives an absent status the one that Flux takes for "nobody has looked yet": without it a new object would count as
+/// healthy until the operator has seen it. The field itself has no default: a status that the Go operator wrote lacks it,
+/// and is a status all the same.
+fn unobserved(mut schema: Value) -> Value {
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("default".to_owned(), json!({ "observedGeneration": UNOBSERVED }));
+    }
+    schema
 }
 
 fn structural<T: JsonSchema>() -> Value {
@@ -207,7 +222,7 @@ fn nullable_properties(object: &mut Map<String, Value>) {
 /// Takes out what a Rust type says of itself and a schema must not.
 /// - `nullable`: [`nullable`] decides on it.
 /// - `required`: any part may be missing; readers take it as absent.
-/// - `default`: the API server would write it into the user's object.
+/// - `default`: the API server would write it into the user's object ([`unobserved`] adds the only one).
 /// - `format`: a reader that cannot take a number says so in the status; refusing it is not ours.
 fn widen(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };

@@ -7,8 +7,9 @@
 //! - Whatever the schema admits, the types decode: `null` and absent are alike, unknown fields are ignored.
 //! - The schema of a field that the Go operator's CRDs have is never narrower than theirs: it carries no rule,
 //!   bound, pattern, enum, list type or default of ours. Fields that are new here may, with a message that says
-//!   what one can do. `tests/crds.rs` compares the two.
-//! - No schema default anywhere: what a user wrote stays as it is, and absent means what the Go operator did.
+//!   what one can do. `tests/crds` compares the two.
+//! - No schema default in a spec: what a user wrote stays as it is, and absent means what the Go operator did. An absent
+//!   status alone has one, which says that nothing was observed.
 //! - Writing an object back changes nothing in a spec that was not changed on purpose.
 
 pub mod crd;
@@ -31,6 +32,9 @@ pub const GROUP: &str = "flipop.digitalocean.com";
 
 /// The one version of both kinds.
 pub const VERSION: &str = "v1alpha1";
+
+/// `observedGeneration` of a status that nobody wrote.
+pub const UNOBSERVED: i64 = -1;
 
 /// What a field says, or nothing: the empty string means absent, as the Go operator's types wrote it.
 #[must_use]

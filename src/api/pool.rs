@@ -52,6 +52,12 @@ pub struct FloatingIPPoolSpec {
     #[schemars(range(min = 0))]
     pub desired_ips: Option<i64>,
 
+    /// The condition `Ready` is False (reason `BelowMinimum`) while fewer IPs than this are active (a count, 0 to 1000).
+    /// It changes nothing else. Default (also 0): `Ready` does not ask how many are active.
+    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub min_active: Option<i64>,
+
     /// Reserved IPv4 addresses of the account, in the order in which they are used. An entry that is no IPv4
     /// address, or that repeats an earlier one, is reported and otherwise ignored. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,6 +111,16 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub ips: BTreeMap<String, IpStatus>,
 
+    /// How many addresses the pool uses: `desiredIPs`, or without it every valid entry of `ips`. Those that are still to
+    /// be created count too.
+    #[serde(
+        rename = "usedIPs",
+        default,
+        deserialize_with = "lenient::integer",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub used_ips: Option<i64>,
+
     /// How many addresses stand on a matching node, confirmed by the provider.
     #[serde(
         rename = "activeIPs",
@@ -126,7 +142,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
-    /// The state in standard form; `Ready` sums it up.
+    /// The state in standard form. `Ready` sums up the addresses alone: `RecordSetReady` speaks of the DNS records.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 

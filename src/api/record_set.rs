@@ -60,7 +60,7 @@ pub struct NodeDNSRecordSetStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
-    /// The state in standard form; `Ready` sums it up.
+    /// The state in standard form. `Ready` sums up the records.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Match {
-    /// Label selector for nodes, for example `doks.digitalocean.com/node-pool=work,gpu!=true`. Operators: `=`,
-    /// `==`, `!=`, `in (a,b)`, `notin (a,b)`, `key`, `!key`, `key>1`, `key<9`. Default: all nodes.
+    /// Label selector for nodes, for example `pool=edge,gpu!=true`. Operators: `=`, `==`, `!=`, `in (a,b)`,
+    /// `notin (a,b)`, `key`, `!key`, `key>1`, `key<9`. Default: all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_label: Option<String>,
 

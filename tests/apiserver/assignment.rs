@@ -38,9 +38,8 @@ async fn the_readme_example_converges(world: &mut World) -> Outcome {
     world.reserve(&[10, 11]);
     world.cluster.namespace("ingress", None).await?;
     for name in ["alpha", "beta", "gamma"] {
-        let work =
-            |node: flipop_envtest::nodes::NewNode| node.label("doks.digitalocean.com/node-pool", "work");
-        world.node_with(name, work).await?;
+        let edge = |node: flipop_envtest::nodes::NewNode| node.label("pool", "edge");
+        world.node_with(name, edge).await?;
         let pod = NewPod::new("ingress", &format!("nginx-{name}"), name);
         let pod = pod.label("app", "nginx-ingress").label("component", "controller");
         world.nodes.create_pod(&pod).await?;
@@ -57,7 +56,11 @@ async fn the_readme_example_converges(world: &mut World) -> Outcome {
     world.annotation_settles("gamma", None).await?;
     world.pool_shows("ingress-pool", "the status is current", SOON, crate::world::Pool::is_current).await?;
     let table = world.kubectl.run(&["get", "fipool", "ingress-pool"]).await?;
-    assert!(table.stdout.contains("True"), "{}", table.stdout);
+    let mut lines = table.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let header = ["NAME", "DESIRED", "ACTIVE", "READY", "REASON", "DNS", "AGE"];
+    assert_eq!(lines.next().unwrap_or_default(), header);
+    let row = lines.next().unwrap_or_default();
+    assert!(row.starts_with(&["ingress-pool", "2", "2", "True", "Assigned"]), "{row:?}");
 
     let labels = [("namespace", "default"), ("name", "ingress-pool"), ("provider", "digitalocean")];
     let scrape = operator.scrape().await?;

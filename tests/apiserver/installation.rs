@@ -17,6 +17,7 @@ pub(crate) fn cases() -> Vec<Case> {
         the_manifests_apply_without_a_warning_and_a_second_time_without_a_change,
         the_manifests_apply_over_those_of_the_go_operator,
         what_the_go_operator_stored_is_served_after_the_manifests_replaced_its_own,
+        only_an_object_without_a_status_says_that_nobody_has_looked_at_it,
         a_pod_of_the_deployment_is_admitted_where_restricted_is_enforced,
     ];
     cases.extend(cases![BareWithControllers: the_admission_policies_pass_the_type_check]);
@@ -125,6 +126,41 @@ async fn what_the_go_operator_stored_is_served_after_the_manifests_replaced_its_
         .cluster
         .patch_spec(Kind::RecordSet, "default", "from-go", &json!({ "addressType": "InternalIP" }))
         .await
+}
+
+/// Flux and `kubectl wait` take an object for healthy that has no status, or one of this generation.
+async fn only_an_object_without_a_status_says_that_nobody_has_looked_at_it(world: &mut World) -> Outcome {
+    go_operator(world).await?;
+    let by_go = json!({ "state": "active", "error": "" });
+    world.cluster.replace_status(Kind::RecordSet, "default", "from-go", &by_go).await?;
+    world.kubectl.run(&["apply", "-n", NAMESPACE, "-f", &path("k8s")]).await?;
+    world.cluster.kinds_established().await?;
+    let nobody = json!({ "observedGeneration": -1 });
+    let pool = world.cluster.get(Kind::Pool, "default", "from-go").await?;
+    assert_eq!(pool["status"], nobody, "stored by the Go CRDs, and never looked at");
+    let set = world.cluster.get(Kind::RecordSet, "default", "from-go").await?;
+    assert_eq!(set["status"], by_go, "it has a status, to which nothing is added");
+
+    for (kind, plural) in [("FloatingIPPool", "fipool"), ("NodeDNSRecordSet", "nodedns")] {
+        let object = json!({
+            "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": kind,
+            "metadata": { "name": "new", "namespace": "default" },
+            "spec": {}, "status": { "error": "a status that is created with its object counts for nothing" },
+        });
+        let create = ["create", "-o", "json", "-f", "-"];
+        let created = world.kubectl.attempt(&create, Some(&object.to_string())).await?;
+        assert!(created.success, "{}", created.stderr);
+        let new = read(world, &["get", plural, "new", "-n", "default"]).await?;
+        assert_eq!(new["status"], nobody, "{kind}");
+        let listed = read(world, &["get", plural, "-n", "default"]).await?;
+        assert_eq!(listed["items"][1]["status"], nobody, "{kind}");
+    }
+    // After a way back to the Go operator.
+    for kind in Kind::ALL {
+        world.cluster.replace_status(kind, "default", "new", &json!({ "error": "x" })).await?;
+        assert_eq!(world.cluster.get(kind, "default", "new").await?["status"], json!({ "error": "x" }));
+    }
+    Ok(())
 }
 
 async fn a_pod_of_the_deployment_is_admitted_where_restricted_is_enforced(world: &mut World) -> Outcome {

@@ -24,7 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-const POOL_METRICS: [(&str, &str, &[&str]); 5] = [
+const POOL_METRICS: [(&str, &str, &[&str]); 6] = [
     (
         "flipop_floatingippoolcontroller_node_status",
         "gauge",
@@ -46,6 +46,7 @@ const POOL_METRICS: [(&str, &str, &[&str]); 5] = [
         &["namespace", "name", "ip", "provider", "dns", "state"],
     ),
     ("flipop_floatingippoolcontroller_unfulfilled_ips", "gauge", &["namespace", "name", "provider", "dns"]),
+    ("flipop_condition", "gauge", &["kind", "namespace", "name", "type", "status", "reason"]),
 ];
 
 const CALL_METRICS: [(&str, &str, &[&str]); 2] = [

@@ -1,6 +1,6 @@
 //! Structural schemas as data: which of two is narrower, and whether one admits an object.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// Keys that refuse a value, and that may only stand in our schema as they stand in theirs. `required`, `type`,
@@ -47,7 +47,7 @@ fn compare(theirs: &Value, ours: &Value, path: &str, complaints: &mut Vec<String
     if ours.get("enum").is_some() && ours["enum"] != theirs["enum"] {
         complain("enum appeared or changed".to_owned());
     }
-    if ours.get("default").is_some() {
+    if ours.get("default").is_some_and(|default| !is_of_an_unobserved_status(path, default)) {
         complain("a default would be written into the object".to_owned());
     }
     if theirs["nullable"] == true && ours["nullable"] != true {
@@ -71,6 +71,11 @@ fn compare(theirs: &Value, ours: &Value, path: &str, complaints: &mut Vec<String
             (None, _) => {}
         }
     }
+}
+
+/// The API server writes this where an object has no status: no user and no other operator wrote what it replaces.
+fn is_of_an_unobserved_status(path: &str, default: &Value) -> bool {
+    path.split('.').skip(1).eq(["status"]) && *default == json!({ "observedGeneration": -1 })
 }
 
 fn strings(list: &Value) -> BTreeSet<&str> {
@@ -115,7 +120,7 @@ pub(crate) fn pruned(schema: &Value, value: &Value) -> Value {
     }
 }
 
-/// Why a schema refuses a pruned value, by type, `required` and `minimum`; patterns and rules need an API server.
+/// Why a schema refuses a pruned value, by type, `required` and bounds; patterns and rules need an API server.
 pub(crate) fn refusals(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut refusals = Vec::new();
     if value.is_null() && schema["nullable"] == true {
@@ -135,6 +140,9 @@ pub(crate) fn refusals(schema: &Value, value: &Value, path: &str) -> Vec<String>
     }
     if value.as_f64().unwrap_or(f64::MAX) < schema["minimum"].as_f64().unwrap_or(f64::MIN) {
         refusals.push(format!("{path}: {value} is below {}", schema["minimum"]));
+    }
+    if value.as_f64().unwrap_or(f64::MIN) > schema["maximum"].as_f64().unwrap_or(f64::MAX) {
+        refusals.push(format!("{path}: {value} is above {}", schema["maximum"]));
     }
     if let Some(fields) = value.as_object() {
         for name in strings(&schema["required"]).iter().filter(|name| !fields.contains_key(**name)) {

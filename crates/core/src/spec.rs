@@ -93,6 +93,8 @@ pub enum Scope {
     Entry,
     /// Only the record set.
     RecordSet,
+    /// Only whether enough addresses are active.
+    Minimum,
 }
 
 /// One mistake in a spec.

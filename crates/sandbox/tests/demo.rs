@@ -183,19 +183,19 @@ fn the_examples_are_shown_to_the_end_with_two_failovers_and_nothing_needless() {
     let run = run(&[]);
     assert_eq!(run.code, Some(0), "{}\n{}", run.out, run.err);
     assert_eq!(run.err, "");
-    run.assert_says(&["203.0.113.10 stays on work-1", "nothing had to move"]);
+    run.assert_says(&["203.0.113.10 stays on edge-1", "nothing had to move"]);
     run.assert_says(&["KILL games-1"]);
     run.assert_says(&["games-1 no longer matches default/game-servers: the node is not Ready"]);
-    run.assert_says(&["DRAIN work-1", "it is cordoned and loses nginx-ingress-work-1"]);
-    run.assert_says(&["work-1 no longer matches default/ingress-pool: no matching pod is Running and Ready"]);
+    run.assert_says(&["DRAIN edge-1", "it is cordoned and loses nginx-ingress-edge-1"]);
+    run.assert_says(&["edge-1 no longer matches default/ingress-pool: no matching pod is Running and Ready"]);
     run.assert_says(&["nothing moved back"]);
     run.assert_says(&["everything went as expected"]);
     let table = run.table();
     assert_eq!(table.len(), 5, "{}", run.out);
-    assert_eq!(table["203.0.113.10"][1..], ["default/ingress-pool", "work-3", "active", "1"]);
-    assert_eq!(table["203.0.113.11"][1..], ["default/ingress-pool", "work-2", "active", "0"]);
+    assert_eq!(table["203.0.113.10"][1..], ["default/ingress-pool", "edge-3", "active", "1"]);
+    assert_eq!(table["203.0.113.11"][1..], ["default/ingress-pool", "edge-2", "active", "0"]);
     let failovers: Vec<[&str; 2]> = run.failovers().iter().map(|[_, from, to]| [*from, *to]).collect();
-    assert_eq!(failovers, [["games-1", "games-4"], ["work-1", "work-3"]]);
+    assert_eq!(failovers, [["games-1", "games-4"], ["edge-1", "edge-3"]]);
     assert!(run.rest("assignments: ").starts_with("3 placed, 2 moved"), "{}", run.out);
     run.assert_consistent();
     assert!(!run.out.contains("sandbox-token") && !run.out.contains("sandbox-cloudflare-token"));
@@ -218,14 +218,14 @@ fn the_records_of_the_examples_follow_the_addresses_at_both_providers() {
         "cloudflare 120 NodeDNSRecordSet default/ingress-nodes 203.0.113.10, 203.0.113.11"
     );
     for [ip, from, _] in run.failovers() {
-        let name = if from == "work-1" { "ingress" } else { "play" };
+        let name = if from == "edge-1" { "ingress" } else { "play" };
         run.assert_says(&[
             "record",
             &format!("{name}.example.com A {ip} deleted at digitalocean: {from} no longer"),
         ]);
     }
     run.assert_says(&["record", "nodes.example.net A 203.0.113.10 deleted at cloudflare: "]);
-    run.assert_says(&["nodes.example.net A 203.0.113.10 created at cloudflare: work-3 has it and matches"]);
+    run.assert_says(&["nodes.example.net A 203.0.113.10 created at cloudflare: edge-3 has it and matches"]);
     let published = |line: &&str| line.starts_with("failover: ") && line.contains(", in DNS after ");
     assert_eq!(run.out.lines().filter(published).count(), 2, "{}", run.out);
     assert!(run.rest("calls of cloudflare: ").contains("BatchRecords"));
@@ -425,13 +425,13 @@ fn serve_answers_kubectl_and_ends_with_a_signal() {
     let watch = Lines::of(kubectl(&config, &["get", "fipool", "-w"]));
     watch.wait(&["ingress-pool", "True", "Assigned"]);
     watch.wait(&["game-servers", "3", "True", "Assigned"]);
-    kubectl_says(&config, &["taint", "node", "work-1", "maintenance=true:NoExecute"]);
-    server.wait(&["work-1 no longer matches default/ingress-pool: taint maintenance is not tolerated"]);
+    kubectl_says(&config, &["taint", "node", "edge-1", "maintenance=true:NoExecute"]);
+    server.wait(&["edge-1 no longer matches default/ingress-pool: taint maintenance is not tolerated"]);
     watch.wait(&["ingress-pool", "1", "False", "Assigning"]);
     watch.wait(&["ingress-pool", "2", "True", "Assigned"]);
-    server.wait(&["account", "is on work-3"]);
+    server.wait(&["account", "is on edge-3"]);
     let described = kubectl_says(&config, &["describe", "fipool", "ingress-pool"]);
-    assert!(described.contains("work-3") && described.contains("Assigned"), "{described}");
+    assert!(described.contains("edge-3") && described.contains("Assigned"), "{described}");
     kubectl_says(
         &config,
         &[
@@ -456,7 +456,7 @@ fn serve_answers_kubectl_and_ends_with_a_signal() {
     server.wait(&[
         "record",
         "nodes.example.net A 198.18.0.3 put in the place of",
-        "at cloudflare: work-3 has it",
+        "at cloudflare: edge-3 has it",
     ]);
     let waits = [
         "wait",

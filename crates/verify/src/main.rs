@@ -1,6 +1,6 @@
 //! Tests the tests: "no violation was found" says something only of tests that find violations.
 //!
-//! Owns what is run and what is kept of it (`docs/verification/`). Does not own the tests themselves. One module per
+//! Owns what is run and what is kept of it (`target/verify/`). Does not own the tests themselves. One module per
 //! subcommand; each ends with a count, and fails when it is not as it should be.
 
 mod fnv;

@@ -1,7 +1,7 @@
 //! Long runs: more seeds, more repetitions and more minutes than CI has time for, in shards.
 //!
-//! A run is data (`crates/verify/runs.yaml`). What came of each shard is kept in `docs/verification/runs.yaml` with the
-//! command that repeats it; a shard that passed on exactly these sources is not run again.
+//! A run is data (`crates/verify/runs.yaml`). What came of each shard is kept in `target/verify/runs.yaml` with the command
+//! that repeats it; a shard that passed on exactly these sources is not run again.
 
 use crate::mutants::{self, Count, Mutants};
 use crate::run::{self, to_end};
@@ -18,7 +18,7 @@ use std::time::Duration;
 const FILE: &str = "crates/verify/runs.yaml";
 
 /// Where results are.
-const RESULTS: &str = "docs/verification/runs.yaml";
+const RESULTS: &str = "target/verify/runs.yaml";
 
 /// What a result is about, except where a run says that something has no part in it.
 const SOURCES: [&str; 9] =
@@ -286,7 +286,9 @@ fn save(root: &Path, results: &mut Results) -> Outcome<()> {
     "cargo run --package flipop-verify -- runs".clone_into(&mut results.command);
     results.table.sort_by(|a, b| (&a.run, a.shard.len(), &a.shard).cmp(&(&b.run, b.shard.len(), &b.shard)));
     let text = serde_saphyr::to_string(results).map_err(|error| Failure::Other(error.to_string()))?;
-    fs::write(root.join(RESULTS), text).doing(format!("write {RESULTS}"))
+    let path = root.join(RESULTS);
+    fs::create_dir_all(path.parent().unwrap_or(root)).doing(format!("write {RESULTS}"))?;
+    fs::write(path, text).doing(format!("write {RESULTS}"))
 }
 
 #[cfg(test)]
@@ -309,7 +311,27 @@ mod tests {
     #[test]
     fn results_and_this_crate_are_no_sources() {
         assert!(counts("src/main.rs", &[]) && counts("Cargo.lock", &[]));
-        assert!(!counts("docs/verification/runs.yaml", &[]) && !counts("crates/verify/runs.yaml", &[]));
+        assert!(!counts("docs/verification.md", &[]) && !counts("crates/verify/runs.yaml", &[]));
+    }
+
+    #[test]
+    fn what_came_of_a_shard_is_kept_where_nothing_was_kept_before() {
+        let root = std::env::temp_dir().join(format!("flipop-results-{}", std::process::id()));
+        let row = Row {
+            run: "seeds".to_owned(),
+            shows: "something".to_owned(),
+            shard: "1 of 1".to_owned(),
+            command: "true".to_owned(),
+            passed: true,
+            mutants: None,
+            said: vec!["1 plans".to_owned()],
+            date: "2026-01-01".to_owned(),
+            commit: "0123456".to_owned(),
+        };
+        save(&root, &mut Results { command: String::new(), table: vec![row] }).unwrap();
+        let kept = load(&root).unwrap();
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!((kept.table.len(), kept.table[0].said.as_slice()), (1, ["1 plans".to_owned()].as_slice()));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 pub mod pool;
 pub mod record_set;
 
-use crate::api::{Condition, DnsRecordSet, Match, given};
+use crate::api::{Condition, DnsRecordSet, Match, UNOBSERVED, given};
 use crate::kube::watch::Undecodable;
 use flipop_core::condition::Condition as PlainCondition;
 use flipop_core::ids::{ObjectName, ObjectRef, Uid};
@@ -75,6 +75,11 @@ fn raw_record_set(record_set: &DnsRecordSet) -> RawRecordSet {
         ttl: record_set.ttl.unwrap_or_default(),
         when_empty: text(record_set.when_empty.as_ref()),
     }
+}
+
+/// The generation that a status describes; 0 for none, as in an object that has no status at all.
+fn observed(generation: Option<i64>) -> i64 {
+    generation.filter(|generation| *generation != UNOBSERVED).unwrap_or_default()
 }
 
 fn addresses<C: FromIterator<Ipv4Addr>>(texts: &[String]) -> C {

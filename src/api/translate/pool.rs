@@ -1,7 +1,7 @@
 //! `FloatingIPPool`: its spec, its status and the memory in it.
 
 use super::{
-    Meta, addresses, plain_conditions, raw_match, raw_record_set, readable_meta, text, texts,
+    Meta, addresses, observed, plain_conditions, raw_match, raw_record_set, readable_meta, text, texts,
     timed_conditions, unreadable_meta,
 };
 use crate::api::{
@@ -42,6 +42,7 @@ fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {
         provider: text(spec.provider.as_ref()),
         region: text(spec.region.as_ref()),
         desired_ips: spec.desired_ips.unwrap_or_default(),
+        min_active: spec.min_active.unwrap_or_default(),
         ips: spec.ips.clone().unwrap_or_default(),
         released_ips: spec.released_ips.clone().unwrap_or_default(),
         cool_off_seconds: spec.assignment_cool_off_seconds.unwrap_or_default(),
@@ -61,11 +62,12 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
     };
     PoolStatus {
         ips: status.ips.iter().map(|(ip, status)| (ip.clone(), entry(status))).collect(),
+        used_ips: status.used_ips,
         assignable_nodes: status.assignable_nodes.clone(),
         node_errors: status.node_errors.clone(),
         error: status.error.clone(),
         conditions: plain_conditions(&status.conditions),
-        observed_generation: status.observed_generation.unwrap_or_default(),
+        observed_generation: observed(status.observed_generation),
         memory: memory(status),
         record_set: status.dns_record_set.as_ref().map(|published| PublishedSet {
             fqdn: published.fqdn.clone(),
@@ -106,6 +108,7 @@ pub fn written_status(
 ) -> FloatingIPPoolStatus {
     let PoolStatus {
         ips,
+        used_ips,
         assignable_nodes,
         node_errors,
         error,
@@ -117,6 +120,7 @@ pub fn written_status(
     let active = ips.values().filter(|entry| entry.state == IpState::Active.as_str()).count();
     let mut written = FloatingIPPoolStatus {
         ips: ips.iter().map(|(ip, entry)| (ip.clone(), ip_status(entry))).collect(),
+        used_ips: *used_ips,
         active_ips: i64::try_from(active).ok(),
         assignable_nodes: assignable_nodes.clone(),
         node_errors: node_errors.clone(),
@@ -193,6 +197,7 @@ mod tests {
                 IpEntry { state: "active".into(), node_name: "a".into(), ..IpEntry::default() },
             )]
             .into(),
+            used_ips: Some(2),
             assignable_nodes: vec!["b".into()],
             node_errors: vec!["c".into()],
             error: "e".into(),
@@ -213,6 +218,13 @@ mod tests {
         let json = serde_json::to_value(&written).unwrap();
         let read: FloatingIPPoolStatus = serde_json::from_value(json).unwrap();
         assert_eq!(plain_status(&read), status);
+    }
+
+    #[test]
+    fn the_status_of_an_object_that_nobody_has_looked_at_says_nothing() {
+        let unobserved = serde_json::json!({ "observedGeneration": -1 });
+        let read: FloatingIPPoolStatus = serde_json::from_value(unobserved).unwrap();
+        assert_eq!(plain_status(&read), PoolStatus::default());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `NodeDNSRecordSet`: its spec and its status.
 
 use super::{
-    Meta, addresses, plain_conditions, raw_match, raw_record_set, readable_meta, text, texts,
+    Meta, addresses, observed, plain_conditions, raw_match, raw_record_set, readable_meta, text, texts,
     timed_conditions, unreadable_meta,
 };
 use crate::api::{Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
@@ -43,7 +43,7 @@ pub fn plain_status(status: &NodeDNSRecordSetStatus) -> RecordSetStatus {
         state: status.state.clone(),
         error: status.error.clone(),
         conditions: plain_conditions(&status.conditions),
-        observed_generation: status.observed_generation.unwrap_or_default(),
+        observed_generation: observed(status.observed_generation),
         fqdn: status.fqdn.clone(),
         addresses: addresses(&status.addresses),
     }
@@ -73,6 +73,13 @@ mod tests {
     use super::*;
     use flipop_core::condition::Condition as PlainCondition;
     use std::net::Ipv4Addr;
+
+    #[test]
+    fn the_status_of_an_object_that_nobody_has_looked_at_says_nothing() {
+        let unobserved = serde_json::json!({ "observedGeneration": -1 });
+        let read: NodeDNSRecordSetStatus = serde_json::from_value(unobserved).unwrap();
+        assert_eq!(plain_status(&read), RecordSetStatus::default());
+    }
 
     #[test]
     fn a_status_comes_back_as_it_was_written() {

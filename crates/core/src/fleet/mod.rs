@@ -229,11 +229,9 @@ impl Fleet {
         self.record_sets_listed = false;
         self.nodes.values_mut().for_each(NodeStore::distrust);
         self.pods.values_mut().for_each(PodStore::distrust);
-        self.pools.values_mut().for_each(|pool| pool.matched = false);
+        self.pools.values_mut().for_each(Pool::distrust);
         self.matched_once.clear();
-        self.pools.values_mut().for_each(Pool::forget_losses);
-        self.record_sets.values_mut().for_each(NodeSet::forget_losses);
-        self.record_sets.values_mut().for_each(|set| set.matched = false);
+        self.record_sets.values_mut().for_each(NodeSet::distrust);
         self.dns.restart();
         self.accounts.values_mut().for_each(|account| account.restart(now));
         self.annotations.restart();

@@ -2,6 +2,7 @@
 
 use super::{Change, Fleet};
 use crate::account::belief::Place;
+use crate::condition::Condition;
 use crate::ids::ObjectName;
 use crate::pool::status::IpState;
 use crate::record_set::node_set::NodeSet;
@@ -45,6 +46,8 @@ pub struct PoolSnapshot {
     pub ips: Vec<IpSnapshot>,
     /// For each candidate without an address, what it waits for.
     pub waiting: Vec<(String, String)>,
+    /// What holds of it; what its status says, as long as nothing newer is known.
+    pub conditions: Vec<Condition>,
 }
 
 /// One `NodeDNSRecordSet`.
@@ -62,6 +65,8 @@ pub struct RecordSetSnapshot {
     pub state: String,
     /// What is wrong.
     pub error: String,
+    /// What holds of it; what its status says, as long as nothing newer is known.
+    pub conditions: Vec<Condition>,
 }
 
 /// One account.
@@ -139,6 +144,7 @@ impl Fleet {
                     .iter()
                     .map(|(node, wait)| (node.clone(), wait.to_string()))
                     .collect(),
+                conditions: pool.conditions.as_ref().unwrap_or(&pool.on_server.conditions).clone(),
             }
         });
         let rates = self.accounts.iter().map(|(provider, account)| (provider, account.rate_remaining()));
@@ -171,6 +177,7 @@ impl Fleet {
             records: status.addresses.len(),
             state: status.state.clone(),
             error: status.error.clone(),
+            conditions: set.conditions.as_ref().unwrap_or(&set.on_server.conditions).clone(),
         }
     }
 

@@ -35,6 +35,7 @@ impl Fleet {
             }
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
+            pool.conditions = Some(status.conditions.clone());
             let owner = Owner { kind: ObjectKind::Pool, object: pool.object.clone() };
             let unready = self.unready.entry(pool.object.uid.clone()).or_default();
             unready.tell(&owner, &status.conditions, (quiet_until, now), out);

@@ -44,11 +44,6 @@ impl Pool {
         true
     }
 
-    /// What was lost while nobody led for certain is told no more.
-    pub(crate) fn forget_losses(&mut self) {
-        self.losses = Losses::default();
-    }
-
     /// The Event of the holders that lost their match, after the plan that follows it. What came back meanwhile, or is
     /// used no more, is no loss.
     pub(crate) fn tell_losses(&mut self, account: &Account) -> Option<Action> {

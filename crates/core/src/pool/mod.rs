@@ -22,6 +22,7 @@ pub mod status;
 use crate::account::Account;
 use crate::account::belief::Place;
 use crate::action::PoolObject;
+use crate::condition::Condition;
 use crate::facts::NodeFacts;
 use crate::fault::FaultKind;
 use crate::ids::{DropletId, ObjectRef, Uid};
@@ -134,6 +135,8 @@ pub struct Pool {
     pub(crate) no_match: Explanation,
     /// Addresses that serve nowhere.
     idle: idle::Idle,
+    /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
+    pub conditions: Option<Vec<Condition>>,
     /// Writes of status and spec under way and their retries.
     pub writes: status::Writes,
     /// Addresses that were effective when last planned: one that leaves is let go.
@@ -172,6 +175,7 @@ impl Pool {
             losses: losses::Losses::default(),
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
+            conditions: None,
             writes: status::Writes::default(),
             held: BTreeSet::new(),
             named_first: BTreeSet::new(),
@@ -198,6 +202,13 @@ impl Pool {
             (Some(ours), Some(theirs)) => theirs < ours,
             (None, _) | (_, None) => false,
         }
+    }
+
+    /// Leadership begins: what was known before says nothing about now.
+    pub fn distrust(&mut self) {
+        self.matched = false;
+        self.conditions = None;
+        self.losses = losses::Losses::default();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -267,6 +278,12 @@ impl Pool {
     /// The addresses that the operator created, or that count as created.
     pub fn created(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.memory.iter().flat_map(|memory| memory.created.iter().map(|created| created.ip))
+    }
+
+    /// How many addresses the pool is to use; those that are not there yet are to be created.
+    #[must_use]
+    pub fn goal(&self) -> usize {
+        self.spec.desired.unwrap_or_else(|| self.used().len())
     }
 
     /// The addresses that were effective when the spec could last be followed.

@@ -30,6 +30,7 @@ impl Pool {
     ) -> PoolStatus {
         let mut status = PoolStatus {
             error: self.error(),
+            used_ips: i64::try_from(self.goal()).ok(),
             observed_generation: self.generation,
             memory: self.memory.clone(),
             ..PoolStatus::default()
@@ -155,7 +156,7 @@ impl Pool {
         now: Moment,
     ) -> Vec<Condition> {
         let known = account.is_some_and(Account::is_known) && self.matched;
-        let mut conditions = vec![self.ready(account, status), self.spec_valid()];
+        let mut conditions = vec![self.with_minimum(self.ready(account, status)), self.spec_valid()];
         conditions.extend(account.and_then(|account| provider_condition(account).or_else(|| self.refusal())));
         conditions.extend(self.idle_condition(known));
         conditions.extend(self.conflict());
@@ -245,7 +246,7 @@ impl Pool {
         }
         let (active, candidates) = (self.report.active.len(), self.candidates.len());
         let used = self.used().len();
-        let goal = self.spec.desired.unwrap_or(used);
+        let goal = self.goal();
         let waiting = status.assignable_nodes.len() + status.node_errors.len();
         let without = match waiting {
             0 => "no matching node is without one".to_owned(),
@@ -276,6 +277,23 @@ impl Pool {
         }
     }
 
+    /// What `spec.minActive` makes of `Ready`: it takes the place of no other reason. Of what is Unknown nobody can say how
+    /// many are active.
+    fn with_minimum(&self, ready: Condition) -> Condition {
+        let Some(minimum) = self.spec.min_active.filter(|minimum| self.report.active.len() < *minimum) else {
+            return ready;
+        };
+        let short = format!("fewer than spec.minActive ({minimum}) are active");
+        match ready.status.as_str() {
+            "True" => {
+                let message = format!("{short}: {}", ready.message);
+                Condition::new("Ready", "False", "BelowMinimum", message)
+            }
+            "False" => Condition { message: format!("{}; {short}", ready.message), ..ready },
+            _ => ready,
+        }
+    }
+
     fn spec_valid(&self) -> Condition {
         let problems = &self.spec.problems;
         match problems.iter().min_by_key(|problem| problem.scope) {
@@ -286,6 +304,7 @@ impl Pool {
                     Scope::Creation => "CreationImpossible",
                     Scope::Entry => "EntryIgnored",
                     Scope::RecordSet => "RecordSetIgnored",
+                    Scope::Minimum => "MinActiveIgnored",
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 Condition::new("SpecValid", "False", reason, message.join("; "))

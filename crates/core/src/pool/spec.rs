@@ -19,6 +19,8 @@ pub struct RawPoolSpec {
     pub region: String,
     /// How many addresses are used; the rest is created or disabled.
     pub desired_ips: i64,
+    /// With fewer active addresses the pool is not ready.
+    pub min_active: i64,
     /// Addresses in order of preference.
     pub ips: Vec<String>,
     /// Created addresses to let go.
@@ -40,6 +42,8 @@ pub struct PoolSpec {
     pub region: Option<String>,
     /// How many addresses are used; `None` for all of `ips`.
     pub desired: Option<usize>,
+    /// With fewer active addresses the pool is not ready; `None` where that does not matter.
+    pub min_active: Option<usize>,
     /// The good entries of `spec.ips`, in order, each once.
     pub ips: Vec<Ipv4Addr>,
     /// The bad entries of `spec.ips` with what is wrong with them.
@@ -77,6 +81,7 @@ impl PoolSpec {
             let problems = &mut spec.problems;
             SetSpec::parse(record_set, &raw.provider, ObjectKind::Pool, providers, problems)
         });
+        spec.read_minimum(raw.min_active);
         spec
     }
 
@@ -122,6 +127,17 @@ impl PoolSpec {
             (None, name) => format!("unknown provider {name:?}; use one of: {usable}"),
         };
         self.problem(Scope::Pool, "spec.provider", message);
+    }
+
+    /// CRDs refuse what is out of bounds; a value that they let through switches off this feature alone.
+    fn read_minimum(&mut self, raw: i64) {
+        if (0..=MAX_DESIRED).contains(&raw) {
+            self.min_active = usize::try_from(raw).ok().filter(|minimum| *minimum > 0);
+        } else {
+            let message =
+                format!("{raw} is ignored; use a number from 1 to {MAX_DESIRED}, or 0 to ask for none");
+            self.problem(Scope::Minimum, "spec.minActive", message);
+        }
     }
 
     fn read_addresses(&mut self, raw: &RawPoolSpec) {

@@ -58,6 +58,8 @@ pub struct IpEntry {
 pub struct PoolStatus {
     /// By address; entries of `spec.ips` that are no address appear as written.
     pub ips: BTreeMap<String, IpEntry>,
+    /// How many addresses the pool uses, those included that are still to be created; `None` before anybody counted.
+    pub used_ips: Option<i64>,
     /// Candidates that wait for an address, sorted.
     pub assignable_nodes: Vec<String>,
     /// Candidates whose assignment failed or is blocked, sorted.

@@ -4,6 +4,7 @@ use super::set::Choice;
 use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec};
 use super::status::{RecordSetStatus, Remark, Report};
 use crate::action::RecordSetObject;
+use crate::condition::Condition;
 use crate::facts::NodeFacts;
 use crate::ids::ObjectRef;
 use crate::matching::{NodeStore, PodStore, verdict};
@@ -44,6 +45,8 @@ pub struct NodeSet {
     edited: bool,
     /// Why no node matches.
     pub(crate) no_match: Explanation,
+    /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
+    pub conditions: Option<Vec<Condition>>,
     /// Writes of the status under way and their retries.
     pub writes: Writes<RecordSetStatus>,
     /// The installed CRDs drop our fields: how often that was seen, and when to look again.
@@ -68,6 +71,7 @@ impl NodeSet {
             losses: BTreeMap::new(),
             edited: false,
             no_match: Explanation::default(),
+            conditions: None,
             writes: Writes::default(),
             outdated_crds: None,
         };
@@ -82,6 +86,13 @@ impl NodeSet {
         version(&self.resource_version)
             .zip(version(resource_version))
             .is_some_and(|(ours, theirs)| theirs < ours)
+    }
+
+    /// Leadership begins: what was known before says nothing about now.
+    pub fn distrust(&mut self) {
+        self.matched = false;
+        self.conditions = None;
+        self.losses.clear();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -166,11 +177,6 @@ impl NodeSet {
             self.losses.insert(name.to_owned(), why);
         }
         true
-    }
-
-    /// What was lost while nobody led for certain is told no more.
-    pub(crate) fn forget_losses(&mut self) {
-        self.losses.clear();
     }
 
     /// The Event of the nodes that lost their match since the last plan. One that matches again is no loss.

@@ -251,7 +251,13 @@ fn initial_status(resource: &Resource, object: &mut Value) {
     }
     match resource.status_on_create {
         StatusOnCreate::Keep => {}
-        StatusOnCreate::Drop => meta::remove(object, "status"),
+        StatusOnCreate::Drop => {
+            meta::remove(object, "status");
+            // A real server fills in the default of an absent status whenever it reads the object.
+            if let Some(custom) = &resource.custom {
+                schema::set_defaults(object, &custom.schema);
+            }
+        }
         StatusOnCreate::Pending => {
             meta::remove(object, "status");
             meta::set_at(object, &["status", "phase"], json!("Pending"));

@@ -267,12 +267,12 @@ mod tests {
     #[test]
     fn the_examples_get_nodes_that_match_one_more_than_addresses() {
         let cast = cast(&manifest::load(&[]).unwrap());
-        assert_eq!(names(&cast), ["work-1", "work-2", "work-3", "games-1", "games-2", "games-3", "games-4"]);
+        assert_eq!(names(&cast), ["edge-1", "edge-2", "edge-3", "games-1", "games-2", "games-3", "games-4"]);
         let pod = cast.nodes[0].pod.as_ref().unwrap();
-        assert_eq!((pod.namespace.as_str(), pod.name.as_str()), ("ingress", "nginx-ingress-work-1"));
+        assert_eq!((pod.namespace.as_str(), pod.name.as_str()), ("ingress", "nginx-ingress-edge-1"));
         assert!(cast.nodes[3].pod.is_none());
         let standing: Vec<_> = cast.addresses.iter().map(|address| address.node.as_deref()).collect();
-        assert_eq!(standing, [Some("work-1"), Some("work-2")], "a pool with a cool-off begins in place");
+        assert_eq!(standing, [Some("edge-1"), Some("edge-2")], "a pool with a cool-off begins in place");
         assert_eq!(cast.notes, Vec::<String>::new());
     }
 

@@ -155,6 +155,9 @@ fn pools(draw: &mut Draw, ips: &[Ipv4Addr], served: bool) -> (Vec<Drawn>, Vec<St
                 }
             }
             fields.insert("match".to_owned(), criteria);
+            if let Some(minimum) = minimum(draw.seed, n) {
+                fields.insert("minActive".to_owned(), json!(minimum));
+            }
             if draw.chance(20) {
                 fields.insert("assignmentCoolOffSeconds".to_owned(), json!(draw.between(1, 20)));
             }
@@ -166,6 +169,12 @@ fn pools(draw: &mut Draw, ips: &[Ipv4Addr], served: bool) -> (Vec<Drawn>, Vec<St
         pools.push(Drawn { name, given, spec });
     }
     (pools, steps)
+}
+
+/// How many addresses of a pool have to be active: asked beside the sequence of draws, so that all else in the plan of a
+/// seed is as it is without.
+fn minimum(seed: u64, pool: u64) -> Option<u64> {
+    (roll(seed, pool, 78, 100) < 30).then(|| 1 + roll(seed, pool, 79, 4))
 }
 
 fn create(kind: &str, name: &str, spec: Value) -> Act {

@@ -357,3 +357,23 @@ async fn an_unknown_resource_is_told_apart_from_an_unknown_object() {
     let (code, status) = crate::support::request(&server, "GET", &format!("{uri}/w"), &[], "").await;
     assert_eq!((code, &status["reason"]), (404, &json!("NotFound")));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_absent_status_has_its_default_and_a_written_one_is_left_alone() {
+    let server = server();
+    server.apply_yaml(&flipop::api::crd::all_yaml().unwrap(), "default").unwrap();
+    let pool = "/apis/flipop.digitalocean.com/v1alpha1/namespaces/default/floatingippools";
+    let object = json!({ "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",
+        "metadata": { "name": "new" }, "spec": {}, "status": { "error": "smuggled" } });
+    let json_type = [("content-type", "application/json")];
+    let (code, created) = request(&server, "POST", pool, &json_type, &object.to_string()).await;
+    let nobody = json!({ "observedGeneration": -1 });
+    assert_eq!((code, &created["status"]), (201, &nobody));
+    assert_eq!(get(&server, &format!("{pool}/new")).await["status"], nobody);
+    let mut written = created;
+    written["status"] = json!({ "error": "x" });
+    let status = format!("{pool}/new/status");
+    let (code, _) = request(&server, "PUT", &status, &json_type, &written.to_string()).await;
+    assert_eq!(code, 200);
+    assert_eq!(get(&server, &format!("{pool}/new")).await["status"], json!({ "error": "x" }));
+}

@@ -1,4 +1,4 @@
-//! What is known of each mutation, kept in the repository so that a run goes on where the last one ended.
+//! What is known of each mutation, kept so that a run goes on where the last one ended.
 
 use crate::{Doing, Failure, Outcome};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Where results are.
-const FILE: &str = "docs/verification/mutations.yaml";
+const FILE: &str = "target/verify/mutations.yaml";
 
 /// What came of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -189,6 +189,11 @@ impl Scene<'_> {
         if count != active {
             wrong.add(&format!("activeIPs is {count}, not {active}"));
         }
+        let goal = i64::try_from(if pool.desired() > 0 { pool.desired() } else { used.len() });
+        let told = pool.status.get("usedIPs").and_then(Value::as_i64);
+        if told != goal.ok() {
+            wrong.add(&format!("usedIPs is {told:?}, not {goal:?}"));
+        }
     }
 
     fn right_entry(&self, pool: &Pool, ip: Ipv4Addr, used: bool) -> Right {
@@ -280,7 +285,8 @@ impl Scene<'_> {
         } else if droplets.is_empty() {
             &[r#"("False", "NoMatchingNode")"#]
         } else if active >= goal.min(droplets.len()) {
-            &[r#"("True", "Assigned")"#]
+            let enough = active >= validity::minimum(&pool.spec).unwrap_or_default();
+            if enough { &[r#"("True", "Assigned")"#] } else { &[r#"("False", "BelowMinimum")"#] }
         } else if used.len() < goal {
             &[r#"("False", "MissingAddresses")"#, blocked]
         } else {

@@ -334,6 +334,7 @@ fn right_status(droplet: u64) -> Value {
             "state": "active", "nodeName": "node-1", "providerID": format!("digitalocean://{droplet}"),
         } },
         "activeIPs": 1,
+        "usedIPs": 1,
         "assignableNodes": ["node-2"],
         "observedGeneration": 1,
         "dnsRecordSet": { "fqdn": format!("edge.{CLOUDFLARE_ZONE}"), "addresses": ["192.0.2.1"] },
@@ -391,6 +392,7 @@ async fn a_status_is_compared_with_the_world_field_by_field() {
     for change in [
         json!({ "observedGeneration": 0 }),
         json!({ "activeIPs": 0 }),
+        json!({ "usedIPs": 2 }),
         json!({ "error": "x" }),
         json!({ "assignableNodes": [] }),
         json!({ "assignableNodes": ["node-1", "node-2"] }),
@@ -403,6 +405,7 @@ async fn a_status_is_compared_with_the_world_field_by_field() {
         json!({ "dnsRecordSet": { "fqdn": "x" } }),
         json!({ "dnsRecordSet": { "addresses": [] } }),
         trouble("Ready", "False", "Assigning"),
+        trouble("Ready", "False", "BelowMinimum"),
         trouble("SpecValid", "False", "EntryIgnored"),
         trouble("ProviderReady", "False", "Transient"),
         trouble("Conflict", "True", "AddressClaimed"),
@@ -416,6 +419,23 @@ async fn a_status_is_compared_with_the_world_field_by_field() {
         trouble("RecordSetTTLRaised", "True", "BelowFloor"),
     ] {
         assert_ne!(told(&mut court, &change), [""; 0], "{change}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_with_fewer_active_addresses_than_it_asks_for_is_not_ready() {
+    let mut court = Court::new(&json!({ "minActive": 2 }));
+    let mut right = right_status(court.droplets[0]);
+    right["dnsRecordSet"] = Value::Null;
+    let ready = |status: &str, reason: &str| {
+        json!([{ "type": "SpecValid", "status": "True", "reason": "Valid" },
+               { "type": "Ready", "status": status, "reason": reason }])
+    };
+    for (conditions, wrong) in [(ready("True", "Assigned"), 1), (ready("False", "BelowMinimum"), 0)] {
+        right["conditions"] = conditions;
+        court.patch(POOL, "pool", "status", json!({ "status": right }), "flipop");
+        court.hear(2_000, false);
+        assert_eq!(complaints(&court).len(), wrong, "{:?}", complaints(&court));
     }
 }
 

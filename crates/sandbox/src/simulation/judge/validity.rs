@@ -13,6 +13,7 @@ pub(super) enum Reach {
     Creation,
     Entry,
     RecordSet,
+    Minimum,
 }
 
 impl Reach {
@@ -23,12 +24,16 @@ impl Reach {
             Self::Creation => "CreationImpossible",
             Self::Entry => "EntryIgnored",
             Self::RecordSet => "RecordSetIgnored",
+            Self::Minimum => "MinActiveIgnored",
         }
     }
 }
 
 /// More is surely a mistake.
 const MAX_DESIRED: i64 = 1_000;
+
+/// No more can be active.
+const MAX_MINIMUM: usize = 1_000;
 
 /// The field at a path without escapes: [`Value::pointer`] copies each name of it twice, which is a tenth of a
 /// simulation.
@@ -76,7 +81,15 @@ pub(super) fn of_pool(spec: &Value) -> BTreeSet<Reach> {
     if record_set(spec).is_some_and(|set| !record_set_good(set, text(spec, "/provider"))) {
         wrong.insert(Reach::RecordSet);
     }
+    if minimum(spec).is_none() {
+        wrong.insert(Reach::Minimum);
+    }
     wrong
+}
+
+/// How many addresses have to be active for a pool to be ready; `None` if what is asked for cannot be meant.
+pub(super) fn minimum(spec: &Value) -> Option<usize> {
+    usize::try_from(number(spec, "/minActive")).ok().filter(|minimum| *minimum <= MAX_MINIMUM)
 }
 
 /// Whether the spec of a `NodeDNSRecordSet` is right.
@@ -168,6 +181,10 @@ mod tests {
             (set(json!({ "ttl": -1 })), Some(Reach::RecordSet)),
             (set(json!({ "ttl": 86_401, "provider": "cloudflare" })), Some(Reach::RecordSet)),
             (set(json!({ "whenEmpty": "delete" })), Some(Reach::RecordSet)),
+            (json!({ "minActive": 1_000 }), None),
+            (json!({ "minActive": 1_001 }), Some(Reach::Minimum)),
+            (json!({ "minActive": -1 }), Some(Reach::Minimum)),
+            (json!({ "minActive": -1, "provider": "" }), Some(Reach::Pool)),
         ] {
             let mut spec = json!({ "provider": "digitalocean", "region": "nyc3", "ips": ["192.0.2.1"] });
             spec.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());

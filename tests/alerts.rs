@@ -1,0 +1,225 @@
+//! The alerts: one file, of which the documentation holds a copy and a remedy for each, on metrics that exist, and which
+//! Prometheus' own tool has tried. That needs `promtool`; without it the test is reported as ignored, and fails where
+//! `CI` is set.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
+
+use flipop::kube::watch::WatchHealth;
+use flipop::metrics::Metrics;
+use flipop::provider::CallContext;
+use flipop::provider::observe::{CallObserver as _, CallRecord, Outcome};
+use flipop_core::condition::Condition;
+use flipop_core::fleet::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
+use flipop_core::ids::ObjectName;
+use flipop_envtest::assets::nothing_may_be_skipped;
+use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const ALERTS: &str = "monitoring/alerts.yaml";
+const CASES: &str = "monitoring/alerts-test.yaml";
+const DOCS: &str = "docs/troubleshooting.md";
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let promtool = Command::new("promtool").arg("--version").output().is_ok();
+    let mut tried = Trial::test("promtool_sees_each_alert_fire_when_it_should", promtool_passes);
+    if !promtool && !nothing_may_be_skipped() {
+        tried = tried.with_ignored_flag(true).with_kind("ignored: promtool is not installed");
+    }
+    let tests: [(&str, fn()); 4] = [
+        ("the_documentation_holds_exactly_these_alerts", documented),
+        ("each_alert_leads_to_its_own_heading_in_the_documentation", led_to),
+        ("each_alert_is_seen_firing_and_silent", fires_and_is_silent),
+        ("each_alert_is_about_metrics_and_labels_that_exist", about_what_exists),
+    ];
+    let test = |(name, run): (&str, fn())| {
+        Trial::test(name, move || {
+            run();
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&arguments, tests.into_iter().map(test).chain([tried]).collect()).exit();
+}
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn yaml(path: &str) -> Value {
+    serde_saphyr::from_str(&read(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+}
+
+/// The alerts, by name.
+fn alerts() -> BTreeMap<String, Value> {
+    let file = yaml(ALERTS);
+    let groups = file["groups"].as_array().unwrap();
+    let rules = groups.iter().flat_map(|group| group["rules"].as_array().unwrap());
+    let mut alerts = BTreeMap::new();
+    for rule in rules {
+        let name = text(&rule["alert"]).to_owned();
+        assert!(alerts.insert(name.clone(), rule.clone()).is_none(), "{name} stands twice");
+    }
+    alerts
+}
+
+fn documented() {
+    let docs = read(DOCS);
+    let blocks = docs.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```\n"));
+    let blocks = blocks.map(|(block, _)| block).filter(|block| block.contains("alert:"));
+    assert_eq!(blocks.collect::<Vec<_>>(), [read(ALERTS)], "{DOCS} holds other alerts than {ALERTS}");
+}
+
+fn led_to() {
+    let docs = read(DOCS);
+    let headings = docs.lines().filter_map(|line| line.strip_prefix("### "));
+    let headings: BTreeSet<String> =
+        headings.map(|heading| heading.to_lowercase().replace(' ', "-")).collect();
+    for (name, alert) in alerts() {
+        let runbook = text(&alert["annotations"]["runbook"]);
+        assert_eq!(runbook, format!("{DOCS}#{}", name.to_lowercase()));
+        assert!(headings.contains(&name.to_lowercase()), "{DOCS} has no heading {name}");
+        assert!(!text(&alert["annotations"]["summary"]).is_empty() && alert["for"].is_string(), "{name}");
+    }
+}
+
+fn fires_and_is_silent() {
+    let cases = yaml(CASES);
+    let mut seen: BTreeSet<(String, bool)> = BTreeSet::new();
+    for test in cases["tests"].as_array().unwrap() {
+        for case in test["alert_rule_test"].as_array().unwrap() {
+            let fires = !case["exp_alerts"].as_array().unwrap().is_empty();
+            seen.insert((text(&case["alertname"]).to_owned(), fires));
+        }
+    }
+    let all = alerts().into_keys().flat_map(|name| [(name.clone(), false), (name, true)]).collect();
+    assert_eq!(seen, all);
+}
+
+/// Each metric with its labels, as a leader shows them that has one of everything.
+fn metrics() -> BTreeMap<String, BTreeSet<String>> {
+    let metrics = Metrics::new(WatchHealth::default(), "0").unwrap();
+    metrics.call_ended(CallRecord {
+        provider: "digitalocean",
+        call: "ListIPs",
+        context: &CallContext::default(),
+        outcome: Outcome::Error,
+        duration: Duration::from_secs(1),
+    });
+    metrics.publish(snapshot(), &[1]);
+    let scrape = String::from_utf8(metrics.encode().unwrap()).unwrap();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in scrape.lines().filter(|line| !line.starts_with('#')) {
+        let series = line.rsplit_once(' ').unwrap().0;
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let labels = labels.split("\",").filter_map(|label| label.split_once("=\""));
+        found.entry(name.to_owned()).or_default().extend(labels.map(|(label, _)| label.to_owned()));
+    }
+    found
+}
+
+fn snapshot() -> Snapshot {
+    let name = ObjectName::new("team", "web");
+    let condition = Condition {
+        kind: "Ready".into(),
+        status: "True".into(),
+        reason: "Assigned".into(),
+        message: String::new(),
+    };
+    let ip = IpSnapshot {
+        ip: Ipv4Addr::new(192, 0, 2, 1),
+        state: "active".into(),
+        node: "a".into(),
+        provider_id: "digitalocean://1".into(),
+        assignments: 1,
+        errors: 1,
+    };
+    let provider = "digitalocean".to_owned();
+    let pool = PoolSnapshot {
+        name: name.clone(),
+        provider: provider.clone(),
+        dns: String::new(),
+        available: 1,
+        assigned: 1,
+        unfulfilled: 1,
+        ips: vec![ip],
+        waiting: Vec::new(),
+        conditions: vec![condition.clone()],
+    };
+    let record_set = RecordSetSnapshot {
+        name,
+        provider: provider.clone(),
+        dns: String::new(),
+        records: 1,
+        state: String::new(),
+        error: String::new(),
+        conditions: vec![condition],
+    };
+    let accounts = vec![AccountSnapshot { provider, rate_remaining: Some(1) }];
+    Snapshot {
+        leading: true,
+        permit: true,
+        pools: vec![pool],
+        record_sets: vec![record_set],
+        accounts,
+        ..Snapshot::default()
+    }
+}
+
+fn is_of_a_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || letter == '_'
+}
+
+/// The metrics in an expression, each with the labels that it is selected by.
+fn selected(expression: &str) -> Vec<(String, Vec<String>)> {
+    let starts = expression.match_indices("flipop_").map(|(at, _)| &expression[at..]);
+    starts
+        .map(|rest| {
+            let end = rest.find(|letter| !is_of_a_name(letter)).unwrap_or(rest.len());
+            let matchers = rest[end..].strip_prefix('{').and_then(|rest| rest.split_once('}'));
+            let matchers = matchers.map_or("", |(matchers, _)| matchers).split("\",");
+            let labels = matchers.filter_map(|matcher| matcher.split_once('='));
+            let labels =
+                labels.map(|(label, _)| label.trim_matches(|letter| !is_of_a_name(letter)).to_owned());
+            (rest[..end].to_owned(), labels.collect())
+        })
+        .collect()
+}
+
+fn about_what_exists() {
+    let metrics = metrics();
+    for (name, alert) in alerts() {
+        let expression = text(&alert["expr"]);
+        let selected = selected(expression);
+        assert!(!selected.is_empty(), "{name} is about no metric of ours");
+        for (metric, labels) in selected {
+            let Some(known) = metrics.get(&metric) else { panic!("{name}: there is no metric {metric}") };
+            let missing: Vec<&String> = labels.iter().filter(|label| !known.contains(*label)).collect();
+            assert!(missing.is_empty(), "{name}: {metric} has no label {missing:?}, but {known:?}");
+        }
+        let grouped = expression.split("by (").skip(1).filter_map(|rest| rest.split(')').next());
+        for label in grouped.flat_map(|labels| labels.split(", ")) {
+            assert!(metrics.values().any(|known| known.contains(label)), "{name} groups by {label}");
+        }
+    }
+}
+
+fn promtool_passes() -> Result<(), Failed> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for arguments in [["check", "rules", ALERTS], ["test", "rules", CASES]] {
+        let ran = Command::new("promtool").args(arguments).current_dir(folder).output()?;
+        if !ran.status.success() {
+            let said = [ran.stdout, ran.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+            return Err(format!("promtool {}: {}", arguments.join(" "), said.concat()).into());
+        }
+    }
+    Ok(())
+}
