@@ -43,6 +43,7 @@ mod suite;
 mod team;
 mod warnings;
 mod watch_faults;
+mod why;
 mod world;
 
 use libtest_mimic::Arguments;
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 35] = [
+    let modules: [fn() -> Vec<Case>; 36] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         warnings::cases,
         assignment::cases,
         observation::cases,
+        why::cases,
         spec_edits::cases,
         restart::cases,
         leadership::cases,
