@@ -282,8 +282,8 @@ fn elect(
 
 fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &Election) -> Reconciler {
     let underway = Arc::new(Underway::new(base.clock.clone()));
-    let (events, event_writer) =
-        events::events(base.clients.requests.clone(), &election.identity, underway.guards());
+    let (client, clock) = (base.clients.requests.clone(), base.clock.clone());
+    let (events, event_writer) = events::events(client, clock, &election.identity, underway.guards());
     base.tracker.spawn(event_writer.run(base.stop.clone()));
     let context = WatchContext {
         client: base.clients.watches.clone(),
