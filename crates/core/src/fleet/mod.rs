@@ -8,6 +8,7 @@ mod annotations;
 mod changes;
 mod dns;
 mod explain;
+mod others;
 mod plan;
 mod record_sets;
 mod snapshot;
@@ -452,14 +453,6 @@ impl Fleet {
                 self.latencies_ms.push(when.0.millis_since(finished.op.caused));
             }
         }
-        for ip in changes.overturned {
-            let text = account.place(ip).told_of(ip);
-            let pools = self.pools.values().filter(|pool| pool.effective().contains(&ip));
-            for pool in pools.clone() {
-                self.changes.push(pool.change_by_others(ip, account.place(ip), when.0));
-            }
-            let notices = pools.map(|pool| pool.notice(true, "MovedByOthers", ip, text.clone()));
-            self.outbox.extend(notices);
-        }
+        self.tell_overturned(provider, &changes.overturned, when.0);
     }
 }

@@ -378,6 +378,32 @@ fn a_thousand_nodes_that_fail_at_once_and_come_back_cost_nothing() {
 }
 
 #[test]
+fn a_hundred_nodes_that_flap_for_an_hour_bring_few_events() {
+    const NODES: u64 = 100;
+    let mut then = vec![pool(20, &json!({})), node_set()];
+    for number in 1..=NODES {
+        // Each toggles every 1 to 120 s.
+        let (mut at_ms, mut up) = (QUIET_MS + 17 * number, true);
+        while at_ms < QUIET_MS + HOUR_MS {
+            at_ms += 1_000 + at_ms * (number + 6) % 119_000;
+            up = !up;
+            then.push(ready(at_ms, number, up));
+        }
+    }
+    let end_ms = QUIET_MS + HOUR_MS + 10 * MINUTE_MS;
+    then.extend((1..=NODES).map(|number| ready(end_ms - 1_000, number, true)));
+    let outcome = good(&plan("a hundred nodes flap for an hour", (NODES, 20), then, end_ms));
+    eprintln!(
+        "EVENTS {} assigns {} writes {} records {}",
+        outcome.tally.events,
+        assigns(&outcome),
+        outcome.tally.writes,
+        outcome.tally.records
+    );
+    assert!(outcome.tally.events <= 100);
+}
+
+#[test]
 fn a_status_that_is_wiped_again_and_again_buys_nothing() {
     let wipes = (1..=6_u64)
         .map(|number| at(QUIET_MS * number + 777 * number, Act::WipeStatus { name: "pool".into() }));
