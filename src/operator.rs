@@ -215,7 +215,7 @@ pub async fn run_on(
     if config.keep_last_record {
         tracing::info!("--keep-last-record: NodeDNSRecordSets without whenEmpty keep their records");
     }
-    let settings = settings(&providers, config.keep_last_record);
+    let settings = settings(&providers, config.keep_last_record, &base.clock);
     let reconciler = reconciler(providers, settings, &base, &election);
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
@@ -379,7 +379,7 @@ fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
     ApiConfig { base_url, user_agent, token, clock, observer, transport }
 }
 
-fn settings(providers: &Providers, keep_last_record: bool) -> Settings {
+fn settings(providers: &Providers, keep_last_record: bool, clock: &Clock) -> Settings {
     let known = [
         (digitalocean::NAME.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned()),
         (cloudflare::NAME.to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
@@ -394,6 +394,7 @@ fn settings(providers: &Providers, keep_last_record: bool) -> Settings {
         },
         limits: providers.ips.keys().map(|name| (name.clone(), Limits::DIGITALOCEAN)).collect(),
         dns_limits: BTreeMap::from([(cloudflare::NAME.to_owned(), Limits::CLOUDFLARE)]),
+        epoch_ms: clock.epoch_ms(),
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Settings {
     pub limits: BTreeMap<String, Limits>,
     /// Providers of DNS that are not in `limits`, with the limits of their accounts.
     pub dns_limits: BTreeMap<String, Limits>,
+    /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts.
+    pub epoch_ms: u64,
 }
 
 /// A fact.
@@ -128,7 +130,7 @@ impl Fleet {
             .iter()
             .map(|(name, limits)| (name.clone(), Account::new(name, *limits)))
             .collect();
-        let dns = Dns::new(&settings.providers, &settings.limits, &settings.dns_limits);
+        let dns = Dns::new(&settings.providers, &settings.limits, &settings.dns_limits, settings.epoch_ms);
         Self {
             settings,
             leading: false,

@@ -100,10 +100,23 @@ impl Fleet {
         views
     }
 
+    /// The objects that ask for no records, with what their statuses tell of some. A mistake asks for nothing else than
+    /// what was there before.
+    fn bare(&self) -> Vec<(Owner, Told)> {
+        let pools = self.pools.values().filter(|pool| !pool.deleting && !pool.spec.is_frozen());
+        let pools = pools.filter(|pool| pool.spec.record_set.is_none());
+        let owner = |pool: &Pool| Owner { kind: ObjectKind::Pool, object: pool.object.clone() };
+        pools
+            .map(|pool| {
+                (owner(pool), Told { current: false, ..Told::of_pool(&pool.on_server, pool.generation) })
+            })
+            .collect()
+    }
+
     /// Decides about DNS.
     pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Out) {
-        let views = self.views();
-        self.dns.plan(&views, &mut self.accounts, self.permit, now, out);
+        let (views, bare) = (self.views(), self.bare());
+        self.dns.plan((&views, &bare), &mut self.accounts, self.permit, now, out);
     }
 
     /// Writes of the statuses of record sets.
