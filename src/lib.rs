@@ -18,4 +18,5 @@ pub mod signal;
 pub mod telemetry;
 pub mod token;
 pub mod version;
+mod waiting;
 mod watches;

@@ -20,8 +20,8 @@ use crate::provider::http::{ApiConfig, BuildError, Transport};
 use crate::provider::{Providers, install_tls};
 use crate::random::Random;
 use crate::reconcile::{Parts, Reconciler};
-use crate::version;
 use crate::watches::Watches;
+use crate::{version, waiting};
 use flipop_core::budget::Limits;
 use flipop_core::fleet::Settings;
 use flipop_core::spec::Providers as KnownProviders;
@@ -102,6 +102,8 @@ pub struct Platform {
     pub identity: String,
     /// The operator's own namespace.
     pub namespace: String,
+    /// The API server's URL, for logs.
+    pub server: String,
     /// Clients of the API server.
     pub clients: Clients,
     /// Where the election takes place.
@@ -120,8 +122,19 @@ impl Platform {
         let clock = Clock::system();
         let cluster = kubeconfig::resolve(&config.cluster, &clock)?;
         let (identity, namespace) = (config.new_identity(), cluster.namespace.clone());
-        tracing::info!(identity, namespace, kubeconfig = cluster.origin, "starting");
+        let server = cluster.server();
+        tracing::info!(
+            version = version::VERSION,
+            commit = version::COMMIT,
+            providers = config.provider_names().join(", "),
+            api_server = server,
+            kubeconfig = cluster.origin,
+            identity,
+            namespace,
+            "starting"
+        );
         Ok(Self {
+            server,
             clock,
             random: Random::system(),
             identity,
@@ -201,7 +214,7 @@ pub async fn run_on(
     shutdown: CancellationToken,
     started: impl FnOnce(Started),
 ) -> Result<(), OperatorError> {
-    let Platform { clock, random, identity, namespace, clients, lease, transport } = platform;
+    let Platform { clock, random, identity, namespace, server, clients, lease, transport } = platform;
     let base = Base::new(clock, random, clients, transport)?;
     let providers = providers(&config, &base)?;
     let bound = shutdown.run_until_cancelled(listen(config.metrics.as_ref())).await;
@@ -211,6 +224,7 @@ pub async fn run_on(
     if let Some(listener) = listener {
         serve_admin(listener, &base, &election.leader);
     }
+    tell_waits(server, &base, &election.leader);
     let drain = CancellationToken::new();
     if config.keep_last_record {
         tracing::info!("--keep-last-record: NodeDNSRecordSets without whenEmpty keep their records");
@@ -408,6 +422,23 @@ fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle) {
         debug: Arc::new(move || described.describe(&clock)),
     };
     base.tracker.spawn(admin::serve(listener, endpoints, base.stop.clone()));
+}
+
+/// What the API server has not answered since the process began. That the lease was refused, the elector says itself.
+fn unanswered(health: &WatchHealth, leader: &watch::Receiver<LeaderState>) -> Vec<String> {
+    let mut waits = health.unanswered();
+    if matches!(*leader.borrow(), LeaderState::Starting) && !health.is_answered() {
+        waits.insert(0, "the lease has not been read yet".to_owned());
+    }
+    waits
+}
+
+/// Until all was answered for the first time.
+fn tell_waits(server: String, base: &Base, leader: &LeaderHandle) {
+    let (health, state, stop) = (base.health.clone(), leader.state(), base.stop.clone());
+    let missing = move || unanswered(&health, &state);
+    let told = waiting::tell(base.clock.clone(), server, missing, |line| tracing::warn!("{line}"));
+    base.tracker.spawn(async move { stop.run_until_cancelled_owned(told).await });
 }
 
 /// A leader is ready when its watches are; so is a standby, which keeps its watches in sync as well.
