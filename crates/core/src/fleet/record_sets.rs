@@ -2,10 +2,11 @@
 
 use super::Fleet;
 use super::dns::notice;
-use super::troubles::{events_denied, nodes_unread, watch_failing, watch_trouble};
+use super::troubles::{NODES_UNREAD, events_denied, nodes_unread, watch_failing, watch_trouble};
 use crate::account::belief::{Belief, Place};
 use crate::account::{Account, DropletRead};
 use crate::action::{Action, RecordSetObject, WriteFailure, WrittenStatus};
+use crate::condition::Condition;
 use crate::facts::Observed;
 use crate::ids::{ObjectKind, Owner, Uid};
 use crate::matching::{NodeStore, PodStore, WatchKey};
@@ -137,11 +138,13 @@ impl Fleet {
                     // What was said of a former spec is not said of one that nobody could follow yet.
                     let stale = set.on_server.observed_generation != set.generation;
                     let former = |kind: &str| stale && ["Ready", "SpecValid"].contains(&kind);
-                    status
-                        .conditions
-                        .retain(|condition| condition.kind != "WatchFailing" && !former(&condition.kind));
+                    // What is unread is told anew, with its present cause.
+                    let told = |condition: &Condition| {
+                        condition.kind == "WatchFailing" || condition.reason == NODES_UNREAD
+                    };
+                    status.conditions.retain(|condition| !told(condition) && !former(&condition.kind));
                     if !status.conditions.iter().any(|condition| condition.kind == "Ready") {
-                        status.conditions.push(nodes_unread());
+                        status.conditions.push(nodes_unread(trouble.as_deref().unwrap_or_default()));
                     }
                     status
                 }

@@ -338,7 +338,7 @@ impl Judge {
         if kind == "events"
             && let Some(event) = &change.after
         {
-            self.tally.events += usize::from(ours);
+            self.tally.events += 1;
             if let Some(text) = self.tellings.event(event, now_ms) {
                 self.blame(now_ms, "I9", text);
             }
