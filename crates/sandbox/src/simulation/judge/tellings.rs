@@ -90,14 +90,14 @@ mod tests {
     fn a_storm_of_events_is_seen_for_each_object_reason_and_process() {
         let event = |uid: &str, reason: &str, process: &str| json!({ "involvedObject": { "uid": uid }, "reason": reason, "reportingInstance": process });
         let (mut tellings, storm) = (Tellings::default(), event("a", "Assigned", "one"));
-        let quiet = (0..41).all(|turn| tellings.event(&storm, turn).is_none());
+        let quiet = (1..=41).all(|turn| tellings.event(&storm, turn).is_none());
         assert!(quiet);
         for other in
             [event("b", "Assigned", "one"), event("a", "Unassigned", "one"), event("a", "Assigned", "two")]
         {
-            assert_eq!(tellings.event(&other, HOUR_MS - 1), None);
+            assert_eq!(tellings.event(&other, HOUR_MS), None);
         }
-        assert!(tellings.event(&storm, HOUR_MS - 1).is_some());
-        assert_eq!(tellings.event(&storm, HOUR_MS + 1), None, "two of them are older than an hour");
+        assert!(tellings.event(&storm, HOUR_MS).is_some());
+        assert_eq!(tellings.event(&storm, HOUR_MS + 2), None, "two of them are older than an hour");
     }
 }
