@@ -168,27 +168,6 @@ fn when_every_node_stops_matching_a_node_set_is_deleted_once_and_a_kept_one_stay
 }
 
 #[test]
-fn records_that_were_all_removed_are_named_in_a_warning() {
-    for (nodes, named) in [
-        (1, "203.0.113.1".to_owned()),
-        // More than one call takes away.
-        (40, (1..=40).map(|n| external(n).to_string()).collect::<Vec<_>>().join(", ")),
-    ] {
-        let mut world = World::with_set(nodes);
-        world.run(60);
-        world.events.clear();
-        (1..=nodes).for_each(|n| world.set_node(n, false));
-        world.run(60);
-        assert_eq!(world.dns.emptied, [WWW]);
-        let records = world.events.iter().filter(|event| event.reason.starts_with("Records"));
-        let told: Vec<_> =
-            records.map(|event| (event.warning, event.reason, event.message.as_str())).collect();
-        let text = format!("{WWW} has no address any more; these were removed: {named}");
-        assert_eq!(told, [(true, "RecordsRemoved", text.as_str())]);
-    }
-}
-
-#[test]
 fn what_was_deleted_once_at_one_provider_is_deleted_at_another_one_too() {
     let mut world = World::with_set(1);
     // The other one's zone is known already.

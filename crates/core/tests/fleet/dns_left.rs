@@ -1,9 +1,11 @@
-//! Records that stay at a place which a spec names no more: told once, by name.
+//! Records that stay at a place which a spec names no more, and records that were all removed: told once, by name.
 
 use crate::dns::pool;
 use crate::world::{PROVIDER, World};
-use crate::zones::{CLOUDFLARE, record_set, set_spec};
+use crate::zones::{CLOUDFLARE, external, record_set, set_spec};
 use flipop_core::spec::RawRecordSet;
+
+const WWW: &str = "www.example.com";
 
 const ADVICE: &str =
     "keeps its records, which are not looked after any more; delete them unless somebody uses them";
@@ -153,5 +155,26 @@ fn a_mistake_on_the_way_to_another_name_hides_nothing_that_was_left() {
         world.run(60);
         let told = format!("www.example.com in the zone example.com at {PROVIDER} {ADVICE}: {published}");
         assert_eq!(left(&world), [told.as_str()]);
+    }
+}
+
+#[test]
+fn records_that_were_all_removed_are_named_in_a_warning() {
+    for (nodes, named) in [
+        (1, "203.0.113.1".to_owned()),
+        // More than one call takes away.
+        (40, (1..=40).map(|n| external(n).to_string()).collect::<Vec<_>>().join(", ")),
+    ] {
+        let mut world = World::with_set(nodes);
+        world.run(60);
+        world.events.clear();
+        (1..=nodes).for_each(|n| world.set_node(n, false));
+        world.run(60);
+        assert_eq!(world.dns.emptied, [WWW]);
+        let records = world.events.iter().filter(|event| event.reason.starts_with("Records"));
+        let told: Vec<_> =
+            records.map(|event| (event.warning, event.reason, event.message.as_str())).collect();
+        let text = format!("{WWW} has no address any more; these were removed: {named}");
+        assert_eq!(told, [(true, "RecordsRemoved", text.as_str())]);
     }
 }
