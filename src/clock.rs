@@ -54,6 +54,14 @@ impl Clock {
         self.0.timestamp()
     }
 
+    /// The wall clock, in milliseconds since the Unix epoch, when the monotonic one stood at nothing: for texts that name a
+    /// time to come.
+    #[must_use]
+    pub fn epoch_ms(&self) -> u64 {
+        let wall = u64::try_from(self.timestamp().as_millisecond()).unwrap_or_default();
+        wall.saturating_sub(self.now().as_millis())
+    }
+
     /// Waits until `moment` has come. Re-checks at least each second, because tokio's timers do not count time asleep.
     pub async fn sleep_until(&self, moment: Moment) {
         loop {

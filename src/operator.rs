@@ -21,6 +21,7 @@ use crate::provider::{Providers, install_tls};
 use crate::random::Random;
 use crate::reconcile::{Parts, Reconciler};
 use crate::watches::Watches;
+use crate::{version, waiting};
 use flipop_core::budget::Limits;
 use flipop_core::fleet::Settings;
 use flipop_core::spec::Providers as KnownProviders;
@@ -101,6 +102,8 @@ pub struct Platform {
     pub identity: String,
     /// The operator's own namespace.
     pub namespace: String,
+    /// The API server's URL, for logs.
+    pub server: String,
     /// Clients of the API server.
     pub clients: Clients,
     /// Where the election takes place.
@@ -119,8 +122,19 @@ impl Platform {
         let clock = Clock::system();
         let cluster = kubeconfig::resolve(&config.cluster, &clock)?;
         let (identity, namespace) = (config.new_identity(), cluster.namespace.clone());
-        tracing::info!(identity, namespace, kubeconfig = cluster.origin, "starting");
+        let server = cluster.server();
+        tracing::info!(
+            version = version::VERSION,
+            commit = version::COMMIT,
+            providers = config.provider_names().join(", "),
+            api_server = server,
+            kubeconfig = cluster.origin,
+            identity,
+            namespace,
+            "starting"
+        );
         Ok(Self {
+            server,
             clock,
             random: Random::system(),
             identity,
@@ -200,7 +214,7 @@ pub async fn run_on(
     shutdown: CancellationToken,
     started: impl FnOnce(Started),
 ) -> Result<(), OperatorError> {
-    let Platform { clock, random, identity, namespace, clients, lease, transport } = platform;
+    let Platform { clock, random, identity, namespace, server, clients, lease, transport } = platform;
     let base = Base::new(clock, random, clients, transport)?;
     let providers = providers(&config, &base)?;
     let bound = shutdown.run_until_cancelled(listen(config.metrics.as_ref())).await;
@@ -210,11 +224,12 @@ pub async fn run_on(
     if let Some(listener) = listener {
         serve_admin(listener, &base, &election.leader);
     }
+    tell_waits(server, &base, &election.leader);
     let drain = CancellationToken::new();
     if config.keep_last_record {
         tracing::info!("--keep-last-record: NodeDNSRecordSets without whenEmpty keep their records");
     }
-    let settings = settings(&providers, config.keep_last_record);
+    let settings = settings(&providers, config.keep_last_record, &base.clock);
     let reconciler = reconciler(providers, settings, &base, &election);
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
@@ -248,7 +263,7 @@ impl Base {
             random,
             clients,
             transport,
-            metrics: Metrics::new(health.clone(), env!("CARGO_PKG_VERSION"))?,
+            metrics: Metrics::new(health.clone(), version::VERSION)?,
             health,
             liveness: Liveness::new(clock.clone()),
             clock,
@@ -281,8 +296,8 @@ fn elect(
 
 fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &Election) -> Reconciler {
     let underway = Arc::new(Underway::new(base.clock.clone()));
-    let (events, event_writer) =
-        events::events(base.clients.requests.clone(), &election.identity, underway.guards());
+    let (client, clock) = (base.clients.requests.clone(), base.clock.clone());
+    let (events, event_writer) = events::events(client, clock, &election.identity, underway.guards());
     base.tracker.spawn(event_writer.run(base.stop.clone()));
     let context = WatchContext {
         client: base.clients.watches.clone(),
@@ -378,7 +393,7 @@ fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
     ApiConfig { base_url, user_agent, token, clock, observer, transport }
 }
 
-fn settings(providers: &Providers, keep_last_record: bool) -> Settings {
+fn settings(providers: &Providers, keep_last_record: bool, clock: &Clock) -> Settings {
     let known = [
         (digitalocean::NAME.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned()),
         (cloudflare::NAME.to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
@@ -393,6 +408,7 @@ fn settings(providers: &Providers, keep_last_record: bool) -> Settings {
         },
         limits: providers.ips.keys().map(|name| (name.clone(), Limits::DIGITALOCEAN)).collect(),
         dns_limits: BTreeMap::from([(cloudflare::NAME.to_owned(), Limits::CLOUDFLARE)]),
+        epoch_ms: clock.epoch_ms(),
     }
 }
 
@@ -406,6 +422,23 @@ fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle) {
         debug: Arc::new(move || described.describe(&clock)),
     };
     base.tracker.spawn(admin::serve(listener, endpoints, base.stop.clone()));
+}
+
+/// What the API server has not answered since the process began. That the lease was refused, the elector says itself.
+fn unanswered(health: &WatchHealth, leader: &watch::Receiver<LeaderState>) -> Vec<String> {
+    let mut waits = health.unanswered();
+    if matches!(*leader.borrow(), LeaderState::Starting) && !health.is_answered() {
+        waits.insert(0, "the lease has not been read yet".to_owned());
+    }
+    waits
+}
+
+/// Until all was answered for the first time.
+fn tell_waits(server: String, base: &Base, leader: &LeaderHandle) {
+    let (health, state, stop) = (base.health.clone(), leader.state(), base.stop.clone());
+    let missing = move || unanswered(&health, &state);
+    let told = waiting::tell(base.clock.clone(), server, missing, |line| tracing::warn!("{line}"));
+    base.tracker.spawn(async move { stop.run_until_cancelled_owned(told).await });
 }
 
 /// A leader is ready when its watches are; so is a standby, which keeps its watches in sync as well.

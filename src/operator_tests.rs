@@ -26,6 +26,7 @@ fn platform(api: &LeaseApi) -> Platform {
         random: Random::seeded(1),
         identity: "a".to_owned(),
         namespace: "flipop".to_owned(),
+        server: "https://api.invalid:6443".to_owned(),
         clients: Clients { requests: silent(), watches: silent() },
         lease: LeaseHome::Here {
             calls: api.client("a"),
@@ -87,7 +88,7 @@ const LONGEST_END: Duration = Duration::from_secs(10);
 #[tokio::test(start_paused = true)]
 async fn a_process_that_is_told_to_end_has_ended_after_ten_seconds_whatever_hangs() {
     let api = LeaseApi::default();
-    let Platform { clock, random, identity, namespace, clients, lease, transport } = platform(&api);
+    let Platform { clock, random, identity, namespace, clients, lease, transport, .. } = platform(&api);
     let base = Base::new(clock.clone(), random, clients, transport).unwrap();
     let election = elect(identity, namespace, lease, &base).unwrap();
     election.leader.state().wait_for(LeaderState::holds).await.unwrap();
@@ -105,7 +106,7 @@ async fn a_process_that_is_told_to_end_has_ended_after_ten_seconds_whatever_hang
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_while_the_process_ends_is_an_error() {
     let api = LeaseApi::default();
-    let Platform { clock, random, identity, namespace, clients, lease, transport } = platform(&api);
+    let Platform { clock, random, identity, namespace, clients, lease, transport, .. } = platform(&api);
     let base = Base::new(clock, random, clients, transport).unwrap();
     let election = elect(identity, namespace, lease, &base).unwrap();
     let mut leader = election.leader.state();

@@ -1,4 +1,4 @@
-//! The binary while it starts: what it waits for then cannot keep it from ending.
+//! The binary while it starts: what it waits for then is named, and cannot keep it from ending.
 
 use flipop_envtest::operator::Launch;
 use flipop_envtest::process::Signal;
@@ -8,6 +8,7 @@ use rustix::process::{Pid, kill_process};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use tokio::net::TcpListener;
 
 /// On a loaded machine too, and long before the plugin would end by itself.
 const SOON: Duration = Duration::from_secs(20);
@@ -46,6 +47,54 @@ fn kubeconfig(folder: &Path) -> String {
         }}}],
     })
     .to_string()
+}
+
+/// A kubeconfig of a server whose URL holds a password.
+fn with_password(server: &str) -> String {
+    serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": format!("https://admin:hunter2@{server}/k8s/")}}],
+        "users": [{"name": "u", "user": {"token": "hunter3"}}],
+    })
+    .to_string()
+}
+
+#[tokio::test]
+async fn the_log_names_the_build_and_the_api_server_and_after_two_seconds_that_it_is_waited_for() -> Outcome {
+    flipop::provider::install_tls();
+    // It takes connections and says nothing; the other refuses them.
+    let silent = TcpListener::bind("127.0.0.1:0").await?;
+    let refusing = TcpListener::bind("127.0.0.1:0").await?;
+    let servers = [silent.local_addr()?.to_string(), refusing.local_addr()?.to_string()];
+    drop(refusing);
+    for server in servers {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("kubeconfig");
+        fs::write(&file, with_password(&server))?;
+        let launch = Launch::new(Path::new(env!("CARGO_BIN_EXE_flipop")), &file, "http://127.0.0.1:1/")?;
+        let mut operator = launch.cloudflare("http://127.0.0.1:1/").start(folder.path())?;
+        let waits = format!("still waiting for https://{server}/k8s: the lease has not been read yet");
+        eventually("it says what it waits for", SOON, || async {
+            let log = operator.log();
+            if log.contains(&waits) { Ok(()) } else { Err(Failure::new(log)) }
+        })
+        .await?;
+        let log = operator.log();
+        let line = log.lines().find(|line| line.contains(r#""starting""#)).unwrap_or_default();
+        for (field, value) in [
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("commit", flipop::version::COMMIT),
+            ("providers", "digitalocean, cloudflare"),
+            ("api_server", &format!("https://{server}/k8s")),
+        ] {
+            assert!(line.contains(&format!("\"{field}\":\"{value}\"")), "{field}: {line}");
+        }
+        assert!(!log.contains("hunter"), "{log}");
+        operator.signal(Signal::TERM)?;
+        assert!(operator.wait_end(SOON).await?.success(), "{}", operator.log());
+    }
+    Ok(())
 }
 
 #[tokio::test]

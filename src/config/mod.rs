@@ -10,6 +10,7 @@ mod provider;
 pub use provider::ProviderConfig;
 
 use crate::kube::kubeconfig::{ClusterSettings, ProxySettings, SERVICE_ACCOUNT_DIR};
+use crate::provider::{cloudflare, digitalocean};
 use clap::Parser;
 use flags::{Flags, Subcommand};
 use std::ffi::OsString;
@@ -129,6 +130,13 @@ impl Invocation {
 }
 
 impl Config {
+    /// The providers that may be used, by their names in specs.
+    #[must_use]
+    pub fn provider_names(&self) -> Vec<&'static str> {
+        let digitalocean = self.digitalocean.as_ref().map(|_| digitalocean::NAME);
+        digitalocean.into_iter().chain(self.cloudflare.as_ref().map(|_| cloudflare::NAME)).collect()
+    }
+
     /// The identity of this process in the Lease: `<hostname>_<uuid>`, new with each call.
     #[must_use]
     pub fn new_identity(&self) -> String {

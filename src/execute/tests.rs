@@ -27,7 +27,7 @@ fn start() -> Bench {
     source.extend(clock.now());
     let (sender, done) = mpsc::channel(8);
     let underway = Arc::new(Underway::new(clock.clone()));
-    let (events, writer) = events::events(client.clone(), "one", underway.guards());
+    let (events, writer) = events::events(client.clone(), clock.clone(), "one", underway.guards());
     let (tracker, mut tasks) = (TaskTracker::new(), JoinSet::new());
     tasks.spawn(writer.run(CancellationToken::new()));
     let executor = Executor {

@@ -1,21 +1,28 @@
 //! Events on our objects, for `kubectl describe`: best effort, never in the way of work.
 //!
 //! [`Events::emit`] puts a note into a bounded queue and returns; [`EventWriter::run`] publishes them one by one
-//! with kube's recorder, which also merges repetitions into series. A note whose permit is over is dropped, as is
-//! one that finds the queue full. A refusal (403) is logged once and remembered for a condition, by namespace and verb,
+//! with kube's recorder, which also merges repetitions into series: notes whose text differs are different Events, so
+//! that none says what is true no more. [`hours`] bounds how many come of one object and reason within an hour. A note
+//! whose permit is over is dropped, as is one that finds the queue full. A refusal (403) is logged once and remembered for a condition, by namespace and verb,
 //! because rights may be given for some of them. Its note is kept and tried again once a minute: otherwise a role that
 //! was mended would be noticed only when something happens again. Each write carries its note's permit, so that the
 //! fence asks for it again.
 
+mod hours;
+
 use super::trouble::{Trouble, TroubleKind};
+use crate::clock::Clock;
 use crate::leader::permit::Permit;
 use arc_swap::ArcSwapOption;
+use fnv::FnvHasher;
+use hours::Hours;
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::client::Body;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use std::collections::BTreeMap;
+use std::hash::Hasher as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -70,10 +77,10 @@ pub struct Note {
     pub severity: Severity,
     /// A word in `CamelCase`.
     pub reason: &'static str,
-    /// What was done and to what. Events that share reason, action and object are one series, of which only the first
-    /// text is kept: the action has to tell different happenings apart.
+    /// What was done and to what.
     pub action: String,
-    /// A sentence.
+    /// A sentence. Repetitions of one text are counted in one Event, so that nothing belongs into it that differs each
+    /// time, such as the id of an action or a time.
     pub text: String,
 }
 
@@ -184,6 +191,8 @@ pub struct EventWriter {
     /// What another recorder is made of.
     client: Client,
     reporter: Reporter,
+    clock: Clock,
+    hours: Hours,
     /// The rights that are missing.
     denied: BTreeMap<Right, Denied>,
     /// When a note that was refused may be tried again.
@@ -192,7 +201,7 @@ pub struct EventWriter {
 
 /// A queue of notes and the task that empties it. `instance` names this replica.
 #[must_use]
-pub fn events(client: Client, instance: &str, guards: Guards) -> (Events, EventWriter) {
+pub fn events(client: Client, clock: Clock, instance: &str, guards: Guards) -> (Events, EventWriter) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let shared = Arc::new(Shared::default());
     let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(instance.to_owned()) };
@@ -204,6 +213,8 @@ pub fn events(client: Client, instance: &str, guards: Guards) -> (Events, EventW
         recorder: Recorder::new(client.clone(), reporter.clone()),
         client,
         reporter,
+        clock,
+        hours: Hours::default(),
         denied: BTreeMap::new(),
         retry_at: Instant::now(),
     };
@@ -243,6 +254,7 @@ impl EventWriter {
     async fn publish_all(&mut self) {
         loop {
             let retries = self.denied.values().any(|denied| denied.refused.is_some());
+            let (clock, hour) = (self.clock.clone(), self.hours.next_end());
             tokio::select! {
                 biased;
                 queued = self.queue.recv() => match queued {
@@ -250,14 +262,31 @@ impl EventWriter {
                     None => return,
                 },
                 () = tokio::time::sleep_until(self.retry_at), if retries => self.try_again().await,
+                () = clock.sleep_until(hour.unwrap_or_default()), if hour.is_some() => self.tell_left_out().await,
             }
         }
     }
 
     async fn take(&mut self, queued: Queued) {
+        // An hour that is over is told of before the next one begins.
+        self.tell_left_out().await;
         let over = self.shared.has_stopped() || queued.permitted.permit.may_start().is_err();
+        if !over && !self.hours.admit(&queued.permitted, self.clock.now()) {
+            return;
+        }
         if over || self.write(queued).await.is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Publishes how many notes were left out in hours that are over.
+    async fn tell_left_out(&mut self) {
+        while let Some(permitted) = self.hours.take_ended(self.clock.now()) {
+            // Counted before it is asked whether the end has begun, so that the end waits for it.
+            let guard = (self.guards)();
+            if self.shared.has_stopped() || self.write(Queued { permitted, guard }).await.is_err() {
+                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -322,14 +351,15 @@ impl EventWriter {
     }
 
     async fn publish(&mut self, note: &Note) -> Result<(), Trouble> {
+        let text = cut(note.text.clone(), MAX_NOTE_BYTES);
         let event = Event {
             type_: match note.severity {
                 Severity::Normal => EventType::Normal,
                 Severity::Warning => EventType::Warning,
             },
             reason: note.reason.to_owned(),
-            action: cut(note.action.clone(), MAX_ACTION_BYTES),
-            note: Some(cut(note.text.clone(), MAX_NOTE_BYTES)),
+            action: action_of(&note.action, &text),
+            note: Some(text),
             secondary: None,
         };
         let call = self.record(&event, &note.regarding);
@@ -401,6 +431,15 @@ fn verdict_of(trouble: &Trouble) -> Verdict {
         | TroubleKind::Interrupted
         | TroubleKind::Undecodable => Verdict::Unknown,
     }
+}
+
+/// The action as it is stored. Events that share reason, action and object are one series, of which only the first text
+/// is kept: a hash of the text keeps different ones apart.
+fn action_of(action: &str, text: &str) -> String {
+    let mut hasher = FnvHasher::default();
+    hasher.write(text.as_bytes());
+    let hash = format!(":{:016x}", hasher.finish());
+    cut(action.to_owned(), MAX_ACTION_BYTES - hash.len()) + &hash
 }
 
 /// Cuts a text to what the API admits, at a character's boundary.

@@ -1,7 +1,6 @@
 //! The queue of Events against an API server that the test answers by hand, on a paused clock.
 
 use super::*;
-use crate::clock::Clock;
 use crate::kube::stub::{self, Calls};
 use crate::leader::permit::PermitSource;
 use serde_json::json;
@@ -34,7 +33,7 @@ async fn a_note_carries_its_permit_is_waited_for_and_none_is_begun_after_the_end
     source.extend(clock.now());
     let (client, mut calls) = stub::by_hand();
     let waiting = Arc::new(());
-    let (events, writer) = events(client, "one", guards(&waiting));
+    let (events, writer) = events(client, clock.clone(), "one", guards(&waiting));
     let mut tasks = JoinSet::new();
     tasks.spawn(writer.run(CancellationToken::new()));
     let idle = Arc::strong_count(&waiting);
@@ -58,7 +57,7 @@ async fn a_refusal_by_a_namespace_that_is_being_deleted_is_no_want_of_rights() {
     let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
     let source = PermitSource::new(clock.clone());
     let (client, mut calls) = stub::by_hand();
-    let (events, writer) = events(client, "one", guards(&Arc::new(())));
+    let (events, writer) = events(client, clock.clone(), "one", guards(&Arc::new(())));
     let mut tasks = JoinSet::new();
     tasks.spawn(writer.run(CancellationToken::new()));
     let cause =
@@ -80,8 +79,8 @@ async fn a_refusal_by_a_namespace_that_is_being_deleted_is_no_want_of_rights() {
 #[tokio::test(start_paused = true)]
 async fn rights_that_differ_by_namespace_and_verb_are_known_apart() {
     let (client, mut calls) = stub::by_hand();
-    let (events, mut writer) = events(client, "one", guards(&Arc::new(())));
     let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+    let (events, mut writer) = events(client, clock.clone(), "one", guards(&Arc::new(())));
     let source = PermitSource::new(clock.clone());
     // Minutes that pass, namespace, whether it is granted, whether an event exists already; then how many rights are
     // known to lack.
@@ -121,14 +120,15 @@ async fn rights_that_differ_by_namespace_and_verb_are_known_apart() {
 #[tokio::test(start_paused = true)]
 async fn what_is_longer_than_the_api_admits_is_cut_between_characters() {
     let (client, mut calls) = stub::by_hand();
-    let (_events, mut writer) = events(client, "one", guards(&Arc::new(())));
+    let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+    let (_events, mut writer) = events(client, clock.clone(), "one", guards(&Arc::new(())));
     let long = Note { action: "é".repeat(300), text: "€".repeat(2_000), ..note() };
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { writer.publish(&long).await });
     let call = calls.next().await;
     let body: serde_json::Value = serde_json::from_slice(call.request.body()).unwrap();
     let length = |field: &str| body[field].as_str().unwrap().len();
-    assert_eq!((length("action"), length("note")), (128, 999));
+    assert_eq!((length("action"), length("note")), (127, 999));
     call.answer(stub::object(&json!({"metadata": {"name": "e", "namespace": "ns"}, "eventTime": null})));
     assert!(tasks.join_next().await.unwrap().unwrap().is_ok());
     assert_eq!(cut("short".to_owned(), 128), "short");
@@ -148,8 +148,8 @@ struct Bench {
 fn start() -> Bench {
     let (client, calls) = stub::by_hand();
     let waiting = Arc::new(());
-    let (events, writer) = events(client, "one", guards(&waiting));
     let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+    let (events, writer) = events(client, clock.clone(), "one", guards(&waiting));
     let source = PermitSource::new(clock.clone());
     source.extend(clock.now());
     let (late, mut tasks) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
@@ -309,4 +309,63 @@ async fn a_note_that_may_not_be_counted_once_more_is_over_when_it_is_written_ane
     assert_eq!(bench.answer(stub::refusal(404, "NotFound")).await.0, Method::PATCH);
     assert_eq!(bench.answer(stored()).await.0, Method::POST);
     assert!(!bench.events.forbidden() && bench.is_quiet_for(5).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_text_is_another_event_and_the_same_text_is_counted() {
+    let mut bench = start();
+    for (droplet, method) in [(2, Method::POST), (3, Method::POST), (2, Method::PATCH), (3, Method::PATCH)] {
+        let text = format!("192.0.2.1 was moved by others: it is on droplet {droplet} now");
+        bench.events.emit(&bench.source.permit(), Note { text: text.clone(), ..note() });
+        let call = bench.calls.next().await;
+        let body: serde_json::Value = serde_json::from_slice(call.request.body()).unwrap();
+        assert_eq!((call.request.method(), &body["note"]), (&method, &json!(text)));
+        call.answer(stub::object(&body));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn twenty_notes_of_a_reason_become_events_within_an_hour_and_one_counts_the_others() {
+    let mut bench = start();
+    let emit = |bench: &Bench, turn: u32| {
+        let text = format!("moved for the {turn}th time");
+        bench.events.emit(&bench.source.permit(), Note { text, ..note() });
+    };
+    for round in 0..2 {
+        for turn in 0..25 {
+            emit(&bench, turn);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // The note that counted those of the first hour is one of the second.
+            if turn + round < 20 {
+                bench.calls.next().await.answer(stored());
+            }
+            assert!(bench.calls.is_quiet(), "turn {turn} of round {round}");
+        }
+        assert!(bench.is_quiet_for(59).await);
+        let call = bench.calls.next().await;
+        let body: serde_json::Value = serde_json::from_slice(call.request.body()).unwrap();
+        let text = body["note"].as_str().unwrap();
+        assert!(text.starts_with(&format!("{} more Events", 5 + round)), "{text}");
+        assert_eq!((&body["reason"], &body["type"]), (&json!("Assigned"), &json!("Normal")));
+        call.answer(stored());
+    }
+    assert!(bench.is_quiet_for(120).await, "an hour of which nothing was left out ends without a word");
+    assert_eq!(bench.events.dropped(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_is_told_of_neither_after_the_end_nor_with_a_permit_that_is_over() {
+    for end in [|bench: &Bench| bench.events.stop(), |bench: &Bench| bench.source.revoke()] {
+        let mut bench = start();
+        for turn in 0..21 {
+            bench.emit();
+            if turn < 20 {
+                bench.answer(stored()).await;
+            }
+        }
+        end(&bench);
+        assert!(bench.is_quiet_for(120).await);
+        assert_eq!(bench.counted(), 0);
+    }
 }

@@ -53,6 +53,14 @@ pub struct Cluster {
     pub origin: String,
 }
 
+impl Cluster {
+    /// The API server's URL, which holds no credentials.
+    #[must_use]
+    pub fn server(&self) -> String {
+        self.config.cluster_url.to_string().trim_end_matches('/').to_owned()
+    }
+}
+
 /// Why the API server was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
@@ -194,7 +202,8 @@ fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Opti
     // The form that plugins are told has the authority's certificates read from their file.
     let told = ExecAuthCluster::try_from(cluster).map_err(|error| error.to_string())?;
     let server = told.server.as_deref().ok_or_else(|| format!("its cluster {name} has no server"))?;
-    let url = server.parse().map_err(|_| format!("the server of its cluster {name} is no URL"))?;
+    let url =
+        without_user(server).parse().map_err(|_| format!("the server of its cluster {name} is no URL"))?;
     let mut config = Config::new(url);
     if let Some(pem) = told.certificate_authority_data.as_ref().filter(|pem| !pem.is_empty()) {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
@@ -214,6 +223,14 @@ fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Opti
     }
     config.auth_info = user;
     Ok((config, proxy))
+}
+
+/// A URL without the user's name and password, which nobody sends and a debug log would show.
+fn without_user(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
 }
 
 /// The token of the user's `tokenFile`, which goes before `token`, as client-go has it.

@@ -116,6 +116,17 @@ pub enum Purpose {
     Reread,
 }
 
+/// What keeps a call back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// The provider asked for a pause until then.
+    Paused(Moment),
+    /// The long quota is used up, or what is left of it is kept for what is more urgent. Some of it comes back then.
+    UsedUp(Moment),
+    /// As many requests as may be were sent lately. Room comes back all the time.
+    Full,
+}
+
 /// The budget of one token.
 #[derive(Debug, Clone)]
 pub struct Budget {
@@ -173,6 +184,16 @@ impl Budget {
         }
         self.announced = self.announced.max(report.requests);
         self.forget(now);
+    }
+
+    /// What keeps a call of this purpose back, if anything does.
+    #[must_use]
+    pub fn held(&self, purpose: Purpose, now: Moment) -> Option<Held> {
+        let later = |until: Option<Moment>| until.filter(|until| *until > now);
+        let paused = later(self.report.blocked_until).map(Held::Paused);
+        let used_up = || later(self.quota_frees(purpose, now)).map(Held::UsedUp);
+        let full = || later(self.window_frees(purpose, now)).map(|_| Held::Full);
+        paused.or_else(used_up).or_else(full)
     }
 
     /// Whether a call may be sent now.

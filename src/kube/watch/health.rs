@@ -58,6 +58,21 @@ pub struct WatchStatus {
     newest: Option<u64>,
 }
 
+impl WatchStatus {
+    fn is_answered(&self) -> bool {
+        let silent = [TroubleKind::Unreachable, TroubleKind::Interrupted];
+        self.synced || self.trouble.is_some_and(|trouble| !silent.contains(&trouble))
+    }
+}
+
+/// Why a watch is behind.
+fn sentence_of((name, status): (&WatchName, &WatchStatus)) -> String {
+    match status.message.as_str() {
+        "" => format!("{name}: the first list is not complete"),
+        message => message.to_owned(),
+    }
+}
+
 #[derive(Debug, Default)]
 struct Registry {
     watches: BTreeMap<WatchName, WatchStatus>,
@@ -103,12 +118,21 @@ impl WatchHealth {
             !status.synced
                 || matches!(status.trouble, Some(TroubleKind::Forbidden | TroubleKind::Unauthorised))
         });
-        behind
-            .map(|(name, status)| match status.message.as_str() {
-                "" => format!("{name}: the first list is not complete"),
-                message => message.to_owned(),
-            })
-            .collect()
+        behind.map(sentence_of).collect()
+    }
+
+    /// A sentence for each watch whose first list the API server has not answered, with whatever it may be.
+    #[must_use]
+    pub fn unanswered(&self) -> Vec<String> {
+        let registry = self.registry();
+        let unanswered = registry.watches.iter().filter(|(_, status)| !status.is_answered());
+        unanswered.map(sentence_of).collect()
+    }
+
+    /// Whether the API server has answered any of them.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.registry().watches.values().any(WatchStatus::is_answered)
     }
 
     /// Newest version that watches of this name have seen.
@@ -260,6 +284,23 @@ mod tests {
         assert_eq!(health.reasons_not_ready(), Vec::<String>::new());
         drop(entry);
         assert_eq!(health.snapshot(), BTreeMap::new());
+    }
+
+    #[test]
+    fn a_watch_is_unanswered_until_the_api_server_says_anything() {
+        let health = WatchHealth::default();
+        let entry = health.register(&WatchName::new("nodes", None, ""));
+        for silence in [TroubleKind::Unreachable, TroubleKind::Interrupted] {
+            entry.failed("list", &Trouble::new(silence, "no answer"));
+            let told = health.unanswered();
+            assert!(told.len() == 1 && told.iter().all(|told| told.contains("no answer")), "{told:?}");
+            assert!(!health.is_answered());
+        }
+        entry.failed("list", &Trouble::new(TroubleKind::Forbidden, "403 no"));
+        assert_eq!((health.unanswered(), health.is_answered()), (Vec::new(), true));
+        entry.synced();
+        entry.failed("watch", &Trouble::new(TroubleKind::Unreachable, "refused"));
+        assert_eq!((health.unanswered(), health.is_answered()), (Vec::new(), true));
     }
 
     #[test]

@@ -53,12 +53,16 @@ impl Place {
         }
     }
 
-    /// What is told of an address that others have brought there.
+    /// What is told of an address that others have brought there. `node` is the node on that droplet, if one is known.
     #[must_use]
-    pub fn told_of(&self, ip: std::net::Ipv4Addr) -> String {
+    pub fn told_of(&self, ip: std::net::Ipv4Addr, node: Option<&str>) -> String {
         match self {
             Self::Present { droplet: Some(droplet), .. } => {
-                format!("{ip} was moved by others: it is on droplet {droplet} now")
+                let place = match node {
+                    Some(node) => format!("node {node} (droplet {droplet})"),
+                    None => format!("droplet {droplet}"),
+                };
+                format!("{ip} was moved by others: it is on {place} now")
             }
             Self::Present { droplet: None, .. } => {
                 format!("{ip} was moved by others: it is on no droplet now")

@@ -398,7 +398,7 @@ impl Account {
             Some(Ok(_)) => self.rights.granted(Right::Move),
             Some(Err(fault)) => {
                 if fault.kind == FaultKind::Unauthorised {
-                    self.rights.refused(Right::Move, now);
+                    self.rights.refused(Right::Move, &fault.message, now);
                 }
                 self.refused(fault, now);
             }

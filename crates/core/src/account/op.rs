@@ -12,6 +12,10 @@ use std::net::Ipv4Addr;
 /// Pending for this long, an action is reported as stalled.
 pub const STALLED_AFTER_MS: u64 = 300_000;
 
+/// What is told of an action that the provider gave up. Without its id, which is another one at each try: what repeats
+/// itself is one Event, and one status.
+const ERRORED: &str = "the provider gave the action up (errored)";
+
 /// Between two looks at a stalled action.
 const STALLED_INTERVAL_MS: u64 = 60_000;
 
@@ -175,7 +179,7 @@ impl Op {
     pub fn answered(&mut self, answer: Result<(ActionId, ActionStatus), Fault>, now: Moment) -> Option<End> {
         match answer {
             Ok((_, ActionStatus::Completed)) => Some(End::Done),
-            Ok((action, ActionStatus::Errored)) => Some(End::Errored(format!("action {action} errored"))),
+            Ok((_, ActionStatus::Errored)) => Some(End::Errored(ERRORED.to_owned())),
             Ok((action, ActionStatus::InProgress)) => {
                 let next = now.plus_millis(1_000);
                 self.stage =
@@ -204,7 +208,7 @@ impl Op {
         };
         match answer {
             Ok(ActionStatus::Completed) => return Some(End::Done),
-            Ok(ActionStatus::Errored) => return Some(End::Errored(format!("action {action} errored"))),
+            Ok(ActionStatus::Errored) => return Some(End::Errored(ERRORED.to_owned())),
             Ok(ActionStatus::InProgress) if stalled => {
                 let message =
                     format!("action {action} is pending for more than {} s", STALLED_AFTER_MS / 1_000);

@@ -15,9 +15,9 @@ pub enum Right {
     Create,
 }
 
-/// The rights that are missing, and when each is tried again.
+/// The rights that are missing: when each is tried again, and what the provider said.
 #[derive(Debug, Default)]
-pub struct Rights(BTreeMap<Right, Moment>);
+pub struct Rights(BTreeMap<Right, (Moment, String)>);
 
 fn next_try(now: Moment) -> Moment {
     now.plus_millis(Schedule::Unauthorised.delay_ms(1, Jitter::NONE))
@@ -33,17 +33,23 @@ impl Rights {
     /// When it may be tried, if that is not yet.
     #[must_use]
     pub fn waits(&self, right: Right, now: Moment) -> Option<Moment> {
-        self.0.get(&right).copied().filter(|due| *due > now)
+        self.0.get(&right).map(|(due, _)| *due).filter(|due| *due > now)
     }
 
-    /// The token was refused this.
-    pub fn refused(&mut self, right: Right, now: Moment) {
-        self.0.insert(right, next_try(now));
+    /// What the provider said when it refused this last.
+    #[must_use]
+    pub fn message(&self, right: Right) -> &str {
+        self.0.get(&right).map_or("", |(_, message)| message)
+    }
+
+    /// The token was refused this, in these words.
+    pub fn refused(&mut self, right: Right, message: &str, now: Moment) {
+        self.0.insert(right, (next_try(now), message.to_owned()));
     }
 
     /// A request goes out. While the right is missing it is the one that finds out.
     pub fn sent(&mut self, right: Right, now: Moment) {
-        if let Some(due) = self.0.get_mut(&right) {
+        if let Some((due, _)) = self.0.get_mut(&right) {
             *due = next_try(now);
         }
     }
@@ -71,7 +77,8 @@ mod tests {
         assert_eq!((rights.lacks(Right::Move), rights.waits(Right::Move, T(0))), (false, None));
         rights.sent(Right::Move, T(0));
         assert!(!rights.lacks(Right::Move), "nothing was refused");
-        rights.refused(Right::Move, T(1));
+        rights.refused(Right::Move, "no", T(1));
+        assert_eq!((rights.message(Right::Move), rights.message(Right::Create)), ("no", ""));
         assert_eq!((rights.waits(Right::Move, T(60)), rights.waits(Right::Move, T(61))), (Some(T(61)), None));
         assert!(!rights.lacks(Right::Create));
         rights.sent(Right::Move, T(70));
@@ -80,7 +87,7 @@ mod tests {
         assert!(rights.lacks(Right::Move));
         rights.granted(Right::Move);
         assert!(!rights.lacks(Right::Move));
-        rights.refused(Right::Create, T(80));
+        rights.refused(Right::Create, "no", T(80));
         rights.forget();
         assert!(!rights.lacks(Right::Create));
     }

@@ -4,10 +4,11 @@
 //! each request; what is not allowed to start is asked again in time, and holds up nothing else.
 
 mod answers;
+mod left;
 
 use crate::account::Account;
 use crate::action::{Action, Notice};
-use crate::budget::{Budget, Limits, Purpose, RateReport};
+use crate::budget::{Budget, Held, Limits, Purpose, RateReport};
 use crate::claims::{self, Claim};
 use crate::dns::{Access, ChangeSet, Rules, Zone};
 use crate::ids::{ObjectKind, Owner, Uid};
@@ -18,7 +19,10 @@ use crate::record_set::diff::Wanted;
 use crate::record_set::name::ZoneRef;
 use crate::record_set::set::{Located, Scene, Set, View};
 use crate::record_set::site::{Site, SiteKey, Step};
+use crate::record_set::spec::Place;
+use crate::record_set::status::Told;
 use crate::spec::Providers;
+use crate::words::time_of_day;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests of one change set. Where each change is a request of its own, the newest wish is looked at in between.
@@ -37,6 +41,10 @@ pub(super) struct Dns {
     sites: BTreeMap<SiteKey, Site>,
     /// By the uid of the pool or record set.
     sets: BTreeMap<Uid, Set>,
+    /// Objects that ask for no records, of which was told what they left.
+    bare: BTreeSet<Uid>,
+    /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts.
+    epoch_ms: u64,
 }
 
 impl Dns {
@@ -45,18 +53,20 @@ impl Dns {
         providers: &Providers,
         shared: &BTreeMap<String, Limits>,
         limits: &BTreeMap<String, Limits>,
+        epoch_ms: u64,
     ) -> Self {
         let account = |provider: &String| {
             let own = (!shared.contains_key(provider))
                 .then(|| Budget::new(limits.get(provider).copied().unwrap_or(Limits::CLOUDFLARE)));
             Some((provider.clone(), DnsAccount::new(Rules::of(provider)?, own)))
         };
-        Self { accounts: providers.dns.iter().filter_map(account).collect(), ..Self::default() }
+        Self { accounts: providers.dns.iter().filter_map(account).collect(), epoch_ms, ..Self::default() }
     }
 
     /// Leadership begins: nothing is believed that a predecessor may have changed.
     pub(super) fn restart(&mut self) {
         self.sets.clear();
+        self.bare.clear();
         self.sites.values_mut().for_each(Site::restart);
     }
 
@@ -84,16 +94,17 @@ impl Dns {
         self.accounts.iter().filter_map(|(provider, account)| Some((provider, account.rate_remaining()?)))
     }
 
-    /// Decides what is read and changed.
+    /// Decides what is read and changed. `bare` are the objects that ask for no records.
     pub(super) fn plan(
         &mut self,
-        views: &[View],
+        (views, bare): (&[View], &[(Owner, Told)]),
         accounts: &mut Accounts,
         permit: bool,
         now: Moment,
         out: &mut Out,
     ) {
-        let live: BTreeSet<&Uid> = views.iter().map(|view| &view.owner.object.uid).collect();
+        let live = views.iter().map(|view| &view.owner).chain(bare.iter().map(|(owner, _)| owner));
+        let live: BTreeSet<&Uid> = live.map(|owner| &owner.object.uid).collect();
         self.sets.retain(|uid, _| live.contains(uid));
         self.look_up_zones(views, accounts, now, out);
         let located: Vec<Located> = views
@@ -113,6 +124,7 @@ impl Dns {
         });
         let owners = claims::owners(claims);
         self.sites.retain(|key, site| owners.contains_key(key) || site.unclaimed(now));
+        self.leave(bare, &owners, permit, &mut out.actions);
         let undecided = self.undecided(views, &located);
         let mut rereads = Vec::new();
         for (view, located) in views.iter().zip(&located) {
@@ -210,6 +222,8 @@ impl Dns {
         let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.told));
         let mut lost_to = None;
         if let Located::At(key, zone) = located {
+            let home = permit.then(|| set.move_to(view, key, zone)).flatten();
+            out.actions.extend(home.and_then(|home| left::left(&view.owner, &home, owners)));
             lost_to = owners.get(key).filter(|owner| owner.object.uid != *uid);
             let acts = lost_to.is_none() && !waits && view.problems.is_empty();
             let choice = view.choice.as_ref().filter(|_| acts);
@@ -222,12 +236,14 @@ impl Dns {
                 reread = later.then(|| (view.owner.clone(), key, zone));
             }
         }
+        let limit = self.limit(view.spec.place.as_ref(), accounts, now);
         let (site, account) = match (located, &view.spec.place) {
             (Located::At(key, _), _) => (self.sites.get(key), self.accounts.get(&key.provider)),
             (_, Some(place)) => (None, self.accounts.get(&place.provider)),
             (_, None) => (None, None),
         };
-        let scene = Scene { located, lost_to, site, account };
+        let limit = limit.as_deref();
+        let scene = Scene { located, lost_to, site, account, limit };
         out.later(set.tell(view, scene, now));
         if let Some((reason, message)) = permit.then(|| set.announce(view)).flatten() {
             let notice = notice(&view.owner, true, reason, &set.name, message);
@@ -235,6 +251,24 @@ impl Dns {
         }
         self.sets.insert(uid.clone(), set);
         reread
+    }
+}
+
+impl Dns {
+    /// What keeps requests for records back, and until when, if anything does.
+    fn limit(&mut self, place: Option<&Place>, accounts: &mut Accounts, now: Moment) -> Option<String> {
+        let provider = &place?.provider;
+        let account = self.accounts.get_mut(provider)?;
+        let until = |at| time_of_day(at, self.epoch_ms);
+        Some(match budget(account, accounts, provider)?.held(Purpose::Dns, now)? {
+            Held::Paused(at) => format!("{provider} throttles the token until {}", until(at)),
+            Held::UsedUp(at) => {
+                format!("the request quota of the token for {provider} is used up until {}", until(at))
+            }
+            Held::Full => {
+                format!("the rate limit of the token for {provider} leaves no request for them yet")
+            }
+        })
     }
 }
 

@@ -8,6 +8,7 @@ mod annotations;
 mod changes;
 mod dns;
 mod explain;
+mod others;
 mod plan;
 mod record_sets;
 mod snapshot;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub limits: BTreeMap<String, Limits>,
     /// Providers of DNS that are not in `limits`, with the limits of their accounts.
     pub dns_limits: BTreeMap<String, Limits>,
+    /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts.
+    pub epoch_ms: u64,
 }
 
 /// A fact.
@@ -127,7 +130,7 @@ impl Fleet {
             .iter()
             .map(|(name, limits)| (name.clone(), Account::new(name, *limits)))
             .collect();
-        let dns = Dns::new(&settings.providers, &settings.limits, &settings.dns_limits);
+        let dns = Dns::new(&settings.providers, &settings.limits, &settings.dns_limits, settings.epoch_ms);
         Self {
             settings,
             leading: false,
@@ -450,14 +453,6 @@ impl Fleet {
                 self.latencies_ms.push(when.0.millis_since(finished.op.caused));
             }
         }
-        for ip in changes.overturned {
-            let text = account.place(ip).told_of(ip);
-            let pools = self.pools.values().filter(|pool| pool.effective().contains(&ip));
-            for pool in pools.clone() {
-                self.changes.push(pool.change_by_others(ip, account.place(ip), when.0));
-            }
-            let notices = pools.map(|pool| pool.notice(true, "MovedByOthers", ip, text.clone()));
-            self.outbox.extend(notices);
-        }
+        self.tell_overturned(provider, &changes.overturned, when.0);
     }
 }

@@ -2,10 +2,11 @@
 
 use super::Fleet;
 use super::dns::notice;
-use super::troubles::{events_denied, nodes_unread, watch_failing, watch_trouble};
+use super::troubles::{NODES_UNREAD, events_denied, nodes_unread, watch_failing, watch_trouble};
 use crate::account::belief::{Belief, Place};
 use crate::account::{Account, DropletRead};
 use crate::action::{Action, RecordSetObject, WriteFailure, WrittenStatus};
+use crate::condition::Condition;
 use crate::facts::Observed;
 use crate::ids::{ObjectKind, Owner, Uid};
 use crate::matching::{NodeStore, PodStore, WatchKey};
@@ -100,10 +101,23 @@ impl Fleet {
         views
     }
 
+    /// The objects that ask for no records, with what their statuses tell of some. A mistake asks for nothing else than
+    /// what was there before.
+    fn bare(&self) -> Vec<(Owner, Told)> {
+        let pools = self.pools.values().filter(|pool| !pool.deleting && !pool.spec.is_frozen());
+        let pools = pools.filter(|pool| pool.spec.record_set.is_none());
+        let owner = |pool: &Pool| Owner { kind: ObjectKind::Pool, object: pool.object.clone() };
+        pools
+            .map(|pool| {
+                (owner(pool), Told { current: false, ..Told::of_pool(&pool.on_server, pool.generation) })
+            })
+            .collect()
+    }
+
     /// Decides about DNS.
     pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Out) {
-        let views = self.views();
-        self.dns.plan(&views, &mut self.accounts, self.permit, now, out);
+        let (views, bare) = (self.views(), self.bare());
+        self.dns.plan((&views, &bare), &mut self.accounts, self.permit, now, out);
     }
 
     /// Writes of the statuses of record sets.
@@ -124,11 +138,13 @@ impl Fleet {
                     // What was said of a former spec is not said of one that nobody could follow yet.
                     let stale = set.on_server.observed_generation != set.generation;
                     let former = |kind: &str| stale && ["Ready", "SpecValid"].contains(&kind);
-                    status
-                        .conditions
-                        .retain(|condition| condition.kind != "WatchFailing" && !former(&condition.kind));
+                    // What is unread is told anew, with its present cause.
+                    let told = |condition: &Condition| {
+                        condition.kind == "WatchFailing" || condition.reason == NODES_UNREAD
+                    };
+                    status.conditions.retain(|condition| !told(condition) && !former(&condition.kind));
                     if !status.conditions.iter().any(|condition| condition.kind == "Ready") {
-                        status.conditions.push(nodes_unread());
+                        status.conditions.push(nodes_unread(trouble.as_deref().unwrap_or_default()));
                     }
                     status
                 }

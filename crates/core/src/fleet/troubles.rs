@@ -4,6 +4,9 @@ use crate::condition::Condition;
 use crate::matching::{Criteria, WatchKey};
 use std::collections::BTreeMap;
 
+/// The reason of `Ready` where nodes or pods were never read.
+pub(super) const NODES_UNREAD: &str = "NodesUnread";
+
 /// Why a watch that an object asks for does not get through.
 pub(super) fn watch_trouble(
     troubles: &BTreeMap<WatchKey, String>,
@@ -22,9 +25,9 @@ pub(super) fn events_denied() -> Condition {
 }
 
 /// Nothing was ever told of the object, since its nodes or pods are not known yet.
-pub(super) fn nodes_unread() -> Condition {
-    let message = "nodes or pods have not been read yet; see the condition WatchFailing";
-    Condition::new("Ready", "Unknown", "NodesUnread", message.to_owned())
+pub(super) fn nodes_unread(trouble: &str) -> Condition {
+    let message = format!("nodes or pods have not been read yet: {trouble}");
+    Condition::new("Ready", "Unknown", NODES_UNREAD, message)
 }
 
 /// A watch of this object does not get through.

@@ -450,7 +450,7 @@ impl Pool {
             return Err((Wait::Full, None));
         }
         if let Some(at) = account.rights.waits(Right::Move, world.now) {
-            return Err((Wait::Refused, Some(at)));
+            return Err((Wait::Refused(account.rights.message(Right::Move).to_owned()), Some(at)));
         }
         account.budget().admit(Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
     }

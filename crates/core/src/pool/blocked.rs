@@ -59,7 +59,7 @@ impl Pool {
                 | Wait::Budget
                 | Wait::Full
                 | Wait::Unsure
-                | Wait::Refused => return None,
+                | Wait::Refused(_) => return None,
             };
         }
         (!pools.is_empty()).then(|| {

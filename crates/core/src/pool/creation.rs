@@ -452,7 +452,7 @@ impl Pool {
             }
             Err(CallFailure::Fault(fault)) => {
                 if fault.kind == FaultKind::Unauthorised {
-                    account.rights.refused(Right::Create, now);
+                    account.rights.refused(Right::Create, &fault.message, now);
                 }
                 account.refused(&fault, now);
                 let Fault { kind, message, outcome_unknown, .. } = fault;

@@ -91,7 +91,7 @@ impl Pool {
             | Wait::Budget
             | Wait::Full
             | Wait::Unsure
-            | Wait::Refused => true,
+            | Wait::Refused(_) => true,
             Wait::NoFreeIp
             | Wait::Claimed(_)
             | Wait::ClaimedBy(..)

@@ -228,13 +228,10 @@ impl Pool {
             return Condition::new("Ready", "False", "InvalidSpec", message);
         }
         if !account.is_some_and(Account::is_known) {
-            return Condition::new(
-                "Ready",
-                "Unknown",
-                "ProviderUnread",
-                "the provider has not been read yet; see the condition ProviderReady if there is one"
-                    .to_owned(),
-            );
+            let why = account.and_then(provider_condition);
+            let why = why.map(|trouble| format!(": {}", trouble.message)).unwrap_or_default();
+            let message = format!("the provider has not been read yet{why}");
+            return Condition::new("Ready", "Unknown", "ProviderUnread", message);
         }
         if !self.matched {
             return Condition::new(
@@ -343,7 +340,7 @@ impl Pool {
             | Wait::Budget
             | Wait::Full
             | Wait::Unsure
-            | Wait::Refused => "Waiting",
+            | Wait::Refused(_) => "Waiting",
         })?;
         Some(Condition::new("NodesBlocked", "True", reason, enumerate(blocked.into_iter())))
     }

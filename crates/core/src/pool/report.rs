@@ -35,8 +35,8 @@ pub enum Wait {
     Full,
     /// Nobody may act now: the lease is not held for certain, or the token is refused.
     Unsure,
-    /// The token was refused what it takes.
-    Refused,
+    /// The token was refused what it takes, in these words.
+    Refused(String),
 }
 
 impl Wait {
@@ -57,7 +57,7 @@ impl Wait {
             | Self::Budget
             | Self::Full
             | Self::Unsure
-            | Self::Refused => false,
+            | Self::Refused(_) => false,
         }
     }
 }
@@ -93,8 +93,8 @@ impl fmt::Display for Wait {
             Self::Budget => f.write_str("the provider's rate limit leaves no request for it yet"),
             Self::Full => f.write_str("as many operations as may be are under way; it follows them"),
             Self::Unsure => f.write_str("the lease is not held for certain, or the token is refused"),
-            Self::Refused => {
-                f.write_str("the token may not do this, which is tried once a minute; see ProviderReady")
+            Self::Refused(message) => {
+                write!(f, "the provider refuses it, which is tried once a minute: {message}")
             }
         }
     }

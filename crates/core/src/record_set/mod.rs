@@ -1,14 +1,16 @@
 //! Record sets: the A records of one name, kept on what an object wants there.
 //!
-//! A set has two sides. What an object wants ([`spec`], [`node_set`], [`set`]) belongs to the object; what stands in DNS
-//! ([`site`], [`looks`], [`diff`], [`account`] and its refusals) belongs to the name and the token, and outlives any one object. Pools and
-//! `NodeDNSRecordSet`s are the same thing here, but for their defaults and their rhythm.
+//! A set has two sides. What an object wants ([`spec`], [`node_set`], [`set`]), and where it published last ([`home`]),
+//! belongs to the object; what stands in DNS ([`site`], [`looks`], [`diff`], [`account`] and its refusals) belongs to the
+//! name and the token, and outlives any one object. Pools and `NodeDNSRecordSet`s are the same thing here, but for their
+//! defaults and their rhythm.
 //!
 //! Invariants: nothing is written before everything is known that decides what is right; a set is never emptied but
 //! where the spec says so and no node matches; one call at a time for a name.
 
 pub mod account;
 pub mod diff;
+pub mod home;
 pub mod looks;
 pub mod name;
 pub mod node_set;

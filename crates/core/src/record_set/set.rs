@@ -2,6 +2,7 @@
 
 use super::account::DnsAccount;
 use super::diff::{Target, TtlRule, Wanted};
+use super::home::{Home, Spot};
 use super::name::{NameError, ZoneRef, check_shown, qualify};
 use super::site::{Site, SiteKey};
 use super::spec::{Place, SetSpec, WhenEmpty};
@@ -131,6 +132,8 @@ pub struct Scene<'a> {
     pub site: Option<&'a Site>,
     /// The token.
     pub account: Option<&'a DnsAccount>,
+    /// What keeps requests with the token back, in words.
+    pub limit: Option<&'a str>,
 }
 
 /// How this leadership knows one generation of a spec.
@@ -157,7 +160,11 @@ pub struct Set {
     unsaid: bool,
     raised: Option<(u32, u32)>,
     pending_since: Option<Moment>,
+    /// What was said of the limit that its change waits for.
+    limited: Option<String>,
     announced: String,
+    /// Where it published last.
+    pub home: Option<Home>,
     /// What there is to say; `None` when that is what was said before.
     pub report: Option<Report>,
     /// The name for people and metrics.
@@ -168,7 +175,14 @@ impl Set {
     /// A set of which only its status is known.
     #[must_use]
     pub fn recalled(told: &Told) -> Self {
-        Self { announced: told.error.clone(), ..Self::default() }
+        Self { announced: told.error.clone(), home: Home::recalled(told), ..Self::default() }
+    }
+
+    /// Where the spec has it now. Answers the place that it left with records there, if it was another.
+    pub fn move_to(&mut self, view: &View, key: &SiteKey, zone: &Zone) -> Option<Home> {
+        // What a mistake says is followed by nobody.
+        let place = view.spec.place.as_ref().filter(|_| view.problems.is_empty())?;
+        Home::settle(&mut self.home, &view.told, Spot::new(place.clone(), key.clone(), zone))
     }
 
     /// What is wanted at a place now.
@@ -276,10 +290,17 @@ impl Set {
             name => name.to_owned(),
         };
         let (told, later) = self.phase(view, scene, now);
+        let published = self.published(view, scene);
+        let right = matches!(told, Some((Phase::Active { .. }, _)));
+        if let (Located::At(key, _), Some(home), true) =
+            (scene.located, &mut self.home, right || scene.lost_to.is_some())
+        {
+            home.holds(key, &published.addresses);
+        }
         self.report = told.map(|(phase, spec_error)| Report {
             phase,
             spec_error,
-            published: self.published(view, scene),
+            published,
             remarks: self.remarks(view, scene),
         });
         later
@@ -323,7 +344,7 @@ impl Set {
         if let (Some(wanted), Some(site)) = (wanted, scene.site)
             && site.is_right(wanted)
         {
-            self.pending_since = None;
+            (self.pending_since, self.limited) = (None, None);
             let kept = self.kept_until().is_some_and(|until| until > now);
             let deletes = view.spec.when_empty == WhenEmpty::Delete;
             let nothing = site.addresses().is_some_and(|addresses| addresses.is_empty());
@@ -348,7 +369,10 @@ impl Set {
         let differs = scene.site.is_some_and(Site::is_known);
         let due = since.plus_millis(TOLD_AFTER_MS);
         if !view.told.current || self.unsaid || (differs && due <= now) {
-            let message = "the records are about to be changed".to_owned();
+            // Between two tries it stays: a status that goes to and fro tells nothing.
+            self.limited = limit(view, scene).or(self.limited.take());
+            let about = || "the records are about to be changed".to_owned();
+            let message = self.limited.clone().unwrap_or_else(about);
             (Some((Phase::InProgress { message }, None)), None)
         } else {
             (None, differs.then_some(due))
@@ -426,6 +450,17 @@ fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, boo
 fn waits_for(site: &Site) -> Option<String> {
     let (kind, count, message) = site.failure()?;
     (kind == FaultKind::InProgress && count >= TOLD_FAILURES).then(|| message.to_owned())
+}
+
+/// The limit that a change waits for, in words.
+fn limit(view: &View, scene: Scene<'_>) -> Option<String> {
+    let zone = view.spec.place.as_ref().zip(scene.account);
+    let zone = zone.and_then(|(place, account)| account.zone_failure(&place.zone));
+    let refused = zone.or_else(|| scene.site.and_then(Site::failure));
+    let refused = refused.filter(|(kind, ..)| *kind == FaultKind::Throttled);
+    let refused = || refused.map(|(_, _, message)| format!("the provider throttles the token: {message}"));
+    let what = scene.limit.map(str::to_owned).or_else(refused)?;
+    Some(format!("the records are changed later: {what}"))
 }
 
 /// What stands in the way at the provider.

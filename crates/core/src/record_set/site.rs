@@ -116,6 +116,8 @@ pub struct Site {
     rounds: VecDeque<Moment>,
     /// What the round under way goes on with, when its changes did not fit into one call.
     goes_on: Option<Wanted>,
+    /// The addresses that the latest round took away, in all of its calls.
+    removed: BTreeSet<Ipv4Addr>,
     write_failure: Option<Failure<Wanted>>,
     /// Of a read without which nothing is known. Those that succeed end no failure of a write, which would never back off.
     read_failure: Option<Failure<()>>,
@@ -134,6 +136,12 @@ impl Site {
     #[must_use]
     pub fn addresses(&self) -> Option<BTreeSet<Ipv4Addr>> {
         self.records.as_deref().map(addresses)
+    }
+
+    /// The addresses that the latest round took away.
+    #[must_use]
+    pub fn removed(&self) -> &BTreeSet<Ipv4Addr> {
+        &self.removed
     }
 
     /// The records are known, and nothing speaks against it.
@@ -290,6 +298,7 @@ impl Site {
         now: Moment,
     ) {
         if self.goes_on.as_ref() != Some(&wanted) {
+            self.removed.clear();
             self.rounds.push_back(now);
             if self.rounds.len() > MAX_ROUNDS {
                 self.rounds.pop_front();
@@ -392,7 +401,9 @@ impl Site {
                     changes.iter().filter(|change| !matches!(change, Change::Delete { .. })).count();
                 let complete = answered.len() == expected;
                 let ids = answered.iter().map(|record| record.id.clone()).collect();
-                let records = after(self.records.as_deref().unwrap_or_default(), &changes, answered);
+                let before = self.records.as_deref().unwrap_or_default();
+                let records = after(before, &changes, answered);
+                self.removed.extend(addresses(before).difference(&addresses(&records)));
                 let taken = diff(&records, &wanted).changes.len() <= left;
                 self.records = Some(records);
                 self.believed = complete && !outdated;

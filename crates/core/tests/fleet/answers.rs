@@ -77,10 +77,13 @@ fn what_others_moved_is_told_once() {
 fn what_others_did_with_an_address_is_told_in_words() {
     for (to, words) in [
         (Some(Some(9)), "192.0.2.2 was moved by others: it is on droplet 109 now"),
+        (Some(Some(3)), "192.0.2.2 was moved by others: it is on node node-3 (droplet 103) now"),
         (Some(None), "192.0.2.2 was moved by others: it is on no droplet now"),
         (None, "192.0.2.2 was deleted by others: the account has it no more"),
     ] {
         let mut world = World::with(2, 2);
+        // One that is known and does not match.
+        world.set_node(3, false);
         world.run(65);
         match to {
             Some(to) => world.move_by_hand(2, to),

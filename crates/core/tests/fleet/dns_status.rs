@@ -24,8 +24,14 @@ fn a_set_whose_nodes_could_never_be_watched_says_so() {
     world.observe(Input::WatchTrouble(nodes_key(), Some("nodes is forbidden".into())));
     world.run(10);
     assert_eq!(kinds(&world), ["Ready", "WatchFailing"]);
-    let ready = &world.set_status("set").conditions[0];
-    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("Unknown", "NodesUnread"));
+    // The cause itself, and the present one.
+    for cause in ["nodes is forbidden", "the API server cannot be reached"] {
+        world.observe(Input::WatchTrouble(nodes_key(), Some(cause.into())));
+        world.run(10);
+        let ready = &world.set_status("set").conditions[0];
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("Unknown", "NodesUnread"));
+        assert_eq!(ready.message, format!("nodes or pods have not been read yet: {cause}"));
+    }
     assert_eq!((world.dns.reads, world.dns.applies.len()), (0, 0));
     world.set_node(1, true);
     world.hold_watches = false;

@@ -134,5 +134,5 @@ pub(crate) fn fleet() -> Fleet {
     };
     let limits = BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]);
     let dns_limits = BTreeMap::from([(CLOUDFLARE.to_owned(), Limits::CLOUDFLARE)]);
-    Fleet::new(Settings { providers, limits, dns_limits })
+    Fleet::new(Settings { providers, limits, dns_limits, epoch_ms: 0 })
 }

@@ -19,6 +19,8 @@ mod dns_budgets;
 mod dns_claims;
 mod dns_faults;
 mod dns_lags;
+mod dns_left;
+mod dns_limits;
 mod dns_random;
 mod dns_rereads;
 mod dns_status;

@@ -36,6 +36,21 @@ fn ready_counts_addresses_and_nodes() {
 }
 
 #[test]
+fn ready_of_a_pool_whose_provider_was_never_read_says_why_itself() {
+    let mut world = World::new();
+    world.add_ip(1);
+    world.set_node(1, true);
+    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.start();
+    world.run(10);
+    let (_, _, cause) = told(&world, "ProviderReady");
+    let message = format!("the provider has not been read yet: {cause}");
+    assert_eq!(told(&world, "Ready"), ("Unknown", "ProviderUnread", message.as_str()));
+    assert!(!cause.is_empty());
+}
+
+#[test]
 fn ready_is_false_for_a_reason() {
     let mut none = World::with(1, 0);
     none.run(10);

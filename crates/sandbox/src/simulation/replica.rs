@@ -30,6 +30,9 @@ pub(super) const TOKENS: [&str; 2] = ["simulated-token-5f2a", "simulated-token-9
 /// Where the operator runs.
 pub(super) const NAMESPACE: &str = "flipop";
 
+/// What logs call the simulated API server.
+const SERVER: &str = "https://simulated";
+
 /// Which wall clock a process has is another question than all others.
 const CLOCK_SALT: u64 = 20;
 
@@ -140,6 +143,7 @@ impl Replica {
             random: Random::seeded(plan.seed ^ salt(process)),
             identity: format!("replica-{}_{}", process.replica, process.incarnation),
             namespace: NAMESPACE.to_owned(),
+            server: SERVER.to_owned(),
             clients: Clients { requests: client(), watches: client() },
             lease: LeaseHome::Here { calls: client(), watches: client(), tracker: TaskTracker::new() },
             transport: Some(Arc::new(line)),

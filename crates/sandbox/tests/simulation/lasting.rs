@@ -378,6 +378,31 @@ fn a_thousand_nodes_that_fail_at_once_and_come_back_cost_nothing() {
 }
 
 #[test]
+fn a_hundred_nodes_that_flap_for_an_hour_bring_twenty_events_of_each_reason() {
+    const NODES: u64 = 100;
+    // `MatchLost`, `Assigned`, `RecordsChanged`, and what `Ready` tells.
+    const REASONS: usize = 4;
+    let mut then = vec![pool(3, &json!({}))];
+    for number in 1..=NODES {
+        // The addresses go to and fro between the first few, which come first by name, and are not chased by the others.
+        let few = number <= 6;
+        let pause_ms = if few { 2 * MINUTE_MS + 7_000 * number } else { 25 * MINUTE_MS - 7_000 * number };
+        let (mut at_ms, mut up) = (QUIET_MS + 17 * number, true);
+        while at_ms < QUIET_MS + HOUR_MS {
+            at_ms += pause_ms;
+            up = !up;
+            then.push(ready(at_ms, number, up));
+        }
+    }
+    let end_ms = QUIET_MS + HOUR_MS + 10 * MINUTE_MS;
+    then.extend((1..=NODES).map(|number| ready(end_ms - 1_000, number, true)));
+    let outcome = good(&plan("a hundred nodes flap for an hour", (NODES, 3), then, end_ms));
+    // Without a bound each move would be three: the loss of a node, the address that moves, and its record.
+    assert!(assigns(&outcome) > 30, "{} moves", assigns(&outcome));
+    assert!(outcome.tally.events <= REASONS * (20 + 20), "{} Events", outcome.tally.events);
+}
+
+#[test]
 fn a_status_that_is_wiped_again_and_again_buys_nothing() {
     let wipes = (1..=6_u64)
         .map(|number| at(QUIET_MS * number + 777 * number, Act::WipeStatus { name: "pool".into() }));

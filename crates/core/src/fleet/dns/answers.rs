@@ -7,7 +7,8 @@ use crate::dns::{Access, Record, Zone};
 use crate::fault::{Fault, FaultKind};
 use crate::moment::{Jitter, Moment};
 use crate::record_set::name::ZoneRef;
-use crate::record_set::site::{Applied, SiteKey};
+use crate::record_set::site::{Applied, Site, SiteKey};
+use crate::words::{count_addresses, enumerate, name_addresses};
 use std::collections::BTreeMap;
 
 impl Dns {
@@ -120,20 +121,30 @@ impl Dns {
         };
         match (site.applied(result, now, jitter), writer) {
             (Applied::Done, Some(owner)) => {
-                let addresses: Vec<String> =
-                    site.addresses().iter().flatten().map(ToString::to_string).collect();
-                let count = crate::words::count_addresses(addresses.len());
-                let named = crate::words::enumerate(addresses.into_iter());
-                let message = if site.is_known() {
-                    format!("{} has {count} now: {named}", key.fqdn)
-                } else {
-                    format!("{} was changed, and is read again", key.fqdn)
-                };
-                actions.push(notice(&owner, false, "RecordsChanged", &key.fqdn, message));
+                let (warning, reason, message) = changed(&key.fqdn, site);
+                actions.push(notice(&owner, warning, reason, &key.fqdn, message));
             }
             (Applied::Done | Applied::Partly | Applied::NotSent | Applied::Failed(_), _) => {}
         }
     }
+}
+
+/// What is told of a name whose records were changed: whether it is a warning, the reason, and the text.
+fn changed(fqdn: &str, site: &Site) -> (bool, &'static str, String) {
+    let addresses: Vec<String> = site.addresses().iter().flatten().map(ToString::to_string).collect();
+    if !site.is_known() {
+        return (false, "RecordsChanged", format!("{fqdn} was changed, and is read again"));
+    }
+    if addresses.is_empty() {
+        let removed = name_addresses(site.removed());
+        return (
+            true,
+            "RecordsRemoved",
+            format!("{fqdn} has no address any more; these were removed: {removed}"),
+        );
+    }
+    let (count, named) = (count_addresses(addresses.len()), enumerate(addresses.into_iter()));
+    (false, "RecordsChanged", format!("{fqdn} has {count} now: {named}"))
 }
 
 fn is_refusal(failure: Option<(FaultKind, &str)>) -> bool {

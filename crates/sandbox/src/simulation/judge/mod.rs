@@ -338,7 +338,10 @@ impl Judge {
         if kind == "events"
             && let Some(event) = &change.after
         {
-            self.tellings.event(event);
+            self.tally.events += 1;
+            if let Some(text) = self.tellings.event(event, now_ms) {
+                self.blame(now_ms, "I9", text);
+            }
         }
         if kind == "floatingippools" && change.after.is_none() {
             self.pool_deleted(now_ms, &change.key.name);

@@ -16,6 +16,8 @@ pub struct Tally {
     pub writes: usize,
     /// Those of them that annotated nodes.
     pub annotations: usize,
+    /// Events that the operator wrote or counted once more.
+    pub events: usize,
     /// Changes of DNS records.
     pub records: usize,
     /// Calls that triggers can name.

@@ -1,10 +1,16 @@
-//! I9: each trouble that a status tells of has had an Event.
+//! I9: each trouble that a status tells of has had an Event, and a storm brings few of them.
 
 use super::conditions::is_trouble;
 use super::truth::Pool;
 use super::validity::text;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Events about one object with one reason that a process may write within any hour: twenty in each of its own hours, of
+/// which any other hour meets two, and one that was refused before.
+const MOST_PER_HOUR: usize = 41;
+
+const HOUR_MS: u64 = 3_600_000;
 
 /// Conditions that warn of something that is no error.
 const REMARKS: [&str; 5] =
@@ -16,6 +22,8 @@ pub(super) struct Tellings {
     /// By object and reason of the Event that has to be there: when the status told.
     begun: BTreeMap<(String, String), u64>,
     events: BTreeSet<(String, String)>,
+    /// By object, reason and process: when they were written within the last hour.
+    written: BTreeMap<(String, String, String), VecDeque<u64>>,
 }
 
 /// The reason of the Event that tells of a condition; `None` if it is no trouble.
@@ -52,15 +60,44 @@ impl Tellings {
         }
     }
 
-    /// An Event was stored.
-    pub(super) fn event(&mut self, event: &Value) {
-        let uid = text(event, "/involvedObject/uid").to_owned();
-        self.events.insert((uid, text(event, "/reason").to_owned()));
+    /// An Event was stored, or counted once more. Answers what is wrong with that.
+    pub(super) fn event(&mut self, event: &Value, now_ms: u64) -> Option<String> {
+        let of = |pointer: &str| text(event, pointer).to_owned();
+        let (uid, reason) = (of("/involvedObject/uid"), of("/reason"));
+        self.events.insert((uid.clone(), reason.clone()));
+        let writer = (uid, reason, of("/reportingInstance"));
+        let written = self.written.entry(writer.clone()).or_default();
+        written.push_back(now_ms);
+        written.retain(|at_ms| *at_ms > now_ms.saturating_sub(HOUR_MS));
+        let count = written.len();
+        let (uid, reason, _) = writer;
+        (count > MOST_PER_HOUR).then(|| format!("{count} Events {reason} of {uid} within an hour"))
     }
 
     /// What no Event told of.
     pub(super) fn untold(&self) -> Vec<String> {
         let untold = self.begun.iter().filter(|(trouble, _)| !self.events.contains(*trouble));
         untold.map(|((uid, reason), at_ms)| format!("{reason} of {uid} at {at_ms} ms had no Event")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_storm_of_events_is_seen_for_each_object_reason_and_process() {
+        let event = |uid: &str, reason: &str, process: &str| json!({ "involvedObject": { "uid": uid }, "reason": reason, "reportingInstance": process });
+        let (mut tellings, storm) = (Tellings::default(), event("a", "Assigned", "one"));
+        let quiet = (1..=41).all(|turn| tellings.event(&storm, turn).is_none());
+        assert!(quiet);
+        for other in
+            [event("b", "Assigned", "one"), event("a", "Unassigned", "one"), event("a", "Assigned", "two")]
+        {
+            assert_eq!(tellings.event(&other, HOUR_MS), None);
+        }
+        assert!(tellings.event(&storm, HOUR_MS).is_some());
+        assert_eq!(tellings.event(&storm, HOUR_MS + 2), None, "two of them are older than an hour");
     }
 }

@@ -1,0 +1,29 @@
+//! What is told of what others changed.
+
+use super::Fleet;
+use crate::ids::DropletId;
+use crate::matching::NodeStore;
+use crate::moment::Moment;
+use std::net::Ipv4Addr;
+
+impl Fleet {
+    /// Others have moved, unassigned, deleted or restored these addresses.
+    pub(super) fn tell_overturned(&mut self, provider: &str, ips: &[Ipv4Addr], now: Moment) {
+        let Some(account) = self.accounts.get(provider) else { return };
+        for ip in ips {
+            let place = account.place(*ip);
+            let text = place.told_of(*ip, place.droplet().and_then(|droplet| self.node_on(droplet)));
+            let pools = self.pools.values().filter(|pool| pool.effective().contains(ip));
+            for pool in pools {
+                self.changes.push(pool.change_by_others(*ip, place, now));
+                self.outbox.push(pool.notice(true, "MovedByOthers", ip, text.clone()));
+            }
+        }
+    }
+
+    /// The node on a droplet, if some object's labels select it.
+    fn node_on(&self, droplet: DropletId) -> Option<&str> {
+        let mut nodes = self.nodes.values().flat_map(NodeStore::iter);
+        nodes.find(|node| node.droplet() == Some(droplet)).map(|node| node.name.as_str())
+    }
+}
