@@ -1,12 +1,14 @@
 # The operator's image: the binary, the CA bundle, nothing else.
 #
-#   docker build -t flipop .
+#   docker build --build-arg FLIPOP_COMMIT="$(git rev-parse --short HEAD)" -t flipop .
 #
 # The toolchain is the one that rust-toolchain.toml pins. The binary is linked statically (position-independent), so
 # that the final stage needs no libraries; CI builds that stage from a binary of its own (ci/image.sh).
 FROM rust:1.95.0-bookworm AS build
 WORKDIR /src
 COPY . .
+# The log and `flipop version` name it. .git is not part of the context.
+ARG FLIPOP_COMMIT
 # --target, so that the flag is not applied to build scripts and procedural macros, which cannot be static.
 RUN set -eu; \
     host="$(rustc -vV | sed -n 's/^host: //p')"; \

@@ -17,4 +17,5 @@ pub mod reconcile;
 pub mod signal;
 pub mod telemetry;
 pub mod token;
+pub mod version;
 mod watches;

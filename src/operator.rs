@@ -20,6 +20,7 @@ use crate::provider::http::{ApiConfig, BuildError, Transport};
 use crate::provider::{Providers, install_tls};
 use crate::random::Random;
 use crate::reconcile::{Parts, Reconciler};
+use crate::version;
 use crate::watches::Watches;
 use flipop_core::budget::Limits;
 use flipop_core::fleet::Settings;
@@ -248,7 +249,7 @@ impl Base {
             random,
             clients,
             transport,
-            metrics: Metrics::new(health.clone(), env!("CARGO_PKG_VERSION"))?,
+            metrics: Metrics::new(health.clone(), version::VERSION)?,
             health,
             liveness: Liveness::new(clock.clone()),
             clock,

@@ -44,3 +44,12 @@ fn the_image_is_built_with_the_toolchain_that_is_pinned() {
     let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
     assert!(dockerfile.contains(&format!("FROM rust:{pin}-")), "rust-toolchain.toml pins {pin}");
 }
+
+#[test]
+fn the_images_build_passes_on_the_commit_that_it_is_told() {
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
+    let lines: Vec<&str> = dockerfile.lines().collect();
+    let told = lines.iter().position(|line| *line == "ARG FLIPOP_COMMIT");
+    let built = lines.iter().position(|line| line.contains("cargo build"));
+    assert!(told.is_some() && told < built, "src/version.rs reads FLIPOP_COMMIT while it is compiled");
+}
