@@ -233,7 +233,7 @@ impl Stage {
         };
         let config = match Invocation::from_parts(arguments, &environment) {
             Ok(Invocation::Run(config)) => *config,
-            Ok(Invocation::Crd) => return Err(DemoError::OperatorEnded),
+            Ok(Invocation::Crd | Invocation::Version) => return Err(DemoError::OperatorEnded),
             Err(error) => return Err(DemoError::Unmet(format!("failed to configure the operator: {error}"))),
         };
         let (sender, started) = oneshot::channel();
