@@ -41,6 +41,7 @@ mod shutdown;
 mod spec_edits;
 mod suite;
 mod team;
+mod verdicts;
 mod warnings;
 mod watch_faults;
 mod world;
@@ -56,12 +57,13 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 35] = [
+    let modules: [fn() -> Vec<Case>; 36] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
         rbac::cases,
         warnings::cases,
+        verdicts::cases,
         assignment::cases,
         observation::cases,
         spec_edits::cases,
