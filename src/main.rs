@@ -2,17 +2,23 @@
 
 use flipop::clock::Clock;
 use flipop::config::{ConfigError, Invocation};
-use flipop::{api, operator, telemetry};
+use flipop::{api, operator, telemetry, version};
 use std::io::Write;
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+/// Exit code where the first argument is no command: `EX_USAGE` of sysexits, told apart from a Deployment's bad flags.
+const UNKNOWN_COMMAND: u8 = 64;
+
 /// What is wrong is said on standard error; exit code 2 for flags and environment, 1 for everything else.
 fn main() -> ExitCode {
     match Invocation::from_process() {
         Ok(Invocation::Crd) => print_crds(),
+        Ok(Invocation::Version) => {
+            print(&format!("flipop {} (commit {})\n", version::VERSION, version::COMMIT))
+        }
         Ok(Invocation::Run(config)) => run(*config),
         Err(ConfigError::Usage(usage)) => {
             let _unwritten = usage.print();
@@ -20,17 +26,20 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
-            ExitCode::from(2)
+            let code = if matches!(error, ConfigError::UnknownCommand { .. }) { UNKNOWN_COMMAND } else { 2 };
+            ExitCode::from(code)
         }
     }
 }
 
+fn print(text: &str) -> ExitCode {
+    let _unwritten = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
 fn print_crds() -> ExitCode {
     match api::crd::all_yaml() {
-        Ok(yaml) => {
-            let _unwritten = std::io::stdout().write_all(yaml.as_bytes());
-            ExitCode::SUCCESS
-        }
+        Ok(yaml) => print(&yaml),
         Err(error) => {
             let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
             ExitCode::FAILURE

@@ -206,7 +206,7 @@ fn the_deployment_runs_two_replicas_that_can_be_probed_scraped_and_ended_in_peac
 /// The binary, where it finds no cluster: it says what it makes of its arguments, and ends.
 #[test]
 fn arguments_of_an_existing_deployment_that_mean_nothing_are_told_of_and_not_quoted() {
-    for (arguments, told) in [(&["--debug"][..], false), (&["run", "--debug", "a-s3cret"], true)] {
+    for (arguments, told) in [(&["--debug"][..], false), (&["--debug", "run", "a-s3cret"], true)] {
         let ran = Command::new(env!("CARGO_BIN_EXE_flipop"))
             .args(arguments)
             .env_clear()

@@ -7,6 +7,7 @@ use flipop_envtest::{Failure, Outcome};
 use rustix::process::{Pid, kill_process};
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Output};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
@@ -109,5 +110,40 @@ async fn sigterm_ends_a_process_that_waits_for_a_plugin_s_credentials() -> Outco
     operator.signal(Signal::TERM)?;
     let status = operator.wait_end(SOON).await?;
     assert!(status.success(), "{status}: {}", operator.log());
+    Ok(())
+}
+
+/// The binary with these arguments and nothing in its environment: no pod, no tokens.
+fn flipop(arguments: &[&str]) -> Outcome<Output> {
+    Ok(Command::new(env!("CARGO_BIN_EXE_flipop")).args(arguments).env_clear().output()?)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_command_is_done_without_cluster_and_tokens() -> Outcome {
+    let version = flipop(&["version"])?;
+    assert_eq!(version.status.code(), Some(0));
+    let expected = format!("flipop {} (commit {})\n", flipop::version::VERSION, flipop::version::COMMIT);
+    assert_eq!(text(&version.stdout), expected);
+    let crds = flipop(&["crd"])?;
+    assert_eq!(crds.status.code(), Some(0));
+    assert!(text(&crds.stdout).contains("kind: CustomResourceDefinition"));
+    Ok(())
+}
+
+#[test]
+fn an_unknown_first_word_ends_with_64_and_bad_flags_with_2() -> Outcome {
+    let slip = flipop(&["verison"])?;
+    assert_eq!(slip.status.code(), Some(64));
+    assert!(text(&slip.stderr).contains("Print version and commit"), "{}", text(&slip.stderr));
+    assert_eq!(text(&slip.stdout), "");
+    for flags in [&["--no-such-flag"][..], &["--debug=maybe"], &["crd", "--no-such-flag"], &["version", "x"]]
+    {
+        assert_eq!(flipop(flags)?.status.code(), Some(2), "{flags:?}");
+    }
+    assert_eq!(flipop(&["--help"])?.status.code(), Some(0));
     Ok(())
 }

@@ -1,12 +1,84 @@
 //! The command line, parsed as Go's pflag parses it: the last of repeated flags wins, a bare `--debug` is true.
 
-use clap::Parser;
+use crate::version::VERSION;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// What the arguments ask for.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// Run the operator; how many words belong to no flag.
+    Operator(Flags, usize),
+    /// Do this instead.
+    Command(Subcommand),
+}
+
+/// Why the arguments ask for nothing.
+#[derive(Debug)]
+pub(super) enum Unclear {
+    /// Wrong flags; also help and version, which clap treats as errors.
+    Usage(clap::Error),
+    /// The first argument is no command, and nothing here needs it to be ignored. The help to print.
+    UnknownCommand(String),
+}
+
+/// Reads the arguments, the first of which is the program's name.
+///
+/// Only the first argument after it can be a command. An unknown word there is ignored `in_pod`, as by the Go operator:
+/// manifests that work are to go on working. Elsewhere it is a slip of a person, who is told.
+pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Unclear> {
+    let first = arguments.get(1).map(|word| word.to_string_lossy());
+    let is_command = |word: &str| CommandLine::command().find_subcommand(word).is_some() || word == "help";
+    match first.as_deref() {
+        Some(word) if is_command(word) => match CommandLine::try_parse_from(arguments) {
+            Ok(CommandLine { command: Some(command), .. }) => Ok(Asked::Command(command)),
+            Ok(CommandLine { command: None, flags }) => Ok(Asked::Operator(flags, 0)),
+            Err(error) => Err(Unclear::Usage(error)),
+        },
+        Some(word) if !word.starts_with('-') && !in_pod => {
+            Err(Unclear::UnknownCommand(CommandLine::command().render_help().to_string()))
+        }
+        Some(_) | None => match Operator::try_parse_from(arguments) {
+            Ok(Operator { flags, ignored }) => Ok(Asked::Operator(flags, ignored.len())),
+            Err(error) if error.kind() == ErrorKind::DisplayHelp => Err(Unclear::Usage(help())),
+            Err(error) => Err(Unclear::Usage(error)),
+        },
+    }
+}
+
+/// The help that knows of the commands too.
+fn help() -> clap::Error {
+    CommandLine::command().error(ErrorKind::DisplayHelp, CommandLine::command().render_help())
+}
+
 /// Keeps reserved IPs and DNS A records on healthy, matching nodes.
+///
+/// Without a command it is the operator. Only the first argument can be a command.
 #[derive(Debug, Parser)]
-#[command(name = "flipop", version, args_override_self = true)]
+#[command(name = "flipop", version = VERSION, args_override_self = true)]
+struct CommandLine {
+    #[command(flatten)]
+    flags: Flags,
+    /// What to do instead of running the operator
+    #[command(subcommand)]
+    command: Option<Subcommand>,
+}
+
+/// The operator's own arguments.
+#[derive(Debug, Parser)]
+#[command(name = "flipop", version = VERSION, args_override_self = true)]
+struct Operator {
+    #[command(flatten)]
+    flags: Flags,
+    /// Words that belong to no flag. The Go operator ignores them, and manifests that work are to go on working.
+    #[arg(hide = true)]
+    ignored: Vec<OsString>,
+}
+
+/// The flags of the operator.
+#[derive(Debug, Args)]
 pub(super) struct Flags {
     /// Path of a kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "PATH", allow_hyphen_values = true, value_parser = path)]
@@ -31,14 +103,6 @@ pub(super) struct Flags {
         action = clap::ArgAction::Set, value_parser = go_bool
     )]
     pub(super) keep_last_record: bool,
-
-    /// Words that belong to no flag. The Go operator ignores them, and manifests that work are to go on working.
-    #[arg(hide = true)]
-    pub(super) ignored: Vec<OsString>,
-
-    /// What to do instead of running the operator
-    #[command(subcommand)]
-    pub(super) command: Option<Subcommand>,
 }
 
 /// What to do instead of running.
@@ -46,6 +110,8 @@ pub(super) struct Flags {
 pub(super) enum Subcommand {
     /// Print the custom resource definitions as YAML
     Crd,
+    /// Print version and commit
+    Version,
 }
 
 /// An empty path is parsed like any other, so that `--kubeconfig=` can unset.

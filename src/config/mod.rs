@@ -11,10 +11,9 @@ pub use provider::ProviderConfig;
 
 use crate::kube::kubeconfig::{ClusterSettings, ProxySettings, SERVICE_ACCOUNT_DIR};
 use crate::provider::{cloudflare, digitalocean};
-use clap::Parser;
-use flags::{Flags, Subcommand};
+use flags::{Asked, Subcommand, Unclear};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the process was asked to do.
 #[derive(Debug)]
@@ -23,6 +22,8 @@ pub enum Invocation {
     Run(Box<Config>),
     /// Print the CRDs.
     Crd,
+    /// Print version and commit.
+    Version,
 }
 
 /// Where to serve metrics and health.
@@ -61,6 +62,12 @@ pub enum ConfigError {
     /// The flags. Also help and version, which clap treats as errors: print it and exit with its code.
     #[error("{0}")]
     Usage(#[from] clap::Error),
+    /// The first argument is no command. The word is not repeated: it may be a token that lost its flag.
+    #[error("failed to find a command of the name that the first argument says\n\n{help}")]
+    UnknownCommand {
+        /// The help to print.
+        help: String,
+    },
     /// No provider at all.
     #[error(
         "failed to find a provider token: set DIGITALOCEAN_ACCESS_TOKEN or CLOUDFLARE_TOKEN (or their _FILE variants: \
@@ -78,6 +85,13 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    fn unclear(unclear: Unclear) -> Self {
+        match unclear {
+            Unclear::Usage(usage) => Self::Usage(usage),
+            Unclear::UnknownCommand(help) => Self::UnknownCommand { help },
+        }
+    }
+
     fn invalid(name: &'static str, problem: impl Into<String>) -> Self {
         Self::Invalid { name, problem: problem.into() }
     }
@@ -104,13 +118,22 @@ impl Invocation {
     pub fn from_parts<I, A>(arguments: I, env: Env<'_>) -> Result<Self, ConfigError>
     where
         I: IntoIterator<Item = A>,
-        A: Into<OsString> + Clone,
+        A: Into<OsString>,
     {
+        let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+        Self::read(&arguments, env, Path::new(SERVICE_ACCOUNT_DIR))
+    }
+
+    fn read(arguments: &[OsString], env: Env<'_>, service_account: &Path) -> Result<Self, ConfigError> {
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
-        let flags = Flags::try_parse_from(arguments)?;
-        if flags.command == Some(Subcommand::Crd) {
-            return Ok(Self::Crd);
-        }
+        let mut cluster = cluster(&env, service_account);
+        let (flags, ignored_arguments) =
+            match flags::parse(arguments, cluster.has_service_account()).map_err(ConfigError::unclear)? {
+                Asked::Command(Subcommand::Crd) => return Ok(Self::Crd),
+                Asked::Command(Subcommand::Version) => return Ok(Self::Version),
+                Asked::Operator(flags, ignored) => (flags, ignored),
+            };
+        cluster.kubeconfig = flags.kubeconfig.filter(|path| !path.as_os_str().is_empty());
         let digitalocean = provider::digitalocean(&env)?;
         let cloudflare = provider::cloudflare(&env)?;
         if digitalocean.is_none() && cloudflare.is_none() {
@@ -119,9 +142,9 @@ impl Invocation {
         Ok(Self::Run(Box::new(Config {
             debug: flags.debug,
             keep_last_record: flags.keep_last_record,
-            ignored_arguments: flags.ignored.len(),
+            ignored_arguments,
             metrics: bind_address(&flags.metrics_bind_addr)?,
-            cluster: cluster(flags.kubeconfig.filter(|path| !path.as_os_str().is_empty()), &env),
+            cluster,
             digitalocean,
             cloudflare,
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -162,17 +185,17 @@ fn bind_address(text: &str) -> Result<Option<BindAddress>, ConfigError> {
     Ok(Some(BindAddress { host: bare.unwrap_or(host).to_owned(), port }))
 }
 
-fn cluster(kubeconfig: Option<PathBuf>, env: Env<'_>) -> ClusterSettings {
+fn cluster(env: Env<'_>, service_account: &Path) -> ClusterSettings {
     let either = |upper: &str, lower: &str| env(upper).or_else(|| env(lower));
     let paths = env("KUBECONFIG");
     let paths = paths.iter().flat_map(std::env::split_paths);
     ClusterSettings {
-        kubeconfig,
+        kubeconfig: None,
         kubeconfig_list: paths.filter(|path| !path.as_os_str().is_empty()).collect(),
         home: env("HOME").map(PathBuf::from),
         pod_namespace: env("POD_NAMESPACE"),
         service: env("KUBERNETES_SERVICE_HOST").zip(env("KUBERNETES_SERVICE_PORT")),
-        service_account_dir: PathBuf::from(SERVICE_ACCOUNT_DIR),
+        service_account_dir: service_account.to_owned(),
         proxy: ProxySettings {
             https: either("HTTPS_PROXY", "https_proxy"),
             http: either("HTTP_PROXY", "http_proxy"),
@@ -190,7 +213,7 @@ mod tests {
         let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         match Invocation::from_parts(arguments, &env)? {
             Invocation::Run(config) => Ok(*config),
-            Invocation::Crd => panic!("not crd"),
+            Invocation::Crd | Invocation::Version => panic!("not the operator"),
         }
     }
 
@@ -219,22 +242,83 @@ mod tests {
         assert_eq!(with(&["--kubeconfig", "/a"]).cluster.kubeconfig, Some("/a".into()));
         assert_eq!(with(&["--kubeconfig=/a=b"]).cluster.kubeconfig, Some("/a=b".into()));
         assert_eq!(with(&["--kubeconfig="]).cluster.kubeconfig, None);
-        for refused in
-            [&["-debug"][..], &["--debug=yes"], &["--unknown"], &["--metrics-bind-addr"], &["a", "--unknown"]]
-        {
+        for refused in [&["-debug"][..], &["--debug=yes"], &["--unknown"], &["--metrics-bind-addr"]] {
             let error = run(refused, &[TOKEN]).expect_err("refused");
             assert!(matches!(error, ConfigError::Usage(_)), "{refused:?}");
         }
     }
 
+    /// As in a pod, whose service account is in this folder.
+    fn in_pod(arguments: &[&str], service_account: &Path) -> Result<Invocation, ConfigError> {
+        let variables = [TOKEN, ("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
+        let env =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        let arguments: Vec<OsString> =
+            std::iter::once(&"/app/flipop").chain(arguments).map(OsString::from).collect();
+        Invocation::read(&arguments, &env, service_account)
+    }
+
     #[test]
-    fn arguments_that_belong_to_no_flag_are_counted_and_change_nothing() {
-        let config = with(&["run", "--debug", "false", "", "--kubeconfig", "/a", "--", "--keep-last-record"]);
-        assert_eq!(config.ignored_arguments, 4);
-        assert!(config.debug && !config.keep_last_record);
-        assert_eq!(config.cluster.kubeconfig, Some("/a".into()));
-        assert_eq!(with(&["run", "crd"]).ignored_arguments, 2);
-        assert_eq!(with(&["--debug"]).ignored_arguments, 0);
+    fn in_a_pod_arguments_that_belong_to_no_flag_are_counted_and_change_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), "t").unwrap();
+        let config = |arguments: &[&str]| match in_pod(arguments, folder.path()) {
+            Ok(Invocation::Run(config)) => *config,
+            other => panic!("{arguments:?}: {other:?}"),
+        };
+        let stray =
+            config(&["run", "--debug", "false", "", "--kubeconfig", "/a", "--", "--keep-last-record"]);
+        assert_eq!(stray.ignored_arguments, 4);
+        assert!(stray.debug && !stray.keep_last_record);
+        assert_eq!(stray.cluster.kubeconfig, Some("/a".into()));
+        assert_eq!(config(&["run", "crd"]).ignored_arguments, 2);
+        assert_eq!(config(&[""]).ignored_arguments, 1);
+        assert_eq!(config(&["--debug"]).ignored_arguments, 0);
+        assert!(matches!(in_pod(&["a", "--unknown"], folder.path()), Err(ConfigError::Usage(_))));
+    }
+
+    #[test]
+    fn outside_a_pod_an_unknown_first_word_is_answered_with_the_help_and_not_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        for arguments in [&["s3cret"][..], &["s3cret", "--debug"], &[""], &["s3cret", "crd"]] {
+            for answer in [
+                run(arguments, &[TOKEN]).expect_err("refused"),
+                // The variables of a pod alone, as with a shell in one.
+                in_pod(arguments, folder.path()).expect_err("refused"),
+            ] {
+                assert!(matches!(answer, ConfigError::UnknownCommand { .. }), "{arguments:?}: {answer:?}");
+                let text = answer.to_string();
+                assert!(!text.contains("s3cret") && text.contains("version  Print version"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_first_argument_can_be_a_command_and_a_known_one_works_everywhere() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), "t").unwrap();
+        assert!(matches!(in_pod(&["crd"], folder.path()), Ok(Invocation::Crd)));
+        assert!(matches!(in_pod(&["version"], folder.path()), Ok(Invocation::Version)));
+        let alone = |words: &[&str]| Invocation::from_parts(words, &|_| None);
+        assert!(matches!(alone(&["flipop", "crd"]), Ok(Invocation::Crd)));
+        assert!(matches!(alone(&["flipop", "version"]), Ok(Invocation::Version)));
+        assert_eq!(with(&["--debug", "crd"]).ignored_arguments, 1);
+        assert_eq!(with(&["--kubeconfig", "/a", "version"]).ignored_arguments, 1);
+        for refused in [&["flipop", "crd", "--no-such-flag"][..], &["flipop", "version", "word"]] {
+            assert!(matches!(alone(refused), Err(ConfigError::Usage(_))), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_the_commands_however_it_is_asked_for() {
+        for words in [&["flipop", "--help"][..], &["flipop", "help"], &["flipop", "--debug", "-h"]] {
+            let Err(ConfigError::Usage(help)) = Invocation::from_parts(words, &|_| None) else {
+                panic!("{words:?}")
+            };
+            let text = help.to_string();
+            assert!(text.contains("  crd      Print") && text.contains("--keep-last-record"), "{text}");
+            assert_eq!(help.exit_code(), 0, "{words:?}");
+        }
     }
 
     #[test]
@@ -249,12 +333,6 @@ mod tests {
             let error = address(bad).expect_err(bad).to_string();
             assert!(error.contains("--metrics-bind-addr"), "{error}");
         }
-    }
-
-    #[test]
-    fn the_crds_are_printed_without_any_provider() {
-        let invocation = Invocation::from_parts(["flipop", "crd"], &|_| None).unwrap();
-        assert!(matches!(invocation, Invocation::Crd));
     }
 
     #[test]

@@ -40,6 +40,18 @@ pub struct ClusterSettings {
     pub proxy: ProxySettings,
 }
 
+impl ClusterSettings {
+    fn service_account_token(&self) -> PathBuf {
+        self.service_account_dir.join("token")
+    }
+
+    /// Whether this is a pod with a service account.
+    #[must_use]
+    pub fn has_service_account(&self) -> bool {
+        self.service.is_some() && self.service_account_token().is_file()
+    }
+}
+
 /// The API server, the credentials for it, and our namespace.
 #[derive(Debug, Clone)]
 pub struct Cluster {
@@ -272,7 +284,7 @@ fn namespace_of_pod(settings: &ClusterSettings) -> String {
 
 fn in_cluster(settings: &ClusterSettings, clock: &Clock) -> Result<Cluster, ClusterError> {
     let failed = |problem: String| ClusterError::ServiceAccount(problem);
-    let token = settings.service_account_dir.join("token");
+    let token = settings.service_account_token();
     let Some((host, port)) = settings.service.as_ref().filter(|_| token.is_file()) else {
         return Err(ClusterError::Nothing);
     };

@@ -41,6 +41,7 @@ mod shutdown;
 mod spec_edits;
 mod suite;
 mod team;
+mod verdicts;
 mod warnings;
 mod watch_faults;
 mod why;
@@ -57,12 +58,13 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 36] = [
+    let modules: [fn() -> Vec<Case>; 37] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
         rbac::cases,
         warnings::cases,
+        verdicts::cases,
         assignment::cases,
         observation::cases,
         why::cases,

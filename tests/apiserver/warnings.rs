@@ -40,7 +40,7 @@ async fn warnings_for(world: &World, object: &Value) -> Outcome<Vec<String>> {
     Ok(all.iter().filter_map(of_policy).collect())
 }
 
-async fn in_force(world: &World) -> Outcome {
+pub(crate) async fn in_force(world: &World) -> Outcome {
     for kind in ["FloatingIPPool", "NodeDNSRecordSet"] {
         eventually("the policies are in force", IN_FORCE_TIMEOUT, || async {
             if warnings(world, kind, &json!({ "provider": "?" })).await?.is_empty() {

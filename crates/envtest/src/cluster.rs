@@ -119,13 +119,25 @@ impl Cluster {
         object: &Value,
         dry_run: bool,
     ) -> Outcome<Vec<String>> {
+        self.post(namespace, object, if dry_run { "?dryRun=All" } else { "" }).await
+    }
+
+    /// Checks an object of either kind as `kubectl apply` has it checked: a field that the kind does not have is
+    /// refused. Gives the server's warnings, and makes nothing.
+    ///
+    /// # Errors
+    /// What the API server said against it.
+    pub async fn create_strictly(&self, namespace: &str, object: &Value) -> Outcome<Vec<String>> {
+        self.post(namespace, object, "?dryRun=All&fieldValidation=Strict").await
+    }
+
+    async fn post(&self, namespace: &str, object: &Value, query: &str) -> Outcome<Vec<String>> {
         let kind = if object.get("kind").is_some_and(|kind| kind == "FloatingIPPool") {
             Kind::Pool
         } else {
             Kind::RecordSet
         };
         let path = format!("/apis/{}/namespaces/{namespace}/{}", kind.resource().api_version, kind.plural());
-        let query = if dry_run { "?dryRun=All" } else { "" };
         let request = http::Request::post(format!("{path}{query}"))
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(Body::from(object.to_string().into_bytes()))?;

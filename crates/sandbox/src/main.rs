@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Exit code after Ctrl-C in the middle of the story, as shells have it: 128 and the signal's number.
 const INTERRUPTED: u8 = 130;
@@ -46,7 +47,7 @@ enum Command {
         /// A seed, or a file with a plan.
         plan: String,
     },
-    /// Keep the simulated cluster running for kubectl, until Ctrl-C.
+    /// Keep the simulated cluster running for kubectl and for commands that are typed, until Ctrl-C.
     Serve {
         #[command(flatten)]
         common: Common,
@@ -58,7 +59,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Common {
-    /// YAML to apply, files or directories, with a FloatingIPPool or NodeDNSRecordSet at least [default: the repository's examples].
+    /// YAML with a FloatingIPPool or NodeDNSRecordSet: files, directories, - for stdin [default: the examples].
     files: Vec<PathBuf>,
     /// Show the operator's logs too, on standard error.
     #[arg(long, short)]
@@ -92,10 +93,11 @@ fn main() -> ExitCode {
 }
 
 async fn act(flags: Flags) -> ExitCode {
-    let out = Box::new(std::io::stdout());
+    // It takes the colours away where nobody would see them, and where NO_COLOR is set.
+    let out = Box::new(anstream::stdout());
     let result = match flags.command {
         Some(Command::Serve { common, port }) => {
-            let serving = demo::Serving { files: common.files, port };
+            let serving = demo::Serving { files: common.files, port, typed: typed() };
             demo::serve(serving, out, end_signal()).await
         }
         // It is done already, on a runtime of its own.
@@ -111,8 +113,20 @@ async fn act(flags: Flags) -> ExitCode {
     }
 }
 
+/// The lines of standard input, as they are typed. They are read on a thread of their own, since nothing can end a read
+/// that waits; the process does not wait for it.
+fn typed() -> UnboundedReceiver<String> {
+    let (sender, lines) = unbounded_channel();
+    std::thread::spawn(move || {
+        let lines = std::io::stdin().lines().map_while(Result::ok);
+        // Nobody listens any more when the story is over.
+        lines.into_iter().try_for_each(|line| sender.send(line).ok())
+    });
+    lines
+}
+
 fn failure(problem: &str) -> ExitCode {
-    let _unwritten = writeln!(std::io::stderr(), "sandbox: {problem}");
+    let _unwritten = writeln!(std::io::stderr(), "sandbox: ✗ {problem}");
     ExitCode::FAILURE
 }
 

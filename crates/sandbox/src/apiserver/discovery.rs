@@ -33,6 +33,10 @@ fn subresources(resource: &Resource) -> Vec<(&'static str, Value, Value)> {
     if resource.status {
         all.push(("status", own.clone(), json!(["get", "patch", "update"])));
     }
+    if super::scale::has_scale(resource) {
+        let scale = json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" });
+        all.push(("scale", scale, json!(["get", "patch", "update"])));
+    }
     if resource.is("", "pods") {
         let eviction = json!({ "group": "policy", "version": "v1", "kind": "Eviction" });
         all.push(("eviction", eviction, json!(["create"])));

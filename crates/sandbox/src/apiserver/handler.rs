@@ -12,7 +12,7 @@ use super::resource::Resource;
 use super::serve::Disconnected;
 use super::store::Store;
 use super::write::{Edit, FieldValidation, Intent, Outcome};
-use super::{ApiServer, crd, discovery, openapi, protobuf, virtual_resources};
+use super::{ApiServer, crd, discovery, openapi, protobuf, scale, virtual_resources};
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
@@ -72,6 +72,9 @@ impl ApiServer {
         }
         if call.subresource == "eviction" || call.subresource == "binding" {
             return self.pod_subresource(call, &resource);
+        }
+        if call.subresource == "scale" && scale::has_scale(&resource) {
+            return self.scale(call, &self.intent(call, &resource, "Update")?);
         }
         let known = match call.subresource.as_str() {
             "" => true,

@@ -5,8 +5,9 @@
 //! makes another one over the same cluster, with its own faults ([`Interceptor`]) and its own lag ([`View`]): another
 //! replica of the API server, or the network path of one client.
 //!
-//! Deliberately absent: authentication and authorisation, admission policies (stored, not evaluated), CEL rules of
-//! schemas, schemas of built-in kinds, owner references and garbage collection, schedulers, kubelets.
+//! Deliberately absent: authentication and authorisation, admission policies (stored, not evaluated: what they would
+//! warn of is handed in, [`Builder::advice`]), most of CEL in schemas, schemas of built-in kinds, owner references and
+//! garbage collection, schedulers, kubelets.
 //!
 //! Invariants: no task of its own besides connections; waiting is on tokio's clock only, time comes from the clock and
 //! identifiers from the seed that were handed in. The lock on the cluster is never held across an await.
@@ -22,6 +23,7 @@ mod hooks;
 mod ids;
 mod json_path;
 mod meta;
+mod object_meta;
 mod openapi;
 mod output;
 mod ownership;
@@ -31,6 +33,8 @@ mod read;
 mod remove;
 mod request;
 mod resource;
+mod rules;
+mod scale;
 mod scenario;
 mod schema;
 mod selector;
@@ -44,13 +48,14 @@ pub use error::{ApiError, Cause};
 pub use hooks::{After, Before, Call, FrameFacts, Interceptor, OnFrame, Undisturbed, Verb, View};
 pub use meta::Key;
 pub use resource::Storage;
-pub use scenario::{Changes, NodeSpec, PodSpec, Readiness, ScenarioError};
+pub use scenario::{Applied, Changes, NodeSpec, PodSpec, Readiness, ScenarioError};
 pub use serve::{Disconnected, kubeconfig_yaml};
 pub use store::{Change, PodTermination};
 
 use flipop::signal;
 use jiff::{SignedDuration, Timestamp};
 use resource::Resource;
+use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Behaviour, Store};
@@ -120,6 +125,13 @@ impl Builder {
         self
     }
 
+    /// What the server warns of in a custom resource that it takes, as admission policies do (default: nothing).
+    #[must_use]
+    pub fn advice(mut self, advice: fn(&Value) -> Vec<String>) -> Self {
+        self.behaviour.advice = advice;
+        self
+    }
+
     /// The cluster, with the namespaces `default`, `kube-system` and `kube-node-lease`.
     #[must_use]
     pub fn build(self) -> ApiServer {
@@ -142,8 +154,12 @@ impl Builder {
 impl ApiServer {
     /// A cluster whose identifiers follow from `seed` and whose timestamps come from `clock`.
     pub fn builder(seed: u64, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Builder {
-        let behaviour =
-            Behaviour { pods: PodTermination::default(), node_taints: true, history: DEFAULT_HISTORY };
+        let behaviour = Behaviour {
+            pods: PodTermination::default(),
+            node_taints: true,
+            history: DEFAULT_HISTORY,
+            advice: |_| Vec::new(),
+        };
         Builder { seed, clock: Arc::new(clock), behaviour }
     }
 

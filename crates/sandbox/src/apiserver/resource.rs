@@ -269,6 +269,7 @@ static BUILTIN: &[Row] = &[
     row("coordination.k8s.io", "v1", "Lease", "leases").conditional_update().create_on_update(),
     row("apps", "v1", "Deployment", "deployments").short(&["deploy"]).status(Drop).generation(),
     row("apps", "v1", "DaemonSet", "daemonsets").short(&["ds"]).status(Drop).generation(),
+    row("apps", "v1", "ReplicaSet", "replicasets").short(&["rs"]).status(Drop).generation(),
     row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
         .short(&["pdb"])
         .status(Drop)

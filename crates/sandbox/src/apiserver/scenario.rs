@@ -78,6 +78,19 @@ pub struct PodSpec {
     pub node: String,
     /// Whether it is running and ready from the start.
     pub ready: bool,
+    /// The name of the `ReplicaSet` in the same namespace that controls it; empty for none.
+    pub set: String,
+}
+
+/// What came of applying an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// Its kind.
+    pub kind: String,
+    /// Where it is.
+    pub key: Key,
+    /// What the server warns of.
+    pub warnings: Vec<String>,
 }
 
 /// A Ready condition.
@@ -266,21 +279,41 @@ impl ApiServer {
             serde_saphyr::from_multiple(yaml).map_err(|error| ScenarioError::Yaml(error.to_string()))?;
         let mut applied = Vec::new();
         for document in documents.into_iter().filter(|document| !document.is_null()) {
-            let (api_version, kind) = type_of(&document);
-            let (kind, resource) = (kind.to_owned(), self.resource(api_version, kind)?);
-            let place = match text(&document, "namespace") {
-                _ if !resource.namespaced => String::new(),
-                "" => namespace.to_owned(),
-                stated => stated.to_owned(),
-            };
-            let key = Key::new(&place, text(&document, "name"));
-            let mut intent = self.intent_of(&resource, SCENARIO, "");
-            intent.writer.operation = "Apply";
-            let edit = Edit::Apply { configuration: document, force: true };
-            self.write(|store| store.update(&intent, &key, &edit)).map_err(refused(&kind, &key.name))?;
+            let Applied { kind, key, .. } =
+                self.apply_document(document, namespace, FieldValidation::Ignore)?;
             applied.push((kind, key));
         }
         Ok(applied)
+    }
+
+    /// Applies one object as `kubectl apply -n NAMESPACE` does: a field that the kind does not have is refused.
+    ///
+    /// # Errors
+    /// If the kind is unknown or the server refuses the object.
+    pub fn apply_strictly(&self, object: Value, namespace: &str) -> Result<Applied, ScenarioError> {
+        self.apply_document(object, namespace, FieldValidation::Strict)
+    }
+
+    fn apply_document(
+        &self,
+        document: Value,
+        namespace: &str,
+        validation: FieldValidation,
+    ) -> Result<Applied, ScenarioError> {
+        let (api_version, kind) = type_of(&document);
+        let (kind, resource) = (kind.to_owned(), self.resource(api_version, kind)?);
+        let place = match text(&document, "namespace") {
+            _ if !resource.namespaced => String::new(),
+            "" => namespace.to_owned(),
+            stated => stated.to_owned(),
+        };
+        let key = Key::new(&place, text(&document, "name"));
+        let mut intent = Intent { validation, ..self.intent_of(&resource, SCENARIO, "") };
+        intent.writer.operation = "Apply";
+        let edit = Edit::Apply { configuration: document, force: true };
+        let outcome =
+            self.write(|store| store.update(&intent, &key, &edit)).map_err(refused(&kind, &key.name))?;
+        Ok(Applied { kind, key, warnings: outcome.warnings })
     }
 
     /// Stores an object as it is, past every schema: what an older API server or definition had let in. Returns false
@@ -427,6 +460,11 @@ impl ApiServer {
         });
         if !pod.node.is_empty() {
             meta::set_at(&mut object, &["spec", "nodeName"], json!(pod.node));
+        }
+        if let Some(set) = self.object("apps/v1", "ReplicaSet", &Key::new(&pod.namespace, &pod.set)) {
+            let owner = json!([{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": pod.set,
+                                 "uid": text(&set, "uid"), "controller": true, "blockOwnerDeletion": true }]);
+            meta::set(&mut object, "ownerReferences", owner);
         }
         self.create_object("v1", "Pod", &pod.namespace, object, SCENARIO)?;
         if pod.ready { self.set_pod_ready(&Key::new(&pod.namespace, &pod.name), true) } else { Ok(()) }

@@ -1,10 +1,11 @@
 //! Structural schemas of custom resources: pruning, defaulting, validation.
 //!
-//! Evaluates types, required, enum, bounds, lengths, pattern, list types and the Kubernetes extensions
-//! `preserve-unknown-fields`, `int-or-string` and `nullable`. It does not evaluate CEL rules: a real API server
-//! does. As there, an update is not refused for a value that was wrong before and has not been touched.
+//! Evaluates types, required, enum, bounds, lengths, pattern, list types, the Kubernetes extensions
+//! `preserve-unknown-fields`, `int-or-string` and `nullable`, and CEL rules of a few forms ([`rules`]). As on a real
+//! API server, an update is not refused for a value that was wrong before and has not been touched.
 
 use super::error::Cause;
+use super::rules;
 use serde_json::{Map, Value};
 
 /// Removes what the schema does not know; returns the paths of what it removed.
@@ -157,6 +158,9 @@ impl Check {
             let names: Vec<String> = allowed.iter().map(Value::to_string).collect();
             let message = format!("Unsupported value: {value}: supported values: {}", names.join(", "));
             self.causes.push(Cause { reason: "FieldValueNotSupported", field: path.to_owned(), message });
+        }
+        for message in rules::broken(value, schema) {
+            self.causes.push(Cause::invalid(path, value, message));
         }
         match value {
             Value::Object(map) => self.object(map, old, schema, path),

@@ -52,6 +52,8 @@ pub(crate) struct Behaviour {
     pub(crate) node_taints: bool,
     /// How many changes the log keeps.
     pub(crate) history: usize,
+    /// What admission policies warn of in a custom resource.
+    pub(crate) advice: fn(&Value) -> Vec<String>,
 }
 
 /// See the module.

@@ -7,11 +7,14 @@ use super::meta::{self, Key, set, text};
 use super::ownership::{self, Writer};
 use super::patch::Patch;
 use super::resource::{Resource, StatusOnCreate};
-use super::schema;
 use super::store::{Store, seconds};
+use super::{object_meta, schema};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// Field manager of the operator, whose own writes the policies leave out.
+const OPERATOR: &str = "flipop";
 
 /// What to do about fields that the schema does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,7 +94,8 @@ impl Store {
         admission::complete(resource, &mut object);
         // Who applies owns what it says; who creates owns the defaults too. What the server adds later has no owner.
         let applied = (intent.writer.operation == "Apply").then(|| object.clone());
-        let warnings = check(intent, None, &mut object)?;
+        let mut warnings = check(intent, None, &mut object)?;
+        warnings.extend(self.advice(intent, &object));
         let mut owned = applied.unwrap_or_else(|| object.clone());
         if resource.status {
             meta::remove(&mut owned, "status");
@@ -117,7 +121,8 @@ impl Store {
         check_versions(intent, key, &existing, &candidate, edit)?;
         let mut object = combine(intent, &existing, to_stored(resource, candidate));
         admission::complete(resource, &mut object);
-        let warnings = check(intent, Some(&existing), &mut object)?;
+        let mut warnings = check(intent, Some(&existing), &mut object)?;
+        warnings.extend(self.advice(intent, &object));
         if resource.generation && !intent.is_status() && spec_differs(resource, &existing, &object) {
             let generation = meta::at(&existing, &["metadata", "generation"]).and_then(Value::as_i64);
             set(&mut object, "generation", json!(generation.unwrap_or_default().saturating_add(1)));
@@ -215,6 +220,13 @@ impl Store {
         }
     }
 
+    /// What admission policies say about an object that somebody other than the operator writes.
+    fn advice(&self, intent: &Intent, object: &Value) -> Vec<String> {
+        let asked =
+            intent.resource.custom.is_some() && !intent.is_status() && intent.writer.manager != OPERATOR;
+        if asked { (self.behaviour.advice)(object) } else { Vec::new() }
+    }
+
     /// Stores the object unless this is a dry run.
     fn finish(&mut self, intent: &Intent, key: &Key, object: Value) -> Arc<Value> {
         if intent.dry_run {
@@ -275,7 +287,13 @@ fn check(intent: &Intent, old: Option<&Value>, object: &mut Value) -> Result<Vec
     let name = text(object, "name").to_owned();
     let mut warnings = Vec::new();
     if let Some(custom) = &resource.custom {
-        let unknown = schema::prune(object, &custom.schema);
+        object_meta::check(resource, object)?;
+        let mut unknown = schema::prune(object, &custom.schema);
+        unknown.extend(object_meta::prune(object));
+        if old.is_none() && resource.status && !intent.is_status() {
+            // It is not stored, so its values do not matter.
+            meta::remove(object, "status");
+        }
         match intent.validation {
             FieldValidation::Strict if !unknown.is_empty() => {
                 let listed: Vec<String> = unknown.iter().map(|f| format!("unknown field \"{f}\"")).collect();

@@ -243,10 +243,17 @@ impl Cloud {
 
     /// Revokes a token (true) or lets it in again.
     pub fn revoke_token(&self, name: &str, revoked: bool) {
+        self.revoke(revoked, |token| token.name == name);
+    }
+
+    /// The same for one provider.
+    pub fn revoke_token_of(&self, provider: Provider, name: &str, revoked: bool) {
+        self.revoke(revoked, |token| token.provider == provider && token.name == name);
+    }
+
+    fn revoke(&self, revoked: bool, which: impl Fn(&Token) -> bool) {
         self.with(|world| {
-            for token in world.tokens.values_mut().filter(|token| token.name == name) {
-                token.revoked = revoked;
-            }
+            world.tokens.values_mut().filter(|token| which(token)).for_each(|token| token.revoked = revoked);
         });
     }
 

@@ -60,6 +60,8 @@ pub(super) struct Pod {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) labels: BTreeMap<String, String>,
+    /// The set that it belongs to, by name.
+    pub(super) set: String,
 }
 
 /// A reserved IP that the account has.
@@ -172,7 +174,9 @@ impl Casting {
             let node = format!("{base}-{number:0width$}");
             let pod = pod.clone().map(|(namespace, labels)| {
                 let name = format!("{}-{node}", spoken(&labels).unwrap_or("app"));
-                Pod { namespace, name, labels }
+                // One set for the pods of one object: they are alike.
+                let set = format!("{}-{base}", spoken(&labels).unwrap_or("app"));
+                Pod { namespace, name, labels, set }
             });
             self.cast.nodes.push(Node {
                 name: node.clone(),

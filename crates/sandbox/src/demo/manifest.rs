@@ -5,6 +5,7 @@
 use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND};
 use flipop_sandbox::apiserver::Key;
 use serde_json::Value;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Where an object goes that names no namespace, as with `kubectl apply`.
@@ -19,6 +20,12 @@ const EXAMPLES: [(&str, &str); 3] = [
     ),
     ("examples/nodednsrecordset.yaml", include_str!("../../../../examples/nodednsrecordset.yaml")),
 ];
+
+/// The name of standard input among files.
+const STANDARD_INPUT: &str = "-";
+
+/// So many objects are named where none is one of ours.
+const FOUND_MAX: usize = 5;
 
 /// What is wrong with the files.
 #[derive(Debug, thiserror::Error)]
@@ -52,9 +59,15 @@ pub(crate) enum ManifestError {
     },
     /// Nothing to show.
     #[error(
-        "failed to find a FloatingIPPool or a NodeDNSRecordSet in {0}: there is nothing to show without one"
+        "failed to find a FloatingIPPool or a NodeDNSRecordSet of {API_VERSION} in {sources}, which {found}: there is \
+         nothing to show without one"
     )]
-    Nothing(String),
+    Nothing {
+        /// The files.
+        sources: String,
+        /// What is in them.
+        found: String,
+    },
 }
 
 /// One object to apply.
@@ -72,6 +85,12 @@ pub(super) struct Document {
     pub(super) value: Value,
 }
 
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", self.kind, self.key.name, self.api_version)
+    }
+}
+
 impl Document {
     fn new(source: &str, value: Value) -> Option<Self> {
         let text =
@@ -80,6 +99,12 @@ impl Document {
         let key = Key { namespace: text("/metadata/namespace"), name: text("/metadata/name") };
         let complete = ![&api_version, &kind, &key.name].iter().any(|text| text.is_empty());
         complete.then(|| Self { source: source.to_owned(), api_version, kind, key, value })
+    }
+
+    /// Whether it is in FLIPOP's API group, be it one of its kinds or a slip.
+    pub(super) fn is_ours(&self) -> bool {
+        let group = |api_version: &str| api_version.split('/').next().map(str::to_owned);
+        group(&self.api_version) == group(API_VERSION)
     }
 
     /// Whether it is one of FLIPOP's kinds.
@@ -99,17 +124,42 @@ pub(super) fn load(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
     }
     for path in paths {
         for file in files(path)? {
-            let text = std::fs::read_to_string(&file)
-                .map_err(|source| ManifestError::Unreadable { path: file.clone(), source })?;
-            documents.extend(parse(&file.display().to_string(), &text)?);
+            let text = read(&file)
+                .map_err(|source| ManifestError::Unreadable { path: PathBuf::from(name(&file)), source })?;
+            documents.extend(parse(&name(&file), &text)?);
         }
     }
     if documents.iter().any(|document| document.is(POOL_KIND) || document.is(RECORD_SET_KIND)) {
         Ok(documents)
     } else {
-        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        Err(ManifestError::Nothing(names.join(", ")))
+        let names: Vec<String> = paths.iter().map(|path| name(path)).collect();
+        Err(ManifestError::Nothing { sources: names.join(", "), found: found(&documents) })
     }
+}
+
+/// What there is in the place of what was looked for.
+fn found(documents: &[Document]) -> String {
+    if documents.is_empty() {
+        return "holds no object".to_owned();
+    }
+    let mut objects: Vec<String> = documents.iter().take(FOUND_MAX).map(Document::to_string).collect();
+    let more = documents.len().saturating_sub(FOUND_MAX);
+    if more > 0 {
+        objects.push(format!("{more} more"));
+    }
+    format!("holds {}", objects.join(", "))
+}
+
+/// What a path is called: `-` is standard input, as for kubectl.
+fn name(path: &Path) -> String {
+    if path == Path::new(STANDARD_INPUT) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn read(file: &Path) -> std::io::Result<String> {
+    if file == Path::new(STANDARD_INPUT) {
+        return std::io::read_to_string(std::io::stdin().lock());
+    }
+    std::fs::read_to_string(file)
 }
 
 /// The file itself, or the YAML files of a directory in the order of their names, as `kubectl apply -f` takes them.

@@ -1,19 +1,25 @@
 //! The demonstration: a small cluster that fits the given YAML, the real operator, and a story told line by line.
 //!
-//! Owns: what is simulated for which YAML ([`cast`]), the servers and the operator ([`stage`]), what is told
-//! ([`story`]), what is done to the nodes and what must follow from it ([`script`]), and what remains to be said at the
-//! end ([`summary`]). Does not own: how the operator decides (it is linked in as it is), nor how the simulated API
+//! Owns: what is simulated for which YAML ([`cast`]), the servers ([`stage`]) and the operators among them
+//! ([`operators`]), what is told ([`story`]), what is done to the nodes and what must follow from it ([`script`]), what
+//! remains to be said at the end ([`summary`]), and what can be typed while it serves ([`commands`]). Does not own: how the operator decides (it is linked in as it is), nor how the simulated API
 //! server and the simulated accounts behave.
 //!
 //! Invariants: nothing leaves this machine; every wait has an end; what the operator is said to have done is read from
 //! the simulated account and from the API server, never assumed.
 
+mod access;
+mod acts;
 mod cast;
+mod commands;
+mod controllers;
 mod manifest;
+mod operators;
 mod pools;
 mod records;
 mod script;
 mod serve;
+mod sets;
 mod stage;
 mod story;
 mod summary;

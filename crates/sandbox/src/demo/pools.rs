@@ -4,14 +4,16 @@
 use flipop::api::translate::pool::pool_object;
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus};
 use flipop::kube::objects::{NodeSlim, PodSlim};
-use flipop_core::facts::{NodeFacts, Observed, PodFacts};
+use flipop_core::facts::{NodeFacts, Observed, PodFacts, RESERVED_IP_ANNOTATION};
 use flipop_core::ids::ObjectName;
 use flipop_core::matching::{Criteria, PodStore, verdict};
 use flipop_core::pool::spec::{PoolSpec, RawPoolSpec};
-use flipop_core::spec::Providers;
+use flipop_core::selector::Selector;
+use flipop_core::spec::{Scope, SpecProblem};
+use flipop_sandbox::advice::providers;
 use flipop_sandbox::apiserver::ApiServer;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// Version of FLIPOP's kinds.
@@ -72,6 +74,29 @@ impl Pool {
         self.is_observed() && self.condition("Ready").is_some_and(|(_, reason, _)| reason == "InvalidSpec")
     }
 
+    /// Why it can never become healthy as it is, whatever the nodes do; `None` while it can.
+    pub(super) fn never(&self) -> Option<String> {
+        if self.is_frozen() {
+            return Some("a mistake in its spec stops it".to_owned());
+        }
+        let impossible = |problem: &&SpecProblem| problem.scope == Scope::Creation;
+        let missing = self.spec.desired.is_some_and(|desired| desired > self.spec.ips.len());
+        if let Some(problem) = self.spec.problems.iter().find(impossible).filter(|_| missing) {
+            return Some(problem.to_string());
+        }
+        let selector = |selector: &Selector| selector.example().is_none();
+        let criteria = self.spec.criteria.as_ref()?;
+        if selector(&criteria.node_selector) {
+            return Some("no node can have labels that spec.match.nodeLabel selects".to_owned());
+        }
+        if criteria.pods.as_ref().is_some_and(|(_, pods)| selector(pods)) {
+            return Some("no pod can have labels that spec.match.podLabel selects".to_owned());
+        }
+        let claimed =
+            self.condition("Conflict").filter(|(status, ..)| self.is_observed() && *status == "True");
+        claimed.map(|(_, reason, message)| format!("{reason}: {message}"))
+    }
+
     /// The addresses that stand on matching nodes, with the nodes.
     pub(super) fn active(&self) -> BTreeMap<Ipv4Addr, String> {
         let active = self.status.ips.iter().filter(|(_, ip)| ip.state == "active");
@@ -118,13 +143,6 @@ pub(super) fn is_abnormal(kind: &str, status: &str) -> bool {
 /// A spec as the operator reads it.
 pub(super) fn parsed(raw: &RawPoolSpec) -> PoolSpec {
     PoolSpec::parse(raw, &providers())
-}
-
-/// The operator of the sandbox has the tokens of both providers.
-pub(super) fn providers() -> Providers {
-    let name = "digitalocean".to_owned();
-    let (ip, dns) = (BTreeSet::from([name.clone()]), BTreeSet::from([name, "cloudflare".to_owned()]));
-    Providers { ip, dns, ..Providers::default() }
 }
 
 /// All pools, by namespace and name.
@@ -205,6 +223,11 @@ fn serving(criteria: &Criteria, pods: &[(BTreeMap<String, String>, PodFacts)]) -
     });
     store.observe(Observed::Reset(selected.map(|(_, pod)| pod.clone()).collect()));
     store
+}
+
+/// The reserved IP in a node's annotation.
+pub(super) fn annotation(node: &Value) -> Option<&str> {
+    node.get("metadata")?.get("annotations")?.get(RESERVED_IP_ANNOTATION)?.as_str()
 }
 
 /// Labels of an object.

@@ -13,6 +13,7 @@ use flipop_core::ids::ObjectName;
 use flipop_core::matching::Criteria;
 use flipop_core::record_set::name::qualify;
 use flipop_core::record_set::spec::{AddressSource, NodeSetSpec, Place, SetSpec, WhenEmpty};
+use flipop_sandbox::advice;
 use flipop_sandbox::apiserver::ApiServer;
 use flipop_sandbox::cloud::Cloud;
 use serde_json::Value;
@@ -76,7 +77,7 @@ impl RecordSet {
         let set: NodeDNSRecordSet = serde_json::from_value(object.clone()).ok()?;
         let status = set.status.clone().unwrap_or_default();
         let object = record_set_object(&Ok(set));
-        let spec = NodeSetSpec::parse(&object.spec.ok()?, &pools::providers());
+        let spec = NodeSetSpec::parse(&object.spec.ok()?, &advice::providers());
         Some(Self {
             kind: RECORD_SET_KIND,
             object: object.object.name,

@@ -2,15 +2,14 @@
 
 use super::cast::{self, Cast};
 use super::manifest::{self, DEFAULT_NAMESPACE, Document};
-use super::pools::{self, POOL_KIND, Pool, RECORD_SET_KIND};
+use super::pools::{self, POOL_KIND, Pool};
 use super::stage::Stage;
 use super::story::{Move, Story};
-use super::teller::Teller;
+use super::teller::{Line, Teller};
 use super::zones::provider_name;
 use super::{DemoError, explain, records, summary};
-use flipop_core::facts::RESERVED_IP_ANNOTATION;
 use flipop_core::ids::ObjectName;
-use flipop_sandbox::apiserver::{Key, Readiness, ScenarioError};
+use flipop_sandbox::apiserver::{ApiServer, Key, Readiness, ScenarioError};
 use serde_json::Value;
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -57,9 +56,9 @@ async fn play(
     lowered: &[String],
 ) -> Result<(), DemoError> {
     introduce(story, cast, lowered);
-    story.stage.start_operator().await?;
+    story.stage.operators.start().await?;
     story.tell(
-        "sandbox",
+        Line::Sandbox,
         "the operator runs, as in a cluster: it knows a kubeconfig, and of each provider a token and a URL",
     );
     apply(story, documents)?;
@@ -84,7 +83,7 @@ async fn play(
         if story.matches(&victim.pool, &victim.node) {
             let text = format!("{} still matches {} while it is cordoned", victim.node, victim.pool);
             story.tell(
-                "sandbox",
+                Line::Sandbox,
                 &format!("{text}: the taint is tolerated and no pod is asked for, so {} stays", victim.ip),
             );
         } else {
@@ -106,39 +105,38 @@ pub(super) fn introduce(story: &mut Story, cast: &Cast, lowered: &[String]) {
         nodes.len(),
         nodes.join(", ")
     );
-    story.tell("sandbox", &text);
+    story.tell(Line::Sandbox, &text);
     for address in &cast.addresses {
         let place = match &address.node {
             Some(node) => format!("on {node} already: it was assigned before the operator started"),
             None => "assigned to no droplet".to_owned(),
         };
         story.tell(
-            "sandbox",
+            Line::Sandbox,
             &format!("the simulated account has {} in {}, {place}", address.ip, address.region),
         );
     }
     for zone in &cast.zones {
         let provider = provider_name(zone.provider);
         story.tell(
-            "sandbox",
+            Line::Sandbox,
             &format!("the simulated {provider} has the zone {zone}, with records of others that must stay"),
         );
     }
     for note in lowered.iter().chain(&cast.notes) {
-        story.tell("sandbox", note);
+        story.tell(Line::Sandbox, note);
     }
 }
 
-/// Applies the YAML as `kubectl apply` does.
+/// Applies the YAML as `kubectl apply` does: fields that the kind does not have are refused, and warnings are told.
 pub(super) fn apply(story: &mut Story, documents: &[Document]) -> Result<(), DemoError> {
     for document in documents {
         let Document { source, kind, key, value, .. } = document;
-        let ours = document.is(POOL_KIND) || document.is(RECORD_SET_KIND);
-        story.tell("apply", &format!("{kind} {} from {source}", key.name));
-        match story.stage.api.apply_yaml(&value.to_string(), DEFAULT_NAMESPACE) {
-            Ok(_) => {}
-            Err(ScenarioError::UnknownKind { .. }) if !ours => {
-                story.tell("apply", &format!("it is left out: the sandbox has no kind {kind}"));
+        story.tell(Line::Apply, &format!("{kind} {} from {source}", key.name));
+        match story.stage.api.apply_strictly(value.clone(), DEFAULT_NAMESPACE) {
+            Ok(applied) => applied.warnings.iter().for_each(|warning| story.tell(Line::Warning, warning)),
+            Err(ScenarioError::UnknownKind { .. }) if !document.is_ours() => {
+                story.tell(Line::Apply, &format!("it is left out: the sandbox has no kind {kind}"));
             }
             Err(error) => {
                 let problem = format!("{kind} {}: {}", key.name, explain(&error));
@@ -173,8 +171,29 @@ async fn converge(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoErr
             |name: &ObjectName| pools.iter().any(|pool| pool.name == *name && is_settled(story, pool));
         wanted.iter().all(settled) && records::are_settled(&story.stage)
     };
-    story.follow(patience, settled).await?;
+    let missing = |story: &Story| {
+        let pools = pools::pools(&story.stage.api);
+        let unsettled = pools.iter().filter(|pool| wanted.contains(&pool.name) && !is_settled(story, pool));
+        let mut waits: Vec<String> = unsettled.map(|pool| waiting(story, pool)).collect();
+        waits.extend(records::trouble(&story.stage));
+        waits.into_iter().next().map(|first| format!("waiting: {first}"))
+    };
+    if !story.follow_for(patience, settled, missing).await? {
+        story.tell(Line::Wrong, &format!("giving up after {} s", patience.as_secs()));
+    }
     examine(story, order)
+}
+
+/// What a pool waits for, in its own words, and until when its cool-off lasts.
+fn waiting(story: &Story, pool: &Pool) -> String {
+    let complaint = pool.complaints().into_iter().next().unwrap_or_default();
+    let left = cool_off_left(story, &pool.name);
+    let cool_off = if left.is_zero() {
+        String::new()
+    } else {
+        format!(" (its cool-off lets it assign again in {} s)", left.as_secs().saturating_add(1))
+    };
+    format!("{} {complaint}{cool_off}", pool.name)
 }
 
 /// Whether every pool and every record set is healthy; what is wrong with the others.
@@ -189,15 +208,18 @@ fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
                 kept.retain(|ip, _| !story.moves.iter().any(|done| done.ip == *ip));
                 for (ip, node) in kept {
                     story.tell(
-                        "sandbox",
+                        Line::Done,
                         &format!("{ip} stays on {node}, which matches {name}: nothing had to move"),
                     );
                 }
             }
             Some(pool) => {
                 let complaints = pool.complaints();
+                if let Some(reason) = pool.never() {
+                    story.tell(Line::Wrong, &format!("{name} can never become healthy as it is: {reason}"));
+                }
                 for line in &complaints {
-                    story.tell("sandbox", &format!("{name} {line}"));
+                    story.tell(Line::Wrong, &format!("{name} {line}"));
                 }
                 unhealthy.push(format!("{name} is not healthy: {}", complaints.join("; ")));
             }
@@ -205,22 +227,21 @@ fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
         }
     }
     for line in records::trouble(&story.stage) {
-        story.tell("sandbox", &line);
+        story.tell(Line::Wrong, &line);
         unhealthy.push(line);
     }
     if unhealthy.is_empty() { Ok(()) } else { Err(DemoError::Unmet(unhealthy.join("\n"))) }
 }
 
-/// A frozen pool changes no more; any other one is settled when its addresses stand and its nodes say so.
+/// A pool that can never become healthy changes no more; any other one is settled when its addresses stand and its nodes say so.
 fn is_settled(story: &Story, pool: &Pool) -> bool {
     let annotated = || pool.active().iter().all(|(ip, node)| annotation(story, node) == Some(ip.to_string()));
-    pool.is_observed() && (pool.is_frozen() || (pool.is_ready() && annotated()))
+    pool.is_observed() && (pool.never().is_some() || (pool.is_ready() && annotated()))
 }
 
 fn annotation(story: &Story, node: &str) -> Option<String> {
     let node = story.stage.api.object("v1", "Node", &Key::new("", node))?;
-    let value = node.get("metadata")?.get("annotations")?.get(RESERVED_IP_ANNOTATION)?;
-    value.as_str().map(str::to_owned)
+    pools::annotation(&node).map(str::to_owned)
 }
 
 /// An address that stands on a node: of a pool that has not been a victim yet, if there is one, and rather of one that
@@ -253,23 +274,33 @@ fn kill(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     story.plain("");
     let text =
         format!("KILL {node}, which holds {ip}: its kubelet is silent, and Kubernetes calls it NotReady");
-    story.tell("sandbox", &format!("{text} (which takes a real cluster about 40 s to notice)"));
+    story.tell(Line::Sandbox, &format!("{text} (which takes a real cluster about 40 s to notice)"));
     Ok(story.stage.api.set_node_ready(node, Readiness::Unknown)?)
 }
 
 fn drain(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     let node = &victim.node;
     let api = story.stage.api.clone();
-    let pods: Vec<Key> = api.objects("v1", "Pod").iter().filter_map(|pod| on(pod, node)).collect();
+    let pods = pods_on(&api, node);
     story.plain("");
     let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
     let evicted = if names.is_empty() { String::new() } else { format!(" and loses {}", names.join(", ")) };
-    story.tell("sandbox", &format!("DRAIN {node}, which holds {}: it is cordoned{evicted}", victim.ip));
+    story.tell(Line::Sandbox, &format!("DRAIN {node}, which holds {}: it is cordoned{evicted}", victim.ip));
+    Ok(evict(&api, node, &pods)?)
+}
+
+/// The pods that run on a node.
+pub(super) fn pods_on(api: &ApiServer, node: &str) -> Vec<Key> {
+    api.objects("v1", "Pod").iter().filter_map(|pod| on(pod, node)).collect()
+}
+
+/// Cordons a node and takes these pods from it, as `kubectl drain` does.
+///
+/// # Errors
+/// When the API server refuses.
+pub(super) fn evict(api: &ApiServer, node: &str, pods: &[Key]) -> Result<(), ScenarioError> {
     api.set_node_unschedulable(node, true)?;
-    for pod in pods {
-        api.delete_object("v1", "Pod", &pod, true)?;
-    }
-    Ok(())
+    pods.iter().try_for_each(|pod| api.delete_object("v1", "Pod", pod, true))
 }
 
 /// The key of a pod that runs on this node.
@@ -291,7 +322,7 @@ async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoE
             "{name} waits for its cool-off: assignmentCoolOffSeconds lets it assign in {} s",
             wait.as_secs()
         );
-        story.tell("sandbox", &text);
+        story.tell(Line::Sandbox, &text);
     }
     let patience = PATIENCE.saturating_add(wait);
     let moved = |story: &Story| {
@@ -303,7 +334,12 @@ async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoE
                 && annotation(story, node).is_none()
         }) && records::trouble(&story.stage).is_empty()
     };
-    if !story.follow(patience, moved).await? {
+    let missing = |story: &Story| {
+        let pool = pools::pool(&story.stage.api, name)?;
+        Some(format!("waiting for {ip} to leave {node}: {}", waiting(story, &pool)))
+    };
+    if !story.follow_for(patience, moved, missing).await? {
+        story.tell(Line::Wrong, &format!("giving up after {} s", patience.as_secs()));
         let pool = pools::pool(&story.stage.api, name);
         let mut complaints = pool.map(|pool| pool.complaints()).unwrap_or_default();
         complaints.extend(records::trouble(&story.stage));
@@ -314,10 +350,12 @@ async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoE
             complaints.join("; ")
         )));
     }
-    match story.moves.iter().skip(before).find(|done| !leaves(done, victim)) {
-        Some(other) => Err(DemoError::Unmet(format!("{} moved to {} needlessly", other.ip, other.to))),
-        None => Ok(()),
+    if let Some(other) = story.moves.iter().skip(before).find(|done| !leaves(done, victim)) {
+        return Err(DemoError::Unmet(format!("{} moved to {} needlessly", other.ip, other.to)));
     }
+    let to = story.moves.last().map(|done| done.to.clone()).unwrap_or_default();
+    story.tell(Line::Done, &format!("{ip} is on {to}, and status, annotations and DNS records agree"));
+    Ok(())
 }
 
 fn leaves(done: &Move, victim: &Victim) -> bool {
@@ -341,7 +379,7 @@ async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), 
         ));
     }
     story.plain("");
-    story.tell("sandbox", &format!("HEAL {}: ready, schedulable, with their pods", nodes.join(" and ")));
+    story.tell(Line::Sandbox, &format!("HEAL {}: ready, schedulable, with their pods", nodes.join(" and ")));
     let begun = story.begun();
     for node in &nodes {
         restore(story, cast, node)?;
@@ -357,7 +395,7 @@ async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), 
     }
     let text =
         format!("nothing moved back: {} wait in assignableNodes for the next failover", nodes.join(" and "));
-    story.tell("sandbox", &text);
+    story.tell(Line::Done, &text);
     expect_records(story, PATIENCE).await
 }
 
@@ -386,18 +424,23 @@ async fn publish(story: &mut Story, cast: &Cast) -> Result<(), DemoError> {
     let text = format!(
         "KILL {node}, which {object} publishes: its kubelet is silent, and Kubernetes calls it NotReady"
     );
-    story.tell("sandbox", &text);
+    story.tell(Line::Sandbox, &text);
     story.stage.api.set_node_ready(&node, Readiness::Unknown)?;
     expect_records(story, PATIENCE).await?;
     story.plain("");
-    story.tell("sandbox", &format!("HEAL {node}"));
+    story.tell(Line::Sandbox, &format!("HEAL {node}"));
     restore(story, cast, &node)?;
     expect_records(story, PATIENCE).await
 }
 
 /// Every record set comes to hold what it should, and the zones keep what others have in them.
 async fn expect_records(story: &mut Story, patience: Duration) -> Result<(), DemoError> {
-    if !story.follow(patience, |story| records::trouble(&story.stage).is_empty()).await? {
+    let right = |story: &Story| records::trouble(&story.stage).is_empty();
+    let missing = |story: &Story| {
+        records::trouble(&story.stage).into_iter().next().map(|first| format!("waiting: {first}"))
+    };
+    if !story.follow_for(patience, right, missing).await? {
+        story.tell(Line::Wrong, &format!("giving up after {} s", patience.as_secs()));
         let trouble = records::trouble(&story.stage).join("\n");
         return Err(DemoError::Unmet(format!("not within {} s: {trouble}", patience.as_secs())));
     }

@@ -1,19 +1,21 @@
-//! The simulated cluster for as long as the user likes: what happens is told, what is done is up to kubectl.
+//! The simulated cluster for as long as the user likes: what happens is told, what is done is up to kubectl and to the
+//! commands that are typed.
 
 use super::DemoError;
+use super::acts::Levers;
 use super::cast::{self, Cast};
+use super::commands::Command;
+use super::controllers::Controllers;
 use super::manifest;
 use super::script;
-use super::stage::Stage;
+use super::stage::{CLOUDFLARE_TOKEN, OPERATOR_NAMESPACE, Stage, TOKEN};
 use super::story::Story;
-use super::teller::Teller;
+use super::teller::{Line, Teller};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// How long one stretch of the endless story is; it goes on until the caller stops listening.
-const STRETCH: Duration = Duration::from_hours(1);
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
 
 /// What to serve.
 #[derive(Debug)]
@@ -22,14 +24,16 @@ pub(crate) struct Serving {
     pub(crate) files: Vec<PathBuf>,
     /// Port of the API server; 0 for any.
     pub(crate) port: u16,
+    /// Lines that are typed; their end ends nothing.
+    pub(crate) typed: UnboundedReceiver<String>,
 }
 
-/// Serves until `stop` is ready.
+/// Serves until `stop` is ready, or until `quit` is typed.
 ///
 /// # Errors
-/// When the YAML is refused, a port is taken, or the operator ends.
+/// When the YAML is refused, a port is taken, or the operator cannot start.
 pub(crate) async fn serve(
-    serving: Serving,
+    mut serving: Serving,
     out: Box<dyn Write + Send>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DemoError> {
@@ -39,21 +43,73 @@ pub(crate) async fn serve(
     stage.populate(&cast, &documents)?;
     let mut story = Story::new(stage, Teller::new(out));
     let told = tokio::select! {
-        told = tell(&mut story, &documents, &cast) => told,
+        told = tell(&mut story, &documents, &cast, &mut serving.typed) => told,
         () = stop => Ok(()),
     };
-    story.tell("sandbox", "stopping");
+    story.tell(Line::Sandbox, "stopping");
     let closed = story.stage.close().await;
     told.and(closed)
 }
 
-async fn tell(story: &mut Story, documents: &[manifest::Document], cast: &Cast) -> Result<(), DemoError> {
+async fn tell(
+    story: &mut Story,
+    documents: &[manifest::Document],
+    cast: &Cast,
+    typed: &mut UnboundedReceiver<String>,
+) -> Result<(), DemoError> {
     script::introduce(story, cast, &[]);
-    let metrics = story.stage.start_operator().await?;
+    let metrics = story.stage.operators.start().await?;
     script::apply(story, documents)?;
     explain(story, cast, metrics);
+    let (mut controllers, mut levers) = (Controllers::default(), Levers::default());
+    let mut listening = true;
     loop {
-        story.follow(STRETCH, |_| false).await?;
+        let now = Instant::now();
+        levers.turn(story, now);
+        controllers.turn(story, now).await?;
+        let due = [levers.next(), controllers.next()].into_iter().flatten().min();
+        tokio::select! {
+            biased;
+            line = typed.recv(), if listening => match line {
+                Some(line) => {
+                    if obey(story, &mut levers, &line)? {
+                        return Ok(());
+                    }
+                }
+                None => listening = false,
+            },
+            ended = story.step() => {
+                if let Some(ended) = ended {
+                    controllers.operator_ended(story, ended, Instant::now());
+                }
+            }
+            () = sleep_until(due) => {}
+        }
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Does what a line asks for; what cannot be done is told, and ends nothing.
+fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, DemoError> {
+    match Command::parse(line) {
+        Ok(Some(command)) => match levers.act(story, &command) {
+            Err(DemoError::Cluster(error)) => {
+                story.tell(Line::Wrong, &super::explain(&error));
+                Ok(false)
+            }
+            other => other,
+        },
+        Ok(None) => Ok(false),
+        Err(problem) => {
+            story.tell(Line::Wrong, &problem);
+            Ok(false)
+        }
     }
 }
 
@@ -62,20 +118,31 @@ fn explain(story: &mut Story, cast: &Cast, metrics: Option<SocketAddr>) {
     let kubeconfig = story.stage.kubeconfig.display().to_string();
     let metrics = metrics.map(|address| format!("http://{address}/metrics")).unwrap_or_default();
     let node = cast.nodes.first().map_or("NODE", |node| node.name.as_str());
-    let kubectl = format!("kubectl --kubeconfig {kubeconfig}");
+    let digitalocean = story.stage.cloud.digitalocean_url();
+    let cloudflare = story.stage.cloud.cloudflare_url();
+    let curl = |token: &str, url: &str, path: &str| {
+        format!("  curl -s -H 'Authorization: Bearer {token}' {}/{path}", url.trim_end_matches('/'))
+    };
     let lines = [
         String::new(),
         format!("kubeconfig: {kubeconfig}"),
         format!("metrics: {metrics}"),
         "try, in another terminal:".to_owned(),
-        format!("  {kubectl} get fipool -A -w"),
-        format!("  {kubectl} get nodedns -A -o wide"),
-        format!("  {kubectl} taint node {node} maintenance=true:NoExecute"),
+        format!("  export KUBECONFIG={kubeconfig}"),
+        "  kubectl get fipool -A -w".to_owned(),
+        "  kubectl get nodedns -A -o wide".to_owned(),
+        format!("  kubectl drain {node}"),
+        format!("  kubectl taint node {node} maintenance=true:NoExecute"),
+        format!("  kubectl scale deployment flipop -n {OPERATOR_NAMESPACE} --replicas=0"),
         format!("  curl -s {metrics}"),
-        "Ctrl-C ends it".to_owned(),
+        curl(TOKEN, &digitalocean, "v2/reserved_ips"),
+        curl(CLOUDFLARE_TOKEN, &cloudflare, "zones"),
+        "the pods belong to sets: one that is evicted returns on another node of its set after 2 s"
+            .to_owned(),
+        "type help for what can be done here, such as kill, drain, heal, move; Ctrl-C ends it".to_owned(),
         String::new(),
     ];
     for line in &lines {
-        story.plain(line);
+        story.verbatim(line);
     }
 }

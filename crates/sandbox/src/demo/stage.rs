@@ -1,28 +1,28 @@
-//! The simulated servers on loopback, the cluster that the cast describes, and the operator that runs among them.
+//! The simulated servers on loopback, the cluster that the cast describes, and the operators that run among them.
 //!
-//! Invariants: the operator is the production one, configured as in a cluster (flags, a kubeconfig, the tokens and the
-//! URLs of the providers' APIs); whatever the environment of this process says is not passed on to it; everything is
-//! stopped and awaited by [`Stage::close`].
+//! Invariants: the operators have a front of the API server for themselves, so that what is denied to them is denied to
+//! nobody else; everything is stopped and awaited by [`Stage::close`].
 
 use super::DemoError;
+use super::access::Access;
 use super::cast::{Address, Cast, Node, Pod};
 use super::manifest::{DEFAULT_NAMESPACE, Document};
+use super::operators::{Operators, Surroundings};
+use super::sets;
 use super::zones::Zone;
 use flipop::clock::Clock;
-use flipop::config::Invocation;
-use flipop::operator::{self, OperatorError};
 use flipop_core::ids::DropletId;
+use flipop_sandbox::advice::advice;
 use flipop_sandbox::apiserver::{ApiServer, Key, NodeSpec, PodSpec, ScenarioError, kubeconfig_yaml};
 use flipop_sandbox::cloud::{CloudServer, Options, Plan, Provider, RecordView};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -39,20 +39,20 @@ const LATENCY_MS: u64 = 50;
 const QUOTA: usize = 1_000;
 
 /// The tokens that the simulated accounts know. They open nothing else.
-const TOKEN: &str = "sandbox-token";
-const CLOUDFLARE_TOKEN: &str = "sandbox-cloudflare-token";
+pub(super) const TOKEN: &str = "sandbox-token";
+pub(super) const CLOUDFLARE_TOKEN: &str = "sandbox-cloudflare-token";
 
 /// What each zone holds already, and must keep: neither the text nor the TTL is any of the operator's business.
 const OTHERS: (&str, &str, u64) = ("TXT", "v=spf1 -all", 3_600);
 
 /// Where the operator keeps its lease, as in an installation.
-const OPERATOR_NAMESPACE: &str = "flipop";
+pub(super) const OPERATOR_NAMESPACE: &str = "flipop";
 
-/// How long the operator may take to start: it opens sockets and reads a file.
-const START: Duration = Duration::from_secs(10);
+/// The operator's Deployment.
+pub(super) const DEPLOYMENT: &str = "flipop";
 
-/// How long everything may take to stop; the operator itself promises ten seconds.
-const STOP: Duration = Duration::from_secs(12);
+/// What the simulated accounts call the operator's tokens.
+pub(super) const TOKEN_NAME: &str = "operator";
 
 /// The running world.
 pub(super) struct Stage {
@@ -67,12 +67,15 @@ pub(super) struct Stage {
     others: Vec<Vec<RecordView>>,
     /// For kubectl.
     pub(super) kubeconfig: PathBuf,
-    directory: TempDir,
-    url: String,
+    /// The kubeconfigs are there.
+    _directory: TempDir,
     servers: JoinSet<std::io::Result<()>>,
     stop: CancellationToken,
-    operator: JoinSet<Result<(), OperatorError>>,
-    shutdown: CancellationToken,
+    pub(super) operators: Operators,
+    /// What is denied to the operators.
+    pub(super) access: Access,
+    /// The operators' way to the API server.
+    pub(super) front: ApiServer,
 }
 
 impl Stage {
@@ -81,8 +84,8 @@ impl Stage {
         let options = Options { seed: SEED, epoch_ms: None };
         let cloud =
             CloudServer::start(options).await.map_err(machine("open a port for the simulated providers"))?;
-        cloud.cloud().add_token(Provider::DigitalOcean, "operator", TOKEN, &["*"]);
-        cloud.cloud().add_token(Provider::Cloudflare, "operator", CLOUDFLARE_TOKEN, &["*"]);
+        cloud.cloud().add_token(Provider::DigitalOcean, TOKEN_NAME, TOKEN, &["*"]);
+        cloud.cloud().add_token(Provider::Cloudflare, TOKEN_NAME, CLOUDFLARE_TOKEN, &["*"]);
         cloud.cloud().tune(|knobs| {
             knobs.action_ms = ACTION_MS;
             knobs.latency_ms = LATENCY_MS;
@@ -91,23 +94,31 @@ impl Stage {
         // One clock for both simulations: the account's, which counts milliseconds from its beginning.
         let clock = cloud.cloud().clone();
         let epoch = before(Clock::system().timestamp(), clock.now_ms());
-        let api = ApiServer::builder(SEED, move || after(epoch, clock.now_ms())).build();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-            .await
-            .map_err(machine("open a port for the simulated API server"))?;
-        let address = listener.local_addr().map_err(machine("open a port for the simulated API server"))?;
-        let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
-        let mut servers = JoinSet::new();
-        let (front, stopped) = (api.clone(), stop.clone());
-        servers.spawn(async move { front.serve(listener, stopped).await });
-        let url = format!("http://{address}");
+        let api = ApiServer::builder(SEED, move || after(epoch, clock.now_ms())).advice(advice).build();
+        let access = Access::default();
+        let front = api.front().with_interceptor(Arc::new(access.clone()));
+        let (stop, mut servers) = (CancellationToken::new(), JoinSet::new());
+        let url = listen(&api, port, &stop, &mut servers).await?;
+        let operators_url = listen(&front, 0, &stop, &mut servers).await?;
         let directory = tempfile::Builder::new()
             .prefix("flipop-sandbox-")
             .tempdir()
             .map_err(machine("make a temporary directory"))?;
-        let kubeconfig = directory.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, kubeconfig_yaml(&url, DEFAULT_NAMESPACE))
-            .map_err(machine("write a kubeconfig"))?;
+        let file = |name: &str, url: &str, namespace: &str| {
+            let path = directory.path().join(name);
+            let written = std::fs::write(&path, kubeconfig_yaml(url, namespace));
+            written.map(|()| path).map_err(machine("write a kubeconfig"))
+        };
+        let kubeconfig = file("kubeconfig", &url, DEFAULT_NAMESPACE)?;
+        let surroundings = Surroundings {
+            kubeconfig: file("operator", &operators_url, OPERATOR_NAMESPACE)?,
+            environment: vec![
+                ("DIGITALOCEAN_ACCESS_TOKEN", TOKEN.to_owned()),
+                ("DIGITALOCEAN_API_URL", cloud.digitalocean_url()),
+                ("CLOUDFLARE_TOKEN", CLOUDFLARE_TOKEN.to_owned()),
+                ("CLOUDFLARE_API_URL", cloud.cloudflare_url()),
+            ],
+        };
         Ok(Self {
             api,
             cloud,
@@ -116,12 +127,12 @@ impl Stage {
             zones: Vec::new(),
             others: Vec::new(),
             kubeconfig,
-            directory,
-            url,
+            _directory: directory,
             servers,
             stop,
-            operator: JoinSet::new(),
-            shutdown,
+            operators: Operators::new(surroundings),
+            access,
+            front,
         })
     }
 
@@ -131,6 +142,11 @@ impl Stage {
             self.api.apply_yaml(&crd.to_string(), "")?;
         }
         self.ensure_namespace(OPERATOR_NAMESPACE)?;
+        self.api.create_object("apps/v1", "Deployment", OPERATOR_NAMESPACE, deployment(), "sandbox")?;
+        for namespace in cast.nodes.iter().filter_map(|node| node.pod.as_ref()).map(|pod| &pod.namespace) {
+            self.ensure_namespace(namespace)?;
+        }
+        sets::create(&self.api, &cast.nodes)?;
         for node in &cast.nodes {
             self.add_node(node)?;
         }
@@ -208,71 +224,48 @@ impl Stage {
             labels: pod.labels.clone(),
             node: node.to_owned(),
             ready: true,
+            set: pod.set.clone(),
         })
     }
 
-    /// Starts the operator; returns where it serves metrics.
-    pub(super) async fn start_operator(&mut self) -> Result<Option<SocketAddr>, DemoError> {
-        let kubeconfig = self.directory.path().join("operator");
-        std::fs::write(&kubeconfig, kubeconfig_yaml(&self.url, OPERATOR_NAMESPACE))
-            .map_err(machine("write a kubeconfig"))?;
-        let arguments = [
-            "flipop".into(),
-            "--kubeconfig".into(),
-            kubeconfig.into_os_string(),
-            "--metrics-bind-addr".into(),
-            "127.0.0.1:0".into(),
-        ];
-        let (digitalocean, cloudflare) = (self.cloud.digitalocean_url(), self.cloud.cloudflare_url());
-        let environment = |name: &str| match name {
-            "DIGITALOCEAN_ACCESS_TOKEN" => Some(TOKEN.to_owned()),
-            "DIGITALOCEAN_API_URL" => Some(digitalocean.clone()),
-            "CLOUDFLARE_TOKEN" => Some(CLOUDFLARE_TOKEN.to_owned()),
-            "CLOUDFLARE_API_URL" => Some(cloudflare.clone()),
-            _ => None,
-        };
-        let config = match Invocation::from_parts(arguments, &environment) {
-            Ok(Invocation::Run(config)) => *config,
-            Ok(Invocation::Crd) => return Err(DemoError::OperatorEnded),
-            Err(error) => return Err(DemoError::Unmet(format!("failed to configure the operator: {error}"))),
-        };
-        let (sender, started) = oneshot::channel();
-        let shutdown = self.shutdown.clone();
-        self.operator.spawn(operator::run(config, shutdown, move |started| {
-            // Nobody waits any more only when the story is over.
-            let _late = sender.send(started);
-        }));
-        match tokio::time::timeout(START, started).await {
-            Ok(Ok(started)) => Ok(started.metrics),
-            Ok(Err(_dropped)) => Err(self.operator_end().await),
-            Err(_elapsed) => Err(DemoError::Unmet("the operator did not start in time".to_owned())),
-        }
-    }
-
-    /// Waits until the operator ends, which it should not, and says why.
-    pub(super) async fn operator_end(&mut self) -> DemoError {
-        match self.operator.join_next().await {
-            Some(Ok(Err(error))) => error.into(),
-            Some(Ok(Ok(()))) => DemoError::OperatorEnded,
-            Some(Err(error)) => DemoError::Unmet(format!("the operator ended: {error}")),
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Shuts the operator down as SIGTERM does, then the servers.
+    /// Shuts the operators down as SIGTERM does, then the servers.
     pub(super) async fn close(mut self) -> Result<(), DemoError> {
-        self.shutdown.cancel();
-        let ended = tokio::time::timeout(STOP, self.operator.join_next()).await;
+        let closed = self.operators.close().await;
         self.stop.cancel();
         while self.servers.join_next().await.is_some() {}
         self.cloud.stop().await;
-        match ended {
-            Ok(None | Some(Ok(Ok(())))) => Ok(()),
-            Ok(Some(Ok(Err(error)))) => Err(error.into()),
-            Ok(Some(Err(error))) => Err(DemoError::Unmet(format!("the operator ended: {error}"))),
-            Err(_elapsed) => Err(DemoError::Unmet("the operator did not shut down in time".to_owned())),
-        }
+        closed
     }
+}
+
+/// Serves a front on loopback; returns its URL.
+async fn listen(
+    front: &ApiServer,
+    port: u16,
+    stop: &CancellationToken,
+    servers: &mut JoinSet<std::io::Result<()>>,
+) -> Result<String, DemoError> {
+    let what = "open a port for the simulated API server";
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(machine(what))?;
+    let address = listener.local_addr().map_err(machine(what))?;
+    let (front, stopped) = (front.clone(), stop.clone());
+    servers.spawn(async move { front.serve(listener, stopped).await });
+    Ok(format!("http://{address}"))
+}
+
+/// The operator's Deployment, for `kubectl scale` and `kubectl rollout`.
+fn deployment() -> serde_json::Value {
+    let labels = json!({ "app": DEPLOYMENT });
+    json!({
+        "metadata": { "name": DEPLOYMENT, "labels": labels },
+        "spec": {
+            "replicas": 1, "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": DEPLOYMENT, "image": "example.invalid/flipop" }] },
+            },
+        },
+    })
 }
 
 fn machine(what: &'static str) -> impl FnOnce(std::io::Error) -> DemoError {

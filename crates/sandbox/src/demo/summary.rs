@@ -4,7 +4,11 @@ use super::story::{Move, Story};
 use super::teller::{brief, seconds};
 use super::zones::provider_name;
 use super::{pools, records};
+use serde_json::Value;
 use std::collections::BTreeMap;
+
+const ADDRESSES: [&str; 5] = ["ADDRESS", "POOL", "NODE", "STATE", "MOVES"];
+const RECORD_SETS: [&str; 5] = ["RECORD SET", "PROVIDER", "TTL", "OBJECT", "ADDRESSES"];
 
 /// Facts of a story.
 #[derive(Debug, Default)]
@@ -21,9 +25,40 @@ struct Summary {
     took_ms: u64,
 }
 
-/// Tells the summary.
-pub(super) fn tell(story: &mut Story) {
-    let mut summary = Summary { took_ms: story.now_ms(), ..Summary::default() };
+/// Tells where everything is now: nodes and their pods, addresses, records.
+pub(super) fn show(story: &mut Story) {
+    let api = &story.stage.api;
+    let text = |object: &Value, pointer: &str| {
+        object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let mut rows = Vec::new();
+    for node in api.objects("v1", "Node") {
+        let name = text(&node, "/metadata/name");
+        let conditions = node.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+        let mut ready = conditions.filter(|condition| text(condition, "/type") == "Ready");
+        let ready = ready.next().is_some_and(|condition| text(condition, "/status") == "True");
+        let cordoned = node.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
+        let annotated = pools::annotation(&node).unwrap_or("-").to_owned();
+        let pods: Vec<String> = super::script::pods_on(api, &name).into_iter().map(|pod| pod.name).collect();
+        let pods = if pods.is_empty() { "-".to_owned() } else { pods.join(", ") };
+        let word = |is: bool, yes: &str, no: &str| if is { yes.to_owned() } else { no.to_owned() };
+        let state = [word(ready, "Ready", "NotReady"), word(cordoned, "cordoned", "-")];
+        let [ready, cordoned] = state;
+        rows.push([name, ready, cordoned, annotated, pods]);
+    }
+    let (addresses, record_sets) = (addresses(story), record_sets(story));
+    let mut lines = vec![String::new()];
+    table(&mut lines, ["NODE", "READY", "CORDONED", "ANNOTATION", "PODS"], &rows);
+    table(&mut lines, ADDRESSES, &addresses);
+    table(&mut lines, RECORD_SETS, &record_sets);
+    for line in &lines {
+        story.plain(line);
+    }
+}
+
+/// A row for each address of a pool.
+fn addresses(story: &Story) -> Vec<[String; 5]> {
+    let mut rows = Vec::new();
     for pool in pools::pools(&story.stage.api) {
         for (ip, status) in &pool.status.ips {
             let moves =
@@ -31,14 +66,26 @@ pub(super) fn tell(story: &mut Story) {
             let node = if status.node_name.is_empty() { "-" } else { &status.node_name };
             let row =
                 [ip.clone(), pool.name.to_string(), node.to_owned(), status.state.clone(), moves.to_string()];
-            summary.rows.push(row);
+            rows.push(row);
         }
     }
+    rows
+}
+
+/// A row for each record set.
+fn record_sets(story: &Story) -> Vec<[String; 5]> {
+    let sets = records::record_sets(&story.stage.api);
+    sets.iter().filter_map(|set| set.row(story.stage.cloud.cloud(), &story.stage.zones)).collect()
+}
+
+/// Tells the summary.
+pub(super) fn tell(story: &mut Story) {
+    let mut summary = Summary { took_ms: story.now_ms(), ..Summary::default() };
+    summary.rows = addresses(story);
+    summary.record_sets = record_sets(story);
     summary.failovers = story.moves.iter().filter(|done| done.from.is_some()).cloned().collect();
     summary.placed = story.moves.len().saturating_sub(summary.failovers.len());
     let cloud = story.stage.cloud.cloud();
-    let sets = records::record_sets(&story.stage.api);
-    summary.record_sets = sets.iter().filter_map(|set| set.row(cloud, &story.stage.zones)).collect();
     for call in cloud.calls(0) {
         let of_provider = summary.calls.entry(provider_name(call.provider)).or_default();
         let count = of_provider.entry(format!("{:?}", call.op)).or_default();
@@ -51,8 +98,8 @@ pub(super) fn tell(story: &mut Story) {
 impl Summary {
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        table(&mut lines, ["ADDRESS", "POOL", "NODE", "STATE", "MOVES"], &self.rows);
-        table(&mut lines, ["RECORD SET", "PROVIDER", "TTL", "OBJECT", "ADDRESSES"], &self.record_sets);
+        table(&mut lines, ADDRESSES, &self.rows);
+        table(&mut lines, RECORD_SETS, &self.record_sets);
         for Move { ip, from, to, reason, lost_ms, began_ms, done_ms, confirmed_ms, published_ms } in
             &self.failovers
         {
@@ -75,7 +122,7 @@ impl Summary {
             let calls: Vec<String> = calls.iter().map(|(call, count)| format!("{call} {count}")).collect();
             lines.push(format!("calls of {provider}: {total} ({})", calls.join(", ")));
         }
-        lines.push(format!("everything went as expected, in {}", seconds(self.took_ms)));
+        lines.push(format!("✓ everything went as expected, in {}", seconds(self.took_ms)));
         lines
     }
 }
@@ -140,7 +187,7 @@ mod tests {
                  1.45 s): gone",
                 "assignments: 0 placed, 1 moved",
                 "calls of digitalocean: 3 (AssignIp 1, GetAction 2)",
-                "everything went as expected, in 9.00 s",
+                "✓ everything went as expected, in 9.00 s",
             ]
         );
     }

@@ -3,11 +3,12 @@
 //! Invariant: every record set that names a zone finds it, whether it names it or gives its id.
 
 use super::manifest::Document;
-use super::pools::{self, POOL_KIND, RECORD_SET_KIND};
+use super::pools::{POOL_KIND, RECORD_SET_KIND};
 use flipop::api::NodeDNSRecordSet;
 use flipop::api::translate::record_set::record_set_object;
 use flipop_core::record_set::name::ZoneRef;
 use flipop_core::record_set::spec::{NodeSetSpec, Place};
+use flipop_sandbox::advice;
 use flipop_sandbox::cloud::Provider;
 use std::fmt;
 
@@ -108,7 +109,7 @@ fn place(document: &Document) -> Option<Place> {
     }
     let set: NodeDNSRecordSet = serde_json::from_value(document.value.clone()).ok()?;
     let raw = record_set_object(&Ok(set)).spec.ok()?;
-    NodeSetSpec::parse(&raw, &pools::providers()).set.place
+    NodeSetSpec::parse(&raw, &advice::providers()).set.place
 }
 
 #[cfg(test)]

@@ -124,6 +124,7 @@ impl Bed {
                     labels: [("app".to_owned(), app.clone())].into(),
                     node: node.clone(),
                     ready: true,
+                    set: String::new(),
                 })
             }
             Act::DeletePod { pod } => self.api.delete_object("v1", "Pod", &pod_key(pod), true),

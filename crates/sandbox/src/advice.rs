@@ -1,0 +1,239 @@
+//! What the admission policies of an installation (k8s/policy-warnings-*.yaml) warn of, without evaluating them.
+//!
+//! Most of it is the operator's own list of mistakes. What a policy warns of beyond that list is a row of [`RULES`]: a
+//! new warning of a policy that is no mistake to the operator gets a row there, and `tests/apiserver/verdicts.rs` holds
+//! both sides together on a real API server.
+
+use flipop::api::translate::pool::pool_object;
+use flipop::api::translate::record_set::record_set_object;
+use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
+use flipop_core::pool::spec::PoolSpec;
+use flipop_core::record_set::spec::NodeSetSpec;
+use flipop_core::spec::{Providers, RawMatch, RawRecordSet, SpecProblem};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// An object as a rule sees it.
+struct Seen<'a> {
+    object: &'a Value,
+    matching: &'a RawMatch,
+    record_set: Option<&'a RawRecordSet>,
+    /// Where the records are to be.
+    dns_provider: &'a str,
+}
+
+/// What may be said beyond the operator's own list of mistakes.
+type Rule = fn(&Seen<'_>) -> Option<String>;
+
+const RULES: [Rule; 10] = [
+    missing_match,
+    missing_record_set,
+    empty_zone,
+    empty_record_name,
+    unknown_operator,
+    unknown_effect,
+    raised_ttl,
+    outside_zone,
+    unreachable_minimum,
+    default_deletes,
+];
+
+/// What the policies warn of in an object of one of FLIPOP's kinds; nothing for others and for what cannot be read.
+#[must_use]
+pub fn advice(object: &Value) -> Vec<String> {
+    match object.get("kind").and_then(Value::as_str) {
+        Some("FloatingIPPool") => of_pool(object),
+        Some("NodeDNSRecordSet") => of_record_set(object),
+        Some(_) | None => None,
+    }
+    .unwrap_or_default()
+}
+
+/// The providers of an operator that has both tokens.
+#[must_use]
+pub fn providers() -> Providers {
+    let name = "digitalocean".to_owned();
+    let (ip, dns) = (BTreeSet::from([name.clone()]), BTreeSet::from([name, "cloudflare".to_owned()]));
+    Providers { ip, dns, ..Providers::default() }
+}
+
+fn of_pool(object: &Value) -> Option<Vec<String>> {
+    let pool: FloatingIPPool = serde_json::from_value(object.clone()).ok()?;
+    let raw = pool_object(&Ok(pool)).spec.ok()?;
+    let problems = PoolSpec::parse(&raw, &providers()).problems;
+    let own = raw.record_set.as_ref().map(|set| set.provider.as_str()).filter(|own| !own.is_empty());
+    let dns_provider = own.unwrap_or(&raw.provider);
+    let record_set = raw.record_set.as_ref();
+    Some(said(problems, &Seen { object, matching: &raw.matching, record_set, dns_provider }))
+}
+
+fn of_record_set(object: &Value) -> Option<Vec<String>> {
+    let set: NodeDNSRecordSet = serde_json::from_value(object.clone()).ok()?;
+    let raw = record_set_object(&Ok(set)).spec.ok()?;
+    let problems = NodeSetSpec::parse(&raw, &providers()).problems;
+    let own = raw.record_set.as_ref().map(|set| set.provider.as_str()).filter(|own| !own.is_empty());
+    let dns_provider = own.unwrap_or(&raw.provider);
+    let record_set = raw.record_set.as_ref();
+    Some(said(problems, &Seen { object, matching: &raw.matching, record_set, dns_provider }))
+}
+
+fn said(problems: Vec<SpecProblem>, seen: &Seen<'_>) -> Vec<String> {
+    let mistakes = problems.into_iter().map(|problem| problem.to_string());
+    mistakes.chain(RULES.iter().filter_map(|rule| rule(seen))).collect()
+}
+
+fn missing_match(seen: &Seen<'_>) -> Option<String> {
+    let missing = seen.object.pointer("/spec/match").is_none_or(Value::is_null);
+    missing.then(|| {
+        "spec.match: missing, so every Ready node without taints matches; set match.nodeLabel or match.podLabel"
+            .to_owned()
+    })
+}
+
+/// In a set this is the mistake that its zone and its name are missing, too.
+fn missing_record_set(seen: &Seen<'_>) -> Option<String> {
+    let is_set = seen.object.get("kind").and_then(Value::as_str) == Some("NodeDNSRecordSet");
+    (is_set && seen.record_set.is_none()).then(|| {
+        "spec.dnsRecordSet: missing, so no record is written; set its zone and recordName".to_owned()
+    })
+}
+
+/// A record set of empty fields is none to the operator, since the Go operator's client writes an absent one so.
+fn empty(seen: &Seen<'_>, field: &str, remedy: &str) -> Option<String> {
+    let is_empty = seen.record_set.is_some_and(|set| *set == RawRecordSet::default());
+    is_empty.then(|| {
+        format!(
+            "spec.dnsRecordSet.{field}: missing, so no record is written; {remedy}, or remove dnsRecordSet"
+        )
+    })
+}
+
+fn default_deletes(seen: &Seen<'_>) -> Option<String> {
+    let is_set = seen.object.get("kind").and_then(Value::as_str) == Some("NodeDNSRecordSet");
+    (is_set && seen.record_set?.when_empty.is_empty()).then(|| {
+        "spec.dnsRecordSet.whenEmpty: missing, which means Delete; set it to Keep to leave the last records"
+            .to_owned()
+    })
+}
+
+fn empty_zone(seen: &Seen<'_>) -> Option<String> {
+    empty(seen, "zone", "set it, for example to example.com")
+}
+
+fn empty_record_name(seen: &Seen<'_>) -> Option<String> {
+    empty(seen, "recordName", "set it, for example to www, or to @ for the zone itself")
+}
+
+/// The values of a field of the tolerations that are none of these, shown; `None` without any.
+fn unknown(seen: &Seen<'_>, field: &str, known: &[&str]) -> Option<String> {
+    let tolerations = seen.matching.tolerations.iter();
+    let values = tolerations.map(|toleration| match field {
+        "operator" => toleration.operator.as_str(),
+        _ => toleration.effect.as_str(),
+    });
+    let unknown: Vec<&str> = values.filter(|value| !value.is_empty() && !known.contains(value)).collect();
+    (!unknown.is_empty()).then(|| unknown.join(", "))
+}
+
+fn unknown_operator(seen: &Seen<'_>) -> Option<String> {
+    let unknown = unknown(seen, "operator", &["Equal", "Exists"])?;
+    Some(format!(
+        "spec.match.tolerations: unknown operator, tolerates nothing: {unknown}; use Equal or Exists"
+    ))
+}
+
+fn unknown_effect(seen: &Seen<'_>) -> Option<String> {
+    let unknown = unknown(seen, "effect", &["NoSchedule", "PreferNoSchedule", "NoExecute"])?;
+    Some(format!(
+        "spec.match.tolerations: unknown effect, matches no taint: {unknown}; use NoSchedule, PreferNoSchedule, \
+         NoExecute, or leave it out for all"
+    ))
+}
+
+fn raised_ttl(seen: &Seen<'_>) -> Option<String> {
+    let ttl = seen.record_set?.ttl;
+    // 1 stands for automatic at Cloudflare.
+    let floor = match seen.dns_provider {
+        "cloudflare" if ttl == 1 => 1,
+        "cloudflare" => 60,
+        _ => 30,
+    };
+    (ttl > 0 && ttl < floor).then(|| {
+        format!("spec.dnsRecordSet.ttl: {ttl} is below what the provider takes, so it is raised to {floor} s")
+    })
+}
+
+/// Relative to the zone it would be a name that nobody means.
+fn outside_zone(seen: &Seen<'_>) -> Option<String> {
+    let set = seen.record_set?;
+    let (name, zone) = (set.record_name.to_ascii_lowercase(), set.zone.to_ascii_lowercase());
+    let zone = zone.trim_end_matches('.');
+    let public = [".com", ".net", ".org", ".io", ".dev"].iter().any(|end| name.ends_with(end));
+    let inside = format!(".{name}").ends_with(&format!(".{zone}"));
+    (public && zone.contains('.') && !inside).then(|| {
+        format!(
+            "spec.dnsRecordSet.recordName: {name} is not in the zone {zone}, so it is published as {name}.{zone}; write a \
+             name of the zone, or correct the zone"
+        )
+    })
+}
+
+/// Read as it was written: it is a field of pools alone.
+fn unreachable_minimum(seen: &Seen<'_>) -> Option<String> {
+    let spec = seen.object.get("spec")?;
+    let number = |field: &str| spec.get(field).and_then(Value::as_u64).unwrap_or_default();
+    let listed = spec.get("ips").and_then(Value::as_array).map_or(0, Vec::len);
+    let wanted = match number("desiredIPs") {
+        0 => u64::try_from(listed).unwrap_or(u64::MAX),
+        desired => desired,
+    };
+    let minimum = number("minActive");
+    (minimum > wanted).then(|| {
+        format!(
+            "spec.minActive: {minimum} is more than the pool has ({wanted}), so it is never Ready; lower it"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pool(spec: &Value) -> Vec<String> {
+        advice(&json!({ "kind": "FloatingIPPool", "metadata": { "name": "p" }, "spec": spec }))
+    }
+
+    #[test]
+    fn a_pool_without_a_flaw_is_not_warned_of() {
+        let spec = json!({ "provider": "digitalocean", "ips": ["192.0.2.1"], "match": { "nodeLabel": "a" } });
+        assert_eq!(pool(&spec), Vec::<String>::new());
+        assert_eq!(advice(&json!({ "kind": "Namespace" })), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_operators_list_of_mistakes_and_what_only_the_policies_say_are_both_told() {
+        let spec = json!({ "provider": "digitalocean", "ips": ["192.0.2.1", "x"],
+                           "match": { "tolerations": [{ "operator": "Like", "effect": "Never" }] },
+                           "dnsRecordSet": { "zone": "example.com", "recordName": "a", "ttl": 5 } });
+        let said = pool(&spec);
+        let fields: Vec<&str> = said.iter().filter_map(|said| said.split(": ").next()).collect();
+        let tolerations = "spec.match.tolerations";
+        assert_eq!(fields, ["spec.ips[1]", tolerations, tolerations, "spec.dnsRecordSet.ttl"], "{said:?}");
+        assert!(pool(&json!({ "provider": "digitalocean", "ips": ["192.0.2.1"] }))[0].contains("spec.match"));
+    }
+
+    #[test]
+    fn a_name_of_another_zone_and_a_minimum_beyond_the_pool_are_told() {
+        let spec = |name: &str, minimum: u64| {
+            json!({ "provider": "digitalocean", "ips": ["192.0.2.1"], "match": { "nodeLabel": "a" },
+                    "minActive": minimum, "dnsRecordSet": { "zone": "Example.com.", "recordName": name } })
+        };
+        for fine in ["www", "www.example.com", "Example.com", "@", "a.b"] {
+            assert_eq!(pool(&spec(fine, 1)), Vec::<String>::new(), "{fine}");
+        }
+        let said = pool(&spec("www.example.org", 2));
+        assert!(said[0].contains("published as www.example.org.example.com"), "{said:?}");
+        assert!(said[1].starts_with("spec.minActive: 2 is more than the pool has (1)"), "{said:?}");
+    }
+}

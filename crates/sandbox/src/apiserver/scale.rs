@@ -1,0 +1,53 @@
+//! The subresource `scale` of what has replicas, in the form `autoscaling/v1`.
+
+use super::error::ApiError;
+use super::hooks::{Call, Verb};
+use super::meta::{Key, at, text};
+use super::output::json_response;
+use super::patch::Patch;
+use super::resource::Resource;
+use super::write::{Edit, Intent};
+use super::{ApiServer, handler};
+use axum::body::Body;
+use http::Response;
+use serde_json::{Value, json};
+
+/// Whether a resource has the subresource.
+pub(crate) fn has_scale(resource: &Resource) -> bool {
+    resource.is("apps", "deployments") || resource.is("apps", "replicasets")
+}
+
+/// The scale of an object.
+fn scale(object: &Value) -> Value {
+    let metadata = |field: &str| text(object, field);
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": { "name": metadata("name"), "namespace": metadata("namespace"), "uid": metadata("uid"),
+                      "resourceVersion": metadata("resourceVersion"),
+                      "creationTimestamp": metadata("creationTimestamp") },
+        "spec": { "replicas": at(object, &["spec", "replicas"]).unwrap_or(&json!(1)) },
+        "status": { "replicas": at(object, &["status", "replicas"]).unwrap_or(&json!(0)) },
+    })
+}
+
+impl ApiServer {
+    /// Reads or writes the scale that a call is about; what it writes is `spec.replicas` of the object.
+    pub(super) fn scale(&self, call: &Call, intent: &Intent) -> Result<Response<Body>, ApiError> {
+        let key = Key::new(&call.namespace, &call.name);
+        let object = self.read(|store| store.require(&intent.resource, &key))?;
+        let wanted = match call.verb {
+            Verb::Get => return Ok(json_response(200, scale(&object).to_string())),
+            Verb::Update => handler::decode(&call.body)?,
+            Verb::Patch => Patch::Merge(handler::decode(&call.body)?).apply(&scale(&object))?,
+            Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection | Verb::Other => {
+                return Err(ApiError::method_not_allowed());
+            }
+        };
+        let replicas = at(&wanted, &["spec", "replicas"]).and_then(Value::as_u64);
+        let replicas =
+            replicas.ok_or_else(|| ApiError::bad_request("spec.replicas must be a number, 0 or more"))?;
+        let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
+        let outcome = self.write(|store| store.update(intent, &key, &Edit::Patch(patch)))?;
+        Ok(json_response(200, scale(&outcome.object).to_string()))
+    }
+}

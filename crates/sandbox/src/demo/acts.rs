@@ -1,0 +1,231 @@
+//! What the commands of the terminal do to the simulated cluster and the simulated accounts.
+
+use super::DemoError;
+use super::commands::{Command, HELP};
+use super::script;
+use super::stage::{OPERATOR_NAMESPACE, TOKEN_NAME};
+use super::story::Story;
+use super::teller::Line;
+use super::{sets, summary};
+use flipop_sandbox::apiserver::{Key, Readiness, ScenarioError};
+use flipop_sandbox::cloud::{Fault, Injection, InjectionId, Provider, Target};
+use serde_json::json;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The operator's lease.
+const LEASE: &str = "floating-ip-pool-controller-leader-election";
+
+/// What goes on until it is ended.
+#[derive(Debug, Default)]
+pub(super) struct Levers {
+    throttle: Option<(InjectionId, Instant)>,
+    dns: Vec<InjectionId>,
+}
+
+impl Levers {
+    /// When the throttling ends.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.throttle.map(|(_, end)| end)
+    }
+
+    /// Ends what is over.
+    pub(super) fn turn(&mut self, story: &mut Story, now: Instant) {
+        if self.next().is_some_and(|end| end <= now) {
+            self.throttle(story, None, now);
+        }
+    }
+
+    /// Does what a command asks for. `Ok(true)` ends the sandbox.
+    ///
+    /// # Errors
+    /// When the simulated cluster refuses it.
+    pub(super) fn act(&mut self, story: &mut Story, command: &Command) -> Result<bool, DemoError> {
+        let known = match command {
+            Command::Kill(node)
+            | Command::Drain(node)
+            | Command::Heal(node)
+            | Command::Move(_, Some(node)) => is_node(story, node),
+            Command::Help
+            | Command::Show
+            | Command::Quota(_)
+            | Command::Token(..)
+            | Command::Throttle(_)
+            | Command::Dns(_)
+            | Command::Deny(..)
+            | Command::Allow
+            | Command::Move(_, None)
+            | Command::Lease
+            | Command::Quit => true,
+        };
+        if !known {
+            return Ok(false);
+        }
+        match command {
+            Command::Help => help(story),
+            Command::Show => summary::show(story),
+            Command::Kill(node) => kill(story, node)?,
+            Command::Drain(node) => drain(story, node)?,
+            Command::Heal(node) => heal(story, node)?,
+            Command::Quota(number) => {
+                story.stage.cloud.cloud().tune(|knobs| knobs.reserved_ip_quota = *number);
+                story.tell(Line::Sandbox, &format!("QUOTA: the account may have {number} reserved IPs"));
+            }
+            Command::Token(good, provider) => token(story, *good, *provider),
+            Command::Throttle(seconds) => self.throttle(story, *seconds, Instant::now()),
+            Command::Dns(up) => self.dns(story, *up),
+            Command::Deny(verb, resource) => {
+                story.stage.access.deny(verb, resource);
+                // A watch that is open is not asked for again.
+                story.stage.front.cut_watches();
+                let text = format!("DENY: the API server refuses the operator to {verb} {resource}");
+                story.tell(Line::Sandbox, &text);
+            }
+            Command::Allow => {
+                story.stage.access.allow_all();
+                story.tell(Line::Sandbox, "ALLOW: the operator may do everything again");
+            }
+            Command::Move(ip, node) => shift(story, *ip, node.as_deref()),
+            Command::Lease => take_lease(story)?,
+            Command::Quit => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    fn throttle(&mut self, story: &mut Story, seconds: Option<u64>, now: Instant) {
+        let cloud = story.stage.cloud.cloud().clone();
+        let before = self.throttle.take();
+        if let Some((id, _)) = before {
+            cloud.withdraw(id);
+        }
+        match seconds {
+            Some(seconds) => {
+                let fault = Fault::Throttle { retry_after_s: Some(seconds) };
+                let id = cloud.inject(Injection::always(Target::any(), fault));
+                self.throttle = Some((id, now + Duration::from_secs(seconds)));
+                let text = format!("THROTTLE: both providers answer 429, retry after {seconds} s");
+                story.tell(Line::Sandbox, &text);
+            }
+            None if before.is_some() => story.tell(Line::Sandbox, "THROTTLE is over: both providers answer"),
+            None => story.tell(Line::Sandbox, "nothing was throttled"),
+        }
+    }
+
+    fn dns(&mut self, story: &mut Story, up: bool) {
+        let cloud = story.stage.cloud.cloud().clone();
+        for id in self.dns.drain(..) {
+            cloud.withdraw(id);
+        }
+        if up {
+            story.tell(Line::Sandbox, "DNS is up: both providers answer calls about records");
+            return;
+        }
+        let domains = Target { path_prefix: Some("/v2/domains".to_owned()), ..Target::any() };
+        for target in [domains.of(Provider::DigitalOcean), Target::provider(Provider::Cloudflare)] {
+            self.dns.push(cloud.inject(Injection::always(target, Fault::status(503))));
+        }
+        story.tell(Line::Sandbox, "DNS is down: both providers answer 503 to calls about records");
+    }
+}
+
+fn is_node(story: &mut Story, node: &str) -> bool {
+    let exists = story.stage.api.object("v1", "Node", &Key::new("", node)).is_some();
+    if !exists {
+        let nodes = story.stage.api.objects("v1", "Node");
+        let name = |node: &serde_json::Value| node.pointer("/metadata/name")?.as_str().map(str::to_owned);
+        let names: Vec<String> = nodes.iter().filter_map(name).collect();
+        story.tell(Line::Wrong, &format!("no node is called {node}; there are {}", names.join(", ")));
+    }
+    exists
+}
+
+fn help(story: &mut Story) {
+    story.plain("");
+    for (form, what) in HELP {
+        story.plain(&format!("  {form:<42} {what}"));
+    }
+    story.plain("");
+}
+
+fn kill(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
+    let text =
+        "its kubelet is silent, and Kubernetes calls it NotReady (which takes a real cluster about 40 s)";
+    story.tell(Line::Sandbox, &format!("KILL {node}: {text}"));
+    story.stage.api.set_node_ready(node, Readiness::Unknown)
+}
+
+fn drain(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
+    let pods = script::pods_on(&story.stage.api, node);
+    let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
+    let evicted = if names.is_empty() {
+        "no pod runs on it".to_owned()
+    } else {
+        format!("{} evicted, to return on other nodes of the set", names.join(", "))
+    };
+    story.tell(Line::Sandbox, &format!("DRAIN {node}: it is cordoned, {evicted}"));
+    script::evict(&story.stage.api, node, &pods)
+}
+
+fn heal(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
+    let api = story.stage.api.clone();
+    story.tell(Line::Sandbox, &format!("HEAL {node}: ready and schedulable"));
+    api.set_node_ready(node, Readiness::Ready)?;
+    api.set_node_unschedulable(node, false)?;
+    let moved = sets::make_room_on(&api, node)?;
+    if !moved.is_empty() {
+        let text =
+            format!("{} is deleted elsewhere, so that its set starts a pod on {node}", moved.join(", "));
+        story.tell(Line::Sandbox, &text);
+    }
+    Ok(())
+}
+
+fn token(story: &mut Story, good: bool, provider: Option<Provider>) {
+    let cloud = story.stage.cloud.cloud().clone();
+    let names = match provider {
+        None => vec![Provider::DigitalOcean, Provider::Cloudflare],
+        Some(provider) => vec![provider],
+    };
+    for provider in &names {
+        cloud.revoke_token_of(*provider, TOKEN_NAME, !good);
+    }
+    let names: Vec<&str> = names.iter().map(|name| super::zones::provider_name(*name)).collect();
+    let state = if good { "accepted again" } else { "refused" };
+    let text = format!("TOKEN: the operator's token is {state} at {}", names.join(" and "));
+    story.tell(Line::Sandbox, &text);
+}
+
+/// Moves an address by hand.
+fn shift(story: &mut Story, ip: Ipv4Addr, node: Option<&str>) {
+    let droplet = node.and_then(|node| {
+        story.stage.nodes.iter().find(|(_, name)| *name == node).map(|(droplet, _)| *droplet)
+    });
+    let place = node.unwrap_or("no node");
+    match story.stage.cloud.cloud().move_ip(ip, droplet) {
+        Ok(()) => story.tell(Line::Sandbox, &format!("MOVE: a hand puts {ip} on {place}")),
+        Err(error) => {
+            let text =
+                format!("{ip} is not put on {place}: {error} (a droplet holds one, of its own region)");
+            story.tell(Line::Wrong, &text);
+        }
+    }
+}
+
+/// Another process takes the lease, and never renews it.
+fn take_lease(story: &mut Story) -> Result<(), ScenarioError> {
+    let api = story.stage.api.clone();
+    let key = Key::new(OPERATOR_NAMESPACE, LEASE);
+    let kind = ("coordination.k8s.io/v1", "Lease");
+    if api.object(kind.0, kind.1, &key).is_none() {
+        story.tell(Line::Wrong, "there is no lease yet: no operator has led");
+        return Ok(());
+    }
+    let now = api.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+    let spec = json!({ "holderIdentity": "somebody-else", "leaseDurationSeconds": 15, "acquireTime": now,
+                       "renewTime": now });
+    api.patch_object(kind, &key, "", json!({ "spec": spec }), "sandbox")?;
+    let text = "LEASE: somebody else holds it, and falls silent; the operator ends, starts anew, and waits 15 s for it";
+    story.tell(Line::Sandbox, text);
+    Ok(())
+}

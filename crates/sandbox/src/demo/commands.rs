@@ -1,0 +1,155 @@
+//! What can be typed while the sandbox serves: the words, and what they ask for.
+
+use super::access::VERBS;
+use flipop_sandbox::cloud::Provider;
+use std::net::Ipv4Addr;
+
+/// What a line of the terminal asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    /// The list of commands.
+    Help,
+    /// Nodes, addresses and records as they are.
+    Show,
+    /// A node's kubelet falls silent.
+    Kill(String),
+    /// A node is cordoned, and its pods are evicted.
+    Drain(String),
+    /// A node is well again.
+    Heal(String),
+    /// How many reserved IPs the account may have.
+    Quota(usize),
+    /// Whether a provider takes the operator's token; `None` for both providers.
+    Token(bool, Option<Provider>),
+    /// Both providers answer 429 for so many seconds; `None` ends it.
+    Throttle(Option<u64>),
+    /// Whether calls about DNS are answered.
+    Dns(bool),
+    /// A right is taken from the operator: verb and resource.
+    Deny(String, String),
+    /// All rights are given back.
+    Allow,
+    /// An address is put on a node by hand, or on none.
+    Move(Ipv4Addr, Option<String>),
+    /// Somebody else takes the lease.
+    Lease,
+    /// The end.
+    Quit,
+}
+
+/// Each command with its arguments and what it does.
+pub(super) const HELP: [(&str, &str); 14] = [
+    ("help", "this list"),
+    ("show", "nodes, pods, addresses and records as they are"),
+    ("kill NODE", "its kubelet falls silent, and Kubernetes calls it NotReady"),
+    ("drain NODE", "cordons it and evicts its pods, which return on other nodes"),
+    ("heal NODE", "ready and schedulable again, with a pod of each set"),
+    ("quota N", "the account may have N reserved IPs"),
+    (
+        "token bad|good [digitalocean|cloudflare]",
+        "the provider refuses the operator's token, or takes it again",
+    ),
+    ("throttle SECONDS|off", "both providers answer 429 for so long"),
+    ("dns down|up", "both providers answer 503 to calls about DNS"),
+    ("deny VERB RESOURCE", "the API server refuses it to the operator, as in `deny patch nodes`"),
+    ("allow", "the operator may do everything again"),
+    ("move IP NODE|nowhere", "moves an address by hand, as in the provider's control panel"),
+    ("lease", "another process takes the lease, and falls silent"),
+    ("quit", "ends the sandbox, as Ctrl-C does"),
+];
+
+impl Command {
+    /// From a line; `None` for an empty one.
+    ///
+    /// # Errors
+    /// What is wrong with it, and how it is written.
+    pub(super) fn parse(line: &str) -> Result<Option<Self>, String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((name, arguments)) = words.split_first() else { return Ok(None) };
+        let name = name.to_ascii_lowercase();
+        match Self::of(&name, arguments) {
+            Some(command) => Ok(Some(command)),
+            None => Err(usage(&name)),
+        }
+    }
+
+    fn of(name: &str, arguments: &[&str]) -> Option<Self> {
+        let text = |word: &&str| (*word).to_owned();
+        Some(match (name, arguments) {
+            ("help" | "?", []) => Self::Help,
+            ("show", []) => Self::Show,
+            ("kill", [node]) => Self::Kill(text(node)),
+            ("drain", [node]) => Self::Drain(text(node)),
+            ("heal", [node]) => Self::Heal(text(node)),
+            ("quota", [number]) => Self::Quota(number.parse().ok()?),
+            ("token", [state, rest @ ..]) => {
+                let provider = match rest {
+                    [] => None,
+                    ["digitalocean"] => Some(Provider::DigitalOcean),
+                    ["cloudflare"] => Some(Provider::Cloudflare),
+                    _ => return None,
+                };
+                Self::Token(either(state, "good", "bad")?, provider)
+            }
+            ("throttle", ["off"]) => Self::Throttle(None),
+            ("throttle", [seconds]) => Self::Throttle(Some(seconds.parse().ok().filter(|s| *s > 0)?)),
+            ("dns", [state]) => Self::Dns(either(state, "up", "down")?),
+            ("deny", [verb, resource]) if VERBS.contains(verb) => Self::Deny(text(verb), text(resource)),
+            ("allow", []) => Self::Allow,
+            ("move", [ip, "nowhere"]) => Self::Move(ip.parse().ok()?, None),
+            ("move", [ip, node]) => Self::Move(ip.parse().ok()?, Some(text(node))),
+            ("lease", []) => Self::Lease,
+            ("quit" | "exit", []) => Self::Quit,
+            _ => return None,
+        })
+    }
+}
+
+fn either(word: &str, yes: &str, no: &str) -> Option<bool> {
+    match word {
+        word if word == yes => Some(true),
+        word if word == no => Some(false),
+        _ => None,
+    }
+}
+
+fn usage(name: &str) -> String {
+    let known = HELP.iter().find(|(form, _)| form.split(' ').next() == Some(name));
+    match known {
+        Some((form @ "deny VERB RESOURCE", what)) => {
+            format!("write: {form} ({what}); the verbs are {}", VERBS.join(", "))
+        }
+        Some((form, what)) => format!("write: {form} ({what})"),
+        None => format!("there is no command {name:?}; `help` lists them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_of_the_help_is_understood_and_each_slip_says_how_it_is_written() {
+        for (form, _) in HELP {
+            let line = form
+                .replace("IP NODE|nowhere", "192.0.2.1 n")
+                .replace("VERB RESOURCE", "patch nodes")
+                .replace("SECONDS|off", "30")
+                .replace("bad|good [digitalocean|cloudflare]", "bad cloudflare")
+                .replace("down|up", "down")
+                .replace("NODE", "n")
+                .replace('N', "3");
+            assert!(matches!(Command::parse(&line), Ok(Some(_))), "{line}");
+            let slip = Command::parse(&format!("{line} x y")).unwrap_err();
+            assert!(slip.contains(form), "{slip}");
+        }
+        assert_eq!(Command::parse("  "), Ok(None));
+        assert!(Command::parse("kil n").unwrap_err().contains("`help`"));
+        assert!(Command::parse("deny touch nodes").unwrap_err().contains("get, list, watch"));
+        assert_eq!(
+            Command::parse("move 192.0.2.1 nowhere"),
+            Ok(Some(Command::Move("192.0.2.1".parse().unwrap(), None)))
+        );
+        assert_eq!(Command::parse("token good"), Ok(Some(Command::Token(true, None))));
+    }
+}

@@ -1,0 +1,145 @@
+//! The operators that run among the simulated servers: the production code, in this process.
+//!
+//! Invariants: each is configured as in a cluster (flags, a kubeconfig, the tokens and the URLs of the providers' APIs);
+//! whatever the environment of this process says is not passed on; each one is awaited.
+
+use super::DemoError;
+use flipop::config::{Config, Invocation};
+use flipop::operator::{self, OperatorError};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+/// How long an operator may take to start: it opens sockets and reads a file.
+const START: Duration = Duration::from_secs(10);
+
+/// How long everything may take to stop; the operator itself promises ten seconds.
+const STOP: Duration = Duration::from_secs(12);
+
+/// What an operator is told of its surroundings.
+#[derive(Debug, Clone)]
+pub(super) struct Surroundings {
+    pub(super) kubeconfig: PathBuf,
+    pub(super) environment: Vec<(&'static str, String)>,
+}
+
+impl Surroundings {
+    fn config(&self) -> Result<Config, DemoError> {
+        let arguments = [
+            "flipop".into(),
+            "--kubeconfig".into(),
+            self.kubeconfig.clone().into_os_string(),
+            "--metrics-bind-addr".into(),
+            "127.0.0.1:0".into(),
+        ];
+        let environment = |name: &str| {
+            self.environment.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
+        };
+        match Invocation::from_parts(arguments, &environment) {
+            Ok(Invocation::Run(config)) => Ok(*config),
+            Ok(Invocation::Crd | Invocation::Version) => Err(DemoError::OperatorEnded),
+            Err(error) => Err(DemoError::Unmet(format!("failed to configure the operator: {error}"))),
+        }
+    }
+}
+
+/// How an operator ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// It was asked to.
+    pub(super) asked: bool,
+    result: Result<Result<(), OperatorError>, JoinError>,
+}
+
+impl Ended {
+    /// As a reason to give up.
+    pub(super) fn into_error(self) -> DemoError {
+        match self.result {
+            Ok(Ok(())) => DemoError::OperatorEnded,
+            Ok(Err(error)) => error.into(),
+            Err(error) => DemoError::Unmet(format!("the operator ended: {error}")),
+        }
+    }
+
+    fn into_result(self) -> Result<(), DemoError> {
+        match self.result {
+            Ok(Ok(())) if self.asked => Ok(()),
+            _ => Err(self.into_error()),
+        }
+    }
+}
+
+/// All that run.
+#[derive(Debug)]
+pub(super) struct Operators {
+    surroundings: Surroundings,
+    tasks: JoinSet<Result<(), OperatorError>>,
+    /// Those that nobody has asked to end, the oldest first.
+    wanted: Vec<(Id, CancellationToken)>,
+}
+
+impl Operators {
+    pub(super) fn new(surroundings: Surroundings) -> Self {
+        Self { surroundings, tasks: JoinSet::new(), wanted: Vec::new() }
+    }
+
+    /// How many run that nobody has asked to end.
+    pub(super) fn count(&self) -> usize {
+        self.wanted.len()
+    }
+
+    /// Starts one more; returns where it serves metrics.
+    pub(super) async fn start(&mut self) -> Result<Option<SocketAddr>, DemoError> {
+        let config = self.surroundings.config()?;
+        let (sender, started) = oneshot::channel();
+        let shutdown = CancellationToken::new();
+        let task = self.tasks.spawn(operator::run(config, shutdown.clone(), move |started| {
+            // Nobody waits any more only when the story is over.
+            let _late = sender.send(started);
+        }));
+        self.wanted.push((task.id(), shutdown));
+        match tokio::time::timeout(START, started).await {
+            Ok(Ok(started)) => Ok(started.metrics),
+            Ok(Err(_dropped)) => Err(self.ended().await.into_error()),
+            Err(_elapsed) => Err(DemoError::Unmet("the operator did not start in time".to_owned())),
+        }
+    }
+
+    /// Asks the newest one to end, as SIGTERM does.
+    pub(super) fn stop_one(&mut self) {
+        if let Some((_, shutdown)) = self.wanted.pop() {
+            shutdown.cancel();
+        }
+    }
+
+    /// Waits until one ends; for ever when there is none.
+    pub(super) async fn ended(&mut self) -> Ended {
+        let (id, result) = match self.tasks.join_next_with_id().await {
+            Some(Ok((id, result))) => (id, Ok(result)),
+            Some(Err(error)) => (error.id(), Err(error)),
+            None => return std::future::pending().await,
+        };
+        let before = self.wanted.len();
+        self.wanted.retain(|(wanted, _)| *wanted != id);
+        Ended { asked: self.wanted.len() == before, result }
+    }
+
+    /// Ends all of them.
+    pub(super) async fn close(&mut self) -> Result<(), DemoError> {
+        while self.count() > 0 {
+            self.stop_one();
+        }
+        let all = async {
+            let mut result = Ok(());
+            while !self.tasks.is_empty() {
+                result = result.and(self.ended().await.into_result());
+            }
+            result
+        };
+        let late = |_elapsed| DemoError::Unmet("the operator did not shut down in time".to_owned());
+        tokio::time::timeout(STOP, all).await.map_err(late)?
+    }
+}

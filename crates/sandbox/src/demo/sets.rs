@@ -1,0 +1,194 @@
+//! The sets that the pods of the cast belong to, and as much of Kubernetes as brings evicted pods back: each set keeps
+//! its number of pods, and each new pod is put on the node that fits and has the fewest of them.
+//!
+//! Level-triggered: [`Sets::turn`] looks at the cluster as it is, and does what is due.
+
+use super::cast::Node;
+use super::pools::labels;
+use flipop_sandbox::apiserver::{ApiServer, Key, PodSpec, ScenarioError};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a set takes to make a new pod run: long enough to be seen.
+const DELAY: Duration = Duration::from_secs(2);
+
+/// Makes the sets of these nodes' pods, each with as many replicas as it has pods.
+pub(super) fn create(api: &ApiServer, nodes: &[Node]) -> Result<(), ScenarioError> {
+    let mut sets: BTreeMap<Key, (Value, u64)> = BTreeMap::new();
+    for (node, pod) in nodes.iter().filter_map(|node| Some((node, node.pod.as_ref()?))) {
+        let key = Key::new(&pod.namespace, &pod.set);
+        let template = json!({
+            "metadata": { "labels": pod.labels },
+            "spec": { "nodeSelector": node.labels,
+                      "containers": [{ "name": "app", "image": "example.invalid/app" }] },
+        });
+        let (_, count) = sets.entry(key).or_insert((template, 0));
+        *count = count.saturating_add(1);
+    }
+    for (key, (template, replicas)) in sets {
+        let labels = template.pointer("/metadata/labels").cloned().unwrap_or_default();
+        let set = json!({
+            "metadata": { "name": key.name, "labels": labels },
+            "spec": { "replicas": replicas, "selector": { "matchLabels": labels }, "template": template },
+        });
+        api.create_object("apps/v1", "ReplicaSet", &key.namespace, set, "sandbox")?;
+    }
+    Ok(())
+}
+
+/// One set as it is.
+struct Set {
+    key: Key,
+    replicas: usize,
+    labels: BTreeMap<String, String>,
+    node_selector: BTreeMap<String, String>,
+}
+
+fn strings(object: &Value, pointer: &str) -> BTreeMap<String, String> {
+    let map = object.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn key(object: &Value) -> Key {
+    Key::new(text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+}
+
+fn sets(api: &ApiServer) -> Vec<Set> {
+    let set = |object: &Value| Set {
+        key: key(object),
+        replicas: object
+            .pointer("/spec/replicas")
+            .and_then(Value::as_u64)
+            .and_then(|count| usize::try_from(count).ok())
+            .unwrap_or(1),
+        labels: strings(object, "/spec/template/metadata/labels"),
+        node_selector: strings(object, "/spec/template/spec/nodeSelector"),
+    };
+    api.objects("apps/v1", "ReplicaSet").iter().map(set).collect()
+}
+
+impl Set {
+    /// Its pods with their nodes, the oldest names first.
+    fn pods(&self, api: &ApiServer) -> Vec<(Key, String)> {
+        let pods = api.objects("v1", "Pod");
+        let own = pods.iter().filter(|pod| {
+            text(pod, "/metadata/namespace") == self.key.namespace
+                && text(pod, "/metadata/ownerReferences/0/name") == self.key.name
+        });
+        own.map(|pod| (key(pod), text(pod, "/spec/nodeName").to_owned())).collect()
+    }
+
+    /// The nodes on which a new pod may run: ready, schedulable, without taints, and of the right labels.
+    fn nodes(&self, api: &ApiServer) -> Vec<String> {
+        let nodes = api.objects("v1", "Node");
+        let fits = |node: &&Value| {
+            let labels = labels(node);
+            let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+            let soft = |taint: &Value| text(taint, "/effect") == "PreferNoSchedule";
+            taints.is_none_or(|taints| taints.iter().all(soft))
+                && node.pointer("/spec/unschedulable") != Some(&json!(true))
+                && self.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+        };
+        nodes.iter().filter(fits).map(|node| text(node, "/metadata/name").to_owned()).collect()
+    }
+
+    /// The node for one more pod.
+    fn place(&self, api: &ApiServer) -> Option<String> {
+        let pods = self.pods(api);
+        let count = |node: &String| pods.iter().filter(|(_, on)| on == node).count();
+        let nodes = self.nodes(api);
+        nodes.into_iter().min_by_key(|node| (count(node), node.clone()))
+    }
+
+    /// A name that none of its pods has.
+    fn free_name(&self, api: &ApiServer) -> String {
+        let taken = self.pods(api);
+        let name = |number: u64| format!("{}-again-{number}", self.key.name);
+        let is_free = |name: &String| !taken.iter().any(|(key, _)| key.name == *name);
+        (1..=u64::MAX).map(name).find(is_free).unwrap_or_default()
+    }
+}
+
+/// A pod that returned, and on which node.
+pub(super) type Returned = (String, String);
+
+/// What keeps the sets complete.
+#[derive(Debug, Default)]
+pub(super) struct Sets {
+    /// When the sets that lack pods get the next one.
+    due: BTreeMap<Key, Instant>,
+}
+
+impl Sets {
+    /// Makes the pods that are due.
+    ///
+    /// # Errors
+    /// When the API server refuses one.
+    pub(super) fn turn(&mut self, api: &ApiServer, now: Instant) -> Result<Vec<Returned>, ScenarioError> {
+        let mut returned = Vec::new();
+        let sets = sets(api);
+        self.due.retain(|key, _| sets.iter().any(|set| set.key == *key));
+        for set in sets {
+            if set.pods(api).len() >= set.replicas {
+                self.due.remove(&set.key);
+                continue;
+            }
+            let due = *self.due.entry(set.key.clone()).or_insert_with(|| now + DELAY);
+            if due > now {
+                continue;
+            }
+            let Some(node) = set.place(api) else {
+                // It stays pending, and is looked at again.
+                self.due.insert(set.key, now + DELAY);
+                continue;
+            };
+            let pod = PodSpec {
+                namespace: set.key.namespace.clone(),
+                name: set.free_name(api),
+                labels: set.labels.clone(),
+                node: node.clone(),
+                ready: true,
+                set: set.key.name.clone(),
+            };
+            api.create_pod(&pod)?;
+            self.due.remove(&set.key);
+            if set.pods(api).len() < set.replicas {
+                self.due.insert(set.key, now);
+            }
+            returned.push((pod.name, node));
+        }
+        Ok(returned)
+    }
+
+    /// When to look again though nothing has changed.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.due.values().min().copied()
+    }
+}
+
+/// Deletes a pod of each set that this node fits and has none of, where another node has two: its set brings it back
+/// here. Returns the names.
+///
+/// # Errors
+/// When the API server refuses.
+pub(super) fn make_room_on(api: &ApiServer, node: &str) -> Result<Vec<String>, ScenarioError> {
+    let mut moved = Vec::new();
+    for set in sets(api) {
+        let pods = set.pods(api);
+        if pods.iter().any(|(_, on)| on == node) || !set.nodes(api).iter().any(|fitting| fitting == node) {
+            continue;
+        }
+        let doubled = |on: &String| pods.iter().filter(|(_, other)| other == on).count() > 1;
+        if let Some((pod, _)) = pods.iter().rev().find(|(_, on)| doubled(on)) {
+            api.delete_object("v1", "Pod", pod, true)?;
+            moved.push(pod.name.clone());
+        }
+    }
+    Ok(moved)
+}
