@@ -114,11 +114,14 @@ pub struct ReservedIp {
     pub locked: bool,
 }
 
-/// A complete list of an account's reserved IPs.
+/// A list of an account's reserved IPs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReservedIpList {
     /// Every address on every page.
     pub ips: BTreeMap<Ipv4Addr, ReservedIp>,
+    /// `None`: the list is complete. Else what contradicts what in it: it shows where its addresses stand, and says
+    /// nothing of those that it leaves out.
+    pub contradiction: Option<String>,
 }
 
 /// How far a provider's action is.
