@@ -28,7 +28,7 @@ async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
             "the record is proxied, which Cloudflare refuses for it: turn proxying off",
         ),
         (302, "0", FaultKind::Permanent, "a redirect, which is not followed: check the API URL"),
-        (410, "0", FaultKind::Permanent, "cloudflare answered 410: no"),
+        (405, "0", FaultKind::Permanent, "cloudflare answered 405: no"),
     ];
     for (status, code, kind, said) in table {
         let body = format!(r#"{{"success": false, "errors": [{{"code": {code}, "message": "no"}}]}}"#);
