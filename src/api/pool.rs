@@ -36,7 +36,8 @@ pub struct FloatingIPPoolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
-    /// Region slug in which missing IPs are created, for example `nyc3`. Needed only if IPs are to be created.
+    /// Region slug in which missing IPs are created, for example `nyc3`; capitals and white space around it do not
+    /// matter. Needed only if IPs are to be created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
 

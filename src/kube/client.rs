@@ -42,7 +42,7 @@ impl From<kube::Error> for ClientError {
             | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => {
                 let scheme = proxy_url.scheme_str().unwrap_or_default();
                 Self(format!(
-                    "its proxy (proxy-url or HTTPS_PROXY) has the scheme {scheme:?}; use http or https"
+                    "its proxy (proxy-url or HTTPS_PROXY) has the scheme {scheme:?}; use http, https or socks5"
                 ))
             }
             _ => Self(causes(&error)),

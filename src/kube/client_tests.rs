@@ -9,7 +9,7 @@ use crate::token::{Token, TokenSource};
 use kube::Api;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 /// A server that answers each request head with `answer`, or never; and the heads that it has seen.
@@ -232,9 +232,44 @@ async fn a_write_under_a_permit_goes_out_with_its_length() {
     assert_eq!(trouble.kind, TroubleKind::Interrupted, "{trouble}");
 }
 
+/// A SOCKS5 proxy that asks for no credentials and answers in the place of whatever is behind it: what it was asked to
+/// connect to.
+async fn socks(mut stream: TcpStream) -> (String, u16) {
+    let mut greeting = [0; 3];
+    stream.read_exact(&mut greeting).await.unwrap();
+    assert_eq!(greeting, [5, 1, 0], "one method: no credentials");
+    stream.write_all(&[5, 0]).await.unwrap();
+    let mut head = [0; 5];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[..4], [5, 1, 0, 3], "connect to a name");
+    let mut rest = vec![0; usize::from(head[4]) + 2];
+    stream.read_exact(&mut rest).await.unwrap();
+    stream.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 80]).await.unwrap();
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0);
+    }
+    stream.write_all(b"HTTP/1.1 404 Behind\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+    let (name, port) = rest.split_at(rest.len() - 2);
+    (String::from_utf8(name.to_vec()).unwrap(), u16::from_be_bytes([port[0], port[1]]))
+}
+
+#[tokio::test]
+async fn a_server_behind_a_socks5_proxy_is_asked_for_by_name() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut cluster = cluster("http://api.example:6443");
+    let port = listener.local_addr().unwrap().port();
+    cluster.config.proxy_url = Some(format!("socks5://127.0.0.1:{port}").parse().unwrap());
+    let client = requests(&cluster).unwrap();
+    let proxy = async { socks(listener.accept().await.unwrap().0).await };
+    let (result, asked) = tokio::join!(get(client), proxy);
+    assert_eq!(asked, ("api.example".to_owned(), 6443));
+    assert_eq!(result.unwrap_err().kind, TroubleKind::NotFound);
+}
+
 #[tokio::test]
 async fn what_a_proxy_s_url_holds_is_in_no_error() {
-    for scheme in ["socks5", "ftp"] {
+    for scheme in ["socks5h", "ftp"] {
         let mut cluster = cluster("https://api.example:6443");
         cluster.config.proxy_url = Some(format!("{scheme}://user:s3cret@127.0.0.1:1080").parse().unwrap());
         let error = requests(&cluster).err().unwrap().to_string();

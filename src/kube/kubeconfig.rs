@@ -4,6 +4,7 @@
 //! account of the pod. Order for the namespace: the context's, `POD_NAMESPACE`, the service account's, `default`.
 //! Another order would mean a second Lease beside that of the operator which this one replaces.
 
+use super::blanks;
 pub use super::proxy::ProxySettings;
 pub(crate) use super::proxy::is_loopback;
 use crate::clock::Clock;
@@ -20,6 +21,9 @@ use std::sync::Arc;
 
 /// Where kubelet mounts the credentials of a pod's service account.
 pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Where a SOCKS5 proxy listens unless its URL says otherwise, as for client-go.
+const SOCKS_PORT: u16 = 1_080;
 
 /// What the flags, the environment and the file system offer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -156,8 +160,7 @@ fn load(settings: &ClusterSettings) -> Result<(Kubeconfig, String), ClusterError
 
 fn read(path: &Path) -> Result<Kubeconfig, ClusterError> {
     let mut file = Kubeconfig::read_from(path).map_err(|error| malformed(path, &error))?;
-    // As client-go: what a file leaves empty, another one may say.
-    file.current_context.take_if(|context| context.is_empty());
+    blanks::take_out(&mut file, path.parent().unwrap_or(Path::new("")));
     Ok(file)
 }
 
@@ -194,7 +197,7 @@ fn from_kubeconfig(
     let (mut config, own_proxy) = config_of(kubeconfig, context).map_err(unusable)?;
     config.proxy_url = proxy(settings, own_proxy, &config.cluster_url).map_err(unusable)?;
     let token = token_of_file(&mut config.auth_info, clock).map_err(unusable)?;
-    let namespace = context.namespace.clone().filter(|namespace| !namespace.is_empty());
+    let namespace = context.namespace.clone();
     let namespace = namespace.unwrap_or_else(|| namespace_of_pod(settings));
     config.default_namespace.clone_from(&namespace);
     Ok(Cluster { config, token, namespace, origin: format!("kubeconfig {files}") })
@@ -205,12 +208,18 @@ fn from_kubeconfig(
 /// the wrong host, and fails at an empty entry or one that it does not know.
 fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Option<String>), String> {
     let name = &context.cluster;
+    if name.is_empty() {
+        return Err("its current context names no cluster".to_owned());
+    }
     let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == *name);
     let cluster = cluster.and_then(|cluster| cluster.cluster.as_ref());
     let cluster = cluster.ok_or_else(|| format!("its cluster {name} is not among its clusters"))?;
     // As client-go: a user that is missing is nobody.
     let user = kubeconfig.auth_infos.iter().find(|user| context.user.as_ref() == Some(&user.name));
     let mut user = user.and_then(|user| user.auth_info.clone()).unwrap_or_default();
+    if user.impersonate.is_none() && (user.impersonate_uid.is_some() || user.impersonate_groups.is_some()) {
+        return Err("its user has as-uid or as-groups without as: set as, or remove them".to_owned());
+    }
     // The form that plugins are told has the authority's certificates read from their file.
     let told = ExecAuthCluster::try_from(cluster).map_err(|error| error.to_string())?;
     let server = told.server.as_deref().ok_or_else(|| format!("its cluster {name} has no server"))?;
@@ -229,7 +238,7 @@ fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Opti
     config.accept_invalid_certs = told.insecure_skip_tls_verify.unwrap_or_default();
     config.disable_compression = cluster.disable_compression.unwrap_or_default();
     config.tls_server_name.clone_from(&told.tls_server_name);
-    let proxy = told.proxy_url.clone().filter(|proxy| !proxy.is_empty());
+    let proxy = told.proxy_url.clone();
     if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
         exec.cluster = Some(told);
     }
@@ -248,7 +257,7 @@ fn without_user(url: &str) -> String {
 /// The token of the user's `tokenFile`, which goes before `token`, as client-go has it.
 fn token_of_file(user: &mut AuthInfo, clock: &Clock) -> Result<Option<Arc<Token>>, String> {
     let other = user.auth_provider.is_some() || user.username.is_some();
-    let Some(path) = user.token_file.take_if(|path| !other && !path.is_empty()) else { return Ok(None) };
+    let Some(path) = user.token_file.take_if(|_| !other) else { return Ok(None) };
     (user.token, user.exec) = (None, None);
     let token =
         Token::new(TokenSource::File(path.into()), clock.clone()).map_err(|error| error.to_string())?;
@@ -256,7 +265,7 @@ fn token_of_file(user: &mut AuthInfo, clock: &Clock) -> Result<Option<Arc<Token>
 }
 
 fn current_context(kubeconfig: &Kubeconfig) -> Result<&Context, String> {
-    let name = kubeconfig.current_context.as_deref().filter(|name| !name.is_empty());
+    let name = kubeconfig.current_context.as_deref();
     let name = name.ok_or("it has no current-context")?;
     let context = kubeconfig.contexts.iter().find(|context| context.name == name);
     context
@@ -267,9 +276,25 @@ fn current_context(kubeconfig: &Kubeconfig) -> Result<&Context, String> {
 fn proxy(settings: &ClusterSettings, own: Option<String>, target: &Uri) -> Result<Option<Uri>, String> {
     let Some(proxy) = own.or_else(|| settings.proxy.for_target(target)) else { return Ok(None) };
     // Not the URL itself: it may hold a password.
-    proxy
+    let proxy: Uri = proxy
         .parse()
-        .map(Some)
+        .map_err(|_| "the URL of its proxy (proxy-url or HTTPS_PROXY) is malformed".to_owned())?;
+    if proxy.scheme_str() == Some("socks5") { of_socks(&proxy).map(Some) } else { Ok(Some(proxy)) }
+}
+
+/// A SOCKS5 proxy as kube takes it: it would leave the credentials out, and ask at port 80.
+fn of_socks(proxy: &Uri) -> Result<Uri, String> {
+    let authority = proxy.authority().map(http::uri::Authority::as_str).unwrap_or_default();
+    if authority.contains('@') {
+        return Err(
+            "its socks5 proxy (proxy-url or HTTPS_PROXY) is to be used with a user name, which is not \
+                    supported: name an http or https proxy, or one that asks for none"
+                .to_owned(),
+        );
+    }
+    let port = proxy.port_u16().unwrap_or(SOCKS_PORT);
+    format!("socks5://{}:{port}", proxy.host().unwrap_or_default())
+        .parse()
         .map_err(|_| "the URL of its proxy (proxy-url or HTTPS_PROXY) is malformed".to_owned())
 }
 

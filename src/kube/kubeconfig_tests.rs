@@ -116,6 +116,22 @@ fn a_proxy_is_taken_from_the_kubeconfig_else_from_the_environment_unless_exclude
 }
 
 #[test]
+fn a_socks5_proxy_has_its_own_port_and_no_user() {
+    let folder = TempDir::new().unwrap();
+    let proxy_of = |url: &str| {
+        let own = kubeconfig("https://api.example:6443", "")
+            .replace("cluster: {server", &format!("cluster: {{proxy-url: \"{url}\", server"));
+        let file = Some(write(&folder, "k", &own));
+        let found = resolve(&ClusterSettings { kubeconfig: file, ..Default::default() }, &Clock::system());
+        found.map(|cluster| cluster.config.proxy_url.unwrap().to_string()).map_err(|error| error.to_string())
+    };
+    assert_eq!(proxy_of("socks5://proxy").as_deref(), Ok("socks5://proxy:1080/"));
+    assert_eq!(proxy_of("socks5://[::1]:1081").as_deref(), Ok("socks5://[::1]:1081/"));
+    let refused = proxy_of("socks5://user:s3cret@proxy").unwrap_err();
+    assert!(refused.contains("with a user name") && !refused.contains("s3cret"), "{refused}");
+}
+
+#[test]
 fn a_file_that_is_no_kubeconfig_is_named_and_not_quoted() {
     let folder = TempDir::new().unwrap();
     let good = kubeconfig("https://a:1", "");

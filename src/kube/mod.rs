@@ -4,6 +4,7 @@
 //! what was read, nor when something is written. Invariants: every call has a deadline; every write takes a
 //! [`crate::leader::permit::Permit`] and is fenced by it; nothing is retried in secret.
 
+mod blanks;
 pub mod client;
 mod credentials;
 pub mod events;

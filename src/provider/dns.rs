@@ -76,6 +76,7 @@ pub trait DnsProvider: Account {
 const MAX_NAME_CHARS: usize = 253;
 
 /// The records of one name as a list of a whole zone's records shows them.
+#[derive(PartialEq)]
 pub(super) struct Named {
     pub(super) record: Record,
     pub(super) of_name: bool,

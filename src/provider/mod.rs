@@ -133,7 +133,7 @@ impl Providers {
 /// A provider of reserved IPs. Every method is one call to the outside, at most ten seconds long for each request
 /// that it takes, and none is repeated by the provider itself.
 pub trait IpProvider: Account {
-    /// Every reserved IP of the account, or a fault: never a part of the list.
+    /// Every reserved IP of the account, or a fault. A list that may be a part says so in its `contradiction`.
     fn list_reserved_ips<'a>(
         &'a self,
         context: &'a CallContext,

@@ -3,6 +3,9 @@
 //! Entries come and go while the pages are read, and then one may stand on two pages or on none. So what was collected
 //! must be different entries, of which every page says the same total, and as many as that where the total is known to
 //! be of what is listed; else the listing begins anew. A token that has to be left alone meanwhile is asked no more.
+//!
+//! A list on one page that says the same in each reading holds still. Where its total contradicts its entries all the
+//! same, these are what the provider knows, and may not be all.
 
 use crate::provider::http::{Answer, Api};
 use flipop_core::fault::{Fault, FaultKind};
@@ -27,7 +30,7 @@ pub(super) struct Page<T> {
 /// A list that can be asked for page by page.
 pub(super) trait Pages {
     /// What the list is of.
-    type Entry;
+    type Entry: PartialEq;
     /// What no two entries have in common.
     type Key: Ord;
 
@@ -50,23 +53,63 @@ pub(super) trait Pages {
     fn key(entry: &Self::Entry) -> Self::Key;
 }
 
+/// What readings of a list came to.
+#[derive(Debug)]
+pub(super) struct Listed<K, T> {
+    /// The entries.
+    pub(super) entries: BTreeMap<K, T>,
+    /// `None`: they are all of them. Else what contradicts what.
+    pub(super) contradiction: Option<String>,
+}
+
 /// The whole list: never a part of it.
 pub(super) async fn whole<P: Pages>(list: &P) -> Result<BTreeMap<P::Key, P::Entry>, Fault> {
+    let Listed { entries, contradiction } = listed(list).await?;
+    contradiction.map_or(Ok(entries), |message| Err(transient(message)))
+}
+
+/// The whole list, or the entries of one that contradicts itself in the same way each time.
+pub(super) async fn listed<P: Pages>(list: &P) -> Result<Listed<P::Key, P::Entry>, Fault> {
+    let mut miscounted = None;
+    let mut still = true;
     for reading in 0..MAX_TRIES {
         if reading > 0 {
             may_read_on(list)?;
         }
-        if let Some(entries) = all_pages(list).await? {
-            return Ok(entries);
-        }
-        tracing::debug!(list = P::WHAT, "the list changed while it was read");
+        let this = match all_pages(list).await? {
+            Reading::Whole(entries) => return Ok(Listed { entries, contradiction: None }),
+            Reading::Miscounted { entries, total } => Some((entries, total)),
+            Reading::Torn => None,
+        };
+        still &= this.is_some() && (reading == 0 || this == miscounted);
+        miscounted = this;
+        tracing::debug!(list = P::WHAT, "the list does not fit together");
     }
-    Err(Fault {
-        kind: FaultKind::Transient,
-        message: format!("the list of {} changed during each of {MAX_TRIES} readings", P::WHAT),
-        outcome_unknown: false,
-        retry_after_ms: None,
-    })
+    let what = P::WHAT;
+    let Some((entries, total)) = miscounted.filter(|_| still) else {
+        return Err(transient(format!("the list of {what} changed during each of {MAX_TRIES} readings")));
+    };
+    let count = entries.len();
+    let contradiction = format!(
+        "the list of {what} contradicts itself: its total is {total}, and it shows {count}, in each of {MAX_TRIES} \
+         readings; nothing is concluded from what it leaves out"
+    );
+    Ok(Listed { entries, contradiction: Some(contradiction) })
+}
+
+fn transient(message: String) -> Fault {
+    Fault { kind: FaultKind::Transient, message, outcome_unknown: false, retry_after_ms: None }
+}
+
+/// One reading of all pages.
+#[derive(Debug)]
+enum Reading<K, T> {
+    /// The pages fit together.
+    Whole(BTreeMap<K, T>),
+    /// One page, whose total contradicts its entries.
+    Miscounted { entries: BTreeMap<K, T>, total: u64 },
+    /// The pages do not fit together.
+    Torn,
 }
 
 /// Refuses to ask for more while the token has to be left alone: another call may have been told so meanwhile.
@@ -83,8 +126,7 @@ fn may_read_on<P: Pages>(list: &P) -> Result<(), Fault> {
     })
 }
 
-/// The entries on all pages; `None` if the pages do not fit together.
-async fn all_pages<P: Pages>(list: &P) -> Result<Option<BTreeMap<P::Key, P::Entry>>, Fault> {
+async fn all_pages<P: Pages>(list: &P) -> Result<Reading<P::Key, P::Entry>, Fault> {
     let mut collected = BTreeMap::new();
     let mut expected = None;
     let mut number = 1;
@@ -94,12 +136,12 @@ async fn all_pages<P: Pages>(list: &P) -> Result<Option<BTreeMap<P::Key, P::Entr
             return Err(answer.malformed("a list of several pages without their total"));
         }
         if number > 1 && total != expected {
-            return Ok(None);
+            return Ok(Reading::Torn);
         }
         expected = total;
         for entry in entries {
             if collected.insert(P::key(&entry), entry).is_some() {
-                return Ok(None);
+                return Ok(Reading::Torn);
             }
         }
         if !more {
@@ -112,9 +154,10 @@ async fn all_pages<P: Pages>(list: &P) -> Result<Option<BTreeMap<P::Key, P::Entr
         may_read_on(list)?;
         number = number.saturating_add(1);
     }
-    if !P::TOTAL_IS_OF_LIST {
-        return Ok(Some(collected));
-    }
     let count = u64::try_from(collected.len()).unwrap_or(u64::MAX);
-    Ok(expected.is_none_or(|total| total == count).then_some(collected))
+    Ok(match expected.filter(|total| P::TOTAL_IS_OF_LIST && *total != count) {
+        None => Reading::Whole(collected),
+        Some(total) if number == 1 => Reading::Miscounted { entries: collected, total },
+        Some(_) => Reading::Torn,
+    })
 }

@@ -20,9 +20,15 @@ async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
         (403, "10429", FaultKind::Throttled, "cloudflare answered 403 (10429): no"),
         (401, "10000", FaultKind::Unauthorised, "the token is refused: set CLOUDFLARE_TOKEN"),
         (403, "10000", FaultKind::Unauthorised, "the token may not do this"),
-        (400, "9999", FaultKind::Invalid, "the record is not accepted"),
+        (400, "9999", FaultKind::Invalid, "cloudflare answered 400 (9999): no"),
+        (
+            400,
+            "9003",
+            FaultKind::Invalid,
+            "the record is proxied, which Cloudflare refuses for it: turn proxying off",
+        ),
         (302, "0", FaultKind::Permanent, "a redirect, which is not followed: check the API URL"),
-        (410, "0", FaultKind::Permanent, "cloudflare answered 410: no"),
+        (405, "0", FaultKind::Permanent, "cloudflare answered 405: no"),
     ];
     for (status, code, kind, said) in table {
         let body = format!(r#"{{"success": false, "errors": [{{"code": {code}, "message": "no"}}]}}"#);

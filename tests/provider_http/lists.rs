@@ -3,7 +3,8 @@
 use crate::server::{Received, Reply, Server, answer, json};
 use crate::{account, client, ip};
 use flipop::provider::IpProvider;
-use flipop_core::fault::FaultKind;
+use flipop_core::facts::ReservedIpList;
+use flipop_core::fault::{Fault, FaultKind};
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
 
@@ -13,6 +14,10 @@ fn addresses(count: u32) -> Vec<Ipv4Addr> {
 
 /// One page as `DigitalOcean` renders it, with links to `host`.
 fn page(ips: &[Ipv4Addr], request: &Received, host: &str) -> Reply {
+    page_with(ips.len(), ips, request, host)
+}
+
+fn page_with(total: usize, ips: &[Ipv4Addr], request: &Received, host: &str) -> Reply {
     assert_eq!(request.query("per_page"), Some("200"));
     let number: usize = request.query("page").unwrap().parse().unwrap();
     let start = (number - 1) * 200;
@@ -22,7 +27,6 @@ fn page(ips: &[Ipv4Addr], request: &Received, host: &str) -> Reply {
     } else {
         "{}".to_owned()
     };
-    let total = ips.len();
     json(
         200,
         &format!(
@@ -125,13 +129,57 @@ async fn a_list_that_is_asked_for_is_begun_whatever_the_token_was_told_before() 
     assert!(client.list_reserved_ips(&account()).await.unwrap().ips.is_empty());
 }
 
+/// The answer to the n-th reading of a list on one page: how many addresses it shows, and its total.
+async fn readings(told: [(u32, u32); 3]) -> (Server, Result<ReservedIpList, Fault>) {
+    let asked = Mutex::new(0);
+    let server = Server::start(move |_| {
+        let mut asked = asked.lock().unwrap();
+        let (count, total) = told[*asked];
+        *asked += 1;
+        let entries: Vec<String> = addresses(count).into_iter().map(entry).collect();
+        let entries = entries.join(",");
+        json(200, &format!(r#"{{"reserved_ips": [{entries}], "links": {{}}, "meta": {{"total": {total}}}}}"#))
+    })
+    .await;
+    let list = client(&server.url()).list_reserved_ips(&account()).await;
+    (server, list)
+}
+
 #[tokio::test]
-async fn a_list_shorter_than_its_total_is_not_believed() {
-    let body =
-        format!(r#"{{"reserved_ips": [{}], "links": {{}}, "meta": {{"total": 2}}}}"#, entry(ip("45.55.0.1")));
-    let server = Server::start(move |_| json(200, &body)).await;
+async fn a_list_that_contradicts_its_total_three_times_shows_places_and_says_what_contradicts_what() {
+    for (count, total) in [(1, 2), (2, 1), (0, 1), (1, 0)] {
+        let (server, list) = readings([(count, total); 3]).await;
+        let list = list.unwrap();
+        assert!(list.ips.keys().eq(&addresses(count)));
+        let says = format!("its total is {total}, and it shows {count}");
+        assert!(list.contradiction.as_ref().is_some_and(|told| told.contains(&says)), "{list:?}");
+        assert_eq!(server.received().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_contradicts_its_total_in_another_way_each_time_has_changed() {
+    for told in [[(1, 2), (1, 2), (1, 3)], [(2, 3), (1, 2), (1, 2)], [(1, 2), (2, 3), (1, 2)]] {
+        let (_server, list) = readings(told).await;
+        let fault = list.unwrap_err();
+        assert!(fault.kind == FaultKind::Transient && fault.message.contains("changed"), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_fits_its_total_in_the_end_is_complete() {
+    let (_server, list) = readings([(1, 2), (1, 2), (2, 2)]).await;
+    let list = list.unwrap();
+    assert_eq!((list.ips.len(), list.contradiction), (2, None));
+}
+
+#[tokio::test]
+async fn a_list_of_several_pages_that_contradicts_its_total_has_changed() {
+    let ips = addresses(250);
+    let server =
+        Server::start(move |request| page_with(251, &ips, request, "https://api.digitalocean.com")).await;
     let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
-    assert_eq!(fault.kind, FaultKind::Transient);
+    assert!(fault.kind == FaultKind::Transient && fault.message.contains("changed"), "{fault:?}");
 }
 
 /// Without totals nobody could tell that an address slipped from one page to another while they were read.

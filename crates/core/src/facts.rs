@@ -10,6 +10,13 @@ pub const RESERVED_IP_ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-
 /// The node label that names the region, which the cloud's controller manager writes.
 pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
 
+/// A region as the provider names it, however a user or an object spells it: the provider takes capitals and white space
+/// as well, and answers without.
+#[must_use]
+pub fn region_slug(text: &str) -> String {
+    text.trim().to_ascii_lowercase()
+}
+
 /// A taint of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taint {
@@ -107,11 +114,14 @@ pub struct ReservedIp {
     pub locked: bool,
 }
 
-/// A complete list of an account's reserved IPs.
+/// A list of an account's reserved IPs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReservedIpList {
     /// Every address on every page.
     pub ips: BTreeMap<Ipv4Addr, ReservedIp>,
+    /// `None`: the list is complete. Else what contradicts what in it: it shows where its addresses stand, and says
+    /// nothing of those that it leaves out.
+    pub contradiction: Option<String>,
 }
 
 /// How far a provider's action is.

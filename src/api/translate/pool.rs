@@ -10,6 +10,7 @@ use crate::api::{
 };
 use crate::kube::watch::Seen;
 use flipop_core::action::PoolObject;
+use flipop_core::facts::region_slug;
 use flipop_core::pool::memory::{Created, Intent, Memory};
 use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::{IpEntry, IpState, PoolStatus, PublishedSet};
@@ -85,7 +86,7 @@ fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
     let intent = status.creation.as_ref().map(|creation| Intent {
         number: creation.number,
         provider: creation.provider.clone(),
-        region: creation.region.clone(),
+        region: region_slug(&creation.region),
         known: addresses(&creation.known_ips),
         uncertain: (creation.phase == UNCERTAIN).then(|| addresses(&creation.uncertain_ips)),
     });
@@ -187,6 +188,13 @@ mod tests {
                 uncertain: None,
             }),
         }
+    }
+
+    #[test]
+    fn the_region_of_an_intent_is_read_as_the_provider_has_it() {
+        let mut status = FloatingIPPoolStatus { created_ips: Some(Vec::new()), ..Default::default() };
+        status.creation = Some(Creation { region: " NYC3 ".into(), ..Creation::default() });
+        assert_eq!(super::memory(&status).and_then(|memory| memory.intent).unwrap().region, "nyc3");
     }
 
     #[test]

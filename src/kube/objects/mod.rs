@@ -5,7 +5,7 @@
 
 pub mod protobuf;
 
-use flipop_core::facts::{NodeFacts, PodFacts, Readiness, Taint};
+use flipop_core::facts::{NodeFacts, PodFacts, Readiness, Taint, region_slug};
 use flipop_core::ids::Uid;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Resource};
@@ -272,7 +272,7 @@ impl From<RawNode> for NodeSlim {
                 ready: readiness(&status.conditions),
                 deleting: metadata.deletion_timestamp.is_some(),
                 taints: taints.map(|RawTaint { key, value, effect }| Taint { key, value, effect }).collect(),
-                region: metadata.labels.region,
+                region: metadata.labels.region.as_deref().map(region_slug),
                 external_ips: addresses_of("ExternalIP", &status.addresses),
                 internal_ips: addresses_of("InternalIP", &status.addresses),
                 annotation: metadata.annotations.reserved_ip,
@@ -385,6 +385,12 @@ mod tests {
                 annotation_ours: true,
             }
         );
+    }
+
+    #[test]
+    fn a_node_s_region_is_in_lower_case_and_without_white_space_around_it() {
+        let facts = node(json!({"metadata": {"name": "a", "labels": {REGION_LABEL: " NYC3"}}}));
+        assert_eq!(facts.region.as_deref(), Some("nyc3"));
     }
 
     #[test]

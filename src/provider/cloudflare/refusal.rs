@@ -33,8 +33,20 @@ const QUOTA: u64 = 81_045;
 /// A CNAME has the name already, or an A record the name that is wanted for a CNAME.
 const CNAME: [u64; 2] = [81_053, 81_054];
 
+/// The record is proxied, and may not be: its address is a private one, or its type or name is not proxied.
+const NOT_PROXIABLE: [u64; 3] = [9_003, 9_004, 9_041];
+
+/// The name is none.
+const BAD_NAME: u64 = 9_000;
+
+/// The TTL is out of range.
+const BAD_TTL: u64 = 9_021;
+
 /// The fault of an answer that is no success.
 pub(super) fn fault(answer: &Answer) -> Fault {
+    if let Some(fault) = answer.refused_in_between() {
+        return fault;
+    }
     let errors = wire::errors(answer.body());
     let codes: Vec<u64> = errors.iter().map(|(code, _)| *code).filter(|code| *code > 0).collect();
     let messages: Vec<&str> =
@@ -109,14 +121,19 @@ fn advice(status: StatusCode, kind: FaultKind, codes: &[u64], message: &str) -> 
         FaultKind::Invalid if any(&CNAME) => {
             "a CNAME stands at this name: remove it, or change dnsRecordSet.recordName"
         }
-        FaultKind::Invalid if message.to_ascii_lowercase().contains("ttl") => {
+        FaultKind::Invalid if any(&NOT_PROXIABLE) => {
+            "the record is proxied, which Cloudflare refuses for it: turn proxying off for the record"
+        }
+        FaultKind::Invalid if any(&[BAD_NAME]) => "the name is not accepted: change dnsRecordSet.recordName",
+        FaultKind::Invalid if any(&[BAD_TTL]) || message.to_ascii_lowercase().contains("ttl") => {
             "dnsRecordSet.ttl is not accepted: change it"
         }
-        FaultKind::Invalid => "the record is not accepted: check dnsRecordSet.recordName and ttl",
         FaultKind::Permanent if status.is_redirection() => {
             "a redirect, which is not followed: check the API URL"
         }
-        FaultKind::InProgress
+        // Cloudflare's own words say more than a guess.
+        FaultKind::Invalid
+        | FaultKind::InProgress
         | FaultKind::Transient
         | FaultKind::Throttled
         | FaultKind::NodeInUse
@@ -159,5 +176,19 @@ mod tests {
         for (status, codes, expected) in table {
             assert_eq!(kind(StatusCode::from_u16(status).unwrap(), codes), expected, "{status} {codes:?}");
         }
+    }
+
+    #[test]
+    fn what_is_refused_by_rule_has_its_remedy_and_what_is_unknown_has_none() {
+        let advice =
+            |codes: &[u64], message| advice(StatusCode::BAD_REQUEST, FaultKind::Invalid, codes, message);
+        for code in NOT_PROXIABLE {
+            assert!(advice(&[1_004, code], "").contains("turn proxying off"), "{code}");
+        }
+        assert!(advice(&[1_004, 9_000], "").contains("recordName"));
+        assert!(advice(&[1_004, 9_021], "").contains("ttl"));
+        assert!(advice(&[1_004], "TTL must be between 60 and 86400").contains("ttl"));
+        assert!(advice(&[81_053], "").contains("CNAME"));
+        assert_eq!(advice(&[1_004, 9_999], "no luck"), "");
     }
 }

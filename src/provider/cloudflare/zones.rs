@@ -141,7 +141,8 @@ impl Cloudflare {
 
     async fn zone_by_id(&self, id: &str) -> Result<Zone, Fault> {
         let answer = self.api.read(Request::get(&["zones", id], &[])).await?;
-        if answer.status() == StatusCode::FORBIDDEN && !refusal::refuses_token(&answer) {
+        let refused = answer.status() == StatusCode::FORBIDDEN && answer.refused_in_between().is_none();
+        if refused && !refusal::refuses_token(&answer) {
             // The token may only edit records; or there is no such zone, which shows when it is read.
             let shown = self.zones.learned(id);
             return Ok(Zone { id: id.to_owned(), name: None, shown, ttl_floor: Rules::CLOUDFLARE.ttl_floor });

@@ -3,7 +3,7 @@
 use super::refusal::Intent;
 use super::{accepted, wire};
 use crate::provider::http::{Answer, Api, Request};
-use crate::provider::paging::{self, Page, Pages};
+use crate::provider::paging::{self, Listed, Page, Pages};
 use flipop_core::facts::{ReservedIp, ReservedIpList};
 use flipop_core::fault::Fault;
 use reqwest::Url;
@@ -12,9 +12,10 @@ use std::net::Ipv4Addr;
 /// The most that the API gives.
 pub(super) const PER_PAGE: &str = "200";
 
-/// Every reserved IP of the account.
+/// Every reserved IP of the account, or those that a list shows which contradicts itself.
 pub(super) async fn reserved_ips(api: &Api) -> Result<ReservedIpList, Fault> {
-    Ok(ReservedIpList { ips: paging::whole(&ReservedIps { api }).await? })
+    let Listed { entries, contradiction } = paging::listed(&ReservedIps { api }).await?;
+    Ok(ReservedIpList { ips: entries, contradiction })
 }
 
 struct ReservedIps<'a> {

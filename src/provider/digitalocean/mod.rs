@@ -2,7 +2,7 @@
 //!
 //! Owns paths, bodies, decoders and the meaning of refusals of this API; everything else is [`crate::provider::http`].
 //!
-//! Invariants: a list is complete or a fault; of a creation's answer nothing but the address is required, because the
+//! Invariants: a list is complete, or says that it contradicts itself, or a fault; of a creation's answer nothing but the address is required, because the
 //! address is paid for; only the page number of a "next" link is used.
 
 mod domains;
@@ -65,7 +65,7 @@ impl DigitalOcean {
     async fn droplets_readable(&self) -> Result<bool, Fault> {
         let answer = self.api.read(Request::get(&["v2", "droplets"], &[("per_page", "1")])).await?;
         // A 401 says nothing of scopes: the whole token is refused.
-        if answer.status() == StatusCode::FORBIDDEN {
+        if answer.status() == StatusCode::FORBIDDEN && answer.refused_in_between().is_none() {
             return Ok(false);
         }
         let _list: wire::DropletsBody = accepted(&answer, Intent::Read)?.decode()?;
@@ -125,6 +125,9 @@ fn accepted_or(
 ) -> Result<&Answer, Fault> {
     if answer.status().is_success() {
         return Ok(answer);
+    }
+    if let Some(fault) = answer.refused_in_between() {
+        return Err(fault);
     }
     let words = wire::ErrorBody::read(answer.body());
     let kind = refusal::kind(answer.status(), &words.message, intent);

@@ -3,7 +3,7 @@
 //! is not no droplet.
 
 use crate::provider::{Action, ActionStatus};
-use flipop_core::facts::ReservedIp;
+use flipop_core::facts::{ReservedIp, region_slug};
 use flipop_core::ids::{ActionId, DropletId};
 use serde::Deserialize;
 use std::net::Ipv4Addr;
@@ -88,7 +88,11 @@ impl ReservedIpEntry {
     pub(super) fn into_facts(self) -> ReservedIp {
         ReservedIp {
             ip: self.ip,
-            region: self.region.and_then(|region| region.slug).unwrap_or_default(),
+            region: self
+                .region
+                .and_then(|region| region.slug)
+                .map(|slug| region_slug(&slug))
+                .unwrap_or_default(),
             droplet: self.droplet.map(|droplet| DropletId(droplet.id)),
             locked: self.locked.unwrap_or(false),
         }
@@ -215,6 +219,13 @@ mod tests {
         ] {
             assert!(serde_json::from_str::<ReservedIpsBody>(body).is_err(), "{body}");
         }
+    }
+
+    #[test]
+    fn a_region_is_in_lower_case_and_without_white_space_around_it() {
+        let body = r#"{"reserved_ip": {"ip": "45.55.96.47", "region": {"slug": " NYC3 "}}}"#;
+        let read: ReservedIpBody = serde_json::from_str(body).unwrap();
+        assert_eq!(read.reserved_ip.into_facts().region, "nyc3");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use flipop_core::fault::{Fault, FaultKind};
 use http::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 /// Longest message of a fault: it goes into status and events, and has room for a sentence or two.
 pub const MAX_MESSAGE_CHARS: usize = 300;
@@ -23,6 +23,8 @@ pub(super) struct Origin {
     pub(super) host: String,
     pub(super) secret: SecretString,
     pub(super) mutating: bool,
+    /// What `Content-Type` says.
+    pub(super) content_type: Option<String>,
 }
 
 /// An answer of any status, read to its end.
@@ -70,7 +72,38 @@ impl Answer {
         if self.encoded {
             return Err(self.malformed("it is compressed, which was not asked for"));
         }
-        serde_json::from_slice(self.body()).map_err(|error| self.malformed(&error.to_string()))
+        serde_json::from_slice(self.body()).map_err(|error| {
+            let foreign = !self.body().is_empty() && !self.is_json();
+            self.malformed(&if foreign { self.unlike_the_api() } else { error.to_string() })
+        })
+    }
+
+    /// The fault of a refusal that is not of the API's form: something in between gave it, which says nothing of the
+    /// token, and leaves open what became of a change.
+    #[must_use]
+    pub fn refused_in_between(&self) -> Option<Fault> {
+        // The status alone is enough for these.
+        let waits = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY];
+        let refused = self.status.is_client_error() && !waits.contains(&self.status);
+        if !refused || self.body().is_empty() || self.is_json() {
+            return None;
+        }
+        let (provider, status) = (self.origin.provider, self.status.as_u16());
+        let message = format!("the call to {provider} was answered {status}, and {}", self.unlike_the_api());
+        let fault = self.fault(FaultKind::Permanent, &message);
+        Some(Fault { outcome_unknown: self.origin.mutating, ..fault })
+    }
+
+    fn is_json(&self) -> bool {
+        serde_json::from_slice::<IgnoredAny>(self.body()).is_ok()
+    }
+
+    fn unlike_the_api(&self) -> String {
+        let kind = self.origin.content_type.as_deref().unwrap_or("without a content type");
+        let words = first_words(&String::from_utf8_lossy(self.body()));
+        format!(
+            "it is not of the API's form ({kind}), so a proxy or a filter in between may have sent it: {words}"
+        )
     }
 
     /// The fault of a success whose content makes no sense.
@@ -116,6 +149,32 @@ impl Answer {
     }
 }
 
+/// More words than a page's title has.
+const MAX_WORDS: usize = 16;
+
+/// The first words of a page without its markup.
+fn first_words(page: &str) -> String {
+    let mut text = String::new();
+    let mut rest = page;
+    while let Some((before, tag)) = rest.split_once('<') {
+        text.push_str(before);
+        text.push(' ');
+        let (tag, after) = tag.split_once('>').unwrap_or((tag, ""));
+        // What these hold is no text.
+        let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let hidden = ["script", "style"].into_iter().find(|hidden| name.eq_ignore_ascii_case(hidden));
+        rest = hidden.map_or(after, |name| behind(after, name));
+    }
+    text.push_str(rest);
+    text.split_whitespace().take(MAX_WORDS).collect::<Vec<_>>().join(" ")
+}
+
+/// What follows the end of an element, from its closing tag on.
+fn behind<'a>(text: &'a str, name: &str) -> &'a str {
+    let end = text.to_ascii_lowercase().find(&format!("</{name}"));
+    end.and_then(|at| text.get(at..)).unwrap_or_default()
+}
+
 /// What a status says by itself, for providers to refine.
 #[must_use]
 pub fn kind_of(status: StatusCode) -> FaultKind {
@@ -159,6 +218,7 @@ mod tests {
             host: "api.example.com".to_owned(),
             secret: "dop_v1_secret".into(),
             mutating,
+            content_type: Some("text/html".to_owned()),
         };
         Answer::new(StatusCode::from_u16(status).unwrap(), Ok(Bytes::from(body)), false, None, origin)
     }
@@ -170,6 +230,44 @@ mod tests {
         assert!(fault.message.starts_with("digitalocean answered 400 (bad_request): bad token [token]  é"));
         assert_eq!(fault.message.chars().count(), MAX_MESSAGE_CHARS);
         assert!(!fault.message.contains(char::is_control));
+    }
+
+    const PAGE: &str = "<!DOCTYPE html><html><head><title>Access denied</title><style>h1 {x: y}</style></head><body>\
+                        <SCRIPT>if (a < b) {}</SCRIPT><h1>One more step</h1><p>Complete the security check</p>";
+
+    #[test]
+    fn a_page_that_refuses_is_none_of_the_api_s_and_leaves_open_what_became_of_a_change() {
+        for mutating in [true, false] {
+            let fault = answer(403, PAGE, mutating).refused_in_between().unwrap();
+            assert_eq!((fault.kind, fault.outcome_unknown), (FaultKind::Permanent, mutating));
+            let says = "the call to digitalocean was answered 403, and it is not of the API's form (text/html), so a \
+                        proxy or a filter in between may have sent it: Access denied One more step Complete the \
+                        security check";
+            assert_eq!(fault.message, says);
+        }
+        for status in [400, 401, 404, 407, 422] {
+            assert!(answer(status, "go away", true).refused_in_between().is_some(), "{status}");
+            assert!(answer(status, "", true).refused_in_between().is_none(), "{status}");
+            assert!(answer(status, r#"{"id": "x"}"#, true).refused_in_between().is_none(), "{status}");
+        }
+        for status in [302, 408, 425, 429, 500, 503] {
+            assert!(answer(status, PAGE, true).refused_in_between().is_none(), "{status}");
+        }
+        let login = answer(200, PAGE, true).decode::<u64>().unwrap_err();
+        assert!(login.outcome_unknown && login.message.contains("(text/html)"), "{login}");
+        assert!(
+            login.message.ends_with(": Access denied One more step Complete the security check"),
+            "{login}"
+        );
+    }
+
+    #[test]
+    fn of_a_page_that_is_cut_off_there_are_words_too() {
+        for (page, words) in
+            [("<b>a</b", "a"), ("a <script>b", "a"), ("<", ""), ("a < b > c", "a c"), ("x", "x")]
+        {
+            assert_eq!(first_words(page), words, "{page}");
+        }
     }
 
     #[test]

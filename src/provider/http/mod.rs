@@ -342,6 +342,10 @@ impl Api {
             host: self.host(),
             secret: bearer.secret.clone(),
             mutating: gate.is_some(),
+            content_type: headers
+                .get(header::CONTENT_TYPE)
+                .and_then(|value| value.to_str().ok())
+                .map(str::to_owned),
         };
         let encoded = headers
             .get(header::CONTENT_ENCODING)

@@ -4,6 +4,7 @@
 //! token and the proof of its scope; decides which reads are due. Does not decide who gets an address.
 
 pub mod belief;
+mod glimpse;
 mod named;
 pub mod op;
 mod reads;
@@ -68,7 +69,10 @@ pub struct Account {
     scope_seen: Option<Moment>,
     /// Addresses whose last read showed no droplet and needs a newer proof to be believed.
     hidden: BTreeSet<Ipv4Addr>,
+    /// The last complete list.
     listed: Option<(Moment, ReservedIpList)>,
+    /// What lists that contradict themselves have shown since. It adds places and takes away nothing.
+    glimpsed: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
     /// A list that shows no droplet at all, held back until the scope is proved.
     held: Option<(Moment, ReservedIpList)>,
     trouble: Option<Trouble>,
@@ -96,6 +100,7 @@ impl Account {
             scope_seen: None,
             hidden: BTreeSet::new(),
             listed: None,
+            glimpsed: None,
             held: None,
             trouble: None,
             not_before: Moment::default(),
@@ -106,10 +111,10 @@ impl Account {
         }
     }
 
-    /// True once a complete list was believed: until then nobody acts.
+    /// True once a list was believed: until then nobody acts.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.listed.is_some() && self.droplet_read == DropletRead::Proved
+        self.is_listed() && self.droplet_read == DropletRead::Proved
     }
 
     /// What keeps the account from being read, if anything.
@@ -189,14 +194,14 @@ impl Account {
     pub fn restart(&mut self, now: Moment) {
         self.not_before = now;
         self.forget_scope();
-        self.listed = None;
+        self.forget_listed();
         self.held = None;
         self.reads.list_at(now);
     }
 
     /// Nobody asks for this account now.
     pub fn forget_lists(&mut self, now: Moment) {
-        if self.listed.is_some() || self.held.is_some() || self.scope_seen.is_some() {
+        if self.is_listed() || self.held.is_some() || self.scope_seen.is_some() {
             self.restart(now);
         }
     }
@@ -268,6 +273,10 @@ impl Account {
     }
 
     fn believe(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
+        if let Some(message) = list.contradiction {
+            self.trouble = Some(Trouble { kind: FaultKind::Transient, message });
+            return self.glimpse(begun, list.ips, now);
+        }
         let mut changes = Changes::default();
         let ips: Vec<Ipv4Addr> = self.beliefs.keys().copied().collect();
         for ip in ips {
@@ -284,6 +293,7 @@ impl Account {
             }
         }
         self.listed = Some((begun, list));
+        self.glimpsed = None;
         changes
     }
 
@@ -305,7 +315,7 @@ impl Account {
                 let outdated = |begun: &Moment| now.millis_since(*begun) > LIST_INTERVAL_MS;
                 if held.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
                     // The proof came late; others may have moved addresses meanwhile.
-                    self.listed = None;
+                    self.forget_listed();
                     self.reads.list_at(now);
                 } else if let Some((begun, list)) = held {
                     return self.believe(begun, list, now);
@@ -357,7 +367,7 @@ impl Account {
             self.saw_scope(begun);
             if self.held.take().is_some() {
                 // It waited for a proof; this one says that the list is out of date.
-                self.listed = None;
+                self.forget_listed();
                 self.reads.list_at(now);
             }
         } else if let Some(read) = &found

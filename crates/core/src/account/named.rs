@@ -34,8 +34,12 @@ impl Account {
                 continue;
             }
             let mut belief = Belief::default();
-            if let Some((begun, list)) = &self.listed {
+            if let Some(read) = self.glimpsed.as_ref().and_then(|ips| ips.get(ip)) {
+                belief.listed(Some(read), now, now);
+            } else if let Some((begun, list)) = &self.listed {
                 belief.listed(list.ips.get(ip), *begun, now);
+            } else if self.glimpsed.is_some() {
+                self.reads.single(*ip);
             }
             self.beliefs.insert(*ip, belief);
         }
@@ -54,23 +58,37 @@ impl Account {
     /// An address that nobody names any more: what is known of it goes back to where that of all others is.
     fn hand_down(&mut self, ip: Ipv4Addr) {
         let Some(belief) = self.beliefs.remove(&ip) else { return };
-        let Some((_, list)) = &mut self.listed else { return };
-        match belief.place() {
-            Place::Unknown => {}
-            Place::Absent => {
-                list.ips.remove(&ip);
-            }
-            Place::Present { droplet, region, locked } => {
-                let read = ReservedIp { ip, region: region.clone(), droplet: *droplet, locked: *locked };
-                list.ips.insert(ip, read);
+        let complete = self.listed.as_mut().map(|(_, list)| &mut list.ips);
+        for ips in complete.into_iter().chain(&mut self.glimpsed) {
+            match belief.place() {
+                Place::Unknown => {}
+                Place::Absent => {
+                    ips.remove(&ip);
+                }
+                Place::Present { droplet, region, locked } => {
+                    let read = ReservedIp { ip, region: region.clone(), droplet: *droplet, locked: *locked };
+                    ips.insert(ip, read);
+                }
             }
         }
+    }
+
+    /// Whether any list was believed.
+    pub(super) fn is_listed(&self) -> bool {
+        self.listed.is_some() || self.glimpsed.is_some()
+    }
+
+    /// What lists show, each address as it was shown last.
+    fn shown(&self) -> impl Iterator<Item = (&Ipv4Addr, &ReservedIp)> {
+        let newer = |ip: &Ipv4Addr| self.glimpsed.as_ref().is_some_and(|ips| ips.contains_key(ip));
+        let complete = self.listed.iter().flat_map(|(_, list)| &list.ips);
+        complete.filter(move |(ip, _)| !newer(ip)).chain(self.glimpsed.iter().flatten())
     }
 
     /// Every address that the account is known to have, and those that pools name.
     #[must_use]
     pub fn known_with(&self, named: &BTreeSet<Ipv4Addr>) -> BTreeSet<Ipv4Addr> {
-        let listed = self.listed.iter().flat_map(|(_, list)| list.ips.keys());
+        let listed = self.shown().map(|(ip, _)| ip);
         listed.chain(self.beliefs.keys()).chain(named).copied().collect()
     }
 
@@ -78,7 +96,7 @@ impl Account {
     /// since. One that is being moved is locked, and said to be where it goes.
     #[must_use]
     pub fn seen(&self) -> BTreeMap<Ipv4Addr, ReservedIp> {
-        let mut seen = self.listed.as_ref().map(|(_, list)| list.ips.clone()).unwrap_or_default();
+        let mut seen: BTreeMap<_, _> = self.shown().map(|(ip, read)| (*ip, read.clone())).collect();
         for (ip, belief) in &self.beliefs {
             match belief.place() {
                 Place::Unknown => {}
@@ -96,8 +114,8 @@ impl Account {
 
     /// Whether lists showed addresses on droplets, foreign ones included.
     pub(super) fn lists_showed_droplets(&self) -> bool {
-        let foreign = self.listed.iter().flat_map(|(_, list)| list.ips.values());
-        let mut foreign = foreign.filter(|read| !self.beliefs.contains_key(&read.ip));
+        let mut foreign =
+            self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
         let mut named = self.beliefs.values().filter(|belief| !belief.is_unlisted());
         named.any(|belief| belief.place().droplet().is_some()) || foreign.any(|read| read.droplet.is_some())
     }
@@ -105,8 +123,7 @@ impl Account {
     /// Which address stands on which droplet, foreign ones included.
     #[must_use]
     pub fn holders(&self) -> BTreeMap<DropletId, Ipv4Addr> {
-        let foreign = self.listed.iter().flat_map(|(_, list)| list.ips.values());
-        let foreign = foreign.filter(|read| !self.beliefs.contains_key(&read.ip));
+        let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
         let foreign = foreign.filter_map(|read| Some((read.droplet?, read.ip)));
         let named = self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().droplet()?, *ip)));
         foreign.chain(named).collect()

@@ -223,7 +223,8 @@ impl Account {
 
     /// A list tells soon where addresses are.
     fn lists_tell(&self, now: Moment) -> bool {
-        !self.lists_say_nothing() && self.reads.lists_answer(now)
+        let whole = !self.lists_contradict_themselves();
+        whole && !self.lists_say_nothing() && self.reads.lists_answer(now)
     }
 
     /// Many pending actions are looked up with one list.
@@ -266,7 +267,7 @@ impl Account {
             turn.later(self.reads.list_due);
             return;
         }
-        let purpose = if self.listed.is_none() { Purpose::Assign } else { Purpose::Poll };
+        let purpose = if self.is_listed() { Purpose::Poll } else { Purpose::Assign };
         if self.admit(purpose, turn) {
             self.reads.list_begun(turn.now);
             turn.out.push(Action::List { provider: self.provider.clone() });

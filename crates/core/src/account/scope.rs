@@ -40,7 +40,7 @@ impl Account {
         }
         if self.droplet_read == DropletRead::Missing {
             // Nobody could see meanwhile what others moved.
-            self.listed = None;
+            self.forget_listed();
             self.held = None;
             self.reads.list_at(begun);
         }
@@ -116,7 +116,7 @@ mod tests {
             let both = [read(1, Some(1)), read(2, Some(2))].map(|read| (read.ip, read));
             let ips = both.iter().map(|(ip, _)| *ip).collect();
             account.name(&ips, BTreeSet::new(), &BTreeMap::new(), T(0));
-            let list = ReservedIpList { ips: both.clone().into() };
+            let list = ReservedIpList { ips: both.clone().into(), ..Default::default() };
             account.on_list(T(0), Ok(list), T(0), Jitter::NONE);
             let mut get = |found: ReservedIp, begun, token| {
                 if token {
@@ -141,7 +141,7 @@ mod tests {
             actions.iter().any(|action| matches!(action, Action::ProveDropletRead { .. }))
         };
         assert!(plan(&mut account, T(5)));
-        let list = ReservedIpList { ips: [(read(1, None).ip, read(1, None))].into() };
+        let list = ReservedIpList { ips: [(read(1, None).ip, read(1, None))].into(), ..Default::default() };
         account.on_list(T(10), Ok(list), T(11), Jitter::NONE);
         account.on_proof(Ok(true), T(12), Jitter::NONE);
         assert!(!account.is_known());

@@ -199,7 +199,7 @@ impl Pool {
         others: Purchase,
         out: &mut Out,
     ) {
-        if account.last_list().is_none() {
+        if account.last_list().is_none() || account.lists_contradict_themselves() {
             return;
         }
         if self.missing() <= self.creation.orphans.len() {
@@ -260,6 +260,9 @@ impl Pool {
             return self.announce(account, world, named, others, out);
         }
         let kept = self.on_server.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        if account.lists_contradict_themselves() {
+            return;
+        }
         if kept != Some(&intent) || others > Purchase::Announced || !world.permit || !account.is_authorised()
         {
             return;

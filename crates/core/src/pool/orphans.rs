@@ -40,7 +40,10 @@ impl Pool {
         named: &BTreeSet<Ipv4Addr>,
     ) {
         let Some((begun, _)) = account.last_list() else { return };
-        self.forget_left(begun, seen, named);
+        // What contradicts itself is no witness that one has left.
+        if !account.lists_contradict_themselves() {
+            self.forget_left(begun, seen, named);
+        }
         let orphans = self.orphans(seen, named);
         let wanted = self.missing() > 0;
         if let Some(memory) = self.memory.as_mut().filter(|memory| memory.orphans.is_none()) {

@@ -2,6 +2,7 @@
 //!
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
+use crate::facts::region_slug;
 use crate::ids::{DropletId, ObjectKind};
 use crate::matching::Criteria;
 use crate::record_set::spec::SetSpec;
@@ -166,7 +167,7 @@ impl PoolSpec {
                 Err(message) => self.problem(Scope::Entry, format!("spec.releasedIPs[{position}]"), message),
             }
         }
-        self.region = Some(raw.region.clone()).filter(|region| !region.is_empty());
+        self.region = Some(region_slug(&raw.region)).filter(|region| !region.is_empty());
         match raw.desired_ips {
             desired if desired > MAX_DESIRED => {
                 let message =

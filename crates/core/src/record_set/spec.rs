@@ -79,11 +79,12 @@ impl SetSpec {
         };
         let rules = Rules::of(provider);
         let form = rules.map_or(ZoneForm::NameOrId, |rules| rules.zone_form);
-        let zone = if raw.zone.is_empty() {
+        let zone = raw.zone.trim();
+        let zone = if zone.is_empty() {
             note("zone", "no zone is named; write the DNS zone, for example example.com".to_owned());
             None
         } else {
-            ZoneRef::parse(&raw.zone, form).map_err(|error| note("zone", error.to_string())).ok()
+            ZoneRef::parse(zone, form).map_err(|error| note("zone", error.to_string())).ok()
         };
         if raw.record_name.is_empty() {
             note(
@@ -332,9 +333,23 @@ mod tests {
     }
 
     #[test]
+    fn white_space_around_a_zone_means_nothing() {
+        for (zone, is) in [
+            (" example.com\n", ZoneRef::Name("example.com".into())),
+            ("\t0da42c8d2132a9ddaf714f9e7c920711 ", ZoneRef::Id("0da42c8d2132a9ddaf714f9e7c920711".into())),
+        ] {
+            let raw = RawRecordSet { zone: zone.into(), provider: "cloudflare".into(), ..raw() };
+            let (spec, problems) = parse(&raw, ObjectKind::Pool);
+            assert_eq!(problems, [""; 0]);
+            assert_eq!(spec.place.map(|place| place.zone), Some(is));
+        }
+    }
+
+    #[test]
     fn each_mistake_names_its_field_and_the_place_is_claimed_where_it_can_be_told() {
         for (raw, field, claimed) in [
             (RawRecordSet { zone: String::new(), ..raw() }, "zone", false),
+            (RawRecordSet { zone: " \n".into(), ..raw() }, "zone", false),
             (RawRecordSet { zone: "a b.c".into(), ..raw() }, "zone", false),
             (RawRecordSet { record_name: String::new(), ..raw() }, "recordName", false),
             (RawRecordSet { record_name: "www.other.org.".into(), ..raw() }, "recordName", true),

@@ -80,6 +80,18 @@ fn a_lost_reply_costs_no_second_purchase_and_loses_none() {
 }
 
 #[test]
+fn a_region_in_capitals_costs_no_second_purchase_and_keeps_no_node_waiting() {
+    let mut world = buying(1);
+    world.edit("pool", |spec| spec.region = " NYC3\n".into());
+    world.tricks.push_back(Trick::Lost(true));
+    world.start();
+    world.run(120);
+    assert_eq!((world.created, spec_ips(&world), world.cloud.len()), (1, 1, 2), "{:?}", world.calls);
+    assert!((1..=3).any(|n| world.holder(n).is_some()));
+    assert_eq!(world.count(Moment::default(), "create in nyc3"), 1);
+}
+
+#[test]
 fn a_crash_at_any_moment_leads_to_exactly_the_desired_number() {
     // Each step of the world is 50 ms or less: a crash after each of them, once and for all.
     for crash_at_ms in (0..2_000).step_by(25) {

@@ -30,6 +30,9 @@ pub(crate) enum Trick {
     Slow(u64),
 }
 
+/// What lists that contradict themselves say of it.
+pub(crate) const CONTRADICTION: &str = "the list has 1 entry, and its total is 2";
+
 /// What goes wrong at present.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
@@ -47,6 +50,8 @@ pub(crate) struct Faults {
     pub(crate) proofs: Option<FaultKind>,
     /// Addresses that exist and are on no list.
     pub(crate) unlisted: BTreeSet<Ipv4Addr>,
+    /// Lists contradict themselves like this.
+    pub(crate) contradiction: Option<&'static str>,
     /// Lists show this instead of what is.
     pub(crate) stale: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
     /// Every change of this address goes like this.
@@ -87,7 +92,8 @@ impl Faults {
         }
         let ips = self.stale.as_ref().unwrap_or(cloud);
         let ips = ips.iter().filter(|(ip, _)| !self.unlisted.contains(*ip));
-        Ok(ReservedIpList { ips: ips.map(|(ip, read)| (*ip, self.shown(read))).collect() })
+        let contradiction = self.contradiction.map(str::to_owned);
+        Ok(ReservedIpList { ips: ips.map(|(ip, read)| (*ip, self.shown(read))).collect(), contradiction })
     }
 
     pub(crate) fn get(

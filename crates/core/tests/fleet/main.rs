@@ -13,6 +13,7 @@ mod checks;
 mod cluster;
 mod conditions;
 mod contention;
+mod contradictions;
 mod creation;
 mod dns;
 mod dns_budgets;

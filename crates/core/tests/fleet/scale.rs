@@ -141,7 +141,7 @@ impl Large {
             Action::List { .. } => {
                 self.calls.push((self.now, None));
                 let ips = self.places.iter().map(|(ip, droplet)| (*ip, read(*ip, *droplet))).collect();
-                Outcome::Listed { provider, begun, result: Ok(ReservedIpList { ips }) }
+                Outcome::Listed { provider, begun, result: Ok(ReservedIpList { ips, contradiction: None }) }
             }
             Action::Get { ip, .. } => {
                 self.calls.push((self.now, None));

@@ -1,0 +1,117 @@
+//! Lists whose total contradicts their entries: they show where addresses stand, and decide nothing else.
+
+use crate::creation::{buying, world};
+use crate::faults::{CONTRADICTION, spec};
+use crate::world::{PROVIDER, Trick, World, ip};
+use flipop_core::moment::Moment;
+use flipop_core::pool::memory::Memory;
+use flipop_core::pool::spec::RawPoolSpec;
+
+#[test]
+fn a_list_that_contradicts_itself_shows_where_addresses_stand_and_the_others_are_read_singly() {
+    let mut world = World::with(2, 2);
+    world.faults.contradiction = Some(CONTRADICTION);
+    world.faults.unlisted.insert(ip(2));
+    world.run(10);
+    assert!((1..=2).all(|n| world.holder(n).is_some()), "{:?}", world.calls);
+    let conditions = &world.status("pool").conditions;
+    let told = conditions.iter().find(|condition| condition.kind == "ProviderReady").unwrap();
+    assert_eq!((told.status.as_str(), told.message.as_str()), ("False", CONTRADICTION));
+    world.faults.contradiction = None;
+    world.run(61);
+    let conditions = &world.status("pool").conditions;
+    assert!(conditions.iter().all(|condition| condition.kind != "ProviderReady"), "{conditions:?}");
+}
+
+#[test]
+fn a_node_that_fails_is_left_while_lists_contradict_themselves() {
+    let mut world = World::with(1, 2);
+    world.faults.contradiction = Some(CONTRADICTION);
+    world.run(10);
+    let held = (1..=2).find(|n| world.holder(*n).is_some()).unwrap();
+    world.set_node(held, false);
+    world.run(5);
+    assert!(world.holder(3 - held).is_some(), "{:?}", world.calls);
+}
+
+#[test]
+fn nothing_is_bought_while_lists_contradict_themselves() {
+    for before in [true, false] {
+        let mut world = buying(2);
+        world.faults.contradiction = before.then_some(CONTRADICTION);
+        world.tricks.push_back(Trick::Fine);
+        world.start();
+        if !before {
+            world.run_while(5, |world| world.created == 0);
+            world.faults.contradiction = Some(CONTRADICTION);
+            world.set_node(4, true);
+            world.edit("pool", |spec| spec.desired_ips = 3);
+        }
+        let (from, bought) = (world.now, world.created);
+        // What was announced by then is sent before the next list comes.
+        world.run(if before { 300 } else { 90 });
+        let bought = if before { bought } else { world.created };
+        let from = if before { from } else { world.now };
+        world.edit("pool", |spec| spec.desired_ips = 5);
+        world.run(300);
+        assert_eq!((world.created, world.count(from, "create")), (bought, 0), "{before}: {:?}", world.calls);
+        world.faults.contradiction = None;
+        world.run(120);
+        assert_eq!(world.created, 5, "{before}");
+    }
+}
+
+#[test]
+fn a_list_that_contradicts_itself_closes_no_purchase() {
+    for effect in [true, false] {
+        let mut world = world(1);
+        world.tricks.push_back(Trick::Lost(effect));
+        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+        world.faults.contradiction = Some(CONTRADICTION);
+        world.faults.unlisted.insert(ip(201));
+        world.run(400);
+        let (created, intent) = (world.created, world.status("pool").memory.as_ref().unwrap().intent.clone());
+        assert_eq!((created, intent.is_some()), (usize::from(effect), true), "{:?}", world.calls);
+        world.faults = crate::faults::Faults::default();
+        world.run(200);
+        assert_eq!((world.created, world.cloud.len()), (1, 2), "{effect}: {:?}", world.calls);
+    }
+}
+
+#[test]
+fn one_of_two_lists_that_agree_must_not_contradict_itself() {
+    let mut world = world(1);
+    world.tricks.push_back(Trick::Lost(true));
+    world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+    // The first list leaves the new address out and is whole; the second one is not; the third shows all.
+    world.faults.unlisted.insert(ip(201));
+    world.run(20);
+    world.faults.contradiction = Some(CONTRADICTION);
+    world.run(70);
+    world.faults = crate::faults::Faults::default();
+    world.run(200);
+    assert_eq!((world.created, world.cloud.len()), (1, 2), "{:?}", world.calls);
+}
+
+#[test]
+fn an_address_of_unknown_origin_is_not_forgotten_because_such_lists_leave_it_out() {
+    let mut world = World::new();
+    world.set_node(1, true);
+    world.add_ip(7);
+    world.move_by_hand(7, Some(1));
+    world.moved.clear();
+    world.add_pool("pool", RawPoolSpec { provider: PROVIDER.into(), desired_ips: 1, ..spec() });
+    world.start();
+    world.run(10);
+    let unknown = |memory: &Memory| memory.unknown.contains(&ip(7));
+    assert!(unknown(world.status("pool").memory.as_ref().unwrap()));
+    world.faults.contradiction = Some(CONTRADICTION);
+    world.faults.unlisted.insert(ip(7));
+    world.run(400);
+    assert!(unknown(world.status("pool").memory.as_ref().unwrap()));
+    // Once it is gone and whole lists have left it out twice it counts no more.
+    world.cloud.remove(&ip(7));
+    world.faults.contradiction = None;
+    world.run(200);
+    assert!(!world.status("pool").memory.as_ref().is_some_and(unknown), "{:?}", world.calls);
+}
