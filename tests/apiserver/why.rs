@@ -43,17 +43,17 @@ async fn a_wrong_label_a_taint_and_a_wrong_namespace_read_differently(world: &mu
     let matches = [
         (
             json!({ "nodeLabel": "pool=wrok" }),
-            "no node matches spec.match (none of the 2 nodes has the label pool=wrok)",
+            "no node matches spec.match (none of the cluster's 2 nodes matches nodeLabel pool=wrok)",
         ),
         (
             json!({ "nodeLabel": "pool=work" }),
-            "no node matches spec.match (of 2 nodes with the label pool=work: 2 have the taint gpu=true:NoSchedule \
+            "no node matches spec.match (of 2 nodes that match nodeLabel pool=work: 2 have the taint gpu=true:NoSchedule \
              (alpha, beta))",
         ),
         (
             json!({ "nodeLabel": "pool=work", "podNamespace": "ingres", "podLabel": "app=web",
                 "tolerations": [{ "operator": "Exists" }] }),
-            "no node matches spec.match (of 2 nodes with the label pool=work: 2 run no matching pod that is Ready \
+            "no node matches spec.match (of 2 nodes that match nodeLabel pool=work: 2 run no matching pod that is Ready \
              (alpha, beta); no pod in namespace ingres matches app=web)",
         ),
     ];

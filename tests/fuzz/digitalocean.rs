@@ -69,7 +69,9 @@ fn sound_list(body: &[u8]) -> bool {
         let Some(found) = list(body).await else { return false };
         assert!(found.ips.iter().all(|(ip, read)| *ip == read.ip));
         let again = list(list_again(&found).to_string().as_bytes()).await;
-        assert_eq!(again.as_ref(), Some(&found));
+        // Written again with the total that it shows, it contradicts itself no more.
+        let sound = ReservedIpList { contradiction: None, ..found };
+        assert_eq!(again, Some(sound));
         true
     })
 }

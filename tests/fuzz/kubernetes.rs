@@ -3,7 +3,7 @@
 use crate::corpus::replay;
 use crate::input::json_like;
 use flipop::kube::objects::{FIELD_MANAGER, NodeSlim, PodSlim};
-use flipop_core::facts::{NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, Taint};
+use flipop_core::facts::{NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, Readiness, Taint};
 use flipop_core::matching::{Criteria, verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -26,6 +26,11 @@ fn node_again(facts: &NodeFacts) -> Value {
     let field = format!("f:{RESERVED_IP_ANNOTATION}");
     let fields =
         json!({"manager": FIELD_MANAGER, "fieldsV1": {"f:metadata": {"f:annotations": {field: {}}}}});
+    let ready = match facts.ready {
+        Readiness::Ready => "True",
+        Readiness::NotReady => "False",
+        Readiness::Unknown => "Unknown",
+    };
     json!({
         "metadata": {
             "name": facts.name, "uid": facts.uid.0,
@@ -36,7 +41,7 @@ fn node_again(facts: &NodeFacts) -> Value {
         },
         "spec": {"providerID": facts.provider_id, "taints": facts.taints.iter().map(taint).collect::<Vec<_>>()},
         "status": {
-            "conditions": [{"type": "Ready", "status": if facts.ready.is_ready() { "True" } else { "Unknown" }}],
+            "conditions": [{"type": "Ready", "status": ready}],
             "addresses": addresses,
         },
     })

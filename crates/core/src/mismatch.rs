@@ -102,12 +102,15 @@ pub fn survey(
     let selector = criteria.node_selector.to_string();
     let subject = match (all, selector.as_str(), in_cluster) {
         (0, "", _) => "the cluster has no node".to_owned(),
-        (0, selector, Some(others)) => format!("none of the {others} nodes has the label {selector}"),
-        (0, selector, None) => format!("no node has the label {selector}"),
+        (0, selector, Some(1)) => format!("the cluster's only node does not match nodeLabel {selector}"),
+        (0, selector, Some(others)) => {
+            format!("none of the cluster's {others} nodes matches nodeLabel {selector}")
+        }
+        (0, selector, None) => format!("no node matches nodeLabel {selector}"),
         (1, "", _) => "of 1 node".to_owned(),
         (many, "", _) => format!("of {many} nodes"),
-        (1, selector, _) => format!("of 1 node with the label {selector}"),
-        (many, selector, _) => format!("of {many} nodes with the label {selector}"),
+        (1, selector, _) => format!("of 1 node that matches nodeLabel {selector}"),
+        (many, selector, _) => format!("of {many} nodes that match nodeLabel {selector}"),
     };
     let mut reasons: Vec<(Mismatch, Vec<&NodeFacts>)> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
@@ -224,7 +227,7 @@ mod tests {
         );
         assert_eq!(
             told,
-            "of 7 nodes with the label pool=edge: 4 are not Ready (w-1, w-2, w-3 …), 3 have the taint \
+            "of 7 nodes that match nodeLabel pool=edge: 4 are not Ready (w-1, w-2, w-3 …), 3 have the taint \
              gpu=true:NoSchedule (w-5, w-6, w-7); no pod in namespace ingres matches app=nginx"
         );
     }
@@ -233,8 +236,8 @@ mod tests {
     fn a_label_that_no_node_has_is_told_with_the_number_of_nodes_where_it_is_known() {
         let criteria = criteria("pool=egde", None);
         let told = |count| survey(&criteria, &store(Vec::new()), None, count);
-        assert_eq!(told(Some(12)), "none of the 12 nodes has the label pool=egde");
-        assert_eq!(told(None), "no node has the label pool=egde");
+        assert_eq!(told(Some(12)), "none of the cluster's 12 nodes matches nodeLabel pool=egde");
+        assert_eq!(told(None), "no node matches nodeLabel pool=egde");
         let everywhere = Criteria::default();
         assert_eq!(survey(&everywhere, &store(Vec::new()), None, None), "the cluster has no node");
     }

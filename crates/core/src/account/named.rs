@@ -34,12 +34,11 @@ impl Account {
                 continue;
             }
             let mut belief = Belief::default();
-            if let Some(read) = self.glimpsed.as_ref().and_then(|ips| ips.get(ip)) {
-                belief.listed(Some(read), now, now);
+            if self.glimpsed.is_some() {
+                // What such lists showed may be old by now.
+                self.reads.single(*ip);
             } else if let Some((begun, list)) = &self.listed {
                 belief.listed(list.ips.get(ip), *begun, now);
-            } else if self.glimpsed.is_some() {
-                self.reads.single(*ip);
             }
             self.beliefs.insert(*ip, belief);
         }

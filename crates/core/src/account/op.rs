@@ -203,15 +203,14 @@ impl Op {
         jitter: Jitter,
     ) -> Option<End> {
         let stalled = self.is_stalled(now);
-        let Stage::Polling { action, accepted, looks, failures, next, .. } = &mut self.stage else {
+        let Stage::Polling { accepted, looks, failures, next, .. } = &mut self.stage else {
             return None;
         };
         match answer {
             Ok(ActionStatus::Completed) => return Some(End::Done),
             Ok(ActionStatus::Errored) => return Some(End::Errored(ERRORED.to_owned())),
             Ok(ActionStatus::InProgress) if stalled => {
-                let message =
-                    format!("action {action} is pending for more than {} s", STALLED_AFTER_MS / 1_000);
+                let message = format!("its action is pending for more than {} s", STALLED_AFTER_MS / 1_000);
                 let next = now.plus_millis(STALLED_INTERVAL_MS);
                 self.verify((FaultKind::InProgress, message), false, (now, next), Untold::No);
             }
@@ -220,8 +219,11 @@ impl Op {
                 *failures = 0;
                 *next = now.plus_millis(look_again_ms(*looks));
             }
-            Err(fault) if fault.kind == FaultKind::NotFound => {
-                let message = format!("the provider no longer knows action {action}: {}", fault.message);
+            // What gives this answer for so long is not the provider, or will not tell.
+            Err(fault)
+                if fault.kind == FaultKind::NotFound || (stalled && fault.kind == FaultKind::Permanent) =>
+            {
+                let message = format!("the provider does not tell how its action ended: {}", fault.message);
                 let untold = Untold::Until(accepted.plus_millis(UNTOLD_MS));
                 self.verify((fault.kind, message), false, (now, now), untold);
             }
@@ -450,6 +452,17 @@ mod tests {
         assert_eq!(op.read(Some(&unassigned()), T(61), now), None, "one read is not enough");
         let end = op.read(Some(&unassigned()), T(66), T(66));
         assert!(matches!(end, Some(End::Failed(FaultKind::NotFound, _))), "{end:?}");
+    }
+
+    #[test]
+    fn polls_that_something_in_between_answers_are_given_up_for_reads_once_the_action_is_stalled() {
+        let mut op = op();
+        op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(1));
+        op.polled(Err(fault(FaultKind::Permanent, false)), T(60), Jitter::NONE);
+        assert_eq!(op.read_due(), None);
+        op.polled(Err(fault(FaultKind::Permanent, false)), T(301), Jitter::NONE);
+        assert_eq!(op.read_due(), Some(T(301)));
+        assert_eq!(op.read(Some(&read(7, false)), T(302), T(302)), Some(End::Done));
     }
 
     #[test]

@@ -263,7 +263,10 @@ impl Dns {
         Some(match budget(account, accounts, provider)?.held(Purpose::Dns, now)? {
             Held::Paused(at) => format!("{provider} throttles the token until {}", until(at)),
             Held::UsedUp(at) => {
-                format!("the request quota of the token for {provider} is used up until {}", until(at))
+                format!(
+                    "what is left of the request quota of the token for {provider} is kept for addresses until {}",
+                    until(at)
+                )
             }
             Held::Full => {
                 format!("the rate limit of the token for {provider} leaves no request for them yet")

@@ -14,7 +14,7 @@ use crate::moment::{Jitter, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::Out;
 use crate::record_set::node_set::NodeSet;
-use crate::record_set::set::{Choice, View};
+use crate::record_set::set::{Choice, Set, View};
 use crate::record_set::status::{RecordSetStatus, Told};
 use crate::spec::Scope;
 use std::collections::BTreeSet;
@@ -124,7 +124,8 @@ impl Fleet {
     pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Out) {
         let quiet_until = self.quiet_until();
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
-            let lost = set.tell_losses();
+            let kept = self.dns.set(uid).and_then(Set::kept_until).is_some_and(|until| until > now);
+            let lost = set.tell_losses(kept);
             let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
             out.actions.extend(
                 lost.map(|(warning, message)| notice(&owner, warning, "MatchLost", "match", message)),

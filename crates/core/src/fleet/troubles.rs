@@ -30,6 +30,14 @@ pub(super) fn nodes_unread(trouble: &str) -> Condition {
     Condition::new("Ready", "Unknown", NODES_UNREAD, message)
 }
 
+/// `Ready` says why nodes or pods are not read.
+pub(super) fn name_cause(conditions: &mut [Condition], trouble: &str) {
+    let unread = |condition: &&mut Condition| condition.kind == "Ready" && condition.reason == "NodesUnread";
+    if let Some(condition) = conditions.iter_mut().find(unread) {
+        condition.message = format!("nodes or pods have not been read yet: {trouble}");
+    }
+}
+
 /// A watch of this object does not get through.
 pub(super) fn watch_failing(message: String) -> Condition {
     Condition::new("WatchFailing", "True", "Unreadable", message)

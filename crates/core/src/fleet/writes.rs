@@ -1,7 +1,7 @@
 //! Writes of pools' statuses and of `spec.ips`, and what their answers mean.
 
 use super::Fleet;
-use super::troubles::{events_denied, watch_failing, watch_trouble};
+use super::troubles::{events_denied, name_cause, watch_failing, watch_trouble};
 use crate::account::{Account, DropletRead};
 use crate::action::{Action, WriteFailure, WrittenStatus};
 use crate::ids::{ObjectKind, Owner, Uid};
@@ -29,6 +29,9 @@ impl Fleet {
             let mut status = pool.render(account, denied.as_deref(), now);
             if let Some(set) = self.dns.set(&pool.object.uid) {
                 complete(&mut status, set.report.as_ref(), &pool.on_server);
+            }
+            if let Some(trouble) = &trouble {
+                name_cause(&mut status.conditions, trouble);
             }
             if self.events_denied {
                 status.conditions.push(events_denied());

@@ -186,6 +186,7 @@ impl Pool {
             let record = self.ips.entry(ip).or_default();
             if report.active.contains_key(&ip) {
                 record.was_active = true;
+                record.left = None;
             } else if record.was_active {
                 record.was_active = false;
                 self.counter += 1;

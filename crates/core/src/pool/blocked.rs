@@ -15,31 +15,32 @@ impl Pool {
         self.unusable_addresses(account).or_else(|| self.claimed_nodes())
     }
 
-    /// No address that is left can be used.
+    /// No address is on its way or due, and some cannot be used.
     fn unusable_addresses(&self, account: &Account) -> Option<(&'static str, String)> {
-        let (mut absent, mut lost) = (Vec::new(), Vec::new());
-        for ip in self.used().into_iter().filter(|ip| !self.report.active.contains_key(ip)) {
-            if let Some(owner) = self.report.lost.get(&ip) {
-                lost.push(format!("{ip} is claimed by the older pool {owner}"));
-            } else if *account.place(ip) == Place::Absent {
-                absent.push(ip);
-            } else {
-                return None;
-            }
+        let under_way = account.ops().any(|(_, op)| op.pool == self.object.uid);
+        if under_way || self.report.waiting.values().any(Wait::takes) {
+            return None;
         }
-        let (claimed, several) = (!lost.is_empty(), absent.len() > 1);
-        let claims = enumerate(lost.into_iter());
-        if absent.is_empty() {
-            return claimed.then_some(("AddressClaimed", claims));
-        }
-        let named = enumerate(absent.iter().map(Ipv4Addr::to_string));
-        let text = if several {
-            "the account does not have the addresses"
-        } else {
-            "the account does not have the address"
+        let left = || self.used().into_iter().filter(|ip| !self.report.active.contains_key(ip));
+        let lost = left().filter_map(|ip| {
+            let owner = self.report.lost.get(&ip)?;
+            Some(format!("{ip} is claimed by the older pool {owner}"))
+        });
+        let lost: Vec<String> = lost.collect();
+        let is_absent =
+            |ip: &Ipv4Addr| !self.report.lost.contains_key(ip) && *account.place(*ip) == Place::Absent;
+        let absent: Vec<String> = left().filter(is_absent).map(|ip| ip.to_string()).collect();
+        let reason = match (absent.len(), lost.len()) {
+            (0, 0) => return None,
+            (0, _) => "AddressClaimed",
+            _ => "AddressNotFound",
         };
-        let claims = if claimed { format!("; {claims}") } else { String::new() };
-        Some(("AddressNotFound", format!("{text} {named}{claims}")))
+        let verb = if absent.len() == 1 { "is" } else { "are" };
+        let absent = (!absent.is_empty())
+            .then(|| format!("{} {verb} not in the account", enumerate(absent.into_iter())));
+        let lost = (!lost.is_empty()).then(|| enumerate(lost.into_iter()));
+        let parts: Vec<String> = absent.into_iter().chain(lost).collect();
+        Some((reason, parts.join("; ")))
     }
 
     /// Every node that waits belongs to another pool.

@@ -41,8 +41,8 @@ enum How {
 struct Facts {
     spec_version: u64,
     idle: Vec<(Ipv4Addr, How)>,
-    candidates: usize,
-    waiting: usize,
+    any_candidate: bool,
+    any_waits: bool,
 }
 
 /// What is idle, since when, and what was said of it.
@@ -55,6 +55,13 @@ pub(super) struct Idle {
     noted: bool,
 }
 
+impl Idle {
+    /// The condition names the address now.
+    fn tells(&self, ip: Ipv4Addr) -> bool {
+        self.told.as_ref().is_some_and(|(_, facts, _)| facts.idle.iter().any(|(told, _)| *told == ip))
+    }
+}
+
 impl Pool {
     /// Notes what is idle, and returns when to look again.
     pub(crate) fn note_idle(
@@ -65,17 +72,25 @@ impl Pool {
         now: Moment,
     ) -> Option<Moment> {
         let all: Vec<(Ipv4Addr, How)> = self.idle_addresses(account);
-        // What a status says already was idle for long enough when it was written.
+        // What a status calls idle already was so for long enough when it was written.
         let known = !self.idle.noted && self.on_server.conditions.iter().any(|old| old.kind == KIND);
         self.idle.noted = true;
-        let due = if known { now } else { now.plus_millis(TOLD_AFTER_MS) };
         let ips: BTreeSet<Ipv4Addr> = all.iter().map(|(ip, _)| *ip).collect();
-        self.idle.due.retain(|ip, _| ips.contains(ip));
+        // What fails time and again is told at once when a try is over.
+        self.idle.due.retain(|ip, _| ips.contains(ip) || account.op(*ip).is_some());
         for ip in &ips {
+            let lasts = known && self.on_server.calls_idle(*ip);
+            let due = if lasts { now } else { now.plus_millis(TOLD_AFTER_MS) };
             self.idle.due.entry(*ip).or_insert(due);
         }
         let is_due = |ip: &Ipv4Addr| self.idle.due.get(ip).is_some_and(|due| *due <= now);
-        let later = self.idle.due.values().copied().filter(|due| *due > now).min();
+        let later = self
+            .idle
+            .due
+            .iter()
+            .filter(|(ip, due)| ips.contains(*ip) && **due > now)
+            .map(|(_, due)| *due)
+            .min();
         let idle: Vec<(Ipv4Addr, How)> = all.into_iter().filter(|(ip, _)| is_due(ip)).collect();
         if idle.is_empty() {
             self.idle.told = None;
@@ -84,8 +99,8 @@ impl Pool {
         let facts = Facts {
             spec_version: self.spec_version,
             idle,
-            candidates: self.candidates.len(),
-            waiting: self.report.waiting.len(),
+            any_candidate: !self.candidates.is_empty(),
+            any_waits: !self.report.waiting.is_empty(),
         };
         let current = self
             .idle
@@ -104,10 +119,7 @@ impl Pool {
 
     /// The condition, where there is one. `known`: nodes and account are known.
     pub(super) fn idle_condition(&self, known: bool) -> Option<Condition> {
-        if self.spec.is_frozen() {
-            return None;
-        }
-        if !known {
+        if !known || self.spec.is_frozen() {
             return self.on_server.conditions.iter().find(|old| old.kind == KIND).cloned();
         }
         let (_, facts, text) = self.idle.told.as_ref()?;
@@ -120,8 +132,9 @@ impl Pool {
         let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
         let created: BTreeSet<Ipv4Addr> = self.created().collect();
         let how = |ip: Ipv4Addr| {
-            // A request that is refused at once changes nothing, so that what was said stays until there is an answer.
-            if account.op(ip).is_some_and(|op| !op.is_unanswered())
+            // A request without an answer may be refused at once: until then what was said stays, and nothing is added.
+            let moves = account.op(ip).is_some_and(|op| !op.is_unanswered() || !self.idle.tells(ip));
+            if moves
                 || self.report.lost.contains_key(&ip)
                 || self.report.active.contains_key(&ip) && used.contains(&ip)
             {
@@ -138,6 +151,13 @@ impl Pool {
             }
         };
         self.effective().into_iter().filter_map(|ip| Some((ip, how(ip)?))).collect()
+    }
+
+    /// What is said of an address that is left out for a while because it could not be assigned.
+    fn retried(&self, idle: &[(Ipv4Addr, How)]) -> Option<String> {
+        let failure = |ip: &Ipv4Addr| self.ips.get(ip)?.failure.as_ref();
+        let (ip, failure) = idle.iter().find_map(|(ip, _)| Some((ip, failure(ip)?)))?;
+        Some(format!("the last assignment of {ip} failed and is tried again: {}", failure.message))
     }
 
     fn idle_text(&self, idle: &[(Ipv4Addr, How)], nodes: &NodeStore, pods: Option<&PodStore>) -> String {
@@ -170,7 +190,8 @@ impl Pool {
             How::NoMatch(droplet) => Some(format!("{ip} stands on {}", place(droplet))),
             How::Unassigned | How::Absent | How::Surplus(_) => None,
         });
-        parts.extend(joined(stand, &format!("; {}", self.why_no_other())));
+        let next = self.retried(idle).unwrap_or_else(|| self.why_no_other());
+        parts.extend(joined(stand, &format!("; {next}")));
         let group = |wanted: fn(&How) -> bool| -> Vec<String> {
             idle.iter().filter(|(_, how)| wanted(how)).map(|(ip, _)| ip.to_string()).collect()
         };
@@ -179,13 +200,13 @@ impl Pool {
             let why = if self.report.waiting.is_empty() {
                 "there are more addresses than matching nodes".to_owned()
             } else {
-                self.why_no_other()
+                self.retried(idle).unwrap_or_else(|| self.why_no_other())
             };
             parts.push(format!("{} unassigned and billed: {why}", they_are(&unassigned)));
         }
         let absent = group(|how| *how == How::Absent);
         if !absent.is_empty() {
-            parts.push(format!("{} not in the account: take it out of spec.ips", they_are(&absent)));
+            parts.push(format!("{} not in the account; correct spec.ips", they_are(&absent)));
         }
         let surplus = idle.iter().filter_map(|(ip, how)| match how {
             How::Surplus(Some(droplet)) => Some(format!("{ip} (on {})", place(droplet))),

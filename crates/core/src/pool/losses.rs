@@ -18,6 +18,21 @@ use std::net::Ipv4Addr;
 /// Nodes that one message names.
 const MAX_NAMED: usize = 3;
 
+/// One message of several losses, each with its reason and what comes next; `None` without any.
+pub(crate) fn summary(told: &[(String, String)], many: &str) -> Option<String> {
+    match told {
+        [] => None,
+        [(why, next)] => Some(format!("{why}: {next}")),
+        several => {
+            let named: Vec<String> =
+                several.iter().take(MAX_NAMED).map(|(why, next)| format!("{why} ({next})")).collect();
+            let more = several.len().saturating_sub(MAX_NAMED);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            Some(format!("{} {many}: {}{more}", several.len(), named.join(", ")))
+        }
+    }
+}
+
 /// Losses that are not told yet, by what was lost.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
@@ -47,7 +62,6 @@ impl Pool {
     /// The Event of the holders that lost their match, after the plan that follows it. What came back meanwhile, or is
     /// used no more, is no loss.
     pub(crate) fn tell_losses(&mut self, account: &Account) -> Option<Action> {
-        self.losses.edited = false;
         if self.losses.lost.is_empty() {
             return None;
         }
@@ -55,51 +69,32 @@ impl Pool {
         let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
         let mut orphaned = false;
         let mut told = Vec::new();
+        let waiting = self.report.waiting.clone();
+        let mut takers = waiting.iter().filter(|(_, wait)| wait.takes());
         for (ip, (node, why)) in lost {
             if !used.contains(&ip) || self.report.active.contains_key(&ip) {
                 continue;
             }
-            let (taken, next) = self.what_becomes_of(ip, account);
+            let (taken, next) = self.what_becomes_of(ip, &mut takers, account);
             orphaned |= !taken;
             self.ips.entry(ip).or_default().left = Some((node.clone(), why.clone()));
             told.push((format!("{node} {why}"), next));
         }
-        let message = match told.as_slice() {
-            [] => return None,
-            [(why, next)] => format!("{why}: {next}"),
-            several => {
-                let named: Vec<String> =
-                    several.iter().take(MAX_NAMED).map(|(why, next)| format!("{why} ({next})")).collect();
-                let more = several.len().saturating_sub(MAX_NAMED);
-                let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-                format!("{} nodes with an address no longer match: {}{more}", several.len(), named.join(", "))
-            }
-        };
+        let message = summary(&told, "nodes with an address no longer match")?;
         Some(self.notice(orphaned, "MatchLost", "match", message))
     }
 
-    /// Whether another node takes the address over, and what a user may read of that.
-    fn what_becomes_of(&self, ip: Ipv4Addr, account: &Account) -> (bool, String) {
+    /// Whether another node takes the address over, and what a user may read of that. Each of the `takers` takes one.
+    fn what_becomes_of<'a>(
+        &self,
+        ip: Ipv4Addr,
+        takers: &mut impl Iterator<Item = (&'a String, &'a Wait)>,
+        account: &Account,
+    ) -> (bool, String) {
         if let Some(op) = account.op(ip) {
             return (true, format!("{ip} moves to {}", op.node.1));
         }
-        let takes = |wait: &Wait| match wait {
-            Wait::CoolOff
-            | Wait::InFlight(_)
-            | Wait::RetryAt(..)
-            | Wait::Pending(..)
-            | Wait::Budget
-            | Wait::Full
-            | Wait::Unsure
-            | Wait::Refused(_) => true,
-            Wait::NoFreeIp
-            | Wait::Claimed(_)
-            | Wait::ClaimedBy(..)
-            | Wait::Foreign(_)
-            | Wait::OtherRegion(_)
-            | Wait::NotADroplet(_) => false,
-        };
-        match self.report.waiting.iter().find(|(_, wait)| takes(wait)) {
+        match takers.next() {
             Some((node, wait)) => (true, format!("{ip} waits for {node}: {wait}")),
             None => (false, format!("{ip} stays there, since {}", self.why_no_other())),
         }
@@ -154,12 +149,18 @@ impl Pool {
         }
     }
 
-    /// Why an address without a matching node goes to no other one.
+    /// Why an address without a matching node goes to no other one now.
     pub(super) fn why_no_other(&self) -> String {
-        match self.report.waiting.iter().next() {
-            Some((node, wait)) => format!("no other node can take it ({node}: {wait})"),
+        let waiting = || self.report.waiting.iter();
+        if let Some((node, wait)) = waiting().find(|(_, wait)| wait.takes()) {
+            return format!("{node} waits for an address ({wait})");
+        }
+        let blocked = waiting().find(|(_, wait)| !matches!(wait, Wait::NoFreeIp | Wait::InFlight(_)));
+        match blocked {
+            Some((node, wait)) => format!("no matching node can take one ({node}: {wait})"),
             None if self.candidates.is_empty() => "no other node matches".to_owned(),
-            None => "every matching node has an address".to_owned(),
+            None if self.report.waiting.is_empty() => "every matching node has an address".to_owned(),
+            None => "no matching node is free".to_owned(),
         }
     }
 }

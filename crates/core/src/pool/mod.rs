@@ -9,7 +9,7 @@ mod blocked;
 pub mod creation;
 pub mod failure;
 mod idle;
-mod losses;
+pub(crate) mod losses;
 pub mod memory;
 pub mod orphans;
 mod outcome;
@@ -360,6 +360,7 @@ impl Pool {
                 self.forget_failures_of_others(nodes);
             }
         }
+        self.losses.edited = false;
         changed
     }
 

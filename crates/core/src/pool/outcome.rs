@@ -51,7 +51,6 @@ impl Pool {
                 let record = self.ips.entry(*ip).or_default();
                 (record.failure, record.error) = (None, None);
                 if assigns {
-                    record.left = None;
                     record.assignments += 1;
                     self.forget_failures_of(*ip, &op.node.0);
                     actions.push(self.notice(

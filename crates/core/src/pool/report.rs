@@ -62,6 +62,29 @@ impl Wait {
     }
 }
 
+impl Wait {
+    /// True where the node gets an address as soon as that is over; an operation on its droplet is for one already.
+    #[must_use]
+    pub fn takes(&self) -> bool {
+        match self {
+            Self::CoolOff
+            | Self::RetryAt(..)
+            | Self::Pending(..)
+            | Self::Budget
+            | Self::Full
+            | Self::Unsure
+            | Self::Refused(_) => true,
+            Self::NoFreeIp
+            | Self::InFlight(_)
+            | Self::Claimed(_)
+            | Self::ClaimedBy(..)
+            | Self::Foreign(_)
+            | Self::OtherRegion(_)
+            | Self::NotADroplet(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

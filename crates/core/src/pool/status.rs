@@ -86,6 +86,14 @@ pub struct PublishedSet {
 }
 
 impl PoolStatus {
+    /// Whether it says that an address serves nowhere.
+    #[must_use]
+    pub fn calls_idle(&self, ip: Ipv4Addr) -> bool {
+        let idle = [IpState::NoMatch, IpState::Unassigned, IpState::Error, IpState::Disabled];
+        let state = self.ips.get(&ip.to_string()).map(|entry| entry.state.as_str());
+        state.is_some_and(|state| idle.iter().any(|idle| idle.as_str() == state))
+    }
+
     /// Whether an address stands here as created, so that it survives a restart.
     #[must_use]
     pub fn remembers(&self, ip: Ipv4Addr) -> bool {

@@ -1,7 +1,7 @@
 //! One `NodeDNSRecordSet`: its spec, the nodes that match, and which of their addresses it publishes.
 
 use super::set::Choice;
-use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec};
+use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec, WhenEmpty};
 use super::status::{RecordSetStatus, Remark, Report};
 use crate::action::RecordSetObject;
 use crate::condition::Condition;
@@ -105,6 +105,7 @@ impl NodeSet {
         if self.raw == seen.spec {
             return false;
         }
+        let criteria = self.spec.criteria.clone();
         self.spec = match &seen.spec {
             Ok(raw) => NodeSetSpec::parse(raw, providers),
             Err(message) => {
@@ -113,8 +114,10 @@ impl NodeSet {
             }
         };
         self.raw = seen.spec;
-        self.edited = true;
-        self.no_match.forget();
+        if criteria != self.spec.criteria {
+            self.edited = true;
+            self.no_match.forget();
+        }
         true
     }
 
@@ -149,6 +152,7 @@ impl NodeSet {
                 changed |= self.rematch_one(name, nodes.get(name), pods, source);
             }
         }
+        self.edited = false;
         changed
     }
 
@@ -179,15 +183,41 @@ impl NodeSet {
         true
     }
 
-    /// The Event of the nodes that lost their match since the last plan. One that matches again is no loss.
-    pub(crate) fn tell_losses(&mut self) -> Option<(bool, String)> {
-        self.edited = false;
+    /// Whether it is a warning, and the message, of the nodes that lost their match since the last plan. One that
+    /// matches again is no loss. `kept`: the name is not emptied yet.
+    pub(crate) fn tell_losses(&mut self, kept: bool) -> Option<(bool, String)> {
+        if !self.matched {
+            return None;
+        }
         let mut losses = std::mem::take(&mut self.losses);
         losses.retain(|name, _| !self.nodes.contains_key(name));
         let none_left = self.nodes.is_empty();
-        let next = if none_left { "no other node matches" } else { "the records follow" };
-        let told = losses.iter().map(|(name, why)| format!("{name} {why}"));
-        (!losses.is_empty()).then(|| (none_left, format!("{}: {next}", enumerate(told))))
+        let next = match (none_left, self.spec.set.when_empty) {
+            (false, _) => "the records follow",
+            (true, WhenEmpty::Keep) => "no other node matches, and the last records stay (whenEmpty: Keep)",
+            (true, WhenEmpty::Delete) if kept => {
+                "no other node matches, and the records stay for up to 10 min"
+            }
+            (true, WhenEmpty::Delete) => {
+                "no other node matches, and the records are removed (whenEmpty: Delete)"
+            }
+        };
+        let why: Vec<(String, String)> =
+            losses.iter().map(|(name, why)| (format!("{name} {why}"), String::new())).collect();
+        let told = match why.as_slice() {
+            [] => return None,
+            [(only, _)] => only.clone(),
+            several => {
+                let named = several.iter().map(|(why, _)| why.clone()).take(3).collect::<Vec<_>>().join(", ");
+                let more = if several.len() > 3 {
+                    format!(", and {} more", several.len() - 3)
+                } else {
+                    String::new()
+                };
+                format!("{} nodes no longer match ({named}{more})", several.len())
+            }
+        };
+        Some((none_left, format!("{told}: {next}")))
     }
 
     /// What is to be published; `None` while too little is known to say.

@@ -438,8 +438,7 @@ fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, boo
         }
         Target::Keep | Target::Empty => {
             let deletes = view.spec.when_empty == WhenEmpty::Delete && kept;
-            let until =
-                if deletes { ", until a node has matched this spec or 10 min have passed" } else { "" };
+            let until = if deletes { " for now, and go if none matches within 10 min" } else { "" };
             ("Kept", format!("{why}; the records stay{until}: {named}"))
         }
     };

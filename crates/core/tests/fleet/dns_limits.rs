@@ -38,7 +38,9 @@ fn whose_limit_holds_records_back_and_until_when_is_told_in_one_write() {
             (limited(provider, paused), format!("{provider} throttles the token until")),
             (
                 limited(provider, used_up),
-                format!("the request quota of the token for {provider} is used up until"),
+                format!(
+                    "what is left of the request quota of the token for {provider} is kept for addresses until"
+                ),
             ),
         ] {
             let minutes = ends(&world).as_millis().div_ceil(60_000);

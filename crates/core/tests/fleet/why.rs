@@ -37,7 +37,7 @@ fn a_label_that_no_node_has_is_told_with_the_number_of_nodes_asked_for_once_a_mi
     assert_eq!(reason, "NoMatchingNode");
     assert_eq!(
         message,
-        "no node matches spec.match (none of the 12 nodes has the label pool=egde); 0 of 1 addresses are in use"
+        "no node matches spec.match (none of the cluster's 12 nodes matches nodeLabel pool=egde); 0 of 1 addresses are in use"
     );
     assert_eq!(world.count(from, "count nodes"), 1, "one for both pools");
     world.run(300);
@@ -170,7 +170,7 @@ fn what_keeps_a_pool_from_its_addresses_is_the_reason_of_ready() {
     absent.run(200);
     let (status, reason, message) = condition(&absent, "Ready").unwrap();
     assert_eq!((status, reason), ("False", "AddressNotFound"));
-    assert!(message.ends_with("the account does not have the address 192.0.2.99"), "{message}");
+    assert!(message.ends_with("192.0.2.99 is not in the account"), "{message}");
 
     let mut claimed = World::with(1, 2);
     claimed.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
@@ -285,7 +285,11 @@ fn a_node_set_tells_which_nodes_it_lost_and_why() {
     let told = events(&world, "MatchLost");
     let expected = [
         (false, "node-2 is not Ready: the records follow".to_owned()),
-        (true, "node-1 is not Ready: no other node matches".to_owned()),
+        (
+            true,
+            "node-1 is not Ready: no other node matches, and the records are removed (whenEmpty: Delete)"
+                .to_owned(),
+        ),
     ];
     assert_eq!(told, expected);
 }

@@ -15,6 +15,11 @@ use std::net::Ipv4Addr;
 const OVER: [&str; 6] =
     ["ProviderReady", "Stalled", "WatchFailing", "AnnotationsDenied", "WriteDenied", "CRDsOutdated"];
 
+const ASSIGNING: &str = r#"("False", "Assigning")"#;
+const ADDRESS_CLAIMED: &str = r#"("False", "AddressClaimed")"#;
+const ADDRESS_NOT_FOUND: &str = r#"("False", "AddressNotFound")"#;
+const NODES_CLAIMED: &str = r#"("False", "NodesClaimed")"#;
+
 /// Addresses that a message names.
 const MAX_NAMED: usize = 5;
 
@@ -278,34 +283,30 @@ impl Scene<'_> {
             self.owns(pool, **ip) && droplet.is_some_and(|droplet| droplets.contains(&droplet))
         };
         let active = used.iter().filter(stands).count();
-        let blocked = self.blocked(pool, &used);
         let goal = if pool.desired() > 0 { pool.desired() } else { used.len() };
-        let right: &[&str] = if goal == 0 {
-            &[r#"("False", "NoAddresses")"#]
+        let right = if goal == 0 {
+            vec![r#"("False", "NoAddresses")"#]
         } else if droplets.is_empty() {
-            &[r#"("False", "NoMatchingNode")"#]
+            vec![r#"("False", "NoMatchingNode")"#]
         } else if active >= goal.min(droplets.len()) {
             let enough = active >= validity::minimum(&pool.spec).unwrap_or_default();
-            if enough { &[r#"("True", "Assigned")"#] } else { &[r#"("False", "BelowMinimum")"#] }
-        } else if used.len() < goal {
-            &[r#"("False", "MissingAddresses")"#, blocked]
+            vec![if enough { r#"("True", "Assigned")"# } else { r#"("False", "BelowMinimum")"# }]
         } else {
-            &[blocked]
+            let missing = (used.len() < goal).then_some(r#"("False", "MissingAddresses")"#);
+            missing.into_iter().chain(self.blocked(pool, &used)).collect()
         };
-        wrong.expect("Ready", &format!("{:?}", condition(pool, "Ready")), right);
+        wrong.expect("Ready", &format!("{:?}", condition(pool, "Ready")), &right);
     }
 
     /// What `Ready` says where a matching node could have an address that the pool has, and does not.
-    fn blocked(&self, pool: &Pool, used: &[Ipv4Addr]) -> &'static str {
+    fn blocked(&self, pool: &Pool, used: &[Ipv4Addr]) -> Vec<&'static str> {
         let idle = self.idle(pool).into_iter().filter(|ip| used.contains(ip));
         let lost = used.iter().any(|ip| !self.owns(pool, *ip));
         let (absent, usable): (Vec<_>, Vec<_>) = idle.partition(|ip| !self.ips.contains_key(ip));
-        if usable.is_empty() && (lost || !absent.is_empty()) {
-            return if absent.is_empty() {
-                r#"("False", "AddressClaimed")"#
-            } else {
-                r#"("False", "AddressNotFound")"#
-            };
+        let unusable = if absent.is_empty() { ADDRESS_CLAIMED } else { ADDRESS_NOT_FOUND };
+        if lost || !absent.is_empty() {
+            // An address that can be used may be tried again at this moment.
+            return if usable.is_empty() { vec![unusable] } else { vec![unusable, ASSIGNING] };
         }
         let claimed = |node: &super::truth::Node| {
             let holder =
@@ -319,9 +320,9 @@ impl Scene<'_> {
         };
         let mut waiting = self.truth.candidates(pool).filter(ours).peekable();
         if waiting.peek().is_some() && waiting.all(|node| claimed(node) == (true, true)) {
-            return r#"("False", "NodesClaimed")"#;
+            return vec![NODES_CLAIMED];
         }
-        r#"("False", "Assigning")"#
+        vec![ASSIGNING]
     }
 
     /// The addresses of a pool that serve nowhere: used ones on no matching node, and created ones that are surplus.
