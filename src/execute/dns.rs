@@ -15,10 +15,10 @@ impl Executor {
                 let result = self.dns_provider(&provider)?.find_zone(&context(&owner), zone.text()).await;
                 Outcome::ZoneFound { provider, zone, result }
             }
-            Action::ReadRecords { provider, owner, zone, fqdn } => {
+            Action::ReadRecords { provider, owner, zone, fqdn, mark_of } => {
                 let client = self.dns_provider(&provider)?;
                 let result = client.read_records(&context(&owner), &zone, &fqdn).await;
-                Outcome::RecordsRead { provider, zone: zone.id, fqdn, result }
+                Outcome::RecordsRead { provider, zone: zone.id, fqdn, mark_of, result }
             }
             Action::ApplyRecords { provider, owner, zone, fqdn, set } => {
                 let client = self.dns_provider(&provider)?;

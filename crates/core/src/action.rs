@@ -131,6 +131,8 @@ pub enum Action {
         zone: Zone,
         /// The name.
         fqdn: String,
+        /// The name whose mark of external-dns is looked for there; `None` where the records themselves are.
+        mark_of: Option<String>,
     },
     /// Change the address records of a name.
     ApplyRecords {
@@ -326,6 +328,8 @@ pub enum Outcome {
         zone: String,
         /// The name.
         fqdn: String,
+        /// The name whose mark was looked for there, as in the action.
+        mark_of: Option<String>,
         /// Every record of the name.
         result: Result<Vec<Record>, Fault>,
     },

@@ -5,6 +5,7 @@
 
 mod answers;
 mod left;
+mod marks;
 
 use crate::account::Account;
 use crate::action::{Action, Notice};
@@ -16,6 +17,7 @@ use crate::moment::Moment;
 use crate::pool::assign::Out;
 use crate::record_set::account::DnsAccount;
 use crate::record_set::diff::Wanted;
+use crate::record_set::mark::Mark;
 use crate::record_set::name::ZoneRef;
 use crate::record_set::set::{Located, Scene, Set, View};
 use crate::record_set::site::{Site, SiteKey, Step};
@@ -39,6 +41,8 @@ type Accounts = BTreeMap<String, Account>;
 pub(super) struct Dns {
     accounts: BTreeMap<String, DnsAccount>,
     sites: BTreeMap<SiteKey, Site>,
+    /// Of external-dns, beside the names that are named.
+    marks: BTreeMap<SiteKey, Mark>,
     /// By the uid of the pool or record set.
     sets: BTreeMap<Uid, Set>,
     /// Objects that ask for no records, of which was told what they left.
@@ -68,6 +72,7 @@ impl Dns {
         self.sets.clear();
         self.bare.clear();
         self.sites.values_mut().for_each(Site::restart);
+        self.marks.values_mut().for_each(Mark::restart);
     }
 
     pub(super) fn observe_rate(&mut self, provider: &str, now: Moment, report: &RateReport) {
@@ -143,6 +148,7 @@ impl Dns {
                 read(site, (&owner, key, zone), purpose, (account, accounts), now, out);
             }
         }
+        self.look_for_marks((views, &located), &owners, accounts, now, out);
         self.renew_zones(views, accounts, now, out);
     }
 
@@ -243,7 +249,8 @@ impl Dns {
             (_, None) => (None, None),
         };
         let limit = limit.as_deref();
-        let scene = Scene { located, lost_to, site, account, limit };
+        let marked_at = self.marked_at(view, located);
+        let scene = Scene { located, lost_to, site, marked_at: marked_at.as_deref(), account, limit };
         out.later(set.tell(view, scene, now));
         if let Some((reason, message)) = permit.then(|| set.announce(view)).flatten() {
             let notice = notice(&view.owner, true, reason, &set.name, message);
@@ -360,6 +367,7 @@ fn read(
             owner: owner.clone(),
             zone: zone.clone(),
             fqdn: key.fqdn.clone(),
+            mark_of: None,
         });
     }
 }

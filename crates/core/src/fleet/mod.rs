@@ -417,8 +417,12 @@ impl Fleet {
                 self.dns.zone_found(&provider, &zone, result, (now, jitter));
                 self.dirty = true;
             }
-            Outcome::RecordsRead { provider, zone, fqdn, result } => {
+            Outcome::RecordsRead { provider, zone, fqdn, mark_of: None, result } => {
                 self.dns.records_read(&SiteKey { provider, zone, fqdn }, result, (now, jitter));
+                self.dirty = true;
+            }
+            Outcome::RecordsRead { provider, zone, mark_of: Some(fqdn), result, .. } => {
+                self.dns.mark_read(&SiteKey { provider, zone, fqdn }, result, (now, jitter));
                 self.dirty = true;
             }
             Outcome::RecordsApplied { provider, zone, fqdn, result } => {

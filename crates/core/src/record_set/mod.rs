@@ -1,7 +1,7 @@
 //! Record sets: the A records of one name, kept on what an object wants there.
 //!
 //! A set has two sides. What an object wants ([`spec`], [`node_set`], [`set`]), and where it published last ([`home`]),
-//! belongs to the object; what stands in DNS ([`site`], [`looks`], [`diff`], [`account`] and its refusals) belongs to the
+//! belongs to the object; what stands in DNS ([`site`], [`looks`], [`mark`], [`diff`], [`account`] and its refusals) belongs to the
 //! name and the token, and outlives any one object. Pools and `NodeDNSRecordSet`s are the same thing here, but for their
 //! defaults and their rhythm.
 //!
@@ -12,6 +12,7 @@ pub mod account;
 pub mod diff;
 pub mod home;
 pub mod looks;
+pub mod mark;
 pub mod name;
 pub mod node_set;
 mod refusals;

@@ -6,7 +6,7 @@ use super::home::{Home, Spot};
 use super::name::{NameError, ZoneRef, check_shown, qualify};
 use super::site::{Site, SiteKey};
 use super::spec::{Place, SetSpec, WhenEmpty};
-use super::status::{Phase, Remark, Report, Told, described};
+use super::status::{EXTERNAL_DNS, Phase, Remark, Report, Told, described};
 use crate::dns::{Rules, Zone};
 use crate::fault::FaultKind;
 use crate::ids::{ObjectKind, Owner};
@@ -130,6 +130,8 @@ pub struct Scene<'a> {
     pub lost_to: Option<&'a Owner>,
     /// What stands there.
     pub site: Option<&'a Site>,
+    /// Where external-dns has marked the name as its own.
+    pub marked_at: Option<&'a str>,
     /// The token.
     pub account: Option<&'a DnsAccount>,
     /// What keeps requests with the token back, in words.
@@ -405,11 +407,13 @@ impl Set {
                 format!("the zone takes no TTL below {floor} s; {floor} is used in place of {asked}");
             remarks.push(Remark { kind: "TTLRaised", reason: "BelowFloor", message });
         }
-        if scene.site.is_some_and(Site::is_marked_by_external_dns) {
-            let message = "a TXT record of external-dns stands at this name: it may change the same records; let only one \
-                           of the two manage this name"
-                .to_owned();
-            remarks.push(Remark { kind: "ExternalDNS", reason: "OwnershipRecord", message });
+        if let Some(at) = scene.marked_at {
+            let message = format!(
+                "a TXT record of external-dns stands at {at}: it may change the same records; let only one of the two \
+                 manage {}",
+                self.name
+            );
+            remarks.push(Remark { kind: EXTERNAL_DNS, reason: "OwnershipRecord", message });
         }
         remarks
     }

@@ -161,18 +161,29 @@ pub struct Told {
     pub error: String,
     /// It speaks of the object as it is now.
     pub current: bool,
+    /// The warning of external-dns.
+    pub warning: String,
+}
+
+/// The condition that warns of external-dns, without the prefix that it has in a pool.
+pub const EXTERNAL_DNS: &str = "ExternalDNS";
+
+fn warning(conditions: &[Condition], prefix: &str) -> String {
+    let warns = |condition: &&Condition| condition.kind.strip_prefix(prefix) == Some(EXTERNAL_DNS);
+    conditions.iter().find(warns).map(|condition| condition.message.clone()).unwrap_or_default()
 }
 
 impl Told {
     /// By the status of an object of its own.
     #[must_use]
     pub fn of_record_set(status: &RecordSetStatus, generation: i64) -> Self {
-        let RecordSetStatus { state, error, fqdn, addresses, observed_generation, .. } = status;
+        let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses } = status;
         Self {
             published: PublishedSet { fqdn: fqdn.clone(), addresses: addresses.clone() },
             right: state == "active",
             error: error.clone(),
             current: !state.is_empty() && *observed_generation == generation,
+            warning: warning(conditions, ""),
         }
     }
 
@@ -187,6 +198,7 @@ impl Told {
             right: summary.is_some_and(|summary| summary.status == "True"),
             error: failed.map(|summary| summary.message.clone()).unwrap_or_default(),
             current: summary.is_some() && status.observed_generation == generation,
+            warning: warning(&status.conditions, POOL_PREFIX),
         }
     }
 }

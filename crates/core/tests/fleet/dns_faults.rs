@@ -121,20 +121,6 @@ fn an_alias_blocks_with_a_condition_and_no_write_until_it_is_gone() {
 }
 
 #[test]
-fn a_mark_of_external_dns_is_a_warning_and_nothing_more() {
-    let mut world = World::new();
-    world.set_node(1, true);
-    world.dns.add(PROVIDER, "example.com", WWW, "TXT", "\"heritage=external-dns,external-dns/owner=me\"");
-    world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
-    world.add_record_set("set", set_spec("www"));
-    world.start();
-    world.run(10);
-    assert_eq!(world.published(WWW), [1], "foreign address records are made exact");
-    assert!(condition(&world, "set", "ExternalDNS").is_some());
-    assert_eq!(world.set_status("set").state, "active");
-}
-
-#[test]
 fn while_the_provider_is_down_addresses_move_on_and_dns_catches_up_in_one_round() {
     let mut world = pool(3, 4);
     world.run(20);

@@ -22,6 +22,7 @@ mod dns_faults;
 mod dns_lags;
 mod dns_left;
 mod dns_limits;
+mod dns_marks;
 mod dns_random;
 mod dns_rereads;
 mod dns_status;

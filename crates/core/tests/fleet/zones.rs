@@ -64,6 +64,10 @@ pub(crate) struct Dns {
     /// Names that went from some addresses to none.
     pub(crate) emptied: Vec<String>,
     pub(crate) reads: usize,
+    /// Reads that look for a mark of external-dns beside a name.
+    pub(crate) mark_looks: usize,
+    /// What these are answered with, if not with records.
+    pub(crate) mark_fault: Option<FaultKind>,
     pub(crate) lookups: usize,
     /// So many lookups by name fail.
     pub(crate) failing_lookups: usize,
@@ -156,13 +160,7 @@ impl Dns {
         found.map(|(_, zone)| zone.clone()).ok_or_else(|| fault(FaultKind::NotFound, false))
     }
 
-    fn read(
-        &mut self,
-        key: &ZoneKey,
-        fqdn: &str,
-        now: Moment,
-    ) -> Result<Vec<Record>, flipop_core::fault::Fault> {
-        self.reads += 1;
+    fn read(&self, key: &ZoneKey, fqdn: &str, now: Moment) -> Result<Vec<Record>, flipop_core::fault::Fault> {
         if let Some(kind) = self.read_fault {
             return Err(fault(kind, false));
         }
@@ -370,10 +368,15 @@ impl World {
                 let slow_ms = if matches!(zone, ZoneRef::Name(_)) { self.dns.slow_name_ms } else { 0 };
                 self.answer_after(50 + slow_ms, Outcome::ZoneFound { provider, zone, result });
             }
-            Action::ReadRecords { provider, zone, fqdn, .. } => {
+            Action::ReadRecords { provider, zone, fqdn, mark_of, .. } => {
                 let key = (provider.clone(), zone.id.clone());
-                let result = self.dns.read(&key, &fqdn, self.now);
-                let outcome = Outcome::RecordsRead { provider, zone: zone.id, fqdn, result };
+                let looks = if mark_of.is_some() { &mut self.dns.mark_looks } else { &mut self.dns.reads };
+                *looks += 1;
+                let result = match self.dns.mark_fault.filter(|_| mark_of.is_some()) {
+                    Some(kind) => Err(fault(kind, false)),
+                    None => self.dns.read(&key, &fqdn, self.now),
+                };
+                let outcome = Outcome::RecordsRead { provider, zone: zone.id, fqdn, mark_of, result };
                 if self.dns.hanging != Some(key.1.as_str()) {
                     self.answer_after(50 + self.dns.slow_ms, outcome);
                 }

@@ -267,14 +267,18 @@ fn on_names(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let last = u8::try_from(draw.between(1, 9)).unwrap_or(1);
     let data = Some(Ipv4Addr::new(203, 0, 113, last)).filter(|_| draw.chance(60));
     let for_ms = draw.between(5_000, 120_000);
-    let (rtype, content) = draw.of(&[
-        ("CNAME", "elsewhere.example.org."),
-        ("TXT", "\"heritage=external-dns,external-dns/owner=other\""),
-        ("AAAA", "2001:db8::7"),
+    let mark = "\"heritage=external-dns,external-dns/owner=other\"";
+    let (beside, rtype, content) = draw.of(&[
+        ("", "CNAME", "elsewhere.example.org."),
+        ("", "TXT", mark),
+        // From its version 0.18 on.
+        ("a-", "TXT", mark),
+        ("", "AAAA", "2001:db8::7"),
     ])?;
     if draw.chance(60) {
         return Some(Act::EditRecord { provider, name, data });
     }
+    let name = format!("{beside}{name}");
     Some(Act::PlaceRecord { provider, name, rtype: rtype.to_owned(), data: content.to_owned(), for_ms })
 }
 

@@ -260,17 +260,20 @@ fn a_record_that_is_edited_by_hand_is_made_right_again() {
 
 #[test]
 fn a_record_of_somebody_else_that_stands_in_the_way_is_waited_for() {
-    let place = |at_ms, rtype: &str, data: &str| {
-        let (rtype, data) = (rtype.to_owned(), data.to_owned());
-        let name = "edge".to_owned();
+    let place = |at_ms, name: &str, rtype: &str, data: &str| {
+        let (name, rtype, data) = (name.to_owned(), rtype.to_owned(), data.to_owned());
         at(at_ms, Act::PlaceRecord { provider: Provider::Cloudflare, name, rtype, data, for_ms: 60_000 })
     };
-    let cname = plan("a CNAME stands there", vec![place(0, "CNAME", "elsewhere.example.org")]);
+    let cname = plan("a CNAME stands there", vec![place(0, "edge", "CNAME", "elsewhere.example.org")]);
     let mut cname = cname;
     cname.steps.sort_by_key(|step| step.at_ms);
     tells(&cname, &["place_record", "CNAME", "Lift", "> BatchRecords"]);
     let owner = "\"heritage=external-dns,external-dns/owner=other\"";
-    tells(&plan("external-dns claims it", vec![place(500, "TXT", owner)]), &["place_record", "external-dns"]);
+    for name in ["edge", "a-edge"] {
+        let claim = plan("external-dns claims it", vec![place(500, name, "TXT", owner)]);
+        let (stands, gone) = (format!("stands at {name}.example.net"), "RecordSetExternalDNS gone");
+        tells(&claim, &["place_record", "RecordSetExternalDNS = True", &stands, "Lift", gone]);
+    }
 }
 
 #[test]

@@ -421,8 +421,16 @@ impl Scene<'_> {
         records.filter(|record| record.fqdn == place.site.1)
     }
 
+    /// At the name itself until external-dns 0.17, beside it from 0.18 on.
     fn is_marked(&self, place: &Place) -> bool {
-        self.at(place).any(|record| record.rtype == "TXT" && record.data.contains("heritage=external-dns"))
+        let (provider, fqdn) = &place.site;
+        let beside = format!("a-{fqdn}");
+        let may_stand_beside = *fqdn != place.zone && !fqdn.starts_with("*.");
+        let at = |record: &RecordView| record.fqdn == *fqdn || may_stand_beside && record.fqdn == beside;
+        let mut records = self.records.get(provider).into_iter().flatten();
+        records.any(|record| {
+            at(record) && record.rtype == "TXT" && record.data.contains("heritage=external-dns")
+        })
     }
 
     fn a_records(&self, place: &Place) -> Vec<String> {

@@ -420,6 +420,15 @@ async fn a_status_is_compared_with_the_world_field_by_field() {
     ] {
         assert_ne!(told(&mut court, &change), [""; 0], "{change}");
     }
+    let mark = "heritage=external-dns,external-dns/owner=other";
+    let marked = trouble("RecordSetExternalDNS", "True", "OwnershipRecord");
+    for (beside, right) in [("b-", false), ("", true), ("a-", true)] {
+        let record = RecordView::new(&format!("{beside}edge.{CLOUDFLARE_ZONE}"), "TXT", mark, 300);
+        let id = court.cloud.add_record(Provider::Cloudflare, CLOUDFLARE_ZONE, &record).unwrap();
+        assert_eq!(told(&mut court, &marked).is_empty(), right, "{beside}");
+        assert_eq!(told(&mut court, &json!({})).is_empty(), !right, "{beside}");
+        court.cloud.delete_record(Provider::Cloudflare, CLOUDFLARE_ZONE, &id);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,95 @@
+//! Looks for marks of external-dns beside the names of records. Nothing waits for what they show.
+
+use super::{Accounts, Dns, admit};
+use crate::action::Action;
+use crate::budget::Purpose;
+use crate::dns::{Access, Record};
+use crate::fault::Fault;
+use crate::ids::Owner;
+use crate::moment::{Jitter, Moment};
+use crate::pool::assign::Out;
+use crate::record_set::mark::{Mark, name_of_mark};
+use crate::record_set::set::{Located, View};
+use crate::record_set::site::{Site, SiteKey};
+use std::collections::BTreeMap;
+
+impl Dns {
+    /// Where a mark of external-dns stands that concerns these records, as far as known. Until a new process has looked, what
+    /// the status told holds.
+    pub(super) fn marked_at(&self, view: &View, located: &Located) -> Option<String> {
+        let Located::At(key, zone) = located else { return None };
+        if self.sites.get(key).is_some_and(Site::is_marked_by_external_dns) {
+            return Some(key.fqdn.clone());
+        }
+        let seen = self.marks.get(key).and_then(Mark::stands);
+        name_of_mark(&key.fqdn, zone).filter(|name| seen.unwrap_or_else(|| view.told.warning.contains(name)))
+    }
+
+    /// Looks for the marks that are due, beside names whose records are known and at rest: with what is left over from all
+    /// other reads, and never where the token is refused.
+    pub(super) fn look_for_marks(
+        &mut self,
+        (views, located): (&[View], &[Located]),
+        owners: &BTreeMap<SiteKey, Owner>,
+        accounts: &mut Accounts,
+        now: Moment,
+        out: &mut Out,
+    ) {
+        self.marks.retain(|key, _| owners.contains_key(key));
+        let mut due = Vec::new();
+        for (view, located) in views.iter().zip(located) {
+            let Located::At(key, zone) = located else { continue };
+            let owns = owners.get(key).is_some_and(|owner| owner.object.uid == view.owner.object.uid);
+            let rests = self.sites.get(key).is_some_and(|site| site.is_confirmed() && !site.is_busy());
+            let trusted =
+                self.accounts.get(&key.provider).is_some_and(|account| account.is_trusted(&key.zone));
+            let Some(name) = name_of_mark(&key.fqdn, zone).filter(|_| owns && rests && trusted) else {
+                continue;
+            };
+            match self.marks.entry(key.clone()).or_default().due() {
+                Some(at) if at <= now => due.push((at, view, key, zone, name)),
+                later => out.later(later),
+            }
+        }
+        due.sort_by_key(|(at, ..)| *at);
+        for (_, view, key, zone, fqdn) in due {
+            let (Some(account), Some(mark)) = (self.accounts.get_mut(&key.provider), self.marks.get_mut(key))
+            else {
+                continue;
+            };
+            let call = (key.zone.as_str(), Access::Read, Purpose::Reread);
+            if admit(account, accounts, &key.provider, call, now, out) {
+                account.begun(&key.zone);
+                mark.reading();
+                out.actions.push(Action::ReadRecords {
+                    provider: key.provider.clone(),
+                    owner: view.owner.clone(),
+                    zone: zone.clone(),
+                    fqdn,
+                    mark_of: Some(key.fqdn.clone()),
+                });
+            }
+        }
+    }
+
+    /// The answer to such a look. A failure tells nothing of the zone and the token: reads of the name itself do.
+    pub(in crate::fleet) fn mark_read(
+        &mut self,
+        key: &SiteKey,
+        result: Result<Vec<Record>, Fault>,
+        (now, jitter): (Moment, Jitter),
+    ) {
+        if let Some(account) = self.accounts.get_mut(&key.provider) {
+            account.ended(&key.zone);
+            if result.is_ok() {
+                account.answered(&key.zone, Access::Read, None, now, jitter);
+                account.accepted(now);
+            } else {
+                account.not_sent();
+            }
+        }
+        if let Some(mark) = self.marks.get_mut(key) {
+            mark.read(result, (now, jitter));
+        }
+    }
+}
