@@ -111,7 +111,7 @@ fn what_is_typed_is_done_to_nodes_accounts_and_rights() {
     server.type_in("show");
     server.wait(&["ADDRESS ", "POOL", "NODE", "STATE"]);
     server.type_in("kill nothing");
-    server.wait(&["✗ sandbox", "no node is called nothing; there are games-1"]);
+    server.wait(&["✗ sandbox", "no node is called nothing; there are edge-1"]);
     server.type_in("kil games-2");
     server.wait(&["✗ sandbox", "there is no command \"kil\""]);
     server.type_in("quit");

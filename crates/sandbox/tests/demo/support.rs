@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a run may take. It needs ten seconds; the machines of a CI are slow and busy.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
@@ -221,10 +221,13 @@ impl Lines {
     }
 
     /// The first line from here on that has all of these parts.
+    #[expect(clippy::disallowed_methods, reason = "how long a test waits is real time")]
     pub(crate) fn wait(&self, parts: &[&str]) -> String {
         let mut seen: Vec<String> = Vec::new();
+        let begun = Instant::now();
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            // Other lines may come for ever.
+            match self.lines.recv_timeout(PATIENCE.saturating_sub(begun.elapsed())) {
                 Ok(line) => match seen.last_mut().filter(|_| goes_on(&line)) {
                     Some(last) => *last = format!("{last} {}", line.trim_start()),
                     None => seen.push(line),
