@@ -101,7 +101,7 @@ pub fn survey(
     }
     let selector = criteria.node_selector.to_string();
     let subject = match (all, selector.as_str(), in_cluster) {
-        (0, "", _) => "the cluster has no node".to_owned(),
+        (0, "", _) | (0, _, Some(0)) => "the cluster has no node".to_owned(),
         (0, selector, Some(1)) => format!("the cluster's only node does not match nodeLabel {selector}"),
         (0, selector, Some(others)) => {
             format!("none of the cluster's {others} nodes matches nodeLabel {selector}")

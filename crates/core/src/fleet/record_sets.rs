@@ -152,7 +152,8 @@ impl Fleet {
                 None => continue,
             };
             let unready = self.unready.entry(uid.clone()).or_default();
-            unready.tell(&owner, &status.conditions, (quiet_until, now), out);
+            let told = (set.on_server.conditions.as_slice(), status.conditions.as_slice());
+            unready.tell(&owner, told, (quiet_until, now), out);
             if self.events_denied && report.is_some() {
                 status.conditions.push(events_denied());
             }

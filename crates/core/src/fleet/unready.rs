@@ -43,7 +43,11 @@ struct Spell {
 
 /// The spells of one object, by the condition that sums it up.
 #[derive(Debug, Default)]
-pub(crate) struct Unready(BTreeMap<&'static str, Spell>);
+pub(crate) struct Unready {
+    spells: BTreeMap<&'static str, Spell>,
+    /// Looked at in this process: what the status said before was told by another one.
+    noted: bool,
+}
 
 impl Fleet {
     /// Until when a process that has just started says nothing of this.
@@ -53,16 +57,18 @@ impl Fleet {
 }
 
 impl Unready {
-    /// Tells what began or ended, and notes when to look again.
+    /// Tells what began or ended since the status `before`, and notes when to look again.
     pub(super) fn tell(
         &mut self,
         owner: &Owner,
-        conditions: &[Condition],
+        (before, conditions): (&[Condition], &[Condition]),
         when: (Moment, Moment),
         out: &mut Out,
     ) {
+        let before = if self.noted { &[] } else { before };
+        self.noted = true;
         for (kind, warning) in KINDS {
-            match self.note(kind, conditions, when) {
+            match self.note(kind, (before, conditions), when) {
                 News::None => {}
                 News::Later(at) => out.later(Some(at)),
                 News::Unready(message) => out.actions.push(notice(owner, true, warning, kind, message)),
@@ -77,20 +83,24 @@ impl Unready {
     fn note(
         &mut self,
         kind: &'static str,
-        conditions: &[Condition],
+        (before, conditions): (&[Condition], &[Condition]),
         (quiet_until, now): (Moment, Moment),
     ) -> News {
         let condition = conditions.iter().find(|condition| condition.kind == kind);
         let unready = condition.filter(|condition| condition.status != "True");
         let Some(condition) = unready else {
-            let warned = self.0.remove(kind).is_some_and(|spell| spell.warned);
+            let warned = self.spells.remove(kind).is_some_and(|spell| spell.warned);
             let over = condition.filter(|_| warned);
             return over.map_or(News::None, |condition| News::Recovered(told(condition)));
         };
-        let spell = self.0.entry(kind).or_insert_with(|| Spell {
+        let same = |old: &Condition| {
+            old.kind == kind && old.status == condition.status && old.reason == condition.reason
+        };
+        let told_before = before.iter().any(same);
+        let spell = self.spells.entry(kind).or_insert_with(|| Spell {
             reason: condition.reason.clone(),
             since: now,
-            told: false,
+            told: told_before,
             warned: false,
         });
         if spell.reason != condition.reason {

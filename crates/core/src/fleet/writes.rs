@@ -41,7 +41,8 @@ impl Fleet {
             pool.conditions = Some(status.conditions.clone());
             let owner = Owner { kind: ObjectKind::Pool, object: pool.object.clone() };
             let unready = self.unready.entry(pool.object.uid.clone()).or_default();
-            unready.tell(&owner, &status.conditions, (quiet_until, now), out);
+            let told = (pool.on_server.conditions.as_slice(), status.conditions.as_slice());
+            unready.tell(&owner, told, (quiet_until, now), out);
             let go_fields_only = pool.writes_go_fields_only(now, out);
             if !status.same_as(&pool.on_server, go_fields_only) {
                 match pool.writes.status_ready(now) {

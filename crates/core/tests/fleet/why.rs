@@ -228,6 +228,10 @@ fn a_short_spell_and_the_first_minute_of_a_process_are_no_news() {
     early.run(20);
     assert_eq!(events(&early, "NotReady").len(), 1, "it still lasts after the first minute");
 
+    early.start();
+    early.run(120);
+    assert_eq!(events(&early, "NotReady").len(), 1, "the next process has no news of it");
+
     let mut over = World::with(1, 0);
     over.run(50);
     over.set_node(1, true);
