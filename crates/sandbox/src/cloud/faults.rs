@@ -60,6 +60,8 @@ pub enum Garble {
     Null,
     /// Each object of the answer has one more field.
     UnknownFields,
+    /// `meta.total` of a list is one more than it shows.
+    WrongTotal,
 }
 
 /// One fault.

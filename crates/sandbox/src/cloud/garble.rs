@@ -27,6 +27,13 @@ pub(super) fn spoil(mut reply: Reply, garble: &Garble) -> Reply {
             add_unknown(&mut value);
             reply.body = Bytes::from(value.to_string());
         }
+        Garble::WrongTotal => {
+            let mut value = reply.value();
+            if let Some(total) = value.pointer_mut("/meta/total") {
+                *total = serde_json::json!(total.as_u64().unwrap_or_default() + 1);
+            }
+            reply.body = Bytes::from(value.to_string());
+        }
         Garble::Truncated => {}
     }
     reply

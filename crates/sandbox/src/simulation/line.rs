@@ -282,6 +282,7 @@ fn injected(fault: &Fault) -> Option<cloud::Fault> {
             Oddity::Null => Garble::Null,
             Oddity::UnknownFields => Garble::UnknownFields,
             Oddity::Oversized => Garble::Oversized(OVERSIZED_BYTES),
+            Oddity::WrongTotal => Garble::WrongTotal,
         })),
         Fault::RecordExists { identical: true } => Some(cloud::Fault::Refuse(Refusal::IdenticalRecord)),
         Fault::RecordExists { identical: false } => Some(record_exists()),

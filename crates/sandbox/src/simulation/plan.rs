@@ -157,6 +157,8 @@ pub enum Oddity {
     UnknownFields,
     /// More than any answer is allowed to be.
     Oversized,
+    /// A list whose total is one more than it shows.
+    WrongTotal,
 }
 
 /// A fault at one call or event, counted over the whole run.

@@ -3,7 +3,7 @@
 
 use crate::support::play;
 use flipop_sandbox::cloud::Provider;
-use flipop_sandbox::simulation::plan::{Act, Fault, Plan, Side, Step, Weather, Which};
+use flipop_sandbox::simulation::plan::{Act, Fault, Oddity, Plan, Side, Step, Weather, Which};
 use flipop_sandbox::simulation::{self, Outcome};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -188,6 +188,30 @@ fn an_action_that_the_provider_accepts_and_no_longer_knows_is_followed_by_reads_
         let reads = count(&calls, "get 192.0.2.1", (QUIET_MS, QUIET_MS + 30_000));
         assert!((4..=9).contains(&reads), "{status}: {reads} reads in the 20 s of the action");
     }
+}
+
+#[test]
+fn lists_that_contradict_their_total_for_ten_minutes_show_places_and_buy_nothing() {
+    let odd = (QUIET_MS, QUIET_MS + 10 * MINUTE_MS);
+    let more = Act::Edit {
+        kind: "FloatingIPPool".to_owned(),
+        name: "pool".to_owned(),
+        spec: json!({ "desiredIPs": 3 }),
+    };
+    let then = vec![
+        pool(2, &json!({})),
+        ready(odd.0 + MINUTE_MS, 1, false),
+        at(odd.0 + 2 * MINUTE_MS, more),
+        ready(odd.0 + 3 * MINUTE_MS, 1, true),
+    ];
+    let mut plan = plan("lists contradict their total", (4, 2), then, odd.1 + 2 * MINUTE_MS);
+    plan.staleness_ms = 10 * MINUTE_MS;
+    plan.weather.push(weather(odd, text("list addresses"), Fault::Odd(Oddity::WrongTotal)));
+    let (_, calls) = told(&plan);
+    let moved = first(&calls, "assign ", odd.0 + MINUTE_MS);
+    assert!(moved < odd.0 + MINUTE_MS + 1_000, "the address moves at once: {moved}");
+    assert_eq!(count(&calls, "create an address", odd), 0, "nothing is bought meanwhile");
+    assert_eq!(count(&calls, "create an address", (odd.1, plan.end_ms)), 1, "and once afterwards");
 }
 
 #[test]
