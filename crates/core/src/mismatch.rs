@@ -158,6 +158,8 @@ fn without_pods(criteria: &Criteria, pods: &PodStore) -> Option<String> {
 #[derive(Debug, Default)]
 pub struct Explanation {
     told: Option<(Moment, String)>,
+    /// The number of nodes that the text rests on.
+    counted: Option<u64>,
 }
 
 impl Explanation {
@@ -173,7 +175,18 @@ impl Explanation {
     }
 
     /// Makes the text where it is due, and returns when to look again.
-    pub(crate) fn renew(&mut self, now: Moment, text: impl FnOnce() -> String) -> Moment {
+    /// `counted`: the number of nodes that it rests on, which is asked for as often.
+    pub(crate) fn renew(
+        &mut self,
+        counted: Option<u64>,
+        now: Moment,
+        text: impl FnOnce() -> String,
+    ) -> Moment {
+        if self.counted != counted {
+            self.counted = counted;
+            self.told = None;
+        }
+
         let fresh = self.told.as_ref().map(|(at, _)| at.plus_millis(RENEWED_AFTER_MS)).filter(|at| *at > now);
         fresh.unwrap_or_else(|| {
             self.told = Some((now, text()));

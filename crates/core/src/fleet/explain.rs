@@ -43,8 +43,10 @@ impl Fleet {
         let mut unlabelled = false;
         let mut explain = |explanation: &mut Explanation, criteria: &Criteria, out: &mut Out| {
             let (nodes, pods) = stores(criteria);
-            unlabelled |= nodes.iter().next().is_none() && criteria.node_selector != Selector::default();
-            let later = explanation.renew(now, || survey(criteria, nodes, pods, in_cluster));
+            let selects_none = nodes.iter().next().is_none() && criteria.node_selector != Selector::default();
+            unlabelled |= selects_none;
+            let counted = in_cluster.filter(|_| selects_none);
+            let later = explanation.renew(counted, now, || survey(criteria, nodes, pods, counted));
             out.later(Some(later));
         };
         for pool in self.pools.values_mut().filter(|pool| pool.is_live() && pool.matched) {
@@ -82,14 +84,10 @@ impl Fleet {
         }
     }
 
-    /// The nodes of the cluster were counted. Texts that lack the number are made anew at once.
+    /// The nodes of the cluster were counted. Texts that rest on another number are made anew.
     pub(super) fn nodes_counted(&mut self, result: &Result<u64, WriteFailure>) {
         self.census.under_way = false;
         let Ok(count) = result else { return };
-        if self.census.nodes.replace(*count).is_none() {
-            self.dirty = true;
-            self.pools.values_mut().for_each(|pool| pool.no_match.forget());
-            self.record_sets.values_mut().for_each(|set| set.no_match.forget());
-        }
+        self.dirty |= self.census.nodes.replace(*count) != Some(*count);
     }
 }

@@ -15,21 +15,23 @@ impl Pool {
         self.unusable_addresses(account).or_else(|| self.claimed_nodes())
     }
 
-    /// No address is on its way or due, and some cannot be used.
+    /// Some addresses cannot be used, and there are no others, or no node can take those.
     fn unusable_addresses(&self, account: &Account) -> Option<(&'static str, String)> {
         let under_way = account.ops().any(|(_, op)| op.pool == self.object.uid);
-        if under_way || self.report.waiting.values().any(Wait::takes) {
-            return None;
-        }
+        let is_absent = |ip: &Ipv4Addr| *account.place(*ip) == Place::Absent;
+        let is_lost = |ip: &Ipv4Addr| self.report.lost.contains_key(ip);
         let left = || self.used().into_iter().filter(|ip| !self.report.active.contains_key(ip));
         let lost = left().filter_map(|ip| {
             let owner = self.report.lost.get(&ip)?;
             Some(format!("{ip} is claimed by the older pool {owner}"))
         });
         let lost: Vec<String> = lost.collect();
-        let is_absent =
-            |ip: &Ipv4Addr| !self.report.lost.contains_key(ip) && *account.place(*ip) == Place::Absent;
-        let absent: Vec<String> = left().filter(is_absent).map(|ip| ip.to_string()).collect();
+        let others = left().any(|ip| !is_absent(&ip) && !is_lost(&ip));
+        if under_way || (others && !self.report.waiting.values().all(Wait::is_error)) {
+            return None;
+        }
+        let absent = left().filter(|ip| is_absent(ip) && !is_lost(ip));
+        let absent: Vec<String> = absent.map(|ip| ip.to_string()).collect();
         let reason = match (absent.len(), lost.len()) {
             (0, 0) => return None,
             (0, _) => "AddressClaimed",

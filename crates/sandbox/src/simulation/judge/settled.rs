@@ -21,8 +21,9 @@ const REST_MS: u64 = 600_000;
 /// How often one looks.
 const LOOK_MS: u64 = 2_000;
 
-/// How long after all is right the last word of it may be written: Events, one after the other.
-const LAST_WORDS_MS: u64 = 5_000;
+/// How long after all is right the last word of it may be written: Events, one after the other, and why no node matches,
+/// which is told anew once a minute at most.
+const LAST_WORDS_MS: u64 = 65_000;
 
 /// How far the end of a run has come.
 #[derive(Debug, Clone, Copy, Default)]
