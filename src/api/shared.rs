@@ -80,7 +80,8 @@ pub struct DnsRecordSet {
     pub ttl: Option<i64>,
 
     /// What happens to the records when nothing is left to publish, since no node matches:
-    /// `Keep` leaves them as they are, `Delete` removes them. Default: `Keep` in a FloatingIPPool, `Delete` in a
+    /// `Keep` leaves them as they are, `Delete` removes them, once a node has matched this spec before or none has for
+    /// 10 minutes. Default: `Keep` in a FloatingIPPool, `Delete` in a
     /// NodeDNSRecordSet (`Keep` if the operator runs with `--keep-last-record`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "when_empty_schema")]
