@@ -2,7 +2,7 @@
 //!
 //! [`Events::emit`] puts a note into a bounded queue and returns; [`EventWriter::run`] publishes them one by one
 //! with kube's recorder, which also merges repetitions into series: notes whose text differs are different Events, so
-//! that none says what is true no more. [`hours`] bounds how many come of one object and reason within an hour. A note
+//! that none says what is true no more. `hours` bounds how many come of one object and reason within an hour. A note
 //! whose permit is over is dropped, as is one that finds the queue full. A refusal (403) is logged once and remembered for a condition, by namespace and verb,
 //! because rights may be given for some of them. Its note is kept and tried again once a minute: otherwise a role that
 //! was mended would be noticed only when something happens again. Each write carries its note's permit, so that the

@@ -1,6 +1,6 @@
 //! What the admission policies of an installation (k8s/policy-warnings-*.yaml) warn of, without evaluating them.
 //!
-//! Most of it is the operator's own list of mistakes. What a policy warns of beyond that list is a row of [`RULES`]: a
+//! Most of it is the operator's own list of mistakes. What a policy warns of beyond that list is a row of `RULES`: a
 //! new warning of a policy that is no mistake to the operator gets a row there, and `tests/apiserver/verdicts.rs` holds
 //! both sides together on a real API server.
 

@@ -304,9 +304,9 @@ impl Scene<'_> {
         let lost = used.iter().any(|ip| !self.owns(pool, *ip));
         let (absent, usable): (Vec<_>, Vec<_>) = idle.partition(|ip| !self.ips.contains_key(ip));
         let unusable = if absent.is_empty() { ADDRESS_CLAIMED } else { ADDRESS_NOT_FOUND };
-        if lost || !absent.is_empty() {
-            // An address that can be used may be tried again at this moment.
-            return if usable.is_empty() { vec![unusable] } else { vec![unusable, ASSIGNING] };
+        let stopped = lost || !absent.is_empty();
+        if stopped && usable.is_empty() {
+            return vec![unusable];
         }
         let claimed = |node: &super::truth::Node| {
             let holder =
@@ -319,10 +319,10 @@ impl Scene<'_> {
             !used.iter().any(|ip| self.owns(pool, *ip) && holds(ip))
         };
         let mut waiting = self.truth.candidates(pool).filter(ours).peekable();
-        if waiting.peek().is_some() && waiting.all(|node| claimed(node) == (true, true)) {
-            return vec![NODES_CLAIMED];
-        }
-        vec![ASSIGNING]
+        let all_claimed = waiting.peek().is_some() && waiting.all(|node| claimed(node) == (true, true));
+        let otherwise = if all_claimed { NODES_CLAIMED } else { ASSIGNING };
+        // Whether a node could take one of the others decides which of the two is told.
+        if stopped { vec![unusable, otherwise] } else { vec![otherwise] }
     }
 
     /// The addresses of a pool that serve nowhere: used ones on no matching node, and created ones that are surplus.
