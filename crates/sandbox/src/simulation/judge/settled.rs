@@ -21,14 +21,18 @@ const REST_MS: u64 = 600_000;
 /// How often one looks.
 const LOOK_MS: u64 = 2_000;
 
-/// How long after all is right the last word of it may be written: Events, one after the other, and why no node matches,
-/// which is told anew once a minute at most.
-const LAST_WORDS_MS: u64 = 65_000;
+/// How long after all is right the last word of it may be written: Events, one after the other.
+const LAST_WORDS_MS: u64 = 5_000;
+
+/// The same where a status says why nodes do not match, which is told anew once a minute at most.
+const LAST_REASONS_MS: u64 = 65_000;
 
 /// How far the end of a run has come.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Settling {
     right_since: Option<u64>,
+    /// Some status says why nodes do not match.
+    pub(super) tells_reasons: bool,
 }
 
 /// All that complaints are made from: while it stays the same, so do they.
@@ -64,6 +68,10 @@ pub(super) enum Next {
 }
 
 impl Settling {
+    fn last_words_ms(&self) -> u64 {
+        if self.tells_reasons { LAST_REASONS_MS } else { LAST_WORDS_MS }
+    }
+
     /// Judges one look. All times are absolute: `seen_ms` when nothing old can come up any more, `right_ms` when all has
     /// to be right.
     pub(super) fn look(
@@ -79,7 +87,7 @@ impl Settling {
                 Next::Look
             }
             (Some(since), []) => {
-                let quiet_from = since.max(seen_ms).saturating_add(LAST_WORDS_MS);
+                let quiet_from = since.max(seen_ms).saturating_add(self.last_words_ms());
                 if wrote_ms > quiet_from {
                     return Next::Blame(format!(
                         "all is right since {since} ms, and yet it writes at {wrote_ms} ms"
@@ -100,6 +108,14 @@ impl Settling {
     }
 }
 
+fn tells_reasons(truth: &Truth) -> bool {
+    let mut conditions = truth.pools.values().chain(truth.record_sets.values()).flat_map(Pool::conditions);
+    conditions.any(|condition| {
+        let text = |field: &str| condition.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+        text("type") == "AddressesIdle" || text("message").contains("no node matches spec.match")
+    })
+}
+
 /// Waits until the world is as desired, and then watches that nothing is written.
 pub(in crate::simulation) async fn await_rest(bed: &mut Bed) {
     let begin_ms = bed.network.now_ms();
@@ -114,6 +130,7 @@ pub(in crate::simulation) async fn await_rest(bed: &mut Bed) {
             return;
         }
         let wrote_ms = bed.network.judge(|judge| judge.last_write_ms).max(begin_ms);
+        settling.tells_reasons |= bed.network.judge(|judge| tells_reasons(&judge.truth));
         let seen = Sight::of(bed);
         if seen != sight {
             wrong = complaints(bed, &seen);

@@ -320,8 +320,13 @@ fn all_has_to_be_right_in_time_and_to_stay_so_without_a_write() {
     assert!(blamed(look(&[(130_000, &wrong, 0)])));
     assert!(!blamed(look(&[(100_000, &[], 0), (110_000, &wrong, 0)])), "what was not seen yet may come up");
     assert!(blamed(look(&[(100_000, &[], 0), (114_000, &wrong, 0)])), "it was right");
-    assert!(!blamed(look(&[(112_000, &[], 0), (300_000, &[], 176_000)])), "the last words");
-    assert!(blamed(look(&[(112_000, &[], 0), (300_000, &[], 178_000)])));
+    assert!(!blamed(look(&[(112_000, &[], 0), (200_000, &[], 116_000)])), "the last words");
+    assert!(blamed(look(&[(112_000, &[], 0), (200_000, &[], 118_000)])));
+    let mut reasons = Settling::default();
+    reasons.tells_reasons = true;
+    reasons.look(112_000, limits, &[], 0);
+    assert!(!blamed(reasons.look(300_000, limits, &[], 176_000)), "why nodes do not match is told anew");
+    assert!(blamed(reasons.look(300_000, limits, &[], 178_000)));
     assert_eq!(look(&[(112_000, &[], 0), (711_999, &[], 0)]), Next::Look);
     assert_eq!(look(&[(112_000, &[], 0), (712_000, &[], 0)]), Next::Rest);
 }
