@@ -1,0 +1,206 @@
+//! The rooms of the code depend on each other in one direction: no two of them import each other, whether directly or by
+//! way of others. A room is a module of a crate, or a module inside a folder. The circles that still exist are listed
+//! here: a new one fails, and so does one in the list that is gone.
+//!
+//! A folder's own file (`mod.rs`) is left out, since it holds what its modules share. So are tests.
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The crates and the circles in them, as `room -> room` within a folder.
+const CIRCLES: [(&str, &[&str]); 4] = [
+    (
+        "crates/core/src",
+        &[
+            "account -> action",
+            "action -> pool",
+            "action -> record_set",
+            "claims -> record_set",
+            "fleet -> account",
+            "fleet -> action",
+            "fleet -> claims",
+            "fleet -> pool",
+            "fleet -> record_set",
+            "matching -> mismatch",
+            "mismatch -> matching",
+            "pool -> account",
+            "pool -> action",
+            "pool -> fleet",
+            "pool -> record_set",
+            "record_set -> action",
+            "record_set -> pool",
+        ],
+    ),
+    ("src", &["kube -> leader", "leader -> kube", "provider: http -> observe", "provider: observe -> http"]),
+    ("crates/sandbox/src", &[]),
+    (
+        "crates/bench/src",
+        &[
+            "burst -> dns",
+            "dns -> burst",
+            "dns -> publish",
+            "hundred -> rest",
+            "hundred -> start",
+            "publish -> dns",
+            "rest -> hundred",
+            "start -> hundred",
+        ],
+    ),
+];
+
+/// A module by its path within the crate; the crate's own file has none.
+type Module = Vec<String>;
+/// What each room of a folder imports of the folder's other rooms.
+type Rooms = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn no_room_imports_what_imports_it() {
+    for (sources, known) in CIRCLES {
+        let found = circles(&Path::new(env!("CARGO_MANIFEST_DIR")).join(sources));
+        let known: BTreeSet<String> = known.iter().map(|&import| import.to_owned()).collect();
+        let added: Vec<&String> = found.difference(&known).collect();
+        let gone: Vec<&String> = known.difference(&found).collect();
+        assert!(added.is_empty(), "{sources}: these imports close a circle: {added:?}");
+        assert!(gone.is_empty(), "{sources}: these circles are gone, take them out of the list: {gone:?}");
+    }
+}
+
+#[test]
+fn imports_are_found_however_they_are_written() {
+    let text = "use crate::account::Op;\nuse crate::{claims, pool::Pool}; // crate::never\n\
+                use super::{super::dns::Zone, site::Site};\nfn f() { super::looks::Looks::new() }\n\
+                #[cfg(test)]\nmod tests { use crate::fleet::Fleet; }\n";
+    let module = ["record_set", "set"].map(str::to_owned);
+    let found: Vec<String> = imports(&module, text).into_iter().map(|path| path.join("::")).collect();
+    let expected = [
+        "account::Op",
+        "claims",
+        "pool::Pool",
+        "dns::Zone",
+        "record_set::looks::Looks::new",
+        "record_set::site::Site",
+    ];
+    assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).into());
+}
+
+/// The imports that are part of a circle.
+fn circles(sources: &Path) -> BTreeSet<String> {
+    let files = modules(sources);
+    let mut folders: BTreeMap<Module, Rooms> = BTreeMap::new();
+    for (module, path) in files.iter().filter(|(module, _)| !is_test(module)) {
+        for imported in imports(module, &fs::read_to_string(path).unwrap()) {
+            let known = |length: &usize| files.contains_key(imported.get(..*length).unwrap());
+            let Some(length) = (1..=imported.len()).rev().find(known) else { continue };
+            let shared = module.iter().zip(&imported).take_while(|(a, b)| a == b).count();
+            if let Some(from) = module.get(shared)
+                && let Some(to) = imported.get(shared)
+                && shared < length
+            {
+                let folder = folders.entry(module.iter().take(shared).cloned().collect()).or_default();
+                folder.entry(from.clone()).or_default().insert(to.clone());
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    for (folder, rooms) in &folders {
+        let place = if folder.is_empty() { String::new() } else { format!("{}: ", folder.join("/")) };
+        for (from, all) in rooms {
+            for to in all.iter().filter(|to| reaches(rooms, to, from)) {
+                found.insert(format!("{place}{from} -> {to}"));
+            }
+        }
+    }
+    found
+}
+
+fn reaches(rooms: &Rooms, from: &str, to: &str) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(room) = open.pop() {
+        if room == to {
+            return true;
+        }
+        if seen.insert(room) {
+            open.extend(rooms.get(room).into_iter().flatten().map(String::as_str));
+        }
+    }
+    false
+}
+
+fn is_test(module: &Module) -> bool {
+    module.iter().any(|name| name.ends_with("tests") || name == "stub")
+}
+
+/// Every module of a crate, with its file.
+fn modules(sources: &Path) -> BTreeMap<Module, PathBuf> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![(Module::new(), sources.to_owned())];
+    while let Some((module, folder)) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let inside: Module = module.iter().cloned().chain([name.clone()]).collect();
+            if path.is_dir() {
+                folders.push((inside, path));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let own = matches!(name.as_str(), "mod" | "lib" | "main");
+                found.insert(if own { module.clone() } else { inside }, path);
+            }
+        }
+    }
+    found
+}
+
+/// What a module's text names by way of `crate::` or `super::`, as paths from the crate's root.
+fn imports(module: &[String], text: &str) -> Vec<Module> {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let mut found = Vec::new();
+    for (word, depth) in [("crate::", 0), ("super::", module.len().saturating_sub(1))] {
+        for (at, _) in text.match_indices(word) {
+            let before = text.get(..at).unwrap_or_default();
+            if before.ends_with(|letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':' | '{'))
+            {
+                continue;
+            }
+            let base: Module = module.iter().take(depth).cloned().collect();
+            found.extend(paths(text.get(at + word.len()..).unwrap_or_default(), base));
+        }
+    }
+    found
+}
+
+/// The paths that begin here: one, or all of those between braces.
+fn paths(text: &str, base: Module) -> Vec<Module> {
+    if let Some(list) = text.strip_prefix('{') {
+        let mut depth = 0_usize;
+        let mut parts = vec![String::new()];
+        for letter in list.chars() {
+            match letter {
+                '}' if depth == 0 => break,
+                ',' if depth == 0 => parts.push(String::new()),
+                _ => {
+                    depth = if letter == '{' { depth + 1 } else { depth - usize::from(letter == '}') };
+                    parts.last_mut().unwrap().push(letter);
+                }
+            }
+        }
+        return parts.iter().flat_map(|part| paths(part.trim(), base.clone())).collect();
+    }
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let mut path = base;
+    if name == "super" {
+        path.pop();
+    } else if !name.is_empty() {
+        path.push(name.to_owned());
+    }
+    match rest.strip_prefix("::") {
+        Some(rest) => paths(rest, path),
+        None if name.is_empty() => Vec::new(),
+        None => vec![path],
+    }
+}
