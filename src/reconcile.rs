@@ -22,7 +22,7 @@ use flipop_core::facts::Observed;
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::ids::{ObjectKind, Uid};
 use flipop_core::matching::WatchKey;
-use flipop_core::moment::Moment;
+use flipop_core::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,7 +168,8 @@ impl Reconciler {
     }
 
     fn observe(&mut self, input: Input) {
-        self.fleet.observe(input, self.clock.now(), self.random.jitter());
+        let at = Context { now: self.clock.now(), jitter: self.random.jitter() };
+        self.fleet.observe(input, at);
     }
 
     fn awaits_permit(&self) -> bool {
@@ -326,7 +327,7 @@ impl Reconciler {
         self.observe_accounts();
         let permit = self.executor.permit.may_start().is_ok();
         self.observe(Input::Permit(permit));
-        let plan = self.fleet.plan(self.clock.now(), self.random.jitter());
+        let plan = self.fleet.plan(self.clock.now());
         self.wake = plan.wake;
         for action in plan.actions {
             let object = match &action {

@@ -9,7 +9,7 @@ use flipop_core::budget::Limits;
 use flipop_core::facts::{Observed, ReservedIpList};
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::matching::WatchKey;
-use flipop_core::moment::{Jitter, Moment};
+use flipop_core::moment::{Context, Moment};
 use flipop_core::pool::spec::PoolSpec;
 use flipop_core::pool::status::PoolStatus;
 use flipop_core::record_set::spec::NodeSetSpec;
@@ -54,7 +54,7 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
     ];
     for _ in 0..4 {
         for input in inputs.drain(..) {
-            fleet.observe(input, now, Jitter::NONE);
+            fleet.observe(input, Context::exactly(now));
         }
         for key in fleet.watches() {
             inputs.push(match &key {
@@ -62,7 +62,7 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 WatchKey::Pods { .. } => Input::Pods(key, Observed::Reset(Vec::new())),
             });
         }
-        for action in fleet.plan(now, Jitter::NONE).actions {
+        for action in fleet.plan(now).actions {
             match action {
                 Action::List { provider } => {
                     let result = Ok(ReservedIpList::default());

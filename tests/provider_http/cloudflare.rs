@@ -10,7 +10,7 @@ use flipop_core::budget::{Budget, Limits, Purpose};
 use flipop_core::dns::{Change, ChangeSet, Record};
 use flipop_core::fault::FaultKind;
 use flipop_core::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
-use flipop_core::moment::{Jitter, Moment};
+use flipop_core::moment::{Context, Moment};
 use flipop_core::record_set::diff::{Target, TtlRule, Wanted};
 use flipop_core::record_set::name::qualify;
 use flipop_core::record_set::site::{Applied as SiteApplied, Site, Step};
@@ -208,7 +208,7 @@ async fn the_ttl_of_a_record_that_exists_already_is_put_right_and_nothing_fails(
             Step::Read => {
                 steps.push("read");
                 site.reading(now);
-                site.read(world.read().await, now, Jitter::NONE);
+                site.read(world.read().await, Context::exactly(now));
                 if steps.len() == 1 {
                     // Somebody else is faster.
                     world.add_record(&RecordView::new(WWW, "A", "192.0.2.2", 300));
@@ -218,7 +218,7 @@ async fn the_ttl_of_a_record_that_exists_already_is_put_right_and_nothing_fails(
                 steps.push("apply");
                 site.applying(wanted.clone(), set.changes.clone(), 0, owner.clone(), now);
                 let applied = world.apply(&set).await.unwrap();
-                assert_eq!(site.applied(Ok(applied.records), now, Jitter::NONE), SiteApplied::Done);
+                assert_eq!(site.applied(Ok(applied.records), Context::exactly(now)), SiteApplied::Done);
             }
             Step::Rest(_) => break,
             step @ (Step::Busy | Step::Wait(_) | Step::Reread) => {

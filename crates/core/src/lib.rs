@@ -15,6 +15,7 @@ pub mod mismatch;
 pub mod moment;
 pub mod pool;
 pub mod record_set;
+pub mod retry;
 pub mod selector;
 pub mod spec;
 mod words;

@@ -1,6 +1,4 @@
-//! Time as it is handed in, and the retry schedules of the contract.
-
-use crate::fault::FaultKind;
+//! Time and chance as they are handed in.
 
 /// A point of monotonic time, in milliseconds since some fixed instant before the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -45,75 +43,27 @@ impl Jitter {
     pub const fn from_random(random: u16) -> Self {
         Self(random % 1_000)
     }
+
+    /// So many thousandths of the interval.
+    #[must_use]
+    pub const fn thousandths(self) -> u16 {
+        self.0
+    }
 }
 
-/// How long to wait before the next try, by the number of failures so far.
+/// When something happens, and the chance that spreads what follows from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Schedule {
-    /// For what is likely to pass soon: in progress, transient, throttled without a time.
-    Fast,
-    /// For what someone has to mend: not found, in use, invalid, quota, permanent.
-    Slow,
-    /// One read per minute and token.
-    Unauthorised,
+pub struct Context {
+    /// The time.
+    pub now: Moment,
+    /// Lengthens waits by up to a tenth.
+    pub jitter: Jitter,
 }
 
-impl Schedule {
-    /// The schedule on which a kind of failure is retried.
+impl Context {
+    /// At this time, with no chance in it.
     #[must_use]
-    pub fn of(kind: FaultKind) -> Self {
-        match kind {
-            FaultKind::InProgress | FaultKind::Transient | FaultKind::Throttled => Self::Fast,
-            FaultKind::NotFound
-            | FaultKind::NodeInUse
-            | FaultKind::Invalid
-            | FaultKind::Quota
-            | FaultKind::Permanent => Self::Slow,
-            FaultKind::Unauthorised => Self::Unauthorised,
-        }
-    }
-
-    /// Milliseconds to wait after failure number `failures` (1 for the first), up to a tenth longer by `jitter`.
-    #[must_use]
-    pub fn delay_ms(self, failures: u32, jitter: Jitter) -> u64 {
-        let base = match self {
-            Self::Fast => match failures {
-                0..=2 => 1_000,
-                3..=4 => 5_000,
-                5..=7 => 10_000,
-                8..=12 => 60_000,
-                _ => 300_000,
-            },
-            Self::Slow => match failures {
-                0..=1 => 60_000,
-                2 => 300_000,
-                _ => 600_000,
-            },
-            Self::Unauthorised => 60_000,
-        };
-        base + base / 10 * u64::from(jitter.0) / 1_000
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fast_schedule_is_the_contract_s() {
-        let waits: Vec<u64> = (1..=14).map(|n| Schedule::Fast.delay_ms(n, Jitter::NONE) / 1_000).collect();
-        assert_eq!(waits, [1, 1, 5, 5, 10, 10, 10, 60, 60, 60, 60, 60, 300, 300]);
-    }
-
-    #[test]
-    fn the_slow_schedule_is_the_contract_s() {
-        let waits: Vec<u64> = (1..=4).map(|n| Schedule::Slow.delay_ms(n, Jitter::NONE) / 1_000).collect();
-        assert_eq!(waits, [60, 300, 600, 600]);
-    }
-
-    #[test]
-    fn jitter_lengthens_a_wait_by_less_than_a_tenth() {
-        let longest = Schedule::Slow.delay_ms(1, Jitter::from_random(999));
-        assert!((60_000..66_000).contains(&longest), "{longest}");
+    pub const fn exactly(now: Moment) -> Self {
+        Self { now, jitter: Jitter::NONE }
     }
 }

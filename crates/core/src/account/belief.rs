@@ -7,7 +7,8 @@
 use crate::facts::ReservedIp;
 use crate::fault::FaultKind;
 use crate::ids::DropletId;
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Context, Moment};
+use crate::retry::{Pace, Retry, Schedule};
 
 /// A read begun this soon after our own action may still show the time before it.
 pub const SETTLE_MS: u64 = 30_000;
@@ -90,8 +91,7 @@ struct Doubt {
     claim: Place,
     /// When the read was begun that first said so.
     since: Moment,
-    failures: u32,
-    next: Moment,
+    read: Retry,
 }
 
 /// What a read did to a belief.
@@ -121,7 +121,7 @@ pub struct Belief {
     /// When it was last asked for by itself and not there, or could not be asked for.
     absent_read: Option<Moment>,
     /// Looks at an address that someone else's action keeps locked, and when the next one is.
-    locked: Option<(u32, Moment)>,
+    locked: Option<Retry>,
 }
 
 impl Belief {
@@ -162,10 +162,10 @@ impl Belief {
     #[must_use]
     pub fn read_due(&self, confirm_absence: bool) -> Option<Moment> {
         if let Some(doubt) = &self.doubt {
-            return Some(doubt.next);
+            return Some(doubt.read.due());
         }
-        if let Some((_, next)) = self.locked {
-            return Some(next);
+        if let Some(look) = self.locked {
+            return Some(look.due());
         }
         let since = self.absent_since.filter(|_| self.place == Place::Absent)?;
         let again = self.absent_read.unwrap_or(since).plus_millis(ABSENT_INTERVAL_MS);
@@ -175,7 +175,7 @@ impl Belief {
 
     /// When to look whether an action of somebody else still keeps the address locked, unless it is read sooner.
     pub(super) fn look_due(&self) -> Option<Moment> {
-        self.locked.filter(|_| self.doubt.is_none()).map(|(_, next)| next)
+        self.locked.filter(|_| self.doubt.is_none()).map(|look| look.due())
     }
 
     /// A status says that the address was moved to this droplet: a first list that says otherwise may be older than
@@ -269,21 +269,19 @@ impl Belief {
 
     /// A second read that failed, and was put off, is due.
     pub(super) fn confirm_at_once(&mut self, now: Moment) {
-        if let Some(doubt) = self.doubt.as_mut().filter(|doubt| doubt.failures > 0) {
-            doubt.failures = 0;
-            doubt.next = now.min(doubt.next);
+        if let Some(doubt) = self.doubt.as_mut().filter(|doubt| doubt.read.is_failing()) {
+            doubt.read = Retry::at(now.min(doubt.read.due()));
         }
     }
 
     /// A read of this address alone failed for another reason than 404.
-    pub fn read_failed(&mut self, kind: FaultKind, now: Moment, jitter: Jitter) {
+    pub fn read_failed(&mut self, kind: FaultKind, at @ Context { now, .. }: Context) {
+        let pace = Pace::by(Schedule::of(kind));
         if let Some(doubt) = &mut self.doubt {
-            doubt.failures = doubt.failures.saturating_add(1);
-            doubt.next = now.plus_millis(Schedule::of(kind).delay_ms(doubt.failures, jitter));
+            doubt.read.failed(pace, at);
         }
-        if let Some((looks, next)) = &mut self.locked {
-            *looks = looks.saturating_add(1);
-            *next = now.plus_millis(Schedule::of(kind).delay_ms(*looks, jitter));
+        if let Some(look) = &mut self.locked {
+            look.failed(pace, at);
         }
         if let Some(since) = &mut self.absent_since {
             if !self.absent_twice {
@@ -297,7 +295,7 @@ impl Belief {
         match &mut self.doubt {
             Some(doubt) if doubt.claim.agrees(&claim) => Effect::Nothing,
             Some(_) | None => {
-                self.doubt = Some(Doubt { claim, since, failures: 0, next });
+                self.doubt = Some(Doubt { claim, since, read: Retry::at(next) });
                 Effect::Doubted
             }
         }
@@ -314,8 +312,9 @@ impl Belief {
     fn watch_lock(&mut self, claim: &Place, now: Moment) {
         self.locked = match claim {
             Place::Present { locked: true, .. } => {
-                let looks = self.locked.map_or(0, |(looks, _)| looks).saturating_add(1);
-                Some((looks, now.plus_millis(super::op::look_again_ms(looks))))
+                let mut look = self.locked.unwrap_or_default();
+                look.again(now, super::op::look_again_ms);
+                Some(look)
             }
             Place::Present { .. } | Place::Unknown | Place::Absent => None,
         };
@@ -424,9 +423,9 @@ mod tests {
         let mut belief = Belief::default();
         belief.listed(Some(&at(1)), T(0), T(0));
         belief.listed(Some(&at(2)), T(50), T(50));
-        belief.read_failed(FaultKind::Transient, T(50), Jitter::NONE);
+        belief.read_failed(FaultKind::Transient, Context::exactly(T(50)));
         assert_eq!(belief.read_due(false), Some(T(51)));
-        belief.read_failed(FaultKind::Unauthorised, T(51), Jitter::NONE);
+        belief.read_failed(FaultKind::Unauthorised, Context::exactly(T(51)));
         assert_eq!(belief.read_due(false), Some(T(111)));
     }
 }

@@ -16,7 +16,7 @@ pub use scope::DropletRead;
 use crate::budget::{Budget, Limits, RateReport};
 use crate::facts::{ReservedIp, ReservedIpList};
 use crate::fault::{Fault, FaultKind};
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Context, Moment};
 use belief::{Belief, Effect, Place};
 use op::{End, Op};
 use rights::{Right, Rights};
@@ -227,8 +227,7 @@ impl Account {
         &mut self,
         begun: Moment,
         result: Result<ReservedIpList, Fault>,
-        now: Moment,
-        jitter: Jitter,
+        at @ Context { now, .. }: Context,
     ) -> Changes {
         let outdated = match &result {
             Ok(_) => begun < self.not_before,
@@ -241,7 +240,7 @@ impl Account {
         }
         match result {
             Err(fault) => {
-                self.reads.list_failed(&fault, now, jitter);
+                self.reads.list_failed(&fault, at);
                 self.read_failed(fault, now);
                 Changes::default()
             }
@@ -298,7 +297,7 @@ impl Account {
     }
 
     /// The answer to the question whether the token may read droplets.
-    pub fn on_proof(&mut self, result: Result<bool, Fault>, now: Moment, jitter: Jitter) -> Changes {
+    pub fn on_proof(&mut self, result: Result<bool, Fault>, at @ Context { now, .. }: Context) -> Changes {
         let begun = self.reads.prove_done(result.is_ok());
         let newer = self.held.as_ref().map(|(held, _)| *held);
         if begun.is_some_and(|begun| !self.is_of_now(begun) || newer.is_some_and(|held| begun < held)) {
@@ -327,7 +326,7 @@ impl Account {
                 self.reads.prove_at(now);
             }
             Err(fault) => {
-                self.reads.prove_failed(&fault, now, jitter);
+                self.reads.prove_failed(&fault, at);
                 if self.droplet_read != DropletRead::Proved || fault.kind == FaultKind::Unauthorised {
                     self.read_failed(fault, now);
                 }
@@ -342,8 +341,7 @@ impl Account {
         ip: Ipv4Addr,
         begun: Moment,
         result: Result<ReservedIp, Fault>,
-        now: Moment,
-        jitter: Jitter,
+        at @ Context { now, .. }: Context,
     ) -> Changes {
         self.reads.get_done(ip);
         let mut changes = Changes::default();
@@ -353,9 +351,9 @@ impl Account {
             Err(fault) if self.is_outdated(&fault, begun) => return changes,
             Err(fault) => {
                 if let Some(op) = self.ops.get_mut(&ip) {
-                    op.read_failed(&fault, now, jitter);
+                    op.read_failed(&fault, at);
                 } else if let Some(belief) = self.beliefs.get_mut(&ip) {
-                    belief.read_failed(fault.kind, now, jitter);
+                    belief.read_failed(fault.kind, at);
                 }
                 if fault.kind == FaultKind::Unauthorised {
                     self.read_failed(fault, now);
@@ -373,7 +371,7 @@ impl Account {
         } else if let Some(read) = &found
             && self.may_be_hidden(ip, read, begun)
         {
-            self.doubt_scope(ip, read, begun, now, jitter);
+            self.doubt_scope(ip, read, begun, at);
             return changes;
         }
         if let Some(op) = self.ops.get_mut(&ip) {
@@ -429,8 +427,7 @@ impl Account {
         ip: Ipv4Addr,
         begun: Moment,
         result: Result<crate::facts::ActionStatus, Fault>,
-        now: Moment,
-        jitter: Jitter,
+        at @ Context { now, .. }: Context,
     ) -> Changes {
         self.reads.poll_done(ip);
         let mut changes = Changes::default();
@@ -446,7 +443,7 @@ impl Account {
         }
         // What was begun before the operation asked for the action of another one.
         if let Some(op) = self.ops.get_mut(&ip).filter(|op| begun > op.started) {
-            let ended = op.polled(result, now, jitter);
+            let ended = op.polled(result, at);
             self.finish(ip, ended, now, &mut changes);
         }
         changes

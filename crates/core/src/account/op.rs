@@ -6,7 +6,8 @@
 use crate::facts::{ActionStatus, ReservedIp};
 use crate::fault::{Fault, FaultKind};
 use crate::ids::{ActionId, DropletId, Uid};
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Context, Moment};
+use crate::retry::{Pace, Retry};
 use std::net::Ipv4Addr;
 
 /// Pending for this long, an action is reported as stalled.
@@ -40,14 +41,13 @@ enum Stage {
     /// The request is under way.
     Sending,
     /// The provider works on it.
-    Polling { action: ActionId, accepted: Moment, looks: u32, failures: u32, next: Moment, directly: bool },
+    Polling { action: ActionId, accepted: Moment, looks: u32, poll: Retry, directly: bool },
     /// The outcome is not known: the address is read until it is.
     Verifying {
         cause: FaultKind,
         message: String,
         since: Moment,
-        looks: u32,
-        next: Moment,
+        look: Retry,
         refused: bool,
         /// When the read was begun that first showed the address unlocked and on no droplet.
         denied: Option<Moment>,
@@ -152,7 +152,7 @@ impl Op {
     #[must_use]
     pub fn poll_due(&self) -> Option<(ActionId, Moment, bool)> {
         match &self.stage {
-            Stage::Polling { action, next, directly, .. } => Some((*action, *next, *directly)),
+            Stage::Polling { action, poll, directly, .. } => Some((*action, poll.due(), *directly)),
             Stage::Sending | Stage::Verifying { .. } => None,
         }
     }
@@ -161,7 +161,7 @@ impl Op {
     #[must_use]
     pub fn read_due(&self) -> Option<Moment> {
         match &self.stage {
-            Stage::Verifying { next, .. } => Some(*next),
+            Stage::Verifying { look, .. } => Some(look.due()),
             Stage::Sending | Stage::Polling { .. } => None,
         }
     }
@@ -181,9 +181,8 @@ impl Op {
             Ok((_, ActionStatus::Completed)) => Some(End::Done),
             Ok((_, ActionStatus::Errored)) => Some(End::Errored(ERRORED.to_owned())),
             Ok((action, ActionStatus::InProgress)) => {
-                let next = now.plus_millis(1_000);
-                self.stage =
-                    Stage::Polling { action, accepted: now, looks: 0, failures: 0, next, directly: false };
+                let poll = Retry::at(now.plus_millis(1_000));
+                self.stage = Stage::Polling { action, accepted: now, looks: 0, poll, directly: false };
                 None
             }
             Err(fault) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
@@ -199,11 +198,10 @@ impl Op {
     pub fn polled(
         &mut self,
         answer: Result<ActionStatus, Fault>,
-        now: Moment,
-        jitter: Jitter,
+        at @ Context { now, .. }: Context,
     ) -> Option<End> {
         let stalled = self.is_stalled(now);
-        let Stage::Polling { accepted, looks, failures, next, .. } = &mut self.stage else {
+        let Stage::Polling { accepted, looks, poll, .. } = &mut self.stage else {
             return None;
         };
         match answer {
@@ -216,8 +214,7 @@ impl Op {
             }
             Ok(ActionStatus::InProgress) => {
                 *looks = looks.saturating_add(1);
-                *failures = 0;
-                *next = now.plus_millis(look_again_ms(*looks));
+                *poll = Retry::at(now.plus_millis(look_again_ms(*looks)));
             }
             // What gives this answer for so long is not the provider, or will not tell.
             Err(fault)
@@ -227,11 +224,7 @@ impl Op {
                 let untold = Untold::Until(accepted.plus_millis(UNTOLD_MS));
                 self.verify((fault.kind, message), false, (now, now), untold);
             }
-            Err(fault) => {
-                *failures = failures.saturating_add(1);
-                let wait = Schedule::of(fault.kind).delay_ms(*failures, jitter);
-                *next = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
-            }
+            Err(fault) => poll.failed(Pace::of(&fault), at),
         }
         None
     }
@@ -240,7 +233,7 @@ impl Op {
     pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
         let target = self.target();
         let started = self.started;
-        let Stage::Polling { looks, next, directly, .. } = &mut self.stage else { return None };
+        let Stage::Polling { looks, poll, directly, .. } = &mut self.stage else { return None };
         let Some(entry) = entry else {
             // An address that is on no list has to be asked about singly.
             *directly = true;
@@ -248,7 +241,7 @@ impl Op {
         };
         if entry.locked || begun <= started {
             *looks = looks.saturating_add(1);
-            *next = now.plus_millis(look_again_ms(*looks));
+            poll.put_off_to(now.plus_millis(look_again_ms(*looks)));
         } else if entry.droplet == target {
             return Some(End::Done);
         } else {
@@ -262,7 +255,7 @@ impl Op {
         let target = self.target();
         let stalled = self.is_stalled(now);
         let from = self.from;
-        let Stage::Verifying { cause, message, since, looks, next, untold, .. } = &mut self.stage else {
+        let Stage::Verifying { cause, message, since, look, untold, .. } = &mut self.stage else {
             return None;
         };
         if begun < *since {
@@ -274,15 +267,13 @@ impl Op {
             && let Some(waited) = untold.after(begun)
         {
             *untold = waited;
-            *looks = looks.saturating_add(1);
-            *next = now.plus_millis(look_again_ms(*looks));
+            look.again(now, look_again_ms);
             return None;
         }
         match found {
             None => Some(End::AddressGone),
             Some(read) if read.locked => {
-                *looks = looks.saturating_add(1);
-                *next = now.plus_millis(if stalled { STALLED_INTERVAL_MS } else { look_again_ms(*looks) });
+                look.again(now, |looks| if stalled { STALLED_INTERVAL_MS } else { look_again_ms(looks) });
                 None
             }
             Some(read) if read.droplet == target => Some(End::Done),
@@ -291,11 +282,9 @@ impl Op {
     }
 
     /// A read of the address failed for another reason than 404.
-    pub fn read_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
-        if let Stage::Verifying { looks, next, .. } = &mut self.stage {
-            *looks = looks.saturating_add(1);
-            let wait = Schedule::of(fault.kind).delay_ms(*looks, jitter);
-            *next = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
+    pub fn read_failed(&mut self, fault: &Fault, at: Context) {
+        if let Stage::Verifying { look, .. } = &mut self.stage {
+            look.failed(Pace::of(fault), at);
         }
     }
 
@@ -303,17 +292,16 @@ impl Op {
     pub fn look_at_once(&mut self, now: Moment) {
         match &mut self.stage {
             Stage::Sending => {}
-            Stage::Polling { next, .. } | Stage::Verifying { next, .. } => *next = now.min(*next),
+            Stage::Polling { poll: due, .. } | Stage::Verifying { look: due, .. } => due.hasten(now),
         }
     }
 
     /// A read of the address said nothing: where it stands may be hidden from this token. `denies`: when it was begun,
     /// if it counts once the scope is proved.
     pub(super) fn read_hidden(&mut self, denies: Option<Moment>, now: Moment) {
-        if let Stage::Verifying { since, looks, next, denied, .. } = &mut self.stage {
+        if let Stage::Verifying { since, look, denied, .. } = &mut self.stage {
             *denied = denied.or(denies.filter(|begun| *begun >= *since));
-            *looks = looks.saturating_add(1);
-            *next = now.plus_millis(look_again_ms(*looks));
+            look.again(now, look_again_ms);
         }
     }
 
@@ -330,8 +318,8 @@ impl Op {
         (since, next): (Moment, Moment),
         untold: Untold,
     ) {
-        self.stage =
-            Stage::Verifying { cause, message, since, looks: 0, next, refused, denied: None, untold };
+        let look = Retry::at(next);
+        self.stage = Stage::Verifying { cause, message, since, look, refused, denied: None, untold };
     }
 }
 

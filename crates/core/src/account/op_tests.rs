@@ -25,10 +25,10 @@ fn polls_come_after_1_1_2_3_then_5_seconds() {
         let (_, next, _) = op.poll_due().unwrap();
         waits.push(next.millis_since(now) / 1_000);
         now = next;
-        assert_eq!(op.polled(Ok(ActionStatus::InProgress), now, Jitter::NONE), None);
+        assert_eq!(op.polled(Ok(ActionStatus::InProgress), Context::exactly(now)), None);
     }
     assert_eq!(waits, [1, 1, 2, 3, 5, 5]);
-    assert_eq!(op.polled(Ok(ActionStatus::Completed), now, Jitter::NONE), Some(End::Done));
+    assert_eq!(op.polled(Ok(ActionStatus::Completed), Context::exactly(now)), Some(End::Done));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_404_is_followed_by_a_read_that_tells_address_from_droplet() {
 fn forgotten() -> Op {
     let mut op = op();
     op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(1));
-    assert_eq!(op.polled(Err(fault(FaultKind::NotFound, false)), T(2), Jitter::NONE), None);
+    assert_eq!(op.polled(Err(fault(FaultKind::NotFound, false)), Context::exactly(T(2))), None);
     op
 }
 
@@ -96,9 +96,9 @@ fn an_accepted_action_that_is_no_longer_known_may_take_effect_for_a_minute() {
 fn polls_that_something_in_between_answers_are_given_up_for_reads_once_the_action_is_stalled() {
     let mut op = op();
     op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(1));
-    op.polled(Err(fault(FaultKind::Permanent, false)), T(60), Jitter::NONE);
+    op.polled(Err(fault(FaultKind::Permanent, false)), Context::exactly(T(60)));
     assert_eq!(op.read_due(), None);
-    op.polled(Err(fault(FaultKind::Permanent, false)), T(301), Jitter::NONE);
+    op.polled(Err(fault(FaultKind::Permanent, false)), Context::exactly(T(301)));
     assert_eq!(op.read_due(), Some(T(301)));
     assert_eq!(op.read(Some(&read(7, false)), T(302), T(302)), Some(End::Done));
 }
@@ -122,7 +122,7 @@ fn after_five_minutes_it_is_stalled_and_waits_for_the_lock_to_go() {
     let mut op = op();
     op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(0));
     assert!(!op.is_stalled(T(299)));
-    assert_eq!(op.polled(Ok(ActionStatus::InProgress), T(300), Jitter::NONE), None);
+    assert_eq!(op.polled(Ok(ActionStatus::InProgress), Context::exactly(T(300))), None);
     assert!(op.is_stalled(T(300)) && op.trouble().is_some());
     assert_eq!(op.read_due(), Some(T(360)));
     assert_eq!(op.read(Some(&read(3, true)), T(360), T(360)), None);

@@ -7,7 +7,8 @@ use crate::action::Action;
 use crate::budget::Purpose;
 use crate::fault::Fault;
 use crate::ids::ObjectRef;
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Context, Moment};
+use crate::retry::{Pace, Retry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -27,15 +28,15 @@ const UNAUTHORISED_INTERVAL_MS: u64 = 60_000;
 /// State of the reads themselves.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    list_due: Moment,
+    list: Retry,
     /// When the list under way was begun.
     list_in_flight: Option<Moment>,
     /// A newer list than the one under way is wanted at this moment.
     wanted: Option<Moment>,
-    list_failures: u32,
-    prove_due: Option<Moment>,
+    /// Whether a proof is wanted; `prove` says when.
+    prove_wanted: bool,
+    prove: Retry,
     prove_in_flight: bool,
-    prove_failures: u32,
     last_proof: Option<Moment>,
     gets: BTreeSet<Ipv4Addr>,
     polls: BTreeSet<Ipv4Addr>,
@@ -46,14 +47,13 @@ pub(super) struct Reads {
 
 impl Reads {
     pub(super) fn list_at(&mut self, at: Moment) {
-        self.list_due = at;
-        self.list_failures = 0;
+        self.list = Retry::at(at);
     }
 
     /// No later than `at`, unless lists fail: then they keep to the schedule of their retries.
     pub(super) fn list_by(&mut self, at: Moment) {
-        if self.list_failures == 0 {
-            self.list_due = self.list_due.min(at);
+        if !self.list.is_failing() {
+            self.list.hasten(at);
         }
     }
 
@@ -73,24 +73,20 @@ impl Reads {
 
     pub(super) fn list_done(&mut self, begun: Moment) {
         self.list_in_flight = None;
-        self.list_failures = 0;
         let regular = begun.plus_millis(super::LIST_INTERVAL_MS);
         let wanted = self.wanted.take().filter(|wanted| *wanted > begun);
-        self.list_due = wanted.map_or(regular, |wanted| wanted.min(regular));
+        self.list = Retry::at(wanted.map_or(regular, |wanted| wanted.min(regular)));
     }
 
-    pub(super) fn list_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
+    pub(super) fn list_failed(&mut self, fault: &Fault, at: Context) {
         self.list_in_flight = None;
-        self.list_failures = self.list_failures.saturating_add(1);
         // A list is how everything else gets known: even a failure that someone has to mend is tried each minute.
-        let wait =
-            Schedule::of(fault.kind).delay_ms(self.list_failures, jitter).min(UNAUTHORISED_INTERVAL_MS);
-        self.list_due = now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait));
+        self.list.failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
     }
 
     /// Lists answer: neither did the last one fail, nor is one under way for long.
     fn lists_answer(&self, now: Moment) -> bool {
-        self.list_failures == 0 && self.list_slow_at().is_none_or(|slow| slow > now)
+        !self.list.is_failing() && self.list_slow_at().is_none_or(|slow| slow > now)
     }
 
     /// When the list under way will have taken long.
@@ -101,36 +97,39 @@ impl Reads {
     /// A proof is wanted, but not more than one a minute.
     pub(super) fn prove_at(&mut self, at: Moment) {
         let earliest = self.last_proof.map_or(at, |last| last.plus_millis(UNAUTHORISED_INTERVAL_MS));
-        self.prove_due = Some(at.max(earliest));
+        self.prove_wanted_at(at.max(earliest));
     }
 
     /// A proof is wanted at once.
     pub(super) fn prove_now(&mut self, at: Moment) {
-        self.prove_due = Some(at);
+        self.prove_wanted_at(at);
+    }
+
+    fn prove_wanted_at(&mut self, at: Moment) {
+        self.prove_wanted = true;
+        self.prove.put_off_to(at);
     }
 
     /// A proof is wanted, unless one comes anyway.
     pub(super) fn prove_soon(&mut self, at: Moment) {
-        if !self.prove_in_flight {
-            self.prove_due.get_or_insert(at);
+        if !self.prove_in_flight && !self.prove_wanted {
+            self.prove_wanted_at(at);
         }
     }
 
     /// Answers when the proof was begun.
     pub(super) fn prove_done(&mut self, answered: bool) -> Option<Moment> {
         self.prove_in_flight = false;
-        self.prove_due = None;
+        self.prove_wanted = false;
         if answered {
-            self.prove_failures = 0;
+            self.prove.succeeded();
         }
         self.last_proof
     }
 
-    pub(super) fn prove_failed(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
-        self.prove_failures = self.prove_failures.saturating_add(1);
-        let wait =
-            Schedule::of(fault.kind).delay_ms(self.prove_failures, jitter).min(UNAUTHORISED_INTERVAL_MS);
-        self.prove_due = Some(now.plus_millis(fault.retry_after_ms.unwrap_or(0).max(wait)));
+    pub(super) fn prove_failed(&mut self, fault: &Fault, at: Context) {
+        self.prove_wanted = true;
+        self.prove.failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
     }
 
     pub(super) fn get_done(&mut self, ip: Ipv4Addr) {
@@ -263,8 +262,8 @@ impl Account {
         if self.reads.list_in_flight.is_some() || self.lists_say_nothing() {
             return;
         }
-        if self.reads.list_due > turn.now {
-            turn.later(self.reads.list_due);
+        if self.reads.list.due() > turn.now {
+            turn.later(self.reads.list.due());
             return;
         }
         let purpose = if self.is_listed() { Purpose::Poll } else { Purpose::Assign };
@@ -278,10 +277,11 @@ impl Account {
         // A refused token is tried with one read a minute: with the list where that says something.
         let probes = self.is_authorised() || self.lists_say_nothing();
         let unproved = self.droplet_read != DropletRead::Proved || !self.hidden.is_empty();
-        let wanted = unproved && !self.reads.prove_in_flight && probes;
-        let Some(due) = self.reads.prove_due.filter(|_| wanted) else { return };
-        if due > turn.now {
-            turn.later(due);
+        if !unproved || !self.reads.prove_wanted || self.reads.prove_in_flight || !probes {
+            return;
+        }
+        if self.reads.prove.due() > turn.now {
+            turn.later(self.reads.prove.due());
         } else if self.admit(Purpose::Assign, turn) {
             self.reads.prove_in_flight = true;
             self.reads.last_proof = Some(turn.now);
@@ -359,10 +359,10 @@ mod tests {
             outcome_unknown: false,
             retry_after_ms: None,
         };
-        reads.list_failed(&fault, T(12), Jitter::NONE);
+        reads.list_failed(&fault, Context::exactly(T(12)));
         reads.list_begun(T(13));
         reads.want_list(T(14));
         reads.list_done(T(13));
-        assert_eq!(reads.list_due, T(14));
+        assert_eq!(reads.list.due(), T(14));
     }
 }

@@ -3,7 +3,8 @@
 //! Invariant: where it was refused, one request a minute and token finds out whether it still is, however many
 //! addresses wait; the first that is accepted lets all others go at once.
 
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Jitter, Moment};
+use crate::retry::Schedule;
 use std::collections::BTreeMap;
 
 /// What a token may be allowed to do.

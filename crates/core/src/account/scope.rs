@@ -6,7 +6,7 @@
 use super::Account;
 use crate::facts::ReservedIp;
 use crate::fault::FaultKind;
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Context, Moment};
 use std::net::Ipv4Addr;
 
 /// Whether the token may read droplets.
@@ -72,8 +72,7 @@ impl Account {
         ip: Ipv4Addr,
         read: &ReservedIp,
         begun: Moment,
-        now: Moment,
-        jitter: Jitter,
+        at @ Context { now, .. }: Context,
     ) {
         let counts = self.droplet_read == DropletRead::Proved && self.is_of_now(begun);
         self.hidden.insert(ip);
@@ -86,7 +85,7 @@ impl Account {
             if counts && !belief.is_denied() {
                 belief.read(Some(read), begun, now);
             } else {
-                belief.read_failed(FaultKind::Transient, now, jitter);
+                belief.read_failed(FaultKind::Transient, at);
             }
         }
     }
@@ -117,12 +116,12 @@ mod tests {
             let ips = both.iter().map(|(ip, _)| *ip).collect();
             account.name(&ips, BTreeSet::new(), &BTreeMap::new(), T(0));
             let list = ReservedIpList { ips: both.clone().into(), ..Default::default() };
-            account.on_list(T(0), Ok(list), T(0), Jitter::NONE);
+            account.on_list(T(0), Ok(list), Context::exactly(T(0)));
             let mut get = |found: ReservedIp, begun, token| {
                 if token {
                     account.token_changed(T(20));
                 }
-                account.on_get(found.ip, begun, Ok(found), begun.plus_millis(100), Jitter::NONE)
+                account.on_get(found.ip, begun, Ok(found), Context::exactly(begun.plus_millis(100)))
             };
             assert_eq!(get(read(1, None), T(10), false), Changes::default());
             get(read(2, Some(2)), T(21), exchanged);
@@ -142,11 +141,11 @@ mod tests {
         };
         assert!(plan(&mut account, T(5)));
         let list = ReservedIpList { ips: [(read(1, None).ip, read(1, None))].into(), ..Default::default() };
-        account.on_list(T(10), Ok(list), T(11), Jitter::NONE);
-        account.on_proof(Ok(true), T(12), Jitter::NONE);
+        account.on_list(T(10), Ok(list), Context::exactly(T(11)));
+        account.on_proof(Ok(true), Context::exactly(T(12)));
         assert!(!account.is_known());
         assert!(plan(&mut account, T(12)), "another proof comes");
-        account.on_proof(Ok(false), T(13), Jitter::NONE);
+        account.on_proof(Ok(false), Context::exactly(T(13)));
         assert_eq!(account.droplet_read(), DropletRead::Missing);
     }
 }

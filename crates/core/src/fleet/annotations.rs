@@ -7,9 +7,9 @@
 use crate::action::{Action, AnnotatedNode, WriteFailure};
 use crate::facts::{NodeFacts, Observed};
 use crate::ids::Uid;
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Context, Moment};
 use crate::pool::assign::Out;
-use crate::pool::status::retry_at;
+use crate::retry::{Pace, Retry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -48,8 +48,7 @@ impl Desired {
 /// A write that failed and is tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Failing {
-    count: u32,
-    due: Moment,
+    retry: Retry,
     /// Why it was refused, if it was.
     refusal: Option<String>,
 }
@@ -63,21 +62,20 @@ pub(super) struct Annotations {
     standing: BTreeMap<Uid, (String, Ipv4Addr)>,
     in_flight: BTreeSet<Uid>,
     failures: BTreeMap<Uid, Failing>,
-    sweep_due: Option<Moment>,
+    sweep: Option<Retry>,
     /// A sweep came to its end since leadership began.
     swept: bool,
     /// Some nodes at least were read since leadership began.
     listed: bool,
     /// A sweep is under way: whether it was begun before leadership was.
     sweeping: Option<bool>,
-    sweep_failures: u32,
 }
 
 impl Annotations {
     /// Leadership begins: a sweep is due as soon as the world is known. One that is under way tells nothing.
     pub(super) fn restart(&mut self) {
         self.sweeping.iter_mut().for_each(|outdated| *outdated = true);
-        self.sweep_due = Some(Moment::default());
+        self.sweep.get_or_insert_default().put_off_to(Moment::default());
         (self.swept, self.listed) = (false, false);
     }
 
@@ -178,8 +176,8 @@ impl Annotations {
         if self.in_flight.contains(uid) {
             return;
         }
-        if let Some(failing) = self.failures.get(uid).filter(|failing| failing.due > now) {
-            out.later(failing.due);
+        if let Some(failing) = self.failures.get(uid).filter(|failing| failing.retry.due() > now) {
+            out.later(failing.retry.due());
             return;
         }
         if self.in_flight.len() >= MAX_IN_FLIGHT {
@@ -191,9 +189,9 @@ impl Annotations {
     }
 
     fn plan_sweep(&mut self, may_sweep: bool, now: Moment, out: &mut Out) {
-        let Some(due) = self.sweep_due.filter(|_| may_sweep && self.sweeping.is_none()) else { return };
-        if due > now {
-            out.later(due);
+        let Some(sweep) = self.sweep.filter(|_| may_sweep && self.sweeping.is_none()) else { return };
+        if sweep.due() > now {
+            out.later(sweep.due());
         } else {
             self.sweeping = Some(false);
             out.actions.push(Action::SweepAnnotations);
@@ -207,7 +205,7 @@ impl Annotations {
         uid: Uid,
         value: Option<Ipv4Addr>,
         result: Result<(), WriteFailure>,
-        (now, jitter): (Moment, Jitter),
+        at: Context,
     ) {
         self.in_flight.remove(&uid);
         match result {
@@ -224,19 +222,19 @@ impl Annotations {
                 self.standing.remove(&uid);
                 self.seen.remove(&uid);
                 if value.is_some() {
-                    self.fail(uid, &WriteFailure::Conflict, now, jitter);
+                    self.fail(uid, &WriteFailure::Conflict, at);
                 } else {
                     self.failures.remove(&uid);
                 }
             }
             Err(WriteFailure::NotSent) => {}
-            Err(failure) => self.fail(uid, &failure, now, jitter),
+            Err(failure) => self.fail(uid, &failure, at),
         }
     }
 
-    fn fail(&mut self, uid: Uid, failure: &WriteFailure, now: Moment, jitter: Jitter) {
-        let count = self.failures.get(&uid).map_or(0, |failing| failing.count).saturating_add(1);
-        let due = retry_at(failure, count, now, jitter);
+    fn fail(&mut self, uid: Uid, failure: &WriteFailure, at: Context) {
+        let mut retry = self.failures.get(&uid).map(|failing| failing.retry).unwrap_or_default();
+        retry.failed(Pace::of_write(failure), at);
         let refusal = match failure {
             WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message.clone()),
             WriteFailure::NotSent
@@ -248,14 +246,14 @@ impl Annotations {
                 self.failures.get(&uid).and_then(|failing| failing.refusal.clone())
             }
         };
-        self.failures.insert(uid, Failing { count, due, refusal });
+        self.failures.insert(uid, Failing { retry, refusal });
     }
 
     /// The sweep was answered: values of ours that were not known of are from now on ours to remove.
     pub(super) fn swept(
         &mut self,
         result: Result<Vec<AnnotatedNode>, WriteFailure>,
-        (now, jitter): (Moment, Jitter),
+        at @ Context { now, .. }: Context,
     ) {
         if self.sweeping.take() == Some(true) {
             return;
@@ -263,8 +261,7 @@ impl Annotations {
         match result {
             Ok(nodes) => {
                 self.swept = true;
-                self.sweep_failures = 0;
-                self.sweep_due = Some(now.plus_millis(SWEEP_INTERVAL_MS));
+                self.sweep = Some(Retry::at(now.plus_millis(SWEEP_INTERVAL_MS)));
                 for AnnotatedNode { name, uid, value, ours } in nodes {
                     let Ok(ip) = value.parse() else { continue };
                     self.seen.insert(uid.clone(), Seen { name: name.clone(), value: Some(value) });
@@ -274,8 +271,7 @@ impl Annotations {
                 }
             }
             Err(failure) => {
-                self.sweep_failures = self.sweep_failures.saturating_add(1);
-                self.sweep_due = Some(retry_at(&failure, self.sweep_failures, now, jitter));
+                self.sweep.get_or_insert_default().failed(Pace::of_write(&failure), at);
             }
         }
     }
@@ -310,7 +306,7 @@ mod tests {
             assert!(under_way.len() < MAX_IN_FLIGHT);
             // A write that fails gives its place to others too.
             let result = if written == 0 { Err(WriteFailure::Conflict) } else { Ok(()) };
-            annotations.written(node, uid, value, result, (Moment::default(), Jitter::NONE));
+            annotations.written(node, uid, value, result, Context::exactly(Moment::default()));
             written += 1;
             under_way.extend(plan(&mut annotations, &desired));
         }
@@ -321,7 +317,7 @@ mod tests {
     fn an_event_that_is_older_than_our_write_leaves_nothing_behind() {
         let mut annotations = Annotations::default();
         annotations.restart();
-        annotations.swept(Ok(Vec::new()), (Moment::default(), Jitter::NONE));
+        annotations.swept(Ok(Vec::new()), Context::exactly(Moment::default()));
         let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
         let seen = |annotation: Option<String>, ours| NodeFacts {
             name: "n".to_owned(),
@@ -336,7 +332,13 @@ mod tests {
             annotation,
             annotation_ours: ours,
         };
-        annotations.written("n".to_owned(), uid.clone(), Some(ip), Ok(()), (Moment::default(), Jitter::NONE));
+        annotations.written(
+            "n".to_owned(),
+            uid.clone(),
+            Some(ip),
+            Ok(()),
+            Context::exactly(Moment::default()),
+        );
         annotations.observe(&Observed::Apply(seen(None, false)), true);
         assert_eq!(plan(&mut annotations, &Desired::default()), []);
         annotations.observe(&Observed::Apply(seen(Some("192.0.2.2".to_owned()), false)), true);
@@ -349,7 +351,7 @@ mod tests {
     #[test]
     fn after_a_gap_in_the_leadership_nothing_is_removed_before_nodes_were_read() {
         let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
-        let now = (Moment::default(), Jitter::NONE);
+        let now = Context::exactly(Moment::default());
         for listed in [true, false] {
             let mut annotations = Annotations::default();
             annotations.written("n".to_owned(), uid.clone(), Some(ip), Ok(()), now);
@@ -393,9 +395,9 @@ mod tests {
             value: ip.to_owned(),
             ours: true,
         };
-        annotations.swept(Ok(vec![left("n", "192.0.2.1")]), (Moment::default(), Jitter::NONE));
+        annotations.swept(Ok(vec![left("n", "192.0.2.1")]), Context::exactly(Moment::default()));
         assert_eq!(sweeps(&mut annotations), 1, "at once, and nothing is removed");
-        annotations.swept(Ok(Vec::new()), (Moment::default(), Jitter::NONE));
+        annotations.swept(Ok(Vec::new()), Context::exactly(Moment::default()));
         assert_eq!(sweeps(&mut annotations), 0);
     }
 
@@ -403,11 +405,17 @@ mod tests {
     fn a_removal_that_met_a_conflict_is_tried_again() {
         let mut annotations = Annotations::default();
         let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
-        annotations.written("n".to_owned(), uid.clone(), Some(ip), Ok(()), (Moment::default(), Jitter::NONE));
+        annotations.written(
+            "n".to_owned(),
+            uid.clone(),
+            Some(ip),
+            Ok(()),
+            Context::exactly(Moment::default()),
+        );
         let removal = [("n".to_owned(), uid.clone(), None)];
         assert_eq!(plan(&mut annotations, &Desired::default()), removal);
         let conflict = Err(WriteFailure::Conflict);
-        annotations.written("n".to_owned(), uid, None, conflict, (Moment::default(), Jitter::NONE));
+        annotations.written("n".to_owned(), uid, None, conflict, Context::exactly(Moment::default()));
         let mut out = Out::default();
         annotations.plan(&Desired::default(), (true, false), Moment::from_millis(5_000), &mut out);
         assert!(

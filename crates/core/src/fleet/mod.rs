@@ -25,7 +25,7 @@ use crate::budget::{Limits, RateReport};
 use crate::facts::{NodeFacts, Observed, PodFacts};
 use crate::ids::Uid;
 use crate::matching::{NodeStore, PodStore, WatchKey};
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Context, Moment};
 use crate::pool::{Pool, orphans};
 use crate::record_set::node_set::NodeSet;
 use crate::record_set::site::SiteKey;
@@ -173,7 +173,7 @@ impl Fleet {
     }
 
     /// Takes in one fact.
-    pub fn observe(&mut self, input: Input, now: Moment, jitter: Jitter) {
+    pub fn observe(&mut self, input: Input, at @ Context { now, .. }: Context) {
         self.born.get_or_insert(now);
         match input {
             Input::Pools(observed) => self.observe_pools(observed, now),
@@ -187,7 +187,7 @@ impl Fleet {
                     None => self.watch_trouble.remove(&key),
                 };
             }
-            Input::Outcome(outcome) => self.observe_outcome(outcome, now, jitter),
+            Input::Outcome(outcome) => self.observe_outcome(outcome, at),
             Input::Leading => self.lead(now),
             Input::Permit(permit) => {
                 self.dirty |= self.permit != permit;
@@ -363,25 +363,19 @@ impl Fleet {
         self.rematch_record_sets(key, Some(&touched).filter(|_| !first));
     }
 
-    fn observe_outcome(&mut self, outcome: Outcome, now: Moment, jitter: Jitter) {
+    fn observe_outcome(&mut self, outcome: Outcome, at @ Context { now, .. }: Context) {
         match outcome {
             Outcome::Listed { provider, begun, result } => {
-                self.with_account(&provider, (now, jitter), |account| {
-                    account.on_list(begun, result, now, jitter)
-                });
+                self.with_account(&provider, at, |account| account.on_list(begun, result, at));
             }
             Outcome::Got { provider, ip, begun, result } => {
-                self.with_account(&provider, (now, jitter), |account| {
-                    account.on_get(ip, begun, result, now, jitter)
-                });
+                self.with_account(&provider, at, |account| account.on_get(ip, begun, result, at));
             }
             Outcome::Proved { provider, result } => {
-                self.with_account(&provider, (now, jitter), |account| account.on_proof(result, now, jitter));
+                self.with_account(&provider, at, |account| account.on_proof(result, at));
             }
             Outcome::Polled { provider, ip, begun, result } => {
-                self.with_account(&provider, (now, jitter), |account| {
-                    account.on_poll(ip, begun, result, now, jitter)
-                });
+                self.with_account(&provider, at, |account| account.on_poll(ip, begun, result, at));
             }
             Outcome::Changed { provider, ip, result } => {
                 let answer = match result {
@@ -389,74 +383,69 @@ impl Fleet {
                     Err(CallFailure::Fault(fault)) => Some(Err(fault)),
                     Err(CallFailure::NotSent) => None,
                 };
-                self.with_account(&provider, (now, jitter), |account| account.on_changed(ip, answer, now));
+                self.with_account(&provider, at, |account| account.on_changed(ip, answer, now));
             }
             Outcome::Created { provider, pool, result } => {
                 self.dirty = true;
                 let Some(account) = self.accounts.get_mut(&provider) else { return };
                 account.creating = None;
                 match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
-                    Some(pool) => pool.on_created(account, result, (now, jitter), &mut self.outbox),
+                    Some(pool) => pool.on_created(account, result, at, &mut self.outbox),
                     None => self.outbox.extend(orphans::ownerless(pool, &result)),
                 }
             }
-            Outcome::StatusWritten { pool, result } => self.status_written(&pool, result, (now, jitter)),
+            Outcome::StatusWritten { pool, result } => self.status_written(&pool, result, at),
             Outcome::IpsWritten { pool, add, result } => {
-                self.ips_written(&pool, &add, &result, (now, jitter));
+                self.ips_written(&pool, &add, &result, at);
             }
             Outcome::Annotated { node, uid, value, result } => {
-                self.annotations.written(node, uid, value, result, (now, jitter));
+                self.annotations.written(node, uid, value, result, at);
                 self.dirty = true;
             }
             Outcome::Swept(result) => {
-                self.annotations.swept(result, (now, jitter));
+                self.annotations.swept(result, at);
                 self.dirty = true;
             }
             Outcome::NodesCounted(result) => self.nodes_counted(&result),
             Outcome::ZoneFound { provider, zone, result } => {
-                self.dns.zone_found(&provider, &zone, result, (now, jitter));
+                self.dns.zone_found(&provider, &zone, result, at);
                 self.dirty = true;
             }
             Outcome::RecordsRead { provider, zone, fqdn, mark_of: None, result } => {
-                self.dns.records_read(&SiteKey { provider, zone, fqdn }, result, (now, jitter));
+                self.dns.records_read(&SiteKey { provider, zone, fqdn }, result, at);
                 self.dirty = true;
             }
             Outcome::RecordsRead { provider, zone, mark_of: Some(fqdn), result, .. } => {
-                self.dns.mark_read(&SiteKey { provider, zone, fqdn }, result, (now, jitter));
+                self.dns.mark_read(&SiteKey { provider, zone, fqdn }, result, at);
                 self.dirty = true;
             }
             Outcome::RecordsApplied { provider, zone, fqdn, result } => {
                 let (key, accounts) = (SiteKey { provider, zone, fqdn }, &mut self.accounts);
-                self.dns.records_applied(&key, result, accounts, (now, jitter), &mut self.outbox);
+                self.dns.records_applied(&key, result, accounts, at, &mut self.outbox);
                 self.dirty = true;
             }
             Outcome::RecordSetStatusWritten { record_set, result } => {
-                self.record_set_status_written(&record_set, result, (now, jitter));
+                self.record_set_status_written(&record_set, result, at);
             }
         }
     }
 
     /// Every answer changes what is under way, so that the reads have to be planned again even when nothing else has.
-    fn with_account(
-        &mut self,
-        provider: &str,
-        when: (Moment, Jitter),
-        act: impl FnOnce(&mut Account) -> Changes,
-    ) {
+    fn with_account(&mut self, provider: &str, at: Context, act: impl FnOnce(&mut Account) -> Changes) {
         let Some(account) = self.accounts.get_mut(provider) else { return };
         let changes = act(account);
         self.dirty = true;
         for finished in &changes.finished {
             if let Some(pool) = self.pools.get_mut(&finished.op.pool) {
                 if finished.end == crate::account::op::End::Done {
-                    self.changes.push(pool.change_of(finished, when.0));
+                    self.changes.push(pool.change_of(finished, at.now));
                 }
-                pool.finished(finished, account, when, &mut self.outbox);
+                pool.finished(finished, account, at, &mut self.outbox);
             }
             if finished.end == crate::account::op::End::Done && finished.op.target().is_some() {
-                self.latencies_ms.push(when.0.millis_since(finished.op.caused));
+                self.latencies_ms.push(at.now.millis_since(finished.op.caused));
             }
         }
-        self.tell_overturned(provider, &changes.overturned, when.0);
+        self.tell_overturned(provider, &changes.overturned, at.now);
     }
 }

@@ -5,7 +5,7 @@ use super::{Fleet, Plan};
 use crate::account::Account;
 use crate::ids::{DropletId, ObjectRef, Uid};
 use crate::matching::Criteria;
-use crate::moment::{Jitter, Moment};
+use crate::moment::Moment;
 use crate::pool::assign::{Out, World};
 use crate::pool::creation::Purchase;
 use crate::pool::{Candidate, Pool};
@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 
 impl Fleet {
     /// Decides what to do now. What is returned counts as begun: planning again without new facts returns nothing.
-    pub fn plan(&mut self, now: Moment, jitter: Jitter) -> Plan {
+    pub fn plan(&mut self, now: Moment) -> Plan {
         if self.dirty {
             self.forget_unwatched();
         }
@@ -37,7 +37,7 @@ impl Fleet {
         } else if self.pools_listed && self.record_sets_listed {
             self.note_matched();
             let owners = self.owners();
-            self.plan_pools(&owners, (now, jitter), &mut out);
+            self.plan_pools(&owners, now, &mut out);
             self.explain(now, &mut out);
             self.plan_dns(now, &mut out);
             self.plan_reads(&owners, now, &mut out);
@@ -81,12 +81,7 @@ impl Fleet {
         owners
     }
 
-    fn plan_pools(
-        &mut self,
-        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
-        (now, jitter): (Moment, Jitter),
-        out: &mut Out,
-    ) {
+    fn plan_pools(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, now: Moment, out: &mut Out) {
         let order: Vec<Uid> = self.by_age().iter().map(|pool| pool.object.uid.clone()).collect();
         let providers: Vec<String> = self.accounts.keys().cloned().collect();
         for provider in providers {
@@ -109,7 +104,7 @@ impl Fleet {
                     let permit = self.permit;
                     let others = &self.pools;
                     let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
-                    let world = World { now, jitter, permit, owners, standing, seen, holders, others };
+                    let world = World { now, permit, owners, standing, seen, holders, others };
                     pool.forgive_token_moving(&account);
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);

@@ -10,7 +10,7 @@ use crate::condition::Condition;
 use crate::facts::Observed;
 use crate::ids::{ObjectKind, Owner, Uid};
 use crate::matching::{NodeStore, PodStore, WatchKey};
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Context, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::Out;
 use crate::record_set::node_set::NodeSet;
@@ -185,13 +185,13 @@ impl Fleet {
         &mut self,
         uid: &Uid,
         result: Result<Box<WrittenStatus<RecordSetStatus>>, WriteFailure>,
-        (now, jitter): (Moment, Jitter),
+        at: Context,
     ) {
         self.dirty = true;
         let Some(set) = self.record_sets.get_mut(uid) else { return };
-        let written = set.writes.status_done(result.as_ref().err(), now, jitter);
+        let written = set.writes.status_done(result.as_ref().err(), at);
         let Ok(kept) = result else { return };
-        set.kept(written.as_ref(), &kept.status, now, jitter);
+        set.kept(written.as_ref(), &kept.status, at);
         if !set.is_newer_than(&kept.resource_version) {
             set.resource_version = kept.resource_version;
             set.on_server = kept.status;

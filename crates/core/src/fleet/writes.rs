@@ -5,7 +5,7 @@ use super::troubles::{events_denied, name_cause, watch_failing, watch_trouble};
 use crate::account::{Account, DropletRead};
 use crate::action::{Action, WriteFailure, WrittenStatus};
 use crate::ids::{ObjectKind, Owner, Uid};
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Context, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::Out;
 use crate::record_set::status::complete;
@@ -70,15 +70,15 @@ impl Fleet {
         &mut self,
         uid: &Uid,
         result: Result<Box<WrittenStatus>, WriteFailure>,
-        (now, jitter): (Moment, Jitter),
+        at @ Context { now, .. }: Context,
     ) {
         self.dirty = true;
         let Some(pool) = self.pools.get_mut(uid) else { return };
-        let sent = pool.writes.status_done(result.as_ref().err(), now, jitter);
+        let sent = pool.writes.status_done(result.as_ref().err(), at);
         let kept = match result {
             Ok(kept) => kept,
             Err(WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) | WriteFailure::Gone) => {
-                pool.status_refused(now, jitter);
+                pool.status_refused(at);
                 return;
             }
             Err(
@@ -89,7 +89,7 @@ impl Fleet {
             ) => return,
         };
         if sent.is_some_and(|sent| sent.is_pruned_to(&kept.status)) {
-            pool.crds_are_outdated(now, jitter);
+            pool.crds_are_outdated(at);
         } else if kept.status.memory.is_some() || !kept.status.conditions.is_empty() {
             pool.crds_are_current(now);
         }
@@ -104,11 +104,11 @@ impl Fleet {
         uid: &Uid,
         add: &[Ipv4Addr],
         result: &Result<(), WriteFailure>,
-        (now, jitter): (Moment, Jitter),
+        at: Context,
     ) {
         self.dirty = true;
         let Some(pool) = self.pools.get_mut(uid) else { return };
-        pool.writes.ips_done(result.as_ref().err(), now, jitter);
+        pool.writes.ips_done(result.as_ref().err(), at);
         if result.is_ok()
             && let Some(memory) = &mut pool.memory
         {

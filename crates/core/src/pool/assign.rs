@@ -15,7 +15,7 @@ use crate::budget::Purpose;
 use crate::facts::ReservedIp;
 use crate::fault::FaultKind;
 use crate::ids::{DropletId, ObjectName, ObjectRef, Uid};
-use crate::moment::{Jitter, Moment};
+use crate::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -27,8 +27,6 @@ pub const MAX_OPS: usize = 64;
 pub struct World<'a> {
     /// Now.
     pub now: Moment,
-    /// For retries.
-    pub jitter: Jitter,
     /// Mutating calls may start.
     pub permit: bool,
     /// The oldest pool that names an address.

@@ -15,7 +15,8 @@ use crate::account::rights::Right;
 use crate::action::{Action, CallFailure};
 use crate::budget::Purpose;
 use crate::fault::{Fault, FaultKind};
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Context, Moment};
+use crate::retry::{Pace, Retry, Schedule};
 use crate::words::name_all;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -51,8 +52,7 @@ pub struct Creation {
     pub(super) stage: Stage,
     /// Number of the last intent.
     pub(super) number: u64,
-    failures: u32,
-    due: Moment,
+    retry: Retry,
     /// Why the last creation failed.
     pub failure: Option<(FaultKind, String)>,
     /// The status on the server loses our fields: the installed CRDs are older than the operator.
@@ -218,7 +218,7 @@ impl Pool {
         }
         let (Some(region), Some(memory)) = (self.spec.region.clone(), &mut self.memory) else { return };
         let refused = account.rights.waits(Right::Create, world.now);
-        let due = refused.map_or(self.creation.due, |at| at.max(self.creation.due));
+        let due = refused.map_or(self.creation.retry.due(), |at| at.max(self.creation.retry.due()));
         if due > world.now {
             out.later(due);
             return;
@@ -360,9 +360,9 @@ impl Pool {
     /// Whether only what the Go operator's CRDs keep is worth writing. When the wait is over the whole status is
     /// written once more, to see whether the server has learned to keep it.
     pub fn writes_go_fields_only(&self, now: Moment, out: &mut Out) -> bool {
-        let waits = self.creation.crds_outdated && self.creation.due > now;
+        let waits = self.creation.crds_outdated && self.creation.retry.due() > now;
         if waits {
-            out.later(self.creation.due);
+            out.later(self.creation.retry.due());
         }
         waits
     }
@@ -376,8 +376,7 @@ impl Pool {
     /// Another region or another number makes it another request, due at once.
     pub(super) fn request_changed(&mut self) {
         if !self.creation.crds_outdated {
-            self.creation.failures = 0;
-            self.creation.due = Moment::default();
+            self.creation.retry = Retry::default();
         }
     }
 
@@ -389,17 +388,17 @@ impl Pool {
     }
 
     /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
-    pub fn status_refused(&mut self, now: Moment, jitter: Jitter) {
+    pub fn status_refused(&mut self, at: Context) {
         if self.creation.stage == Stage::Announcing {
             self.forget_intent();
-            self.put_off(FaultKind::Permanent, now, jitter);
+            self.put_off(FaultKind::Permanent, at);
         }
     }
 
     /// The server has kept our fields.
     pub fn crds_are_current(&mut self, now: Moment) {
         // Not before it is due: CRDs that keep a part of an intent show it only by the next one.
-        if self.creation.crds_outdated && self.creation.due <= now {
+        if self.creation.crds_outdated && self.creation.retry.due() <= now {
             self.creation.crds_outdated = false;
         }
     }
@@ -412,12 +411,12 @@ impl Pool {
     }
 
     /// The server's copy of the status has lost our fields: nothing may be bought that could not be remembered.
-    pub fn crds_are_outdated(&mut self, now: Moment, jitter: Jitter) {
+    pub fn crds_are_outdated(&mut self, at: Context) {
         if self.creation.stage == Stage::Announcing {
             self.forget_intent();
         }
         self.creation.crds_outdated = true;
-        self.put_off(FaultKind::Permanent, now, jitter);
+        self.put_off(FaultKind::Permanent, at);
     }
 
     /// The answer to a creation.
@@ -425,7 +424,7 @@ impl Pool {
         &mut self,
         account: &mut Account,
         result: Result<Ipv4Addr, CallFailure>,
-        (now, jitter): (Moment, Jitter),
+        at @ Context { now, .. }: Context,
         actions: &mut Vec<Action>,
     ) {
         let outdated = if let Err(CallFailure::Fault(fault)) = &result
@@ -443,7 +442,7 @@ impl Pool {
                 self.memory.get_or_insert_default().bought(ip, false);
                 account.rights.granted(Right::Create);
                 account.created(ip, &region.unwrap_or_default(), now);
-                self.creation.failures = 0;
+                self.creation.retry.succeeded();
                 self.creation.failure = None;
                 actions.push(self.notice(false, "Created", ip, format!("created {ip}")));
             }
@@ -466,7 +465,7 @@ impl Pool {
                     format!("failed to create an address: {kind}: {message}"),
                 ));
                 self.creation.failure = Some((kind, message));
-                self.put_off(kind, now, jitter);
+                self.put_off(kind, at);
                 if outcome_unknown {
                     self.creation.stage = Stage::Resolving { since: now, first: None };
                     self.creation.search = Search::default();
@@ -478,8 +477,7 @@ impl Pool {
         }
     }
 
-    fn put_off(&mut self, kind: FaultKind, now: Moment, jitter: Jitter) {
-        self.creation.failures = self.creation.failures.saturating_add(1);
-        self.creation.due = now.plus_millis(Schedule::of(kind).delay_ms(self.creation.failures, jitter));
+    fn put_off(&mut self, kind: FaultKind, at: Context) {
+        self.creation.retry.failed(Pace::by(Schedule::of(kind)), at);
     }
 }

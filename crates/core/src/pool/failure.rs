@@ -1,7 +1,8 @@
 //! A failed request and when it may be repeated.
 
 use crate::fault::FaultKind;
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Context, Moment};
+use crate::retry::{Pace, Retry, Schedule};
 
 /// A request that failed. `I` is the input that, once changed, makes it a new request, due at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,10 +11,8 @@ pub struct Failure<I> {
     pub kind: FaultKind,
     /// What a user may read of it.
     pub message: String,
-    /// Failures in a row.
-    pub count: u32,
-    /// When to try again.
-    pub due: Moment,
+    /// How often in a row, and when to try again.
+    pub retry: Retry,
     input: I,
     spec_version: u64,
 }
@@ -25,7 +24,7 @@ impl<I: PartialEq> Failure<I> {
         (kind, message): (FaultKind, &str),
         (input, spec_version): (I, u64),
         pace: Option<Schedule>,
-        (now, jitter): (Moment, Jitter),
+        at: Context,
     ) {
         // What has to be mended is not tried more slowly for what passed before it was found, nor the other way round.
         let alike = |failure: &Self| Schedule::of(failure.kind) == Schedule::of(kind);
@@ -33,10 +32,9 @@ impl<I: PartialEq> Failure<I> {
             .take()
             .filter(|failure| failure.concerns(&input, spec_version))
             .filter(|before| alike(before));
-        let count = before.map_or(0, |failure| failure.count).saturating_add(1);
-        let wait = pace.unwrap_or(Schedule::of(kind)).delay_ms(count, jitter);
-        let due = now.plus_millis(wait);
-        *slot = Some(Self { kind, message: message.to_owned(), count, due, input, spec_version });
+        let mut retry = before.map(|failure| failure.retry).unwrap_or_default();
+        retry.failed(Pace::by(pace.unwrap_or(Schedule::of(kind))), at);
+        *slot = Some(Self { kind, message: message.to_owned(), retry, input, spec_version });
     }
 
     /// Whether this is about the same request.
@@ -48,7 +46,7 @@ impl<I: PartialEq> Failure<I> {
     /// When the same request may be sent again, if that is not yet.
     #[must_use]
     pub fn waits(&self, input: &I, spec_version: u64, now: Moment) -> Option<Moment> {
-        (self.concerns(input, spec_version) && self.due > now).then_some(self.due)
+        (self.concerns(input, spec_version) && self.retry.due() > now).then_some(self.retry.due())
     }
 }
 
@@ -80,6 +78,7 @@ impl Behind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::moment::Jitter;
 
     #[test]
     fn what_fails_at_every_retry_stays_behind() {
@@ -97,9 +96,9 @@ mod tests {
         let at = |seconds: u64| Moment::from_millis(seconds * 1_000);
         let mut slot = None;
         let mut note = |kind, now| {
-            let when = (at(now), Jitter::NONE);
+            let when = Context::exactly(at(now));
             Failure::note(&mut slot, (kind, "broken"), ((), 0), None, when);
-            slot.as_ref().map(|failure| failure.due.millis_since(at(now)) / 1_000)
+            slot.as_ref().map(|failure| failure.retry.due().millis_since(at(now)) / 1_000)
         };
         let waits = [1, 2, 3].map(|now| note(FaultKind::InProgress, now));
         assert_eq!(waits, [Some(1), Some(1), Some(5)]);

@@ -7,7 +7,8 @@ use crate::account::{Account, Finished};
 use crate::action::{Action, Notice};
 use crate::fault::FaultKind;
 use crate::ids::{ObjectKind, Uid};
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::Context;
+use crate::retry::Schedule;
 use std::fmt;
 use std::net::Ipv4Addr;
 
@@ -35,7 +36,7 @@ impl Pool {
         &mut self,
         finished: &Finished,
         account: &mut Account,
-        (now, jitter): (Moment, Jitter),
+        at @ Context { now, .. }: Context,
         actions: &mut Vec<Action>,
     ) {
         let Finished { ip, op, end } = finished;
@@ -72,18 +73,18 @@ impl Pool {
                 }
             }
             End::Errored(message) => {
-                self.failed(*ip, finished, (FaultKind::Transient, message), true, (now, jitter), actions);
+                self.failed(*ip, finished, (FaultKind::Transient, message), true, at, actions);
             }
             End::AddressGone => {
                 let message = "the account does not have this address";
-                self.failed(*ip, finished, (FaultKind::NotFound, message), false, (now, jitter), actions);
+                self.failed(*ip, finished, (FaultKind::NotFound, message), false, at, actions);
             }
             End::Refused(kind, message) | End::Failed(kind, message) => {
                 if *kind == FaultKind::NodeInUse {
                     // Something stands on that droplet that the last list did not show.
                     account.want_list(now);
                 }
-                self.failed(*ip, finished, (*kind, message), false, (now, jitter), actions);
+                self.failed(*ip, finished, (*kind, message), false, at, actions);
             }
         }
     }
@@ -103,14 +104,14 @@ impl Pool {
         finished: &Finished,
         (kind, message): (FaultKind, &str),
         errored: bool,
-        when: (Moment, Jitter),
+        at: Context,
         actions: &mut Vec<Action>,
     ) {
         let op = &finished.op;
         let (node, name) = &op.node;
         let gone = finished.end == End::AddressGone;
         let record = self.ips.entry(ip).or_default();
-        if Behind::place(record.behind, when.0) == 0 {
+        if Behind::place(record.behind, at.now) == 0 {
             record.refused_by.clear();
         }
         if matches!(kind, FaultKind::Invalid | FaultKind::Permanent) {
@@ -130,25 +131,25 @@ impl Pool {
         record.error = of_the_address.then(|| (kind, message.to_owned()));
         let unassigns = op.kind != OpKind::Assign;
         if ip_waits || unassigns {
-            Failure::note(&mut record.failure, (kind, message), (op.from, self.spec_version), None, when);
+            Failure::note(&mut record.failure, (kind, message), (op.from, self.spec_version), None, at);
         }
         if node_waits && !unassigns {
             let mut slot = self.node_failures.remove(node);
             let input =
                 self.candidates.get(name).map_or_else(|| op.droplet.provider_id(), |c| c.provider_id.clone());
             let pace = errored.then_some(Schedule::Fast);
-            Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, when);
+            Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, at);
             if let Some(failure) = slot {
-                goes_behind |= failure.count >= FAILURES_THAT_SET_A_NODE_BACK;
+                goes_behind |= failure.retry.tries() >= FAILURES_THAT_SET_A_NODE_BACK;
                 self.node_failures.insert(node.clone(), failure);
             }
         }
         if goes_behind && !unassigns {
-            let behind = Behind::since(self.tick(), when.0);
+            let behind = Behind::since(self.tick(), at.now);
             self.behind.insert(node.clone(), behind);
         }
         if says_something_of_the_address(kind) && !unassigns {
-            let behind = Behind::since(self.tick(), when.0);
+            let behind = Behind::since(self.tick(), at.now);
             self.ips.entry(ip).or_default().behind = Some(behind);
         }
         // The provider being busy with an earlier request is no error.

@@ -4,7 +4,8 @@ use super::memory::Memory;
 use crate::condition::Condition;
 use crate::fault::WriteFailure;
 use crate::ids::DropletId;
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Context, Moment};
+use crate::retry::{Pace, Retry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -148,11 +149,9 @@ pub struct Writes<S = PoolStatus> {
     awaiting_version: bool,
     /// The watch showed the object while the last write was under way.
     observed_in_flight: bool,
-    status_failures: u32,
-    status_due: Moment,
+    status: Retry,
     ips_in_flight: bool,
-    ips_failures: u32,
-    ips_due: Moment,
+    ips: Retry,
     /// Why the last write of `spec.ips` was refused, for a condition. A refused status can tell nothing of itself.
     pub ips_denied: Option<String>,
 }
@@ -162,7 +161,7 @@ impl<S> Writes<S> {
     pub fn observed_again(&mut self) {
         self.observed_in_flight = true;
         if std::mem::take(&mut self.awaiting_version) {
-            self.status_due = Moment::default();
+            self.status.put_off_to(Moment::default());
         }
     }
 
@@ -173,7 +172,7 @@ impl<S> Writes<S> {
     pub fn status_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
         match &self.status_in_flight {
             Some(_) => Err(None),
-            None if self.status_due > now => Err(Some(self.status_due)),
+            None if self.status.due() > now => Err(Some(self.status.due())),
             None => Ok(()),
         }
     }
@@ -181,7 +180,7 @@ impl<S> Writes<S> {
     /// The last status write that was answered has failed.
     #[must_use]
     pub fn is_status_failing(&self) -> bool {
-        self.status_failures > 0
+        self.status.is_failing()
     }
 
     /// A status write goes out.
@@ -191,21 +190,24 @@ impl<S> Writes<S> {
     }
 
     /// A status write was answered; returns what was written.
-    pub fn status_done(&mut self, failure: Option<&WriteFailure>, now: Moment, jitter: Jitter) -> Option<S> {
+    pub fn status_done(
+        &mut self,
+        failure: Option<&WriteFailure>,
+        at @ Context { now, .. }: Context,
+    ) -> Option<S> {
         let written = self.status_in_flight.take();
         match failure {
-            None => self.status_failures = 0,
+            None => self.status.succeeded(),
             Some(WriteFailure::NotSent) => {}
             Some(failure) => {
                 let conflict = matches!(failure, WriteFailure::Conflict);
                 if conflict && self.observed_in_flight {
                     // The watch was faster than the answer: what is written next is based on what it showed.
-                    self.status_due = now;
+                    self.status.put_off_to(now);
                     return written.map(|status| *status);
                 }
                 self.awaiting_version = conflict;
-                self.status_failures = self.status_failures.saturating_add(1);
-                self.status_due = retry_at(failure, self.status_failures, now, jitter);
+                self.status.failed(Pace::of_write(failure), at);
             }
         }
         written.map(|status| *status)
@@ -218,7 +220,7 @@ impl<S> Writes<S> {
     pub fn ips_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
         match self.ips_in_flight {
             true => Err(None),
-            false if self.ips_due > now => Err(Some(self.ips_due)),
+            false if self.ips.due() > now => Err(Some(self.ips.due())),
             false => Ok(()),
         }
     }
@@ -229,40 +231,22 @@ impl<S> Writes<S> {
     }
 
     /// A write of `spec.ips` was answered.
-    pub fn ips_done(&mut self, failure: Option<&WriteFailure>, now: Moment, jitter: Jitter) {
+    pub fn ips_done(&mut self, failure: Option<&WriteFailure>, at: Context) {
         self.ips_in_flight = false;
         match failure {
             None => {
-                self.ips_failures = 0;
+                self.ips.succeeded();
                 self.ips_denied = None;
             }
             Some(WriteFailure::NotSent) => {}
             Some(failure) => {
-                self.ips_failures = self.ips_failures.saturating_add(1);
-                self.ips_due = retry_at(failure, self.ips_failures, now, jitter);
+                self.ips.failed(Pace::of_write(failure), at);
                 if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
                     self.ips_denied = Some(message.clone());
                 }
             }
         }
     }
-}
-
-/// Whatever the API server asks for, a write waits no longer than by the longest step of the schedule.
-const LONGEST_WAIT_MS: u64 = 300_000;
-
-/// When a write to Kubernetes that failed so many times in a row is tried again: by its schedule, and no sooner than the
-/// API server asked for.
-#[must_use]
-pub fn retry_at(failure: &WriteFailure, count: u32, now: Moment, jitter: Jitter) -> Moment {
-    let (schedule, told_ms) = match failure {
-        WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) => (Schedule::Slow, 0),
-        WriteFailure::Throttled { wait_ms, .. } => (Schedule::Fast, (*wait_ms).min(LONGEST_WAIT_MS)),
-        WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Gone | WriteFailure::Transient(_) => {
-            (Schedule::Fast, 0)
-        }
-    };
-    now.plus_millis(schedule.delay_ms(count, jitter).max(told_ms))
 }
 
 #[cfg(test)]
@@ -278,12 +262,12 @@ mod tests {
             if seen_before_the_answer {
                 writes.observed_again();
             }
-            writes.status_done(Some(&WriteFailure::Conflict), now, Jitter::NONE);
+            writes.status_done(Some(&WriteFailure::Conflict), Context::exactly(now));
             assert_eq!(writes.status_ready(now), ready);
         }
         let mut writes = Writes::default();
         writes.status_sent(PoolStatus::default());
-        writes.status_done(Some(&WriteFailure::Conflict), now, Jitter::NONE);
+        writes.status_done(Some(&WriteFailure::Conflict), Context::exactly(now));
         writes.observed_again();
         assert_eq!(writes.status_ready(now), Ok(()), "and at once when the watch shows it");
     }

@@ -13,8 +13,9 @@ use super::refusals::{REFUSED_INTERVAL_MS, Refusals};
 use crate::budget::Budget;
 use crate::dns::{Access, Rules, Zone, ZoneForm};
 use crate::fault::{Fault, FaultKind};
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Context, Moment};
 use crate::pool::failure::Failure;
+use crate::retry::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A zone whose name the token could not read is looked up again after this long: scopes are given without notice.
@@ -130,7 +131,7 @@ impl DnsAccount {
     pub fn zone_failure(&self, zone: &ZoneRef) -> Option<(FaultKind, u32, &str)> {
         let lookup = self.lookups.get(zone).filter(|lookup| lookup.found.is_none())?;
         let failure = lookup.failure.as_ref()?;
-        Some((failure.kind, failure.count, failure.message.as_str()))
+        Some((failure.kind, failure.retry.tries(), failure.message.as_str()))
     }
 
     /// Whether a zone has to be looked up now, and else when.
@@ -207,7 +208,12 @@ impl DnsAccount {
     }
 
     /// A zone was looked up.
-    pub fn looked_up(&mut self, zone: &ZoneRef, result: Result<Zone, Fault>, now: Moment, jitter: Jitter) {
+    pub fn looked_up(
+        &mut self,
+        zone: &ZoneRef,
+        result: Result<Zone, Fault>,
+        at @ Context { now, .. }: Context,
+    ) {
         let lookup = self.lookups.entry(zone.clone()).or_default();
         // If what was known is gone meanwhile, it is a lookup like any other.
         let renews = lookup.in_flight.take() == Some(Search::Renew) && lookup.found.is_some();
@@ -243,26 +249,20 @@ impl DnsAccount {
                     lookup.found = None;
                 }
                 let wait = now.plus_millis(fault.retry_after_ms.unwrap_or(0));
-                Failure::note(
-                    &mut lookup.failure,
-                    (fault.kind, &fault.message),
-                    ((), 0),
-                    None,
-                    (now, jitter),
-                );
-                lookup.due = lookup.failure.as_ref().map_or(wait, |failure| failure.due.max(wait));
+                Failure::note(&mut lookup.failure, (fault.kind, &fault.message), ((), 0), None, at);
+                lookup.due = lookup.failure.as_ref().map_or(wait, |failure| failure.retry.due().max(wait));
             }
         }
     }
 
     /// A zone answers that it is not there: it is looked up anew in due time, since its name may have got another id.
-    pub fn lost(&mut self, id: &str, message: &str, now: Moment, jitter: Jitter) {
+    pub fn lost(&mut self, id: &str, message: &str, at @ Context { now, .. }: Context) {
         for lookup in self.lookups.values_mut() {
             if lookup.found.as_ref().is_some_and(|zone| zone.id == id) {
                 lookup.found = None;
                 let kind = FaultKind::NotFound;
-                Failure::note(&mut lookup.failure, (kind, message), ((), 0), None, (now, jitter));
-                lookup.due = lookup.failure.as_ref().map_or(now, |failure| failure.due);
+                Failure::note(&mut lookup.failure, (kind, message), ((), 0), None, at);
+                lookup.due = lookup.failure.as_ref().map_or(now, |failure| failure.retry.due());
             }
         }
     }
@@ -373,8 +373,7 @@ impl DnsAccount {
         zone: &str,
         access: Access,
         failure: Option<(FaultKind, &str)>,
-        now: Moment,
-        jitter: Jitter,
+        at @ Context { now, .. }: Context,
     ) {
         self.calls = self.calls.saturating_sub(1);
         match failure {
@@ -385,7 +384,7 @@ impl DnsAccount {
                 let id = found.map_or(zone, |found| found.id.as_str());
                 let zones = self.lookups.values().filter_map(|lookup| lookup.found.as_ref());
                 let named: BTreeSet<&str> = zones.map(|zone| zone.id.as_str()).collect();
-                self.refusals.refused((zone, id), (access, message), &named, now, jitter);
+                self.refusals.refused((zone, id), (access, message), &named, at);
             }
             Some(_) => {}
         }

@@ -14,7 +14,7 @@ fn a_token_is_tried_once_a_minute_where_it_was_refused_and_freely_elsewhere() {
     let mut account = account();
     for zone in ["a", "b"] {
         account.sent(zone, Access::Read, T(0));
-        account.answered(zone, Access::Read, REFUSED, T(0), Jitter::NONE);
+        account.answered(zone, Access::Read, REFUSED, Context::exactly(T(0)));
         account.accepted(T(0));
     }
     assert_eq!(account.admit("a", Access::Read, T(1)), Err(Some(T(60))));
@@ -23,7 +23,7 @@ fn a_token_is_tried_once_a_minute_where_it_was_refused_and_freely_elsewhere() {
     assert_eq!(account.admit("a", Access::Read, T(60)), Ok(()));
     account.sent("a", Access::Read, T(60));
     assert_eq!(account.admit("b", Access::Read, T(61)), Err(Some(T(120))), "one a minute and token");
-    account.answered("a", Access::Read, None, T(61), Jitter::NONE);
+    account.answered("a", Access::Read, None, Context::exactly(T(61)));
     assert_eq!(account.admit("b", Access::Read, T(61)), Ok(()), "it works again");
 }
 
@@ -31,7 +31,7 @@ fn a_token_is_tried_once_a_minute_where_it_was_refused_and_freely_elsewhere() {
 fn a_token_that_two_zones_refuse_waits_for_its_probe_in_all_zones() {
     let refuse = |account: &mut DnsAccount, zone: &str, now| {
         account.sent(zone, Access::Read, now);
-        account.answered(zone, Access::Read, REFUSED, now, Jitter::NONE);
+        account.answered(zone, Access::Read, REFUSED, Context::exactly(now));
     };
     let mut account = account();
     refuse(&mut account, "a", T(0));
@@ -44,7 +44,7 @@ fn a_token_that_two_zones_refuse_waits_for_its_probe_in_all_zones() {
     assert!(account.admit("a", Access::Read, T(61)).is_err_and(|at| at < Some(T(62))));
     account.sent("c", Access::Read, T(61));
     assert_eq!(account.admit("d", Access::Read, T(62)), Err(Some(T(121))), "one a minute");
-    account.answered("c", Access::Read, None, T(62), Jitter::NONE);
+    account.answered("c", Access::Read, None, Context::exactly(T(62)));
     account.accepted(T(62));
     assert_eq!(["a", "d"].map(|zone| account.admit(zone, Access::Read, T(62))), [Ok(()); 2]);
     // That they refuse it still is nothing new.
@@ -57,12 +57,12 @@ fn a_token_that_two_zones_refuse_waits_for_its_probe_in_all_zones() {
 #[test]
 fn a_zone_refused_by_name_and_by_id_and_for_reads_and_writes_is_one() {
     let mut account = knowing(&["a.example"]);
-    account.looked_up(&ZoneRef::Name("a.example".into()), Ok(found("id", 60)), T(0), Jitter::NONE);
+    account.looked_up(&ZoneRef::Name("a.example".into()), Ok(found("id", 60)), Context::exactly(T(0)));
     for (zone, access) in [("id", Access::Write), ("id", Access::Read), ("a.example", Access::Read)] {
-        account.answered(zone, access, REFUSED, T(1), Jitter::NONE);
+        account.answered(zone, access, REFUSED, Context::exactly(T(1)));
     }
     assert_eq!(account.admit("d", Access::Read, T(2)), Ok(()));
-    account.answered("b", Access::Write, REFUSED, T(2), Jitter::NONE);
+    account.answered("b", Access::Write, REFUSED, Context::exactly(T(2)));
     assert_eq!(account.admit("d", Access::Read, T(2)), Err(Some(T(62))));
 }
 
@@ -70,7 +70,7 @@ fn a_zone_refused_by_name_and_by_id_and_for_reads_and_writes_is_one() {
 fn a_token_in_doubt_looks_up_no_name_that_is_known_and_another_one_is_not_in_doubt() {
     let mut account = knowing(&["a.example"]);
     for zone in ["b", "c"] {
-        account.answered(zone, Access::Read, REFUSED, T(700), Jitter::NONE);
+        account.answered(zone, Access::Read, REFUSED, Context::exactly(T(700)));
     }
     let name = ZoneRef::Name("a.example".into());
     assert_eq!(account.renewal_due(&name, T(701)), Err(None));
@@ -85,12 +85,12 @@ fn of_many_zones_where_a_token_was_refused_each_has_its_turn() {
     let mut tries = [0; 4];
     let refuse = |account: &mut DnsAccount, zone: &str, now| {
         account.sent(zone, Access::Read, now);
-        account.answered(zone, Access::Read, REFUSED, now, Jitter::NONE);
+        account.answered(zone, Access::Read, REFUSED, Context::exactly(now));
     };
     for id in zones {
         let zone = Zone { id: id.into(), name: None, shown: None, ttl_floor: 60 };
         account.looking_up(&ZoneRef::Id(id.into()));
-        account.looked_up(&ZoneRef::Id(id.into()), Ok(zone), T(0), Jitter::NONE);
+        account.looked_up(&ZoneRef::Id(id.into()), Ok(zone), Context::exactly(T(0)));
         refuse(&mut account, id, T(0));
     }
     // Nobody names it any more, and nobody waits for its turn.
@@ -116,12 +116,12 @@ fn lookups_of_doubted_zones_leave_room_for_the_reads_that_show_a_repaired_token(
         |id: &str| Zone { id: id.into(), name: Some(name(id).text().into()), shown: None, ttl_floor: 60 };
     let refuse = |account: &mut DnsAccount, id: &str, now| {
         account.sent(id, Access::Read, now);
-        account.answered(id, Access::Read, REFUSED, now, Jitter::NONE);
+        account.answered(id, Access::Read, REFUSED, Context::exactly(now));
         account.doubt(id);
     };
     for id in zones {
         account.looking_up(&name(id));
-        account.looked_up(&name(id), Ok(zone(id)), T(0), Jitter::NONE);
+        account.looked_up(&name(id), Ok(zone(id)), Context::exactly(T(0)));
         refuse(&mut account, id, T(0));
     }
     let mut reads = vec![0];
@@ -131,8 +131,8 @@ fn lookups_of_doubted_zones_leave_room_for_the_reads_that_show_a_repaired_token(
             if account.lookup_due(&name(id), now).is_ok() && account.admit(id, Access::Write, now).is_ok() {
                 account.sent(id, Access::Write, now);
                 account.looking_up(&name(id));
-                account.answered(name(id).text(), Access::Read, None, now, Jitter::NONE);
-                account.looked_up(&name(id), Ok(zone(id)), now, Jitter::NONE);
+                account.answered(name(id).text(), Access::Read, None, Context::exactly(now));
+                account.looked_up(&name(id), Ok(zone(id)), Context::exactly(now));
             }
         }
         for id in zones {
@@ -150,10 +150,10 @@ fn lookups_of_doubted_zones_leave_room_for_the_reads_that_show_a_repaired_token(
 fn a_token_that_may_only_read_goes_on_reading() {
     let mut account = account();
     account.sent("a", Access::Write, T(0));
-    account.answered("a", Access::Write, REFUSED, T(0), Jitter::NONE);
+    account.answered("a", Access::Write, REFUSED, Context::exactly(T(0)));
     assert_eq!(account.admit("a", Access::Read, T(1)), Ok(()));
     account.sent("a", Access::Read, T(1));
-    account.answered("a", Access::Read, None, T(1), Jitter::NONE);
+    account.answered("a", Access::Read, None, Context::exactly(T(1)));
     assert_eq!(account.admit("a", Access::Write, T(2)), Err(Some(T(60))));
     assert_eq!(account.refusal("a"), Some("403"));
     account.token_changed();
@@ -168,10 +168,10 @@ fn a_zone_found_by_name_is_known_by_id_too() {
     account.looking_up(&name);
     assert_eq!(account.lookup_due(&name, T(0)), Err(None));
     let zone = Zone { id: "abc".into(), name: Some("example.com".into()), shown: None, ttl_floor: 60 };
-    account.looked_up(&name, Ok(zone.clone()), T(1), Jitter::NONE);
+    account.looked_up(&name, Ok(zone.clone()), Context::exactly(T(1)));
     assert_eq!((account.zone(&name), account.zone(&id)), (Some(zone.clone()), Some(zone)));
     assert_eq!(account.lookup_due(&id, T(1)), Err(None));
-    account.lost("abc", "404", T(1), Jitter::NONE);
+    account.lost("abc", "404", Context::exactly(T(1)));
     assert_eq!(account.zone(&name), None);
     assert_eq!(account.lookup_due(&name, T(2)), Err(Some(T(61))));
 }
@@ -188,7 +188,7 @@ fn a_zone_that_is_not_found_is_looked_for_ever_more_slowly() {
     };
     for (now, due) in [(0, 60), (60, 360), (360, 960)] {
         account.looking_up(&name);
-        account.looked_up(&name, Err(fault.clone()), T(now), Jitter::NONE);
+        account.looked_up(&name, Err(fault.clone()), Context::exactly(T(now)));
         assert_eq!(account.lookup_due(&name, T(now)), Err(Some(T(due))));
     }
     assert_eq!(account.zone_failure(&name).map(|(_, count, _)| count), Some(3));
@@ -212,7 +212,7 @@ fn a_zone_that_the_former_token_may_not_see_is_looked_up_at_once_with_another_on
             account.token_changed();
         }
         assert_eq!(account.is_outdated(&name), changed);
-        account.looked_up(&name, Err(refused.clone()), T(0), Jitter::NONE);
+        account.looked_up(&name, Err(refused.clone()), Context::exactly(T(0)));
         assert_eq!(account.lookup_due(&name, T(0)), due);
     }
 }
@@ -231,7 +231,7 @@ fn knowing(names: &[&str]) -> DnsAccount {
     for name in names {
         let zone = ZoneRef::Name((*name).into());
         account.looking_up(&zone);
-        account.looked_up(&zone, Ok(found(name, 60)), T(0), Jitter::NONE);
+        account.looked_up(&zone, Ok(found(name, 60)), Context::exactly(T(0)));
     }
     account
 }
@@ -253,7 +253,7 @@ fn a_name_that_is_known_is_looked_up_again_every_ten_minutes_whatever_comes_of_i
         assert_eq!(account.renewal_due(&name, T(600 * round)), Ok(()), "{answer:?}");
         account.renewing(&name);
         assert_eq!(account.renewal_due(&name, T(600 * round)), Err(None), "it is under way");
-        account.looked_up(&name, answer, T(600 * round), Jitter::NONE);
+        account.looked_up(&name, answer, Context::exactly(T(600 * round)));
         assert_eq!((account.zone(&name), account.zone_failure(&name)), (Some(known), None));
         assert_eq!(account.lookup_due(&name, T(600 * round)), Err(None));
     }
@@ -267,10 +267,10 @@ fn names_are_looked_up_again_one_at_a_time_and_one_a_minute_where_that_is_refuse
     let zones = names.map(|name| ZoneRef::Name(name.into()));
     account.renewing(&zones[0]);
     assert_eq!(account.renewal_due(&zones[1], T(600)), Err(None), "it waits for the answer");
-    account.looked_up(&zones[0], Ok(found("a.example", 60)), T(601), Jitter::NONE);
+    account.looked_up(&zones[0], Ok(found("a.example", 60)), Context::exactly(T(601)));
     assert_eq!(account.renewal_due(&zones[1], T(601)), Ok(()));
     account.renewing(&zones[1]);
-    account.looked_up(&zones[1], Err(fault(FaultKind::Unauthorised)), T(602), Jitter::NONE);
+    account.looked_up(&zones[1], Err(fault(FaultKind::Unauthorised)), Context::exactly(T(602)));
     assert_eq!(account.renewal_due(&zones[2], T(602)), Err(Some(T(662))));
     assert_eq!(account.renewal_due(&zones[1], T(602)), Err(Some(T(1_202))));
     assert_eq!(account.renewal_due(&zones[2], T(662)), Ok(()));
@@ -281,13 +281,13 @@ fn a_zone_that_refuses_its_reads_is_looked_up_for_that_reason_only() {
     let mut account = knowing(&["example.com"]);
     let name = ZoneRef::Name("example.com".into());
     account.sent("example.com", Access::Read, T(1));
-    account.answered("example.com", Access::Read, REFUSED, T(1), Jitter::NONE);
+    account.answered("example.com", Access::Read, REFUSED, Context::exactly(T(1)));
     assert_eq!(account.renewal_due(&name, T(700)), Err(None));
     account.doubt("example.com");
     assert_eq!((account.lookup_due(&name, T(700)), account.renewal_due(&name, T(700))), (Ok(()), Err(None)));
     // Such a lookup is believed when it finds nothing.
     account.looking_up(&name);
-    account.looked_up(&name, Err(fault(FaultKind::NotFound)), T(700), Jitter::NONE);
+    account.looked_up(&name, Err(fault(FaultKind::NotFound)), Context::exactly(T(700)));
     assert_eq!(account.zone(&name), None);
 }
 
@@ -296,9 +296,9 @@ fn a_lookup_that_only_looks_again_spares_no_refused_write_its_wait() {
     let mut account = knowing(&["example.com"]);
     let name = ZoneRef::Name("example.com".into());
     account.sent("example.com", Access::Write, T(600));
-    account.answered("example.com", Access::Write, REFUSED, T(600), Jitter::NONE);
+    account.answered("example.com", Access::Write, REFUSED, Context::exactly(T(600)));
     account.renewing(&name);
-    account.looked_up(&name, Ok(found("example.com", 60)), T(601), Jitter::NONE);
+    account.looked_up(&name, Ok(found("example.com", 60)), Context::exactly(T(601)));
     assert_eq!(account.admit("example.com", Access::Write, T(602)), Err(Some(T(660))));
 }
 
@@ -309,8 +309,8 @@ fn a_refusal_is_forgotten_once_nobody_names_its_zone_and_it_may_be_tried_again()
     let refused = ["plain.example", "a.example", "b.example", "written", "former"];
     for zone in refused {
         account.sent(zone, Access::Read, T(0));
-        account.answered(zone, Access::Read, REFUSED, T(0), Jitter::NONE);
-        account.answered(zone, Access::Write, REFUSED, T(0), Jitter::NONE);
+        account.answered(zone, Access::Read, REFUSED, Context::exactly(T(0)));
+        account.answered(zone, Access::Write, REFUSED, Context::exactly(T(0)));
     }
     let named = |zone: &ZoneRef| match zone {
         ZoneRef::Name(name) => ["a.example", "plain.example"].contains(&name.as_str()),
@@ -325,8 +325,12 @@ fn a_refusal_is_forgotten_once_nobody_names_its_zone_and_it_may_be_tried_again()
     assert_eq!(refused.map(|zone| account.refusals.refuses_reads(zone)), kept(&account));
     let id = |zone: &ZoneRef| *zone == ZoneRef::Name("c.example".into());
     account.looking_up(&ZoneRef::Name("c.example".into()));
-    account.looked_up(&ZoneRef::Name("c.example".into()), Ok(found("written", 60)), T(10_000), Jitter::NONE);
-    account.answered("written", Access::Write, REFUSED, T(10_000), Jitter::NONE);
+    account.looked_up(
+        &ZoneRef::Name("c.example".into()),
+        Ok(found("written", 60)),
+        Context::exactly(T(10_000)),
+    );
+    account.answered("written", Access::Write, REFUSED, Context::exactly(T(10_000)));
     account.retain(id, T(90_000));
     assert_eq!(kept(&account), [false, false, false, true, false], "it is the id of a name");
 }
@@ -339,7 +343,7 @@ fn a_name_in_doubt_or_being_looked_up_needs_no_other_lookup() {
     assert_eq!(account.renewal_due(&name, T(700)), Err(None));
     account.looking_up(&name);
     assert_eq!(account.renewal_due(&name, T(700)), Err(None));
-    account.looked_up(&name, Err(fault(FaultKind::Transient)), T(700), Jitter::NONE);
+    account.looked_up(&name, Err(fault(FaultKind::Transient)), Context::exactly(T(700)));
     assert_eq!(account.zone(&name), Some(found("example.com", 60)), "no answer says nothing of it");
 }
 
@@ -347,11 +351,11 @@ fn a_name_in_doubt_or_being_looked_up_needs_no_other_lookup() {
 fn what_the_former_id_of_a_name_refused_is_forgotten_and_what_others_refused_is_not() {
     let mut account = knowing(&["a.example", "b.example"]);
     for zone in ["a.example", "b.example"] {
-        account.answered(zone, Access::Write, REFUSED, T(0), Jitter::NONE);
+        account.answered(zone, Access::Write, REFUSED, Context::exactly(T(0)));
     }
     let name = ZoneRef::Name("a.example".into());
     account.looking_up(&name);
-    account.looked_up(&name, Ok(found("new", 60)), T(1), Jitter::NONE);
+    account.looked_up(&name, Ok(found("new", 60)), Context::exactly(T(1)));
     assert_eq!((account.refusal("a.example"), account.refusal("b.example")), (None, Some("403")));
 }
 
@@ -360,12 +364,12 @@ fn a_zone_that_was_found_again_is_read_at_once_and_before_others_are_looked_up()
     let mut account = knowing(&["a.example", "b.example"]);
     let [a, b] = ["a.example", "b.example"].map(|name| ZoneRef::Name(name.into()));
     for zone in ["a.example", "b.example"] {
-        account.answered(zone, Access::Read, REFUSED, T(0), Jitter::NONE);
+        account.answered(zone, Access::Read, REFUSED, Context::exactly(T(0)));
         account.accepted(T(0));
         account.doubt(zone);
     }
     account.looking_up(&a);
-    account.looked_up(&a, Ok(found("a.example", 60)), T(1), Jitter::NONE);
+    account.looked_up(&a, Ok(found("a.example", 60)), Context::exactly(T(1)));
     assert_eq!(account.admit("a.example", Access::Read, T(1)), Ok(()));
     assert_eq!(account.admit("b.example", Access::Read, T(1)), Err(Some(T(120))));
     let Err(Some(after)) = account.lookup_due(&b, T(1)) else { panic!("the read goes first") };
@@ -382,7 +386,7 @@ fn only_the_zone_that_may_have_shown_its_name_is_looked_up_for_it() {
         let shown = (*id == "shown").then(|| "example.com".to_owned());
         account.looking_up(zone);
         let found = Zone { id: (*id).into(), name: None, shown, ttl_floor: 60 };
-        account.looked_up(zone, Ok(found), T(0), Jitter::NONE);
+        account.looked_up(zone, Ok(found), Context::exactly(T(0)));
     }
     for id in ["hidden", "shown"] {
         account.name_may_show(id, T(5));
@@ -394,7 +398,7 @@ fn only_the_zone_that_may_have_shown_its_name_is_looked_up_for_it() {
 #[test]
 fn a_refusal_in_a_zone_that_nobody_names_is_kept_until_its_zone_may_be_tried() {
     let mut account = account();
-    account.answered("former", Access::Write, REFUSED, T(0), Jitter::NONE);
+    account.answered("former", Access::Write, REFUSED, Context::exactly(T(0)));
     account.retain(|_| false, T(59));
     assert_eq!(account.admit("former", Access::Write, T(59)), Err(Some(T(60))));
     account.retain(|_| false, T(60));
@@ -410,9 +414,9 @@ fn with_another_token_a_name_may_mean_another_zone_and_an_id_may_not() {
         ZoneRef::Name("nowhere.example".into()),
     ];
     account.looking_up(&id);
-    account.looked_up(&id, Ok(found("abc", 60)), T(0), Jitter::NONE);
+    account.looked_up(&id, Ok(found("abc", 60)), Context::exactly(T(0)));
     account.looking_up(&unknown);
-    account.looked_up(&unknown, Err(fault(FaultKind::NotFound)), T(0), Jitter::NONE);
+    account.looked_up(&unknown, Err(fault(FaultKind::NotFound)), Context::exactly(T(0)));
     account.token_changed();
     let due = [&name, &id, &unknown].map(|zone| account.lookup_due(zone, T(1)));
     assert_eq!(due, [Ok(()), Err(None), Ok(())]);

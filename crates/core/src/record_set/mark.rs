@@ -10,7 +10,7 @@ use super::name::qualify;
 use super::site::RESYNC_MS;
 use crate::dns::{Record, Zone};
 use crate::fault::Fault;
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Context, Moment};
 use crate::pool::failure::Failure;
 
 /// In front of the name that is marked: the type of its records.
@@ -63,7 +63,7 @@ impl Mark {
     }
 
     /// The answer to it.
-    pub fn read(&mut self, result: Result<Vec<Record>, Fault>, (now, jitter): (Moment, Jitter)) {
+    pub fn read(&mut self, result: Result<Vec<Record>, Fault>, at @ Context { now, .. }: Context) {
         self.reading = false;
         match result {
             Ok(records) => {
@@ -73,9 +73,9 @@ impl Mark {
             }
             Err(fault) => {
                 let what = (fault.kind, fault.message.as_str());
-                Failure::note(&mut self.failure, what, ((), 0), None, (now, jitter));
+                Failure::note(&mut self.failure, what, ((), 0), None, at);
                 let asked = now.plus_millis(fault.retry_after_ms.unwrap_or(0));
-                self.due = self.failure.as_ref().map_or(asked, |failure| failure.due.max(asked));
+                self.due = self.failure.as_ref().map_or(asked, |failure| failure.retry.due().max(asked));
             }
         }
     }

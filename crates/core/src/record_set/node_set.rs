@@ -9,8 +9,9 @@ use crate::facts::NodeFacts;
 use crate::ids::ObjectRef;
 use crate::matching::{NodeStore, PodStore, verdict};
 use crate::mismatch::{Explanation, Mismatch};
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Context, Moment};
 use crate::pool::status::Writes;
+use crate::retry::{Pace, Retry, Schedule};
 use crate::spec::Providers;
 use crate::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +51,7 @@ pub struct NodeSet {
     /// Writes of the status under way and their retries.
     pub writes: Writes<RecordSetStatus>,
     /// The installed CRDs drop our fields: how often that was seen, and when to look again.
-    outdated_crds: Option<(u32, Moment)>,
+    outdated_crds: Option<Retry>,
 }
 
 impl NodeSet {
@@ -264,22 +265,15 @@ impl NodeSet {
     /// Whether only what the Go operator's CRDs keep is worth writing, and until when.
     #[must_use]
     pub fn writes_go_fields_until(&self, now: Moment) -> Option<Moment> {
-        self.outdated_crds.map(|(_, until)| until).filter(|until| *until > now)
+        self.outdated_crds.map(|retry| retry.due()).filter(|until| *until > now)
     }
 
     /// A status was written: whether the server kept our fields shows whether its CRDs are current.
-    pub fn kept(
-        &mut self,
-        sent: Option<&RecordSetStatus>,
-        kept: &RecordSetStatus,
-        now: Moment,
-        jitter: Jitter,
-    ) {
+    pub fn kept(&mut self, sent: Option<&RecordSetStatus>, kept: &RecordSetStatus, at: Context) {
         if !kept.conditions.is_empty() {
             self.outdated_crds = None;
         } else if sent.is_some_and(|sent| !sent.conditions.is_empty()) {
-            let count = self.outdated_crds.map_or(0, |(count, _)| count).saturating_add(1);
-            self.outdated_crds = Some((count, now.plus_millis(Schedule::Slow.delay_ms(count, jitter))));
+            self.outdated_crds.get_or_insert_default().failed(Pace::by(Schedule::Slow), at);
         }
     }
 }

@@ -5,7 +5,8 @@
 //! was accepted, is in doubt: with it all zones wait for that one call, and those that refused nothing yet have it first.
 
 use crate::dns::Access;
-use crate::moment::{Jitter, Moment, Schedule};
+use crate::moment::{Context, Moment};
+use crate::retry::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Refused, a token is tried once a minute.
@@ -109,8 +110,7 @@ impl Refusals {
         (zone, id): (&str, &str),
         (access, message): (Access, &str),
         named: &BTreeSet<&str>,
-        now: Moment,
-        jitter: Jitter,
+        Context { now, jitter }: Context,
     ) {
         if !self.gates.keys().any(|(gated, _)| gated == zone) {
             self.refused_anew(id, now);

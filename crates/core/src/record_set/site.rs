@@ -15,7 +15,7 @@ use crate::action::CallFailure;
 use crate::dns::{Access, Change, ChangeSet, Record};
 use crate::fault::{Fault, FaultKind};
 use crate::ids::Owner;
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Context, Moment};
 use crate::pool::failure::Failure;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -254,7 +254,7 @@ impl Site {
         if known.is_none() {
             return Step::Read;
         }
-        let failed = self.reread_failure.as_ref().map(|failure| failure.due);
+        let failed = self.reread_failure.as_ref().map(|failure| failure.retry.due());
         match (failed.or(Some(self.read_due)).filter(|due| *due > now), held) {
             (Some(due), Some(until)) => Step::Wait(due.min(until)),
             (Some(due), None) if failed.is_some() => Step::Wait(due),
@@ -273,7 +273,7 @@ impl Site {
     /// The records are due to be read again, whatever else there is to be done.
     #[must_use]
     pub fn is_reread_due(&self, now: Moment) -> bool {
-        let failed = self.reread_failure.as_ref().is_some_and(|failure| failure.due > now);
+        let failed = self.reread_failure.as_ref().is_some_and(|failure| failure.retry.due() > now);
         !self.is_busy() && self.read_due <= now && !failed
     }
 
@@ -317,7 +317,7 @@ impl Site {
     }
 
     /// The answer to a read.
-    pub fn read(&mut self, result: Result<Vec<Record>, Fault>, now: Moment, jitter: Jitter) {
+    pub fn read(&mut self, result: Result<Vec<Record>, Fault>, at @ Context { now, .. }: Context) {
         let begun = match self.reading.take() {
             Some(Reading { begun, outdated: false, overtaken: false }) => begun,
             Some(Reading { .. }) | None => return,
@@ -326,12 +326,12 @@ impl Site {
             Ok(records) => self.looks.without_gone(begun, records),
             Err(fault) if self.believed => {
                 let what = (fault.kind, fault.message.as_str());
-                Failure::note(&mut self.reread_failure, what, ((), 0), None, (now, jitter));
+                Failure::note(&mut self.reread_failure, what, ((), 0), None, at);
                 put_off(&mut self.reread_failure, &fault, now);
                 return;
             }
             Err(fault) => {
-                self.fail_reading(&fault, now, jitter);
+                self.fail_reading(&fault, at);
                 return;
             }
         };
@@ -365,7 +365,7 @@ impl Site {
             let fault =
                 Fault { kind: FaultKind::Permanent, message, outcome_unknown: false, retry_after_ms: None };
             self.believed = false;
-            self.fail_reading(&fault, now, jitter);
+            self.fail_reading(&fault, at);
         } else {
             self.read_failure = None;
         }
@@ -389,8 +389,7 @@ impl Site {
     pub fn applied(
         &mut self,
         result: Result<Vec<Record>, (usize, CallFailure)>,
-        now: Moment,
-        jitter: Jitter,
+        at @ Context { now, .. }: Context,
     ) -> Applied {
         let Some(Applying { wanted, changes, left, writer: _, outdated }) = self.applying.take() else {
             return Applied::NotSent;
@@ -412,7 +411,7 @@ impl Site {
                     let kind = FaultKind::Invalid;
                     let fault = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
                     self.distrust((&changes, 0), now);
-                    self.fail_writing(&fault, wanted, now, jitter);
+                    self.fail_writing(&fault, wanted, at);
                     return Applied::Failed(kind);
                 }
                 if complete && outdated {
@@ -423,7 +422,7 @@ impl Site {
                 self.read_failure = None;
                 self.goes_on = (left > 0).then_some(wanted);
                 // A list may still show the time before this write.
-                let failed = self.reread_failure.take().map_or(now, |failure| failure.due);
+                let failed = self.reread_failure.take().map_or(now, |failure| failure.retry.due());
                 self.looks.wrote(self.records.as_deref().unwrap_or_default(), ids, &changes, now);
                 let settled = self.read_due.max(now.plus_millis(SETTLE_MS));
                 self.read_due = self.looks.next().unwrap_or(settled).max(failed);
@@ -447,7 +446,7 @@ impl Site {
                 if done > 0 || fault.outcome_unknown {
                     self.distrust((&changes, done), now);
                 }
-                self.fail_writing(&fault, wanted, now, jitter);
+                self.fail_writing(&fault, wanted, at);
                 Applied::Failed(fault.kind)
             }
         }
@@ -461,28 +460,28 @@ impl Site {
         self.doubt = Some(Doubt { reads: READS_IN_DOUBT, next: now });
     }
 
-    fn fail_writing(&mut self, fault: &Fault, wanted: Wanted, now: Moment, jitter: Jitter) {
+    fn fail_writing(&mut self, fault: &Fault, wanted: Wanted, at @ Context { now, .. }: Context) {
         let what = (fault.kind, fault.message.as_str());
-        Failure::note(&mut self.write_failure, what, (wanted, 0), None, (now, jitter));
+        Failure::note(&mut self.write_failure, what, (wanted, 0), None, at);
         put_off(&mut self.write_failure, fault, now);
     }
 
-    fn fail_reading(&mut self, fault: &Fault, now: Moment, jitter: Jitter) {
+    fn fail_reading(&mut self, fault: &Fault, at @ Context { now, .. }: Context) {
         let what = (fault.kind, fault.message.as_str());
-        Failure::note(&mut self.read_failure, what, ((), 0), None, (now, jitter));
+        Failure::note(&mut self.read_failure, what, ((), 0), None, at);
         put_off(&mut self.read_failure, fault, now);
     }
 }
 
 /// A failure as others see it.
 fn told<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
-    (failure.kind, failure.count, failure.message.as_str())
+    (failure.kind, failure.retry.tries(), failure.message.as_str())
 }
 
 /// What the provider asks to wait is waited.
 fn put_off<I>(failure: &mut Option<Failure<I>>, fault: &Fault, now: Moment) {
     if let (Some(failure), Some(wait)) = (failure, fault.retry_after_ms) {
-        failure.due = failure.due.max(now.plus_millis(wait));
+        failure.retry.not_before(now.plus_millis(wait));
     }
 }
 

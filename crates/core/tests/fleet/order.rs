@@ -5,7 +5,8 @@ use crate::world::{Trick, World, ip};
 use flipop_core::facts::{NodeFacts, Observed};
 use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::moment::{Jitter, Schedule};
+use flipop_core::moment::Jitter;
+use flipop_core::retry::Schedule;
 
 /// What the small world takes to answer.
 const ANSWER_MS: u64 = 50;

@@ -11,7 +11,7 @@ use flipop_core::fault::FaultKind;
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::ids::{ActionId, DropletId, ObjectName, ObjectRef, Uid};
 use flipop_core::matching::WatchKey;
-use flipop_core::moment::{Jitter, Moment};
+use flipop_core::moment::{Context, Moment};
 use flipop_core::pool::assign::MAX_OPS;
 use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
@@ -110,13 +110,13 @@ impl Large {
     }
 
     fn observe(&mut self, input: Input) {
-        self.fleet.observe(input, self.now, Jitter::NONE);
+        self.fleet.observe(input, Context::exactly(self.now));
     }
 
     /// Lets time pass until nothing is left to do before `end`.
     fn run_until(&mut self, end: Moment) {
         loop {
-            let plan = self.fleet.plan(self.now, Jitter::NONE);
+            let plan = self.fleet.plan(self.now);
             let moves = plan.actions.iter().filter(|action| matches!(action, Action::Assign { .. })).count();
             assert!(moves <= MAX_OPS, "{moves} assignments at a time");
             if plan.actions.is_empty() {
@@ -205,7 +205,7 @@ fn pods_that_come_and_go_by_the_thousand_cost_nothing_while_they_decide_nothing(
         let on = number % NODES + 1;
         let pod = PodFacts { name: format!("other-{number}"), ..pod(on, number % 2 == 0) };
         large.observe(Input::Pods(pods_key(), Observed::Apply(pod)));
-        let plan = large.fleet.plan(large.now, Jitter::NONE);
+        let plan = large.fleet.plan(large.now);
         assert!(plan.actions.is_empty() && !plan.fresh, "pod {number}: {:?}", plan.actions);
     }
 }

@@ -11,7 +11,7 @@ use flipop_core::fault::{Fault, FaultKind};
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::ids::{ActionId, DropletId, ObjectRef, Uid};
 use flipop_core::matching::WatchKey;
-use flipop_core::moment::{Jitter, Moment};
+use flipop_core::moment::{Context, Moment};
 use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -215,7 +215,7 @@ impl World {
     }
 
     pub(crate) fn observe(&mut self, input: Input) {
-        self.fleet.observe(input, self.now, Jitter::NONE);
+        self.fleet.observe(input, Context::exactly(self.now));
     }
 
     /// Lets this many seconds pass.
@@ -226,11 +226,11 @@ impl World {
     /// Lets time pass until `end`.
     pub(crate) fn run_until(&mut self, end: Moment) {
         for _ in 0..100_000 {
-            let plan = self.fleet.plan(self.now, Jitter::NONE);
+            let plan = self.fleet.plan(self.now);
             for action in plan.actions {
                 self.execute(action);
             }
-            let again = self.fleet.plan(self.now, Jitter::NONE);
+            let again = self.fleet.plan(self.now);
             assert!(again.actions.is_empty(), "planning twice does more: {:?}", again.actions);
             if self.follow() {
                 continue;

@@ -5,7 +5,7 @@ use crate::account::Account;
 use crate::action::{Action, CallFailure, Unfinished};
 use crate::dns::{Access, Record, Zone};
 use crate::fault::{Fault, FaultKind};
-use crate::moment::{Jitter, Moment};
+use crate::moment::Context;
 use crate::record_set::name::ZoneRef;
 use crate::record_set::site::{Applied, Site, SiteKey};
 use crate::words::{count_addresses, enumerate, name_addresses};
@@ -18,16 +18,16 @@ impl Dns {
         provider: &str,
         zone: &ZoneRef,
         result: Result<Zone, Fault>,
-        (now, jitter): (Moment, Jitter),
+        at: Context,
     ) {
         let Some(account) = self.accounts.get_mut(provider) else { return };
         let failure = failure_of(&result);
         if account.is_outdated(zone) && is_refusal(failure) {
             account.not_sent();
         } else {
-            account.answered(zone.text(), Access::Read, failure, now, jitter);
+            account.answered(zone.text(), Access::Read, failure, at);
         }
-        account.looked_up(zone, result, now, jitter);
+        account.looked_up(zone, result, at);
     }
 
     /// The answer to a read.
@@ -35,7 +35,7 @@ impl Dns {
         &mut self,
         key: &SiteKey,
         result: Result<Vec<Record>, Fault>,
-        (now, jitter): (Moment, Jitter),
+        at @ Context { now, .. }: Context,
     ) {
         if let Some(account) = self.accounts.get_mut(&key.provider) {
             account.ended(&key.zone);
@@ -43,10 +43,10 @@ impl Dns {
             if is_refusal(failure) && self.sites.get(key).is_some_and(|site| site.is_outdated(Access::Read)) {
                 account.not_sent();
             } else {
-                account.answered(&key.zone, Access::Read, failure, now, jitter);
+                account.answered(&key.zone, Access::Read, failure, at);
             }
             match failure {
-                Some((FaultKind::NotFound, message)) => account.lost(&key.zone, message, now, jitter),
+                Some((FaultKind::NotFound, message)) => account.lost(&key.zone, message, at),
                 Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
                 Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
                 Some(_) => {}
@@ -54,7 +54,7 @@ impl Dns {
             }
         }
         if let Some(site) = self.sites.get_mut(key) {
-            site.read(result, now, jitter);
+            site.read(result, at);
         }
     }
 
@@ -64,7 +64,7 @@ impl Dns {
         key: &SiteKey,
         result: Result<Vec<Record>, Unfinished>,
         accounts: &mut BTreeMap<String, Account>,
-        (now, jitter): (Moment, Jitter),
+        at @ Context { now, .. }: Context,
         actions: &mut Vec<Action>,
     ) {
         let Some(site) = self.sites.get_mut(key) else { return };
@@ -93,7 +93,7 @@ impl Dns {
             };
             match failure {
                 Some(failure) => {
-                    account.answered(&key.zone, Access::Write, failure, now, jitter);
+                    account.answered(&key.zone, Access::Write, failure, at);
                     match failure {
                         Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
                         Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
@@ -119,7 +119,7 @@ impl Dns {
             }
             result => result.map_err(|Unfinished { done, cause, .. }| (done, cause)),
         };
-        match (site.applied(result, now, jitter), writer) {
+        match (site.applied(result, at), writer) {
             (Applied::Done, Some(owner)) => {
                 let (warning, reason, message) = changed(&key.fqdn, site);
                 actions.push(notice(&owner, warning, reason, &key.fqdn, message));

@@ -6,7 +6,7 @@ use crate::budget::Purpose;
 use crate::dns::{Access, Record};
 use crate::fault::Fault;
 use crate::ids::Owner;
-use crate::moment::{Jitter, Moment};
+use crate::moment::{Context, Moment};
 use crate::pool::assign::Out;
 use crate::record_set::mark::{Mark, name_of_mark};
 use crate::record_set::set::{Located, View};
@@ -77,19 +77,19 @@ impl Dns {
         &mut self,
         key: &SiteKey,
         result: Result<Vec<Record>, Fault>,
-        (now, jitter): (Moment, Jitter),
+        at @ Context { now, .. }: Context,
     ) {
         if let Some(account) = self.accounts.get_mut(&key.provider) {
             account.ended(&key.zone);
             if result.is_ok() {
-                account.answered(&key.zone, Access::Read, None, now, jitter);
+                account.answered(&key.zone, Access::Read, None, at);
                 account.accepted(now);
             } else {
                 account.not_sent();
             }
         }
         if let Some(mark) = self.marks.get_mut(key) {
-            mark.read(result, (now, jitter));
+            mark.read(result, at);
         }
     }
 }
