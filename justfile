@@ -1,5 +1,5 @@
 # What CI runs.
-check: fmt-check lint deny doc test simulate image
+check: fmt-check lint deny doc book test simulate image
 
 # Formats the code.
 fmt:
@@ -22,6 +22,10 @@ advisories:
 
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# Builds the pages of docs/ into target/book; any warning of mdBook is an error.
+book:
+    ci/book.sh
 
 # Every test; those of the API server need Go or KUBEBUILDER_ASSETS.
 test:

@@ -1,6 +1,5 @@
-//! The alerts: one file, of which the documentation holds a copy and a remedy for each, on metrics that exist, and which
-//! Prometheus' own tool has tried. That needs `promtool`; without it the test is reported as ignored, and fails where
-//! `CI` is set.
+//! The alerts: one file, with a runbook for each, on metrics that exist, and which Prometheus' own tool has tried. That
+//! needs `promtool`; without it the test is reported as ignored, and fails where `CI` is set.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 use flipop::kube::watch::WatchHealth;
@@ -21,7 +20,7 @@ use std::time::Duration;
 
 const ALERTS: &str = "monitoring/alerts.yaml";
 const CASES: &str = "monitoring/alerts-test.yaml";
-const DOCS: &str = "docs/troubleshooting.md";
+const RUNBOOKS: &str = "docs/operations/runbooks.md";
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -30,9 +29,8 @@ fn main() {
     if !promtool && !nothing_may_be_skipped() {
         tried = tried.with_ignored_flag(true).with_kind("ignored: promtool is not installed");
     }
-    let tests: [(&str, fn()); 4] = [
-        ("the_documentation_holds_exactly_these_alerts", documented),
-        ("each_alert_leads_to_its_own_heading_in_the_documentation", led_to),
+    let tests: [(&str, fn()); 3] = [
+        ("each_alert_leads_to_its_own_runbook_and_each_runbook_is_of_an_alert", led_to),
         ("each_alert_is_seen_firing_and_silent", fires_and_is_silent),
         ("each_alert_is_about_metrics_and_labels_that_exist", about_what_exists),
     ];
@@ -71,24 +69,18 @@ fn alerts() -> BTreeMap<String, Value> {
     alerts
 }
 
-fn documented() {
-    let docs = read(DOCS);
-    let blocks = docs.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```\n"));
-    let blocks = blocks.map(|(block, _)| block).filter(|block| block.contains("alert:"));
-    assert_eq!(blocks.collect::<Vec<_>>(), [read(ALERTS)], "{DOCS} holds other alerts than {ALERTS}");
-}
-
 fn led_to() {
-    let docs = read(DOCS);
-    let headings = docs.lines().filter_map(|line| line.strip_prefix("### "));
-    let headings: BTreeSet<String> =
-        headings.map(|heading| heading.to_lowercase().replace(' ', "-")).collect();
+    let runbooks = read(RUNBOOKS);
+    let headings = runbooks.lines().filter_map(|line| line.strip_prefix("## "));
+    let headings: Vec<&str> = headings.filter(|heading| heading.starts_with("Flipop")).collect();
     for (name, alert) in alerts() {
         let runbook = text(&alert["annotations"]["runbook"]);
-        assert_eq!(runbook, format!("{DOCS}#{}", name.to_lowercase()));
-        assert!(headings.contains(&name.to_lowercase()), "{DOCS} has no heading {name}");
+        assert_eq!(runbook, format!("{RUNBOOKS}#{}", name.to_lowercase()));
+        let found = headings.iter().filter(|heading| **heading == name).count();
+        assert_eq!(found, 1, "{RUNBOOKS} has {found} headings {name}");
         assert!(!text(&alert["annotations"]["summary"]).is_empty() && alert["for"].is_string(), "{name}");
     }
+    assert_eq!(headings.len(), alerts().len(), "{RUNBOOKS} has a heading of an alert that is gone");
 }
 
 fn fires_and_is_silent() {
