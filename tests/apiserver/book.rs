@@ -38,7 +38,7 @@ const GAMES: u8 = 4;
 /// One case for each document that has something to run or to apply.
 pub(crate) fn cases() -> Vec<Case> {
     let case = |page: Page| {
-        let (runs, applies) = (has(&page, Fate::Run), has(&page, Fate::Apply));
+        let (runs, applies) = (has(&page, Fate::Run) || has(&page, Fate::Keep), has(&page, Fate::Apply));
         // A command may change the installation; an object is applied without effect.
         let server = if runs { Server::InstalledForOne } else { Server::Installed };
         let name = format!("book::{}", page.path);
@@ -66,7 +66,8 @@ pub(crate) async fn follow(page: &Page, world: &mut World) -> Outcome {
     for block in page.blocks() {
         let went = match block.fate {
             Fate::Run => desk.run(&block.text).await?,
-            Fate::Apply => applied(world, &block).await?,
+            Fate::Apply => applied(world, &block, &["--dry-run=server"]).await?,
+            Fate::Keep => applied(world, &block, &[]).await?,
             Fate::NotRun | Fate::NotApplied | Fate::Shown | Fate::Unknown => continue,
         };
         let Err(wrong) = went else { continue };
@@ -125,15 +126,16 @@ async fn nodes(world: &World, pool: &str, addresses: std::ops::RangeInclusive<u8
     Ok(droplets)
 }
 
-/// Asks the API server to apply the objects of a block, without effect.
-async fn applied(world: &World, block: &Block) -> Outcome<Went> {
+/// Asks the API server to apply the objects of a block.
+async fn applied(world: &World, block: &Block, how: &[&str]) -> Outcome<Went> {
     // An object whose namespace stands beside it finds it only if it is there.
     let objects: Vec<Value> = serde_saphyr::from_multiple(&block.text)
         .map_err(|error| Failure::new(format!("line {}: {error}", block.line)))?;
     for object in objects.iter().filter(|object| object["kind"] == "Namespace") {
         world.cluster.namespace(object["metadata"]["name"].as_str().unwrap_or_default(), None).await?;
     }
-    let arguments = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"];
+    let mut arguments = vec!["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    arguments.extend(how);
     let ran = world.kubectl.attempt(&arguments, Some(&block.text)).await?;
     let warned = ran.warnings().iter().any(|warning| !warning.starts_with(OF_KUBECTL));
     Ok(match (ran.success, warned) {
