@@ -14,7 +14,7 @@ flipop_core::described! {
         Failure = 1,
         /// A flag or an environment variable is wrong or missing. The message on standard error names it.
         Usage = 2,
-        /// Outside a pod: the first argument is no command. The help is printed. 64 is `EX_USAGE` of sysexits.
+        /// Outside a pod: the first argument is not a command. The help is printed. 64 is `EX_USAGE` of sysexits.
         UnknownCommand = 64,
         /// Internal error (panic). The log names the place in the source code. 101 is what Rust programs use.
         Panic = 101,

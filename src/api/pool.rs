@@ -85,12 +85,15 @@ pub struct FloatingIPPoolSpec {
     #[schemars(range(min = 0))]
     pub assignment_cool_off_seconds: Option<f64>,
 
-    /// Which nodes may hold an address of the pool. Default: every Ready node without taints.
+    /// Which nodes may hold an address of the pool. A node matches if its condition Ready is True, it is not being
+    /// deleted, its `spec.providerID` is set, it has the labels of `nodeLabel`, each of its taints is tolerated and,
+    /// if `podNamespace` or `podLabel` is set, it runs at least one Ready pod that they select. Default: every Ready
+    /// node without taints.
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
-    /// DNS A records that hold exactly the active addresses of the pool. With no active address, `whenEmpty` decides.
-    /// A mistake here stops only the records. Default: none; no records are written.
+    /// DNS A records of one name that hold exactly the active addresses of the pool. With no active address,
+    /// `whenEmpty` decides. Default: none; no records are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<DnsRecordSet>,
 }

@@ -35,11 +35,15 @@ pub struct NodeDNSRecordSetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
-    /// Which nodes are published. Default: every Ready node without taints.
+    /// Which nodes are published. A node matches if its condition Ready is True, it is not being deleted, its
+    /// `spec.providerID` is set, it has the labels of `nodeLabel`, each of its taints is tolerated and, if
+    /// `podNamespace` or `podLabel` is set, it runs at least one Ready pod that they select. Default: every Ready
+    /// node without taints.
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
-    /// The records. Default: none; no records are written.
+    /// DNS A records of one name: one for each address of a matching node. With no matching node, `whenEmpty`
+    /// decides. Default: none; no records are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<DnsRecordSet>,
 

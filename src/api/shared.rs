@@ -5,9 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Which nodes are candidates. A node is a candidate if its condition Ready is True, it is not being deleted, its
-/// `spec.providerID` is set, it has the labels of `nodeLabel`, each of its taints is tolerated and, if `podNamespace`
-/// or `podLabel` is set, it runs at least one Ready pod that they select. Default: every Ready node without taints.
+/// Which nodes match.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Match {
@@ -19,8 +17,8 @@ pub struct Match {
     pub node_label: Option<String>,
 
     /// Label selector for pods, written like `nodeLabel`. Only nodes with at least one matching pod that is Running,
-    /// Ready and not being deleted are candidates. Values: a label selector. Default: pods do not matter; with
-    /// `podNamespace`, any pod of that namespace counts.
+    /// Ready and not being deleted match. Values: a label selector. Default: pods do not matter; with `podNamespace`,
+    /// any pod of that namespace counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_label: Option<String>,
 
@@ -29,7 +27,7 @@ pub struct Match {
     pub pod_namespace: Option<String>,
 
     /// Taints that a node may have, written like the tolerations of a pod. Every other taint excludes the node,
-    /// whatever its effect: `PreferNoSchedule` counts too. Default: none is tolerated.
+    /// whatever its effect: `PreferNoSchedule` counts too. Default: no taint is tolerated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
 }

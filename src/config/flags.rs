@@ -110,10 +110,10 @@ pub(super) struct Flags {
     )]
     pub(super) debug: bool,
 
-    /// Keep the records when no node matches any more, where a record set has no whenEmpty
+    /// Keep the last records of a NodeDNSRecordSet without whenEmpty when no node matches
     ///
-    /// Makes Keep the default of whenEmpty in every NodeDNSRecordSet. The log says so when the operator starts. BOOL is
-    /// as for --debug.
+    /// The default of whenEmpty is then Keep instead of Delete. The log says so when the operator starts. BOOL is as for
+    /// --debug.
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value = "false", default_missing_value = "true", hide_default_value = true,

@@ -12,17 +12,17 @@ crate::described! {
     /// State of an address, as status and metrics name it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum IpState {
-        /// On a matching node. The provider has confirmed it.
+        /// The address is on a matching node, and the provider has confirmed it.
         Active = "active",
         /// An operation on the address is under way.
         InProgress = "in-progress",
         /// The last operation on the address failed, or the address cannot be used. `error` of the address says why.
         Error = "error",
-        /// On a droplet whose node does not match.
+        /// The address is on a droplet that is not a matching node.
         NoMatch = "no-match",
-        /// On no droplet.
+        /// The address is on no droplet.
         Unassigned = "unassigned",
-        /// Not used, because the pool already uses `desiredIPs` addresses.
+        /// The pool does not use the address, because it already uses `desiredIPs` others.
         Disabled = "disabled",
     }
     /// The word in status and metrics.
