@@ -54,12 +54,13 @@ pub fn command_line() -> clap::Command {
     CommandLine::command()
 }
 
-/// The help that knows of the commands too.
+/// The help that knows of the commands too. One that is made by hand would begin with "error:".
 fn help(arguments: &[OsString]) -> clap::Error {
-    let mut command = command_line();
     let long = arguments.iter().any(|argument| argument == "--help");
-    let help = if long { command.render_long_help() } else { command.render_help() };
-    command.error(ErrorKind::DisplayHelp, help)
+    match CommandLine::try_parse_from(["flipop", if long { "--help" } else { "-h" }]) {
+        Err(help) => help,
+        Ok(_) => CommandLine::command().error(ErrorKind::DisplayHelp, command_line().render_help()),
+    }
 }
 
 /// Keeps reserved IPs and DNS A records on healthy, matching nodes.

@@ -329,6 +329,7 @@ mod tests {
             };
             let text = help.to_string();
             assert!(text.contains("  crd      Print") && text.contains("--keep-last-record"), "{text}");
+            assert!(text.starts_with("Keeps reserved IPs"), "{words:?}: {text}");
             assert_eq!(help.exit_code(), 0, "{words:?}");
         }
     }

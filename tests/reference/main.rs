@@ -19,8 +19,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Makes the text of a page.
+type Render = fn() -> String;
+
 /// The pages by the names of their files.
-const PAGES: &[(&str, fn() -> String)] = &[
+const PAGES: &[(&str, Render)] = &[
     ("command-line", command_line::render),
     ("floatingippool", floatingippool::render),
     ("metrics", metrics::render),

@@ -46,7 +46,7 @@ fn families() -> Vec<Family> {
         }
         let family = families.last_mut().unwrap();
         if let Some(rest) = line.strip_prefix("# TYPE ") {
-            family.kind = rest.split_once(' ').unwrap().1.to_owned();
+            rest.split_once(' ').unwrap().1.clone_into(&mut family.kind);
             continue;
         }
         let (name, labels) = everything::parts(line.rsplit_once(' ').unwrap().0);
