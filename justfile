@@ -51,6 +51,10 @@ verify: mutations runs
 crds:
     UPDATE_CRDS=1 cargo test --test crds
 
+# Writes the generated pages of docs/reference/ from the code.
+reference:
+    UPDATE_DOCS=1 cargo test --test reference
+
 # Builds the image's final stage with buildah and runs it.
 image:
     ci/image.sh

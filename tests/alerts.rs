@@ -2,21 +2,15 @@
 //! needs `promtool`; without it the test is reported as ignored, and fails where `CI` is set.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
-use flipop::kube::watch::WatchHealth;
-use flipop::metrics::Metrics;
-use flipop::provider::CallContext;
-use flipop::provider::observe::{CallObserver as _, CallRecord, Outcome};
-use flipop_core::condition::Condition;
-use flipop_core::fleet::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
-use flipop_core::ids::ObjectName;
+#[path = "shared/everything.rs"]
+mod everything;
+
 use flipop_envtest::assets::nothing_may_be_skipped;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 const ALERTS: &str = "monitoring/alerts.yaml";
 const CASES: &str = "monitoring/alerts-test.yaml";
@@ -98,72 +92,13 @@ fn fires_and_is_silent() {
 
 /// Each metric with its labels, as a leader shows them that has one of everything.
 fn metrics() -> BTreeMap<String, BTreeSet<String>> {
-    let metrics = Metrics::new(WatchHealth::default(), "0").unwrap();
-    metrics.call_ended(CallRecord {
-        provider: "digitalocean",
-        call: "ListIPs",
-        context: &CallContext::default(),
-        outcome: Outcome::Error,
-        duration: Duration::from_secs(1),
-    });
-    metrics.publish(snapshot(), &[1]);
-    let scrape = String::from_utf8(metrics.encode().unwrap()).unwrap();
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in scrape.lines().filter(|line| !line.starts_with('#')) {
-        let series = line.rsplit_once(' ').unwrap().0;
-        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        let labels = labels.split("\",").filter_map(|label| label.split_once("=\""));
-        found.entry(name.to_owned()).or_default().extend(labels.map(|(label, _)| label.to_owned()));
+    for line in everything::scrape().lines().filter(|line| !line.starts_with('#')) {
+        let (name, labels) = everything::parts(line.rsplit_once(' ').unwrap().0);
+        let labels = labels.into_iter().map(|(label, _)| label.to_owned());
+        found.entry(name.to_owned()).or_default().extend(labels);
     }
     found
-}
-
-fn snapshot() -> Snapshot {
-    let name = ObjectName::new("team", "web");
-    let condition = Condition {
-        kind: "Ready".into(),
-        status: "True".into(),
-        reason: "Assigned".into(),
-        message: String::new(),
-    };
-    let ip = IpSnapshot {
-        ip: Ipv4Addr::new(192, 0, 2, 1),
-        state: "active".into(),
-        node: "a".into(),
-        provider_id: "digitalocean://1".into(),
-        assignments: 1,
-        errors: 1,
-    };
-    let provider = "digitalocean".to_owned();
-    let pool = PoolSnapshot {
-        name: name.clone(),
-        provider: provider.clone(),
-        dns: String::new(),
-        available: 1,
-        assigned: 1,
-        unfulfilled: 1,
-        ips: vec![ip],
-        waiting: Vec::new(),
-        conditions: vec![condition.clone()],
-    };
-    let record_set = RecordSetSnapshot {
-        name,
-        provider: provider.clone(),
-        dns: String::new(),
-        records: 1,
-        state: String::new(),
-        error: String::new(),
-        conditions: vec![condition],
-    };
-    let accounts = vec![AccountSnapshot { provider, rate_remaining: Some(1) }];
-    Snapshot {
-        leading: true,
-        permit: true,
-        pools: vec![pool],
-        record_sets: vec![record_set],
-        accounts,
-        ..Snapshot::default()
-    }
 }
 
 fn is_of_a_name(letter: char) -> bool {

@@ -5,6 +5,7 @@ pub mod action;
 pub mod budget;
 pub mod claims;
 pub mod condition;
+pub mod described;
 pub mod dns;
 pub mod facts;
 pub mod fault;
