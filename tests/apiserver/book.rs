@@ -38,13 +38,17 @@ const GAMES: u8 = 4;
 /// One case for each document that has something to run or to apply.
 pub(crate) fn cases() -> Vec<Case> {
     let case = |page: Page| {
-        let (runs, applies) = (has(&page, Fate::Run) || has(&page, Fate::Keep), has(&page, Fate::Apply));
-        // A command may change the installation; an object is applied without effect.
+        let (runs, applies) = (changes(&page), has(&page, Fate::Apply));
         let server = if runs { Server::InstalledForOne } else { Server::Installed };
         let name = format!("book::{}", page.path);
         (runs || applies).then_some(Case { name, server, run: Run::Page(page) })
     };
     pages().into_iter().filter_map(case).collect()
+}
+
+/// True where the installation may be changed.
+fn changes(page: &Page) -> bool {
+    has(page, Fate::Run) || has(page, Fate::ApplyForGood)
 }
 
 fn has(page: &Page, fate: Fate) -> bool {
@@ -60,14 +64,14 @@ pub(crate) fn tools_are_installed() -> bool {
 
 /// Does what a document says, in its order, and tells all that went wrong.
 pub(crate) async fn follow(page: &Page, world: &mut World) -> Outcome {
-    let _operator = if has(page, Fate::Run) { Some(stage(world).await?) } else { None };
+    let _operator = if changes(page) { Some(stage(world).await?) } else { None };
     let desk = Desk::new(world)?;
     let mut all = Vec::new();
     for block in page.blocks() {
         let went = match block.fate {
             Fate::Run => desk.run(&block.text).await?,
-            Fate::Apply => applied(world, &block, &["--dry-run=server"]).await?,
-            Fate::Keep => applied(world, &block, &[]).await?,
+            Fate::Apply => applied(world, &block, true).await?,
+            Fate::ApplyForGood => applied(world, &block, false).await?,
             Fate::NotRun | Fate::NotApplied | Fate::Shown | Fate::Unknown => continue,
         };
         let Err(wrong) = went else { continue };
@@ -91,15 +95,16 @@ async fn stage(world: &World) -> Outcome<Operator> {
         let pod = pod.label("app", "nginx-ingress").label("component", "controller");
         world.nodes.create_pod(&pod).await?;
     }
-    world.reserve(&[10]);
-    // One stands already, so that nothing waits for the cool-off.
-    placed(world, "203.0.113.11", edge.first().copied())?;
+    // They stand already: the documents may say where, and the first move waits for no cool-off.
+    let addresses = ["203.0.113.10", "203.0.113.11"];
+    for (address, droplet) in addresses.into_iter().zip(edge) {
+        placed(world, address, Some(droplet))?;
+    }
     let secret = format!("--from-literal=DIGITALOCEAN_ACCESS_TOKEN={TOKEN}");
     let other = format!("--from-literal=CLOUDFLARE_TOKEN={CLOUDFLARE_TOKEN}");
     world.kubectl.run(&["create", "secret", "generic", "flipop", "-n", NAMESPACE, &secret, &other]).await?;
     let operator = world.dns_operator().await?;
     apply(world, "examples").await?;
-    let addresses = ["203.0.113.10", "203.0.113.11"];
     pool_converges(world, "ingress-pool", &Name::new(Provider::DigitalOcean, "ingress"), &addresses, 30)
         .await?;
     let (zone, fqdn) = ("example.net".to_owned(), "nodes.example.net".to_owned());
@@ -126,16 +131,15 @@ async fn nodes(world: &World, pool: &str, addresses: std::ops::RangeInclusive<u8
     Ok(droplets)
 }
 
-/// Asks the API server to apply the objects of a block.
-async fn applied(world: &World, block: &Block, how: &[&str]) -> Outcome<Went> {
+/// Asks the API server to apply the objects of a block; in a dry run without effect.
+async fn applied(world: &World, block: &Block, dry_run: bool) -> Outcome<Went> {
     // An object whose namespace stands beside it finds it only if it is there.
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&block.text)
-        .map_err(|error| Failure::new(format!("line {}: {error}", block.line)))?;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&block.text).unwrap_or_default();
     for object in objects.iter().filter(|object| object["kind"] == "Namespace") {
         world.cluster.namespace(object["metadata"]["name"].as_str().unwrap_or_default(), None).await?;
     }
-    let mut arguments = vec!["apply", "--server-side", "--force-conflicts", "-f", "-"];
-    arguments.extend(how);
+    let dry_run = if dry_run { "--dry-run=server" } else { "--dry-run=none" };
+    let arguments = ["apply", "--server-side", "--force-conflicts", dry_run, "-f", "-"];
     let ran = world.kubectl.attempt(&arguments, Some(&block.text)).await?;
     let warned = ran.warnings().iter().any(|warning| !warning.starts_with(OF_KUBECTL));
     Ok(match (ran.success, warned) {

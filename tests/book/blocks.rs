@@ -35,7 +35,7 @@ fn every_block_says_what_becomes_of_it() {
         for block in page.blocks() {
             let fate = match block.fate {
                 Fate::Run => "run",
-                Fate::Apply => "applied",
+                Fate::Apply | Fate::ApplyForGood => "applied",
                 Fate::NotRun | Fate::NotApplied => "marked",
                 Fate::Shown => "shown",
                 Fate::Unknown => {
@@ -49,8 +49,8 @@ fn every_block_says_what_becomes_of_it() {
     println!("blocks of the documents: {counts:?}");
     assert!(
         all.is_empty(),
-        "a block of code is fenced, as sh, yaml, text, rust, toml, `sh not run: REASON` or `yaml not applied: REASON` \
-         (three words or more):\n{}",
+        "a block of code is fenced, as sh, yaml, `yaml apply`, text, rust, toml, `sh not run: REASON` or `yaml not \
+         applied: REASON` (three words or more):\n{}",
         all.join("\n")
     );
 }
@@ -74,7 +74,7 @@ fn readme_and_getting_started_show_the_examples_word_for_word_and_each_is_shown(
 #[test]
 fn objects_speak_of_addresses_and_zones_that_are_nobodys() {
     for page in pages() {
-        let objects = |fate| matches!(fate, Fate::Apply | Fate::NotApplied);
+        let objects = |fate| matches!(fate, Fate::Apply | Fate::ApplyForGood | Fate::NotApplied);
         for block in page.blocks().iter().filter(|block| objects(block.fate)) {
             let strangers: Vec<_> = addresses(&block.text).filter(|address| !is_nobodys(*address)).collect();
             assert!(strangers.is_empty(), "{}:{}: {strangers:?}", page.path, block.line);
@@ -93,6 +93,7 @@ fn an_info_string_is_exact() {
     for (info, fate) in [
         ("sh", Fate::Run),
         ("yaml", Fate::Apply),
+        ("yaml apply", Fate::ApplyForGood),
         ("sh not run: it needs a registry", Fate::NotRun),
         ("yaml not applied: it needs CRDs", Fate::NotApplied),
         ("text", Fate::Shown),
@@ -100,6 +101,7 @@ fn an_info_string_is_exact() {
         ("", Fate::Unknown),
         ("bash", Fate::Unknown),
         ("sh ", Fate::Run),
+        ("sh apply", Fate::Unknown),
         ("sh not run", Fate::Unknown),
         ("sh not run: too short", Fate::Unknown),
         ("sh not applied: it needs a registry", Fate::Unknown),

@@ -128,7 +128,13 @@ fn every_page_is_in_the_table_of_contents_once() {
     entries.sort();
     let of_the_book = pages.iter().map(|page| &page.path).filter(|path| path.starts_with("docs/"));
     let expected: Vec<&String> = of_the_book.filter(|path| *path != SUMMARY).collect();
-    assert_eq!(entries.iter().collect::<Vec<_>>(), expected, "{SUMMARY} and the pages of docs/");
+    let missing: Vec<&&String> = expected.iter().filter(|path| !entries.contains(path)).collect();
+    assert!(missing.is_empty(), "{SUMMARY} lacks {missing:?}");
+    assert_eq!(
+        entries.iter().collect::<Vec<_>>(),
+        expected,
+        "{SUMMARY} names a page twice, or one that is none"
+    );
 }
 
 #[test]

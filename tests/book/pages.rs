@@ -42,8 +42,8 @@ pub(crate) enum Fate {
     Run,
     /// The API server is asked to apply it, without effect.
     Apply,
-    /// It is applied, and stays for the rest of the page.
-    Keep,
+    /// It is applied, and stands for the rest of the page.
+    ApplyForGood,
     /// It says why it is not run.
     NotRun,
     /// It says why it is not applied.
@@ -129,7 +129,7 @@ impl Fate {
         match info.split_once(' ').unwrap_or((info, "")) {
             ("sh", "") => Self::Run,
             ("yaml", "") => Self::Apply,
-            ("yaml", "kept") => Self::Keep,
+            ("yaml", "apply") => Self::ApplyForGood,
             ("sh", said) if reason(said, "not run: ") => Self::NotRun,
             ("yaml", said) if reason(said, "not applied: ") => Self::NotApplied,
             (language, "") if SHOWN.contains(&language) => Self::Shown,
