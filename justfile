@@ -47,6 +47,10 @@ verify: mutations runs
 crds:
     UPDATE_CRDS=1 cargo test --test crds
 
+# Draws docs/failover.svg from a run of the operator in the simulation.
+picture:
+    UPDATE_DOCS=1 cargo test --package flipop-sandbox --test picture
+
 # Builds the image's final stage with buildah and runs it.
 image:
     ci/image.sh
