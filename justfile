@@ -55,6 +55,10 @@ crds:
 reference:
     UPDATE_DOCS=1 cargo test --test reference
 
+# Draws docs/failover.svg from a run of the operator in the simulation.
+picture:
+    UPDATE_DOCS=1 cargo test --package flipop-sandbox --test picture
+
 # Builds the image's final stage with buildah and runs it.
 image:
     ci/image.sh
