@@ -28,6 +28,9 @@ const FOLDERS: [&str; 5] = ["crds", "docs", "examples", "k8s", "monitoring"];
 /// What the documents use beside `kubectl`.
 const TOOLS: [&str; 3] = ["bash", "curl", "jq"];
 
+/// What is said where they are missing.
+pub(crate) const NEEDS: &str = "needs bash, curl and jq";
+
 /// What `kubectl` says where an object was applied on the client's side before.
 const OF_KUBECTL: &str = "failed to migrate kubectl.kubernetes.io/last-applied-configuration";
 
@@ -64,6 +67,9 @@ pub(crate) fn tools_are_installed() -> bool {
 
 /// Does what a document says, in its order, and tells all that went wrong.
 pub(crate) async fn follow(page: &Page, world: &mut World) -> Outcome {
+    if !tools_are_installed() {
+        return Err(Failure::new(NEEDS));
+    }
     let _operator = if changes(page) { Some(stage(world).await?) } else { None };
     let desk = Desk::new(world)?;
     let mut all = Vec::new();

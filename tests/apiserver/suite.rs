@@ -78,7 +78,7 @@ impl Case {
             return Some("needs Go");
         }
         let page = matches!(self.run, Run::Page(_));
-        (page && !book::tools_are_installed()).then_some("needs bash, curl and jq")
+        (page && !book::tools_are_installed()).then_some(book::NEEDS)
     }
 }
 
