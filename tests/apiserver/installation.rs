@@ -1,4 +1,4 @@
-//! The manifests, applied as README says: on a new cluster and over the Go operator's.
+//! The manifests, applied as docs/operations/install.md says: on a new cluster and over the Go operator's.
 
 use crate::suite::{Case, cases};
 use crate::world::{World, path};
