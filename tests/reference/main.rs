@@ -11,8 +11,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Makes the text of a page.
+type Render = fn() -> String;
+
 /// The pages by the names of their files.
-const PAGES: &[(&str, fn() -> String)] = &[("conditions", conditions::render), ("events", events::render)];
+const PAGES: &[(&str, Render)] = &[("conditions", conditions::render), ("events", events::render)];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
