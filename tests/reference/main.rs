@@ -5,7 +5,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 mod command_line;
+mod conditions;
 mod endpoints;
+mod events;
 mod fields;
 mod floatingippool;
 mod metrics;
@@ -25,6 +27,8 @@ type Render = fn() -> String;
 /// The pages by the names of their files.
 const PAGES: &[(&str, Render)] = &[
     ("command-line", command_line::render),
+    ("conditions", conditions::render),
+    ("events", events::render),
     ("floatingippool", floatingippool::render),
     ("metrics", metrics::render),
     ("names", names::render),

@@ -3,6 +3,7 @@
 pub mod account;
 pub mod action;
 pub mod budget;
+pub mod catalog;
 pub mod claims;
 pub mod condition;
 pub mod described;
