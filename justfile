@@ -1,5 +1,5 @@
 # What CI runs.
-check: fmt-check lint deny doc test simulate image
+check: fmt-check lint deny doc book test simulate image
 
 # Formats the code.
 fmt:
@@ -22,6 +22,10 @@ advisories:
 
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# Builds the pages of docs/ into target/book; any warning of mdBook is an error.
+book:
+    ci/book.sh
 
 # Every test; those of the API server need Go or KUBEBUILDER_ASSETS.
 test:
@@ -46,6 +50,14 @@ verify: mutations runs
 # Writes crds/ and their copies in k8s/ from the Rust types.
 crds:
     UPDATE_CRDS=1 cargo test --test crds
+
+# Writes the generated pages of docs/reference/ from the code.
+reference:
+    UPDATE_DOCS=1 cargo test --test reference
+
+# Draws docs/failover.svg from a run of the operator in the simulation.
+picture:
+    UPDATE_DOCS=1 cargo test --package flipop-sandbox --test picture
 
 # Builds the image's final stage with buildah and runs it.
 image:

@@ -5,6 +5,7 @@ pub mod api;
 pub mod clock;
 pub mod config;
 pub mod execute;
+pub mod exit;
 pub mod kube;
 pub mod leader;
 pub mod liveness;

@@ -2,6 +2,7 @@
 
 use flipop::clock::Clock;
 use flipop::config::{ConfigError, Invocation};
+use flipop::exit::Exit;
 use flipop::{api, operator, telemetry, version};
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,12 +10,9 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Exit code where the first argument is no command: `EX_USAGE` of sysexits, told apart from a Deployment's bad flags.
-const UNKNOWN_COMMAND: u8 = 64;
-
-/// What is wrong is said on standard error; exit code 2 for flags and environment, 1 for everything else.
+/// Errors of the command line and the environment go to standard error.
 fn main() -> ExitCode {
-    match Invocation::from_process() {
+    let exit = match Invocation::from_process() {
         Ok(Invocation::Crd) => print_crds(),
         Ok(Invocation::Version) => {
             print(&format!("flipop {} (commit {})\n", version::VERSION, version::COMMIT))
@@ -22,38 +20,42 @@ fn main() -> ExitCode {
         Ok(Invocation::Run(config)) => run(*config),
         Err(ConfigError::Usage(usage)) => {
             let _unwritten = usage.print();
-            ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
+            if usage.use_stderr() { Exit::Usage } else { Exit::Success }
         }
         Err(error) => {
             let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
-            let code = if matches!(error, ConfigError::UnknownCommand { .. }) { UNKNOWN_COMMAND } else { 2 };
-            ExitCode::from(code)
+            if matches!(error, ConfigError::UnknownCommand { .. }) {
+                Exit::UnknownCommand
+            } else {
+                Exit::Usage
+            }
         }
-    }
+    };
+    exit.into()
 }
 
-fn print(text: &str) -> ExitCode {
+fn print(text: &str) -> Exit {
     let _unwritten = std::io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
+    Exit::Success
 }
 
-fn print_crds() -> ExitCode {
+fn print_crds() -> Exit {
     match api::crd::all_yaml() {
         Ok(yaml) => print(&yaml),
         Err(error) => {
             let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
-            ExitCode::FAILURE
+            Exit::Failure
         }
     }
 }
 
-fn run(config: flipop::config::Config) -> ExitCode {
+fn run(config: flipop::config::Config) -> Exit {
     let prepared = prepare();
     let logs = match telemetry::start(config.debug, Clock::system()) {
         Ok(logs) => logs,
         Err(error) => {
             let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
-            return ExitCode::FAILURE;
+            return Exit::Failure;
         }
     };
     let (runtime, signals) = match prepared {
@@ -61,7 +63,7 @@ fn run(config: flipop::config::Config) -> ExitCode {
         Err(error) => {
             tracing::error!("failed to start the runtime and to listen for signals: {error}");
             logs.flush();
-            return ExitCode::FAILURE;
+            return Exit::Failure;
         }
     };
     let result = runtime.block_on(async {
@@ -75,10 +77,10 @@ fn run(config: flipop::config::Config) -> ExitCode {
         }
     });
     let code = match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => Exit::Success,
         Err(error) => {
             tracing::error!("{error}");
-            ExitCode::FAILURE
+            Exit::Failure
         }
     };
     // What is still under way is cut off: a blocked call must not keep a process that is to end.

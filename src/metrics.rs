@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::kube::watch::WatchHealth;
 use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
-use crate::provider::observe::{CallObserver, CallRecord};
+use crate::provider::observe::{Call, CallObserver, CallRecord, Outcome};
 use arc_swap::ArcSwap;
 use flipop_core::condition::Condition;
 use flipop_core::fleet::{Change, PoolSnapshot, RecordSetSnapshot, Snapshot};
@@ -41,7 +41,7 @@ pub struct Metrics {
     assignment_seconds: Histogram,
     leader: IntGauge,
     /// Label sets of provider calls that have series.
-    objects: Mutex<BTreeSet<(&'static str, &'static str, CallContext)>>,
+    objects: Mutex<BTreeSet<(&'static str, Call, CallContext)>>,
     snapshot: ArcSwap<Snapshot>,
     health: WatchHealth,
 }
@@ -55,24 +55,34 @@ impl Metrics {
         let lasting = Registry::new();
         let labels = ["provider", "call", "outcome", "kind", "namespace", "name"];
         let calls = IntCounterVec::new(
-            Opts::new("flipop_providers_calls_total", "Calls to providers, by operation and outcome."),
+            Opts::new(
+                "flipop_providers_calls_total",
+                "Operations at a provider by outcome. One operation may be several HTTP requests.",
+            ),
             &labels,
         )?;
         let labels = ["provider", "call", "kind", "namespace", "name"];
         let durations = HistogramVec::new(
-            HistogramOpts::new("flipop_providers_call_duration_seconds", "Duration of calls to providers."),
+            HistogramOpts::new(
+                "flipop_providers_call_duration_seconds",
+                "Duration of operations at a provider, in seconds.",
+            ),
             &labels,
         )?;
         let assignment_seconds = Histogram::with_opts(
             HistogramOpts::new(
                 "flipop_assignment_seconds",
-                "Time from a change of nodes or pods to the confirmed assignment that answers it.",
+                "Time from a change of nodes or pods to the confirmed assignment that follows from it, in \
+                 seconds.",
             )
             .buckets(ASSIGNMENT_BUCKETS.to_vec()),
         )?;
-        let leader = IntGauge::new("flipop_leader", "1 while this process leads and may write.")?;
-        let build =
-            IntGaugeVec::new(Opts::new("flipop_build_info", "Version of the operator."), &["version"])?;
+        let leader =
+            IntGauge::new("flipop_leader", "1 while this process holds the Lease and may write, else 0.")?;
+        let build = IntGaugeVec::new(
+            Opts::new("flipop_build_info", "Version of the operator. The value is 1."),
+            &["version"],
+        )?;
         build.with_label_values(&[version]).set(1);
         lasting.register(Box::new(calls.clone()))?;
         lasting.register(Box::new(durations.clone()))?;
@@ -115,14 +125,16 @@ impl Metrics {
                 return true;
             }
             let CallContext { kind, namespace, name } = context;
-            for outcome in ["success", "error"] {
+            let call = call.as_str();
+            for outcome in Outcome::ALL {
                 // Absent where the call never had this outcome.
+                let outcome = outcome.as_str();
                 let _absent =
                     self.calls.remove_label_values(&[provider, call, outcome, kind, namespace, name]);
             }
             let _absent = self.durations.remove_label_values(&[
                 *provider,
-                *call,
+                call,
                 *kind,
                 namespace.as_str(),
                 name.as_str(),
@@ -199,9 +211,10 @@ impl CallObserver for Metrics {
     fn call_ended(&self, record: CallRecord<'_>) {
         let CallRecord { provider, call, context, outcome, duration } = record;
         let CallContext { kind, namespace, name } = context;
-        self.calls.with_label_values(&[provider, call, outcome.as_str(), kind, namespace, name]).inc();
+        let word = call.as_str();
+        self.calls.with_label_values(&[provider, word, outcome.as_str(), kind, namespace, name]).inc();
         self.durations
-            .with_label_values(&[provider, call, kind, namespace, name])
+            .with_label_values(&[provider, word, kind, namespace, name])
             .observe(duration.as_secs_f64());
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         objects.insert((provider, call, context.clone()));
@@ -214,7 +227,7 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     let restarts = IntCounterVec::new(
         Opts::new(
             "flipop_watch_restarts_total",
-            "Restarts of watches of the Kubernetes API, by kind and reason.",
+            "Restarts of watches of the Kubernetes API, by the kind that is watched and the reason.",
         ),
         &["kind", "reason"],
     )?;
@@ -228,7 +241,10 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     let families = PoolFamilies::new(&registry)?;
     snapshot.pools.iter().for_each(|pool| families.add(pool));
     let records = IntGaugeVec::new(
-        Opts::new("flipop_nodednsrecordset_records", "Addresses that the records of a record set hold."),
+        Opts::new(
+            "flipop_nodednsrecordset_records",
+            "Number of addresses in the records of a NodeDNSRecordSet.",
+        ),
         &OBJECT_LABELS,
     )?;
     for set in &snapshot.record_sets {
@@ -239,7 +255,11 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     }
     registry.register(Box::new(records))?;
     let remaining = IntGaugeVec::new(
-        Opts::new("flipop_providers_rate_remaining", "Requests left in the quota of the provider's token."),
+        Opts::new(
+            "flipop_providers_rate_remaining",
+            "Requests left in the quota of the token: per hour at DigitalOcean, per five minutes at Cloudflare. Absent \
+             until the provider has told it.",
+        ),
         &["provider"],
     )?;
     for account in &snapshot.accounts {
@@ -256,7 +276,10 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
 fn conditions(snapshot: &Snapshot) -> Result<IntGaugeVec, MetricsError> {
     let labels = ["kind", "namespace", "name", "type", "status", "reason"];
     let gauge = IntGaugeVec::new(
-        Opts::new("flipop_condition", "A condition in the status of an object: 1 as it stands now."),
+        Opts::new(
+            "flipop_condition",
+            "A current condition of a FloatingIPPool or NodeDNSRecordSet. The value is 1.",
+        ),
         &labels,
     )?;
     let pools = snapshot.pools.iter().map(|pool| (ObjectKind::Pool, &pool.name, &pool.conditions));
@@ -292,25 +315,29 @@ impl PoolFamilies {
             nodes: IntGaugeVec::new(
                 named(
                     "node_status",
-                    "Nodes that wait for an IP (available) and IPs that stand on a droplet (assigned).",
+                    "Number of nodes that match and have no address (status=\"available\"), and of used addresses \
+                     that are on a droplet (status=\"assigned\").",
                 ),
                 &with(&["status"]),
             )?,
             errors: CounterVec::new(
-                named("ip_assignment_errors", "Assignments that failed."),
+                named("ip_assignment_errors", "Assignments of the address that failed."),
                 &with(&["ip"]),
             )?,
             assignments: CounterVec::new(
-                named("ip_assignments", "Assignments that succeeded."),
+                named("ip_assignments", "Assignments of the address that succeeded."),
                 &with(&["ip"]),
             )?,
             ip_node: GaugeVec::new(
-                named("ip_node", "The node that an IP is on."),
+                named("ip_node", "The matching node that has the address. The value is 1."),
                 &with(&["ip", "provider_id", "node"]),
             )?,
-            ip_state: GaugeVec::new(named("ip_state", "The state of an IP."), &with(&["ip", "state"]))?,
+            ip_state: GaugeVec::new(
+                named("ip_state", "The state of the address. The value is 1."),
+                &with(&["ip", "state"]),
+            )?,
             unfulfilled: IntGaugeVec::new(
-                named("unfulfilled_ips", "IPs that are still to be created."),
+                named("unfulfilled_ips", "Number of addresses that the pool still has to create."),
                 &with(&[]),
             )?,
         };

@@ -2,7 +2,7 @@
 
 use crate::admin;
 use crate::clock::Clock;
-use crate::config::{BindAddress, Config, ProviderConfig};
+use crate::config::{BindAddress, Config, ProviderConfig, Variable};
 use crate::execute::{Executor, Underway};
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
@@ -395,8 +395,8 @@ fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
 
 fn settings(providers: &Providers, keep_last_record: bool, clock: &Clock) -> Settings {
     let known = [
-        (digitalocean::NAME.to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned()),
-        (cloudflare::NAME.to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
+        (digitalocean::NAME.to_owned(), Variable::DigitaloceanAccessToken.name().to_owned()),
+        (cloudflare::NAME.to_owned(), Variable::CloudflareToken.name().to_owned()),
     ];
     Settings {
         providers: KnownProviders {

@@ -30,20 +30,21 @@ enum Reading {
 }
 
 const GAUGES: [(Reading, &str, &str); 7] = [
-    (Reading::ResidentBytes, "process_resident_memory_bytes", "Resident memory size in bytes."),
-    (Reading::VirtualBytes, "process_virtual_memory_bytes", "Virtual memory size in bytes."),
+    (Reading::ResidentBytes, "process_resident_memory_bytes", "Resident memory, in bytes."),
+    (Reading::VirtualBytes, "process_virtual_memory_bytes", "Virtual memory, in bytes."),
     (
         Reading::MaxVirtualBytes,
         "process_virtual_memory_max_bytes",
-        "Maximum amount of virtual memory available in bytes.",
+        "Limit of the virtual memory, in bytes. It is the limit of the process (ulimit -v), not that of the container. \
+         18446744073709551615 means unlimited.",
     ),
     (Reading::OpenFds, "process_open_fds", "Number of open file descriptors."),
-    (Reading::MaxFds, "process_max_fds", "Maximum number of open file descriptors."),
-    (Reading::Threads, "process_threads", "Number of OS threads in the process."),
+    (Reading::MaxFds, "process_max_fds", "Limit of open file descriptors."),
+    (Reading::Threads, "process_threads", "Number of threads."),
     (
         Reading::StartTime,
         "process_start_time_seconds",
-        "Start time of the process since unix epoch in seconds.",
+        "Start of the process, in seconds since 1970-01-01 UTC.",
     ),
 ];
 
@@ -59,7 +60,10 @@ impl ProcessMetrics {
     /// # Errors
     /// Only if a metric's name were invalid.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let cpu = Opts::new("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.");
+        let cpu = Opts::new(
+            "process_cpu_seconds_total",
+            "CPU time that the process has used, user and system, in seconds.",
+        );
         let gauges = GAUGES.iter().map(|(reading, name, help)| {
             Gauge::with_opts(Opts::new(*name, *help)).map(|gauge| (*reading, gauge))
         });

@@ -8,6 +8,7 @@
 //! refused connection, and what matters of these is logged by our own code. Headers are never logged.
 
 use crate::clock::Clock;
+use crate::exit::Exit;
 use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -39,9 +40,6 @@ const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 
 /// Longest that [`Logs::flush`] takes.
 pub const LONGEST_FLUSH: Duration = FLUSH.saturating_add(FLUSH_PAUSE.saturating_mul(FLUSH_TRIES));
-
-/// Exit code after a panic, as Rust's own for a panic in main.
-const PANIC_EXIT_CODE: i32 = 101;
 
 /// Failed to set up logging.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +102,7 @@ fn end_on_panic(logs: Logs) {
             "panic, the process ends: {words}"
         );
         logs.flush();
-        std::process::exit(PANIC_EXIT_CODE);
+        std::process::exit(Exit::Panic.code().into());
     }));
 }
 
@@ -374,7 +372,7 @@ mod tests {
         let name = "telemetry::tests::a_panic_in_any_task_is_logged_with_its_object_and_ends_the_process";
         let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(PANIC_EXIT_CODE), "{text}");
+        assert_eq!(output.status.code(), Some(i32::from(Exit::Panic.code())), "{text}");
         let line = text.lines().find(|line| line.contains("no way out")).expect("a line");
         let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(line["level"], "ERROR");

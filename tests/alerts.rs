@@ -1,27 +1,20 @@
-//! The alerts: one file, of which the documentation holds a copy and a remedy for each, on metrics that exist, and which
-//! Prometheus' own tool has tried. That needs `promtool`; without it the test is reported as ignored, and fails where
-//! `CI` is set.
+//! The alerts: one file, with a runbook for each, on metrics that exist, and which Prometheus' own tool has tried. That
+//! needs `promtool`; without it the test is reported as ignored, and fails where `CI` is set.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
-use flipop::kube::watch::WatchHealth;
-use flipop::metrics::Metrics;
-use flipop::provider::CallContext;
-use flipop::provider::observe::{CallObserver as _, CallRecord, Outcome};
-use flipop_core::condition::Condition;
-use flipop_core::fleet::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
-use flipop_core::ids::ObjectName;
+#[path = "shared/everything.rs"]
+mod everything;
+
 use flipop_envtest::assets::nothing_may_be_skipped;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 const ALERTS: &str = "monitoring/alerts.yaml";
 const CASES: &str = "monitoring/alerts-test.yaml";
-const DOCS: &str = "docs/troubleshooting.md";
+const RUNBOOKS: &str = "docs/operations/runbooks.md";
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -30,9 +23,8 @@ fn main() {
     if !promtool && !nothing_may_be_skipped() {
         tried = tried.with_ignored_flag(true).with_kind("ignored: promtool is not installed");
     }
-    let tests: [(&str, fn()); 4] = [
-        ("the_documentation_holds_exactly_these_alerts", documented),
-        ("each_alert_leads_to_its_own_heading_in_the_documentation", led_to),
+    let tests: [(&str, fn()); 3] = [
+        ("each_alert_leads_to_its_own_runbook_and_each_runbook_is_of_an_alert", led_to),
         ("each_alert_is_seen_firing_and_silent", fires_and_is_silent),
         ("each_alert_is_about_metrics_and_labels_that_exist", about_what_exists),
     ];
@@ -71,24 +63,18 @@ fn alerts() -> BTreeMap<String, Value> {
     alerts
 }
 
-fn documented() {
-    let docs = read(DOCS);
-    let blocks = docs.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```\n"));
-    let blocks = blocks.map(|(block, _)| block).filter(|block| block.contains("alert:"));
-    assert_eq!(blocks.collect::<Vec<_>>(), [read(ALERTS)], "{DOCS} holds other alerts than {ALERTS}");
-}
-
 fn led_to() {
-    let docs = read(DOCS);
-    let headings = docs.lines().filter_map(|line| line.strip_prefix("### "));
-    let headings: BTreeSet<String> =
-        headings.map(|heading| heading.to_lowercase().replace(' ', "-")).collect();
+    let runbooks = read(RUNBOOKS);
+    let headings = runbooks.lines().filter_map(|line| line.strip_prefix("## "));
+    let headings: Vec<&str> = headings.filter(|heading| heading.starts_with("Flipop")).collect();
     for (name, alert) in alerts() {
         let runbook = text(&alert["annotations"]["runbook"]);
-        assert_eq!(runbook, format!("{DOCS}#{}", name.to_lowercase()));
-        assert!(headings.contains(&name.to_lowercase()), "{DOCS} has no heading {name}");
+        assert_eq!(runbook, format!("{RUNBOOKS}#{}", name.to_lowercase()));
+        let found = headings.iter().filter(|heading| **heading == name).count();
+        assert_eq!(found, 1, "{RUNBOOKS} has {found} headings {name}");
         assert!(!text(&alert["annotations"]["summary"]).is_empty() && alert["for"].is_string(), "{name}");
     }
+    assert_eq!(headings.len(), alerts().len(), "{RUNBOOKS} has a heading of an alert that is gone");
 }
 
 fn fires_and_is_silent() {
@@ -106,72 +92,13 @@ fn fires_and_is_silent() {
 
 /// Each metric with its labels, as a leader shows them that has one of everything.
 fn metrics() -> BTreeMap<String, BTreeSet<String>> {
-    let metrics = Metrics::new(WatchHealth::default(), "0").unwrap();
-    metrics.call_ended(CallRecord {
-        provider: "digitalocean",
-        call: "ListIPs",
-        context: &CallContext::default(),
-        outcome: Outcome::Error,
-        duration: Duration::from_secs(1),
-    });
-    metrics.publish(snapshot(), &[1]);
-    let scrape = String::from_utf8(metrics.encode().unwrap()).unwrap();
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in scrape.lines().filter(|line| !line.starts_with('#')) {
-        let series = line.rsplit_once(' ').unwrap().0;
-        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        let labels = labels.split("\",").filter_map(|label| label.split_once("=\""));
-        found.entry(name.to_owned()).or_default().extend(labels.map(|(label, _)| label.to_owned()));
+    for line in everything::scrape().lines().filter(|line| !line.starts_with('#')) {
+        let (name, labels) = everything::parts(line.rsplit_once(' ').unwrap().0);
+        let labels = labels.into_iter().map(|(label, _)| label.to_owned());
+        found.entry(name.to_owned()).or_default().extend(labels);
     }
     found
-}
-
-fn snapshot() -> Snapshot {
-    let name = ObjectName::new("team", "web");
-    let condition = Condition {
-        kind: "Ready".into(),
-        status: "True".into(),
-        reason: "Assigned".into(),
-        message: String::new(),
-    };
-    let ip = IpSnapshot {
-        ip: Ipv4Addr::new(192, 0, 2, 1),
-        state: "active".into(),
-        node: "a".into(),
-        provider_id: "digitalocean://1".into(),
-        assignments: 1,
-        errors: 1,
-    };
-    let provider = "digitalocean".to_owned();
-    let pool = PoolSnapshot {
-        name: name.clone(),
-        provider: provider.clone(),
-        dns: String::new(),
-        available: 1,
-        assigned: 1,
-        unfulfilled: 1,
-        ips: vec![ip],
-        waiting: Vec::new(),
-        conditions: vec![condition.clone()],
-    };
-    let record_set = RecordSetSnapshot {
-        name,
-        provider: provider.clone(),
-        dns: String::new(),
-        records: 1,
-        state: String::new(),
-        error: String::new(),
-        conditions: vec![condition],
-    };
-    let accounts = vec![AccountSnapshot { provider, rate_remaining: Some(1) }];
-    Snapshot {
-        leading: true,
-        permit: true,
-        pools: vec![pool],
-        record_sets: vec![record_set],
-        accounts,
-        ..Snapshot::default()
-    }
 }
 
 fn is_of_a_name(letter: char) -> bool {

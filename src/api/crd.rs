@@ -73,14 +73,19 @@ fn floating_ip_pool() -> Value {
     definition::<FloatingIPPool>(
         "fipool",
         &root_schema::<FloatingIPPoolSpec, FloatingIPPoolStatus>(
-            "Keeps reserved IPs (floating IPs) on healthy nodes that match, and DNS A records on those IPs.",
+            "Keeps reserved IPs (formerly floating IPs) on healthy nodes that match, and DNS A records on those IPs.",
         ),
         &json!([
-            wide(column("Provider", "string", ".spec.provider", "Where the IPs come from")),
-            column("Desired", "integer", ".status.usedIPs", "How many IPs the pool uses"),
-            column("Active", "integer", ".status.activeIPs", "How many IPs stand on matching nodes"),
-            column("Ready", "string", &ready("status"), "Whether the addresses are assigned (DNS apart)"),
-            column("Reason", "string", &ready("reason"), "Why it is ready or not"),
+            wide(column("Provider", "string", ".spec.provider", "Provider of the addresses")),
+            column("Desired", "integer", ".status.usedIPs", "Number of addresses that the pool uses"),
+            column("Active", "integer", ".status.activeIPs", "Number of addresses in state active"),
+            column(
+                "Ready",
+                "string",
+                &ready("status"),
+                "Whether the addresses are assigned; DNS does not count"
+            ),
+            column("Reason", "string", &ready("reason"), "Reason of the condition Ready"),
             column(
                 "DNS",
                 "string",
@@ -102,10 +107,10 @@ fn node_dns_record_set() -> Value {
         ),
         &json!([
             column("DNS", "string", ".status.fqdn", "Name of the DNS records"),
-            column("State", "string", ".status.state", "active, in-progress or error"),
+            column("State", "string", ".status.state", "State of the records: active, in-progress or error"),
             column("Ready", "string", &ready("status"), "Whether the records are right"),
-            column("Reason", "string", &ready("reason"), "Why it is ready or not"),
-            wide(column("Addresses", "string", ".status.addresses", "What the records hold")),
+            column("Reason", "string", &ready("reason"), "Reason of the condition Ready"),
+            wide(column("Addresses", "string", ".status.addresses", "Addresses that the records hold")),
             wide(column("Message", "string", &ready("message"), "Message of the condition Ready")),
             age(),
         ]),

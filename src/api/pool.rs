@@ -27,23 +27,26 @@ pub struct FloatingIPPool {
 
 custom_resource!(FloatingIPPool, FloatingIPPoolSpec, plural: "floatingippools");
 
-/// What is wanted of a pool. An error in it is reported in `status.error` and in conditions, never by a refusal,
-/// and what stands stays as it is until it is right.
+/// The desired state of the pool. The operator reports a mistake in `status.error` and in the condition `SpecValid`,
+/// and stops only what depends on the mistaken field. In every field an empty string, 0 and null mean absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FloatingIPPoolSpec {
-    /// Where the IPs come from: `digitalocean`. Without it nothing is done.
+    /// Provider of the addresses. An unknown provider, or one without a token, pauses the pool: existing assignments
+    /// are kept, and no new ones are made. Values: `digitalocean`. Default: none; set the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
-    /// Region slug in which missing IPs are created, for example `nyc3`; capitals and white space around it do not
-    /// matter. Needed only if IPs are to be created.
+    /// Region in which missing addresses are created, as a slug such as `nyc3`. Upper case and surrounding white
+    /// space are ignored. Without a region no address is created; the field has no other use. Values: a region slug
+    /// of the provider. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
 
-    /// How many IPs the pool uses (a count, 0 or more): the first ones of `ips`; the rest is disabled, and missing
-    /// ones are created in `region` and written into `ips`. Created IPs are paid for and never deleted by the
-    /// operator. Default (also 0): all of `ips`, and none is created.
+    /// Number of addresses that the pool uses: the first ones of `ips`. Further addresses are disabled. Missing ones
+    /// are created in `region` and added to `ips`. Created addresses cost money, and the operator never deletes one.
+    /// Above 1,000 the first 1,000 addresses are used and none is created. Range: 0 to 1,000. Default: 0, which uses
+    /// all of `ips` and creates none.
     #[serde(
         rename = "desiredIPs",
         default,
@@ -53,37 +56,44 @@ pub struct FloatingIPPoolSpec {
     #[schemars(range(min = 0))]
     pub desired_ips: Option<i64>,
 
-    /// The condition `Ready` is False (reason `BelowMinimum`) while fewer IPs than this are active (a count, 0 to 1000).
-    /// It changes nothing else. Default (also 0): `Ready` does not ask how many are active.
+    /// Least number of active addresses. While fewer are active, the condition `Ready` is False with reason
+    /// `BelowMinimum` where it would otherwise be True. The field has no other effect. Range: 0 to 1,000. Default: 0,
+    /// which sets no minimum.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub min_active: Option<i64>,
 
-    /// Reserved IPv4 addresses of the account, in the order in which they are used. An entry that is no IPv4
-    /// address, or that repeats an earlier one, is reported and otherwise ignored. Default: none.
+    /// Reserved IPv4 addresses of the account, in the order in which the pool uses them. The operator adds the
+    /// addresses that it creates. It reports and ignores an entry that is not an IPv4 address or that repeats an
+    /// earlier one. Values: IPv4 addresses. Default: empty; set `ips`, `desiredIPs` or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ips: Option<Vec<String>>,
 
-    /// IPv4 addresses that the pool shall let go of now, created ones too; it wins over `ips`. They stay in the
-    /// account. To give one up, in one edit add it here, remove it from `ips` and lower `desiredIPs` by one: without
-    /// the last a replacement is bought at once. When `status.createdIPs` no longer names it, it can be deleted in the
-    /// account and removed here; an entry has to stay for as long as the address is in `ips`. At most 500 entries.
-    /// Default: none.
+    /// Addresses that the pool lets go of at once, created ones included. An address that is listed both here and in
+    /// `ips` is let go. It stays in the account. To give up a created address, add it here, remove it from `ips` and
+    /// lower `desiredIPs` by one, all in one edit; otherwise a replacement is bought at once. When
+    /// `status.createdIPs` no longer names the address, you can delete it in the account and remove it from this
+    /// list. Keep the entry for as long as the address is in `ips`. Values: IPv4 addresses, at most 500. Default:
+    /// empty.
     #[serde(rename = "releasedIPs", default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "released_ips_schema")]
     pub released_ips: Option<Vec<String>>,
 
-    /// Least time between the starts of two assignments, in seconds (0 or more, fractions allowed). Default: 0,
-    /// no pause.
+    /// Least time between the starts of two assignments of the pool, in seconds. Fractions count down to 1 ms. More
+    /// than a year (31,536,000 s) counts as a year. Range: 0 or more. Default: 0, no pause.
     #[serde(default, serialize_with = "lenient::write_number", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub assignment_cool_off_seconds: Option<f64>,
 
-    /// Which nodes may hold an IP of the pool.
+    /// Which nodes may hold an address of the pool. A node matches if its condition Ready is True, it is not being
+    /// deleted, its `spec.providerID` is set, it has the labels of `nodeLabel`, each of its taints is tolerated and,
+    /// if `podNamespace` or `podLabel` is set, it runs at least one Ready pod that they select. Default: every Ready
+    /// node without taints.
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
-    /// DNS A records that point to the IPs that are active. Default: no DNS.
+    /// DNS A records of one name that hold exactly the active addresses of the pool. With no active address,
+    /// `whenEmpty` decides. Default: none; no records are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<DnsRecordSet>,
 }
@@ -104,16 +114,18 @@ fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What the operator found and remembers of a pool.
+/// The observed state of the pool, and what the operator remembers of it. Until the operator has looked at a new
+/// object, the status is `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FloatingIPPoolStatus {
-    /// Each address of the pool: where it is and how it fares.
+    /// State and place of each address of the pool, by address. An entry of `spec.ips` that is not an IPv4 address
+    /// appears as it was written.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub ips: BTreeMap<String, IpStatus>,
 
-    /// How many addresses the pool uses: `desiredIPs`, or without it every valid entry of `ips`. Those that are still to
-    /// be created count too.
+    /// Number of addresses that the pool uses: `spec.desiredIPs`, or without it the number of valid entries of
+    /// `spec.ips`. Addresses that are still to be created are included.
     #[serde(
         rename = "usedIPs",
         default,
@@ -122,7 +134,7 @@ pub struct FloatingIPPoolStatus {
     )]
     pub used_ips: Option<i64>,
 
-    /// How many addresses stand on a matching node, confirmed by the provider.
+    /// Number of addresses in state `active`.
     #[serde(
         rename = "activeIPs",
         default,
@@ -131,32 +143,35 @@ pub struct FloatingIPPoolStatus {
     )]
     pub active_ips: Option<i64>,
 
-    /// Candidates that wait for an IP, sorted by name.
+    /// Matching nodes that wait for an address, sorted by name.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub assignable_nodes: Vec<String>,
 
-    /// Candidates whose assignment failed or is blocked, sorted by name.
+    /// Matching nodes whose assignment failed or is blocked, sorted by name. The condition `NodesBlocked` says why.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub node_errors: Vec<String>,
 
-    /// What is wrong with the spec, or why the last creation of an IP failed.
+    /// The first of these that applies: what is wrong with the spec, that the installed CRDs are outdated, or why the
+    /// last creation of an address failed.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
-    /// The state in standard form. `Ready` sums up the addresses alone: `RecordSetReady` speaks of the DNS records.
+    /// Conditions in the standard Kubernetes form, so that `kubectl wait --for=condition=Ready` works. `Ready` is
+    /// about the addresses alone, and `RecordSetReady` about the DNS records.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
-    /// The `metadata.generation` that this status describes.
+    /// The `metadata.generation` that this status describes. -1 means that the operator has not looked at the object
+    /// yet.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Memory of the operator: addresses that it created for this pool, in order of creation. Absent: the operator
-    /// remembers nothing of this pool.
+    /// Internal, do not edit: addresses that the operator created for this pool, in order of creation. Absent means
+    /// that the operator remembers nothing of this pool.
     #[serde(rename = "createdIPs", default, skip_serializing_if = "Option::is_none")]
     pub created_ips: Option<Vec<CreatedIp>>,
 
-    /// Memory of the operator: addresses that the pool held and let go.
+    /// Internal, do not edit: addresses that the pool held and let go.
     #[serde(
         rename = "formerIPs",
         default,
@@ -165,9 +180,9 @@ pub struct FloatingIPPoolStatus {
     )]
     pub former_ips: Vec<String>,
 
-    /// Memory of the operator: addresses of the account that have stood on candidates of this pool, named by no pool,
-    /// while nothing was created for it. Each counts against `desiredIPs` until it is in `spec.ips` or has left the
-    /// droplet.
+    /// Internal, do not edit: addresses of the account that no pool names and that were seen on matching nodes of
+    /// this pool, while nothing has been created for it. Each reduces the number of addresses to create by one, until
+    /// it is in `spec.ips` or has left its droplet.
     #[serde(
         rename = "unknownIPs",
         default,
@@ -176,35 +191,35 @@ pub struct FloatingIPPoolStatus {
     )]
     pub unknown_ips: Vec<String>,
 
-    /// Memory of the operator: addresses of the account that stood on candidates of this pool, named by no pool,
-    /// before its first creation. Each counts against `desiredIPs` until it is in `spec.ips` or has left the
-    /// droplet. Absent: nothing was created for it yet.
+    /// Internal, do not edit: addresses of the account that no pool named and that were on matching nodes of this
+    /// pool before its first creation. Each reduces the number of addresses to create by one, until it is in
+    /// `spec.ips` or has left its droplet. Absent means that nothing has been created for the pool.
     #[serde(rename = "orphanIPs", default, skip_serializing_if = "Option::is_none")]
     pub orphan_ips: Option<Vec<String>>,
 
-    /// Memory of the operator: the purchase of an address that has begun and is not yet recorded.
+    /// Internal, do not edit: the purchase of an address that has begun and is not recorded yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation: Option<Creation>,
 
-    /// The record set as last published.
+    /// The DNS records as last published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<PublishedRecordSet>,
 }
 
-/// One address of a pool.
+/// State and place of one address.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IpStatus {
-    /// `active` (on a matching node), `in-progress`, `error` (the last action failed), `no-match` (on a node that no
-    /// longer matches), `unassigned` or `disabled` (beyond `desiredIPs`).
+    /// State of the address. Values: `active`, `in-progress`, `error`, `no-match`, `unassigned`, `disabled`.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub state: String,
 
-    /// The node that it stands on.
+    /// Name of the matching node that has the address, or that is to get it while the state is `in-progress`.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub node_name: String,
 
-    /// The `spec.providerID` of what it stands on, for example `digitalocean://12345`.
+    /// The droplet that has the address, or that is to get it, in the form of a node's `spec.providerID`, for example
+    /// `digitalocean://12345`.
     #[serde(
         rename = "providerID",
         default,
@@ -213,7 +228,7 @@ pub struct IpStatus {
     )]
     pub provider_id: String,
 
-    /// Why the last action on it failed, or what is wrong with it.
+    /// Why the last operation on the address failed, or why the address cannot be used.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 }
@@ -226,7 +241,7 @@ pub struct CreatedIp {
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub ip: String,
 
-    /// It stood in `spec.ips` once, and is not written there again.
+    /// True once the address is in `spec.ips`. The operator does not add it there again.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub written: bool,
 }
@@ -235,27 +250,28 @@ pub struct CreatedIp {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Creation {
-    /// Counts the creations of this pool.
+    /// Number of this creation, counted for each pool.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub number: u64,
 
-    /// The provider that was asked.
+    /// Provider that was asked.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub provider: String,
 
-    /// Region slug in which it was begun.
+    /// Slug of the region that was asked for.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub region: String,
 
-    /// Every address that the account had before: what is not among them may be the new one.
+    /// Every address that the account had before the request. Any other address may be the new one.
     #[serde(rename = "knownIPs", default, deserialize_with = "lenient::or_default")]
     pub known_ips: Vec<String>,
 
-    /// `Open` (its outcome is being found out) or `Uncertain` (more than one address may be the new one).
+    /// `Open` means that the outcome is not known yet. `Uncertain` means that more than one address may be the new
+    /// one. Values: `Open`, `Uncertain`.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub phase: String,
 
-    /// The addresses one of which may be the new one. Put the right one into `spec.ips`.
+    /// Addresses one of which may be the new one. Put the one that belongs to the pool into `spec.ips`.
     #[serde(
         rename = "uncertainIPs",
         default,
@@ -265,7 +281,7 @@ pub struct Creation {
     pub uncertain_ips: Vec<String>,
 }
 
-/// A record set as last published.
+/// The DNS records as last published.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PublishedRecordSet {
@@ -273,7 +289,7 @@ pub struct PublishedRecordSet {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub fqdn: String,
 
-    /// The addresses that the records hold, sorted.
+    /// Addresses that the records hold, sorted.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 }

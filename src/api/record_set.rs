@@ -23,36 +23,46 @@ pub struct NodeDNSRecordSet {
 
 custom_resource!(NodeDNSRecordSet, NodeDNSRecordSetSpec, plural: "nodednsrecordsets");
 
-/// What is wanted of a record set. An error in it is reported in `status.error` and in conditions, never by a
-/// refusal, and the records stay as they are until it is right.
+/// The desired state of the records. The operator reports a mistake in `status.error` and in the condition
+/// `SpecValid`, and leaves the records as they are until it is corrected. In every field an empty string, 0 and null
+/// mean absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDNSRecordSetSpec {
-    /// Where the zone is hosted: `digitalocean` or `cloudflare`. `dnsRecordSet.provider` wins where it is set.
+    /// Provider that hosts the zone. `dnsRecordSet.provider` takes precedence. Values: `digitalocean`, `cloudflare`.
+    ///
     /// Default: `digitalocean`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
-    /// Which nodes are published.
+    /// Which nodes are published. A node matches if its condition Ready is True, it is not being deleted, its
+    /// `spec.providerID` is set, it has the labels of `nodeLabel`, each of its taints is tolerated and, if
+    /// `podNamespace` or `podLabel` is set, it runs at least one Ready pod that they select. Default: every Ready
+    /// node without taints.
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
-    /// The records to keep.
+    /// DNS A records of one name: one for each address of a matching node. With no matching node, `whenEmpty`
+    /// decides. Default: none; no records are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<DnsRecordSet>,
 
-    /// Which address of a node is published: `ExternalIP`, `InternalIP`, or
-    /// `flipop.digitalocean.com/ipv4-reserved-ip` for the reserved IP that a FloatingIPPool put on the node.
-    /// IPv4 only. Default: `ExternalIP`.
+    /// Which addresses of a node are published. `ExternalIP` and `InternalIP`: those of that type in the status of
+    /// the node. `flipop.digitalocean.com/ipv4-reserved-ip`: the reserved IP that a FloatingIPPool writes into that
+    /// annotation of the node. It disappears as soon as the node stops matching, and appears on the next node when
+    /// the provider has confirmed the address there. Only IPv4 addresses are published; a node may have several. A
+    /// matching node without such an address is left out, and the condition `AddressMissing` names it. Values:
+    /// `ExternalIP`, `InternalIP`, `flipop.digitalocean.com/ipv4-reserved-ip`. Default: `ExternalIP`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_type: Option<String>,
 }
 
-/// What the operator found and published.
+/// The observed state of the records. Until the operator has looked at a new object, the status is
+/// `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDNSRecordSetStatus {
-    /// `active` (the records are right), `in-progress` or `error`.
+    /// State of the records. `active` means that they are right. Values: `active`, `in-progress`, `error`.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub state: String,
 
@@ -60,11 +70,13 @@ pub struct NodeDNSRecordSetStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
-    /// The state in standard form. `Ready` sums up the records.
+    /// Conditions in the standard Kubernetes form, so that `kubectl wait --for=condition=Ready` works. `Ready` says
+    /// whether the records are right.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
-    /// The `metadata.generation` that this status describes.
+    /// The `metadata.generation` that this status describes. -1 means that the operator has not looked at the object
+    /// yet.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
@@ -72,7 +84,7 @@ pub struct NodeDNSRecordSetStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub fqdn: String,
 
-    /// The addresses that the records hold, sorted.
+    /// Addresses that the records hold as last published, sorted.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 }

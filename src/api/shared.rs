@@ -5,38 +5,38 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Which nodes are candidates. A node is one when it is Ready, has `spec.providerID`, is not being deleted, has
-/// the labels of `nodeLabel`, has no taint that is not tolerated and, if `podNamespace` or `podLabel` is set, runs
-/// at least one Ready pod that they select. Default: every Ready node without taints.
+/// Which nodes match.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Match {
-    /// Label selector for nodes, for example `pool=edge,gpu!=true`. Operators: `=`, `==`, `!=`, `in (a,b)`,
-    /// `notin (a,b)`, `key`, `!key`, `key>1`, `key<9`. Default: all nodes.
+    /// Label selector for nodes: requirements separated by commas, for example `pool=edge,gpu!=true`. A requirement
+    /// is `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`, `a>1` or `a<9`. While a selector does not
+    /// parse, a pool keeps its assignments and makes no new ones, and a NodeDNSRecordSet keeps its records. Values: a
+    /// label selector. Default: all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_label: Option<String>,
 
-    /// Label selector for pods, written like `nodeLabel`: only nodes that run at least one matching pod which is
-    /// Running, Ready and not being deleted are candidates. Default: pods do not matter, or, with `podNamespace`,
-    /// any pod of that namespace.
+    /// Label selector for pods, written like `nodeLabel`. Only nodes with at least one matching pod that is Running,
+    /// Ready and not being deleted match. Values: a label selector. Default: pods do not matter; with `podNamespace`,
+    /// any pod of that namespace counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_label: Option<String>,
 
-    /// Namespace of the pods that count. Default: all namespaces.
+    /// Namespace of the pods that count. Values: the name of a namespace. Default: all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_namespace: Option<String>,
 
-    /// Taints that a node may have, written as in a pod. Every other taint keeps a node out, whatever its effect.
-    /// Default: none is tolerated.
+    /// Taints that a node may have, written like the tolerations of a pod. Every other taint excludes the node,
+    /// whatever its effect: `PreferNoSchedule` counts too. Default: no taint is tolerated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
 }
 
-/// One toleration, as in a pod's spec.
+/// One toleration, written as in a pod.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Toleration {
-    /// Effect to tolerate: `NoSchedule`, `PreferNoSchedule` or `NoExecute`. Default: every effect.
+    /// Effect of the taint. Values: `NoSchedule`, `PreferNoSchedule`, `NoExecute`. Default: every effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 
@@ -44,45 +44,52 @@ pub struct Toleration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 
-    /// `Equal` (key and value are equal) or `Exists` (the key is enough). Anything else tolerates nothing.
-    /// Default: `Equal`.
+    /// How the taint is compared. `Equal` compares key and value, `Exists` the key alone. Any other operator
+    /// tolerates nothing. Values: `Equal`, `Exists`. Default: `Equal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
 
-    /// Value of the taint, for `Equal`. Default: the empty value.
+    /// Value of the taint, compared if the operator is `Equal`. Default: the empty value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
-/// The DNS A records to keep: one name, one record per address.
+/// The DNS A records to keep: one name, and one record for each address.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DnsRecordSet {
-    /// Where the zone is hosted: `digitalocean` or `cloudflare`. Default: in a FloatingIPPool the pool's
-    /// `provider`; in a NodeDNSRecordSet `spec.provider`, and without that `digitalocean`.
+    /// Provider that hosts the zone. The operator needs a token of that provider. Values: `digitalocean`,
+    /// `cloudflare`. Default: in a FloatingIPPool the pool's `provider`; in a NodeDNSRecordSet `spec.provider`, or
+    /// else `digitalocean`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
-    /// The zone: its name, for example `example.com`; with `cloudflare` a zone id (a text without a dot) will do
-    /// as well. Without a zone no record is written.
+    /// Zone of the records: its name, for example `example.com`. At Cloudflare a value without a dot is the id of a
+    /// zone. Surrounding white space is ignored. Without a zone no records are written. Values: the name of a zone;
+    /// at Cloudflare also its id. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 
-    /// Name of the records: relative to the zone (`www`), `@` for the zone itself, or fully qualified
-    /// (`www.example.com`, with or without a final dot). Without a name no record is written.
+    /// Name of the records. `@` stands for the zone itself. A name is fully qualified if it ends in a dot, equals the
+    /// zone, or ends in the zone's name after a dot, as `www.example.com` does; every other name is relative to the
+    /// zone. A name that ends in a dot must be in the zone. Upper case does not matter. Write names in other scripts
+    /// in their `xn--` form. Without a name no records are written. Values: `@`, a relative name or a fully qualified
+    /// name. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_name: Option<String>,
 
-    /// How long resolvers may cache a record, in seconds. At least 30 with `digitalocean` and 60 with `cloudflare` (30
-    /// in Enterprise zones; 1 means automatic); what is below is raised. At most 86400 with `cloudflare`. Default
-    /// (also 0): 60; in a NodeDNSRecordSet an existing record keeps its own.
+    /// How long resolvers may cache a record, in seconds. A value below the range is raised to its lower end, and the
+    /// condition `TTLRaised` (in a pool `RecordSetTTLRaised`) says so. A negative value, or one above the range, is
+    /// an error. Range: 30 to 2,147,483,647 at DigitalOcean; 60 to 86,400 at Cloudflare, from 30 in Enterprise zones,
+    /// or 1 for automatic. Default: 60 in a FloatingIPPool; in a NodeDNSRecordSet existing records keep their TTL,
+    /// and new ones get 60.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<i64>,
 
-    /// What happens to the records when nothing is left to publish, since no node matches:
-    /// `Keep` leaves them as they are, `Delete` removes them, once a node has matched this spec before or none has for
-    /// 10 minutes. Default: `Keep` in a FloatingIPPool, `Delete` in a
-    /// NodeDNSRecordSet (`Keep` if the operator runs with `--keep-last-record`).
+    /// What happens to the records when no node matches. `Keep` leaves the last records as they are. `Delete` removes
+    /// them, provided that a node has matched this version of the spec since the leader started, or after 10 minutes.
+    /// Values: `Keep`, `Delete`. Default: `Keep` in a FloatingIPPool; `Delete` in a NodeDNSRecordSet, or `Keep` if
+    /// the operator runs with `--keep-last-record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "when_empty_schema")]
     pub when_empty: Option<String>,
@@ -100,7 +107,7 @@ fn when_empty_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// One aspect of an object's state, in the form that `kubectl wait --for=condition=…` understands.
+/// One aspect of the state of an object.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
@@ -108,15 +115,15 @@ pub struct Condition {
     #[serde(rename = "type", default, deserialize_with = "lenient::or_default")]
     pub type_: String,
 
-    /// `True`, `False` or `Unknown`.
+    /// Whether it holds. Values: `True`, `False`, `Unknown`.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub status: String,
 
-    /// One word in CamelCase that says why.
+    /// Why, as one word in CamelCase.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub reason: String,
 
-    /// A sentence for people, with what one can do.
+    /// Why, and what to do about it, as a sentence.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub message: String,
 

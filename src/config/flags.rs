@@ -42,20 +42,30 @@ pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Uncle
         }
         Some(_) | None => match Operator::try_parse_from(arguments) {
             Ok(Operator { flags, ignored }) => Ok(Asked::Operator(flags, ignored.len())),
-            Err(error) if error.kind() == ErrorKind::DisplayHelp => Err(Unclear::Usage(help())),
+            Err(error) if error.kind() == ErrorKind::DisplayHelp => Err(Unclear::Usage(help(arguments))),
             Err(error) => Err(Unclear::Usage(error)),
         },
     }
 }
 
-/// The help that knows of the commands too.
-fn help() -> clap::Error {
-    CommandLine::command().error(ErrorKind::DisplayHelp, CommandLine::command().render_help())
+/// Everything that the command line offers.
+#[must_use]
+pub fn command_line() -> clap::Command {
+    CommandLine::command()
+}
+
+/// The help that knows of the commands too. One that is made by hand would begin with "error:".
+fn help(arguments: &[OsString]) -> clap::Error {
+    let long = arguments.iter().any(|argument| argument == "--help");
+    match CommandLine::try_parse_from(["flipop", if long { "--help" } else { "-h" }]) {
+        Err(help) => help,
+        Ok(_) => CommandLine::command().error(ErrorKind::DisplayHelp, command_line().render_help()),
+    }
 }
 
 /// Keeps reserved IPs and DNS A records on healthy, matching nodes.
 ///
-/// Without a command it is the operator. Only the first argument can be a command.
+/// Without a command it runs the operator. Only the first argument can be a command.
 #[derive(Debug, Parser)]
 #[command(name = "flipop", version = VERSION, args_override_self = true)]
 struct CommandLine {
@@ -85,10 +95,15 @@ pub(super) struct Flags {
     pub(super) kubeconfig: Option<PathBuf>,
 
     /// Address of metrics and health endpoints; empty turns them off
+    ///
+    /// Write host:port, :port (every IPv4 and IPv6 address of the machine) or [ipv6]:port. If you turn the endpoints off,
+    /// remove both probes from the Deployment, or the kubelet restarts the pods.
     #[arg(long, value_name = "ADDR", default_value = ":8080", allow_hyphen_values = true)]
     pub(super) metrics_bind_addr: String,
 
     /// Log at debug level
+    ///
+    /// BOOL is 1, t, T, true, True or TRUE, or 0, f, F, false, False or FALSE. The flag alone means true.
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value = "false", default_missing_value = "true", hide_default_value = true,
@@ -96,7 +111,10 @@ pub(super) struct Flags {
     )]
     pub(super) debug: bool,
 
-    /// Keep the records when no node matches any more, where a record set has no whenEmpty
+    /// Keep the last records of a NodeDNSRecordSet without whenEmpty when no node matches
+    ///
+    /// The default of whenEmpty is then Keep instead of Delete. The log says so when the operator starts. BOOL is as for
+    /// --debug.
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value = "false", default_missing_value = "true", hide_default_value = true,

@@ -6,8 +6,11 @@
 
 mod flags;
 mod provider;
+mod variables;
 
+pub use flags::command_line;
 pub use provider::ProviderConfig;
+pub use variables::Variable;
 
 use crate::kube::kubeconfig::{ClusterSettings, ProxySettings, SERVICE_ACCOUNT_DIR};
 use crate::provider::{cloudflare, digitalocean};
@@ -70,8 +73,11 @@ pub enum ConfigError {
     },
     /// No provider at all.
     #[error(
-        "failed to find a provider token: set DIGITALOCEAN_ACCESS_TOKEN or CLOUDFLARE_TOKEN (or their _FILE variants: \
-         DIGITALOCEAN_ACCESS_TOKEN_FILE, CLOUDFLARE_TOKEN_FILE)"
+        "failed to find a provider token: set {} or {} (or their _FILE variants: {}, {})",
+        Variable::DigitaloceanAccessToken.name(),
+        Variable::CloudflareToken.name(),
+        Variable::DigitaloceanAccessTokenFile.name(),
+        Variable::CloudflareTokenFile.name()
     )]
     NoProvider,
     /// One variable or flag.
@@ -97,8 +103,11 @@ impl ConfigError {
     }
 }
 
-/// Reads one variable of the environment.
-type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// The environment as it is, by names.
+type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Reads one variable of the environment; an empty one is unset.
+type Env<'a> = &'a dyn Fn(Variable) -> Option<String>;
 
 impl Invocation {
     /// From the process's own arguments and environment.
@@ -115,7 +124,7 @@ impl Invocation {
     ///
     /// # Errors
     /// [`ConfigError`].
-    pub fn from_parts<I, A>(arguments: I, env: Env<'_>) -> Result<Self, ConfigError>
+    pub fn from_parts<I, A>(arguments: I, env: Environment<'_>) -> Result<Self, ConfigError>
     where
         I: IntoIterator<Item = A>,
         A: Into<OsString>,
@@ -124,8 +133,12 @@ impl Invocation {
         Self::read(&arguments, env, Path::new(SERVICE_ACCOUNT_DIR))
     }
 
-    fn read(arguments: &[OsString], env: Env<'_>, service_account: &Path) -> Result<Self, ConfigError> {
-        let env = |name: &str| env(name).filter(|value| !value.is_empty());
+    fn read(
+        arguments: &[OsString],
+        env: Environment<'_>,
+        service_account: &Path,
+    ) -> Result<Self, ConfigError> {
+        let env = |variable: Variable| variable.read(env);
         let mut cluster = cluster(&env, service_account);
         let (flags, ignored_arguments) =
             match flags::parse(arguments, cluster.has_service_account()).map_err(ConfigError::unclear)? {
@@ -186,20 +199,19 @@ fn bind_address(text: &str) -> Result<Option<BindAddress>, ConfigError> {
 }
 
 fn cluster(env: Env<'_>, service_account: &Path) -> ClusterSettings {
-    let either = |upper: &str, lower: &str| env(upper).or_else(|| env(lower));
-    let paths = env("KUBECONFIG");
+    let paths = env(Variable::Kubeconfig);
     let paths = paths.iter().flat_map(std::env::split_paths);
     ClusterSettings {
         kubeconfig: None,
         kubeconfig_list: paths.filter(|path| !path.as_os_str().is_empty()).collect(),
-        home: env("HOME").map(PathBuf::from),
-        pod_namespace: env("POD_NAMESPACE"),
-        service: env("KUBERNETES_SERVICE_HOST").zip(env("KUBERNETES_SERVICE_PORT")),
+        home: env(Variable::Home).map(PathBuf::from),
+        pod_namespace: env(Variable::PodNamespace),
+        service: env(Variable::KubernetesServiceHost).zip(env(Variable::KubernetesServicePort)),
         service_account_dir: service_account.to_owned(),
         proxy: ProxySettings {
-            https: either("HTTPS_PROXY", "https_proxy"),
-            http: either("HTTP_PROXY", "http_proxy"),
-            no_proxy: either("NO_PROXY", "no_proxy"),
+            https: env(Variable::HttpsProxy),
+            http: env(Variable::HttpProxy),
+            no_proxy: env(Variable::NoProxy),
         },
     }
 }
@@ -317,6 +329,7 @@ mod tests {
             };
             let text = help.to_string();
             assert!(text.contains("  crd      Print") && text.contains("--keep-last-record"), "{text}");
+            assert!(text.starts_with("Keeps reserved IPs"), "{words:?}: {text}");
             assert_eq!(help.exit_code(), 0, "{words:?}");
         }
     }

@@ -1,7 +1,8 @@
 //! The variables of the providers: token, API URL, user agent.
 
-use super::{ConfigError, Env};
+use super::{ConfigError, Env, Variable};
 use crate::kube::kubeconfig::is_loopback;
+use crate::provider::{cloudflare, digitalocean};
 use crate::token::TokenSource;
 use reqwest::Url;
 use secrecy::SecretString;
@@ -18,33 +19,33 @@ pub struct ProviderConfig {
     pub user_agent: Option<String>,
 }
 
-/// The names of one provider's variables.
+/// The variables of one provider.
 struct Variables {
-    token: &'static str,
-    token_file: &'static str,
-    url: &'static str,
-    user_agent: &'static str,
+    token: Variable,
+    token_file: Variable,
+    url: Variable,
+    user_agent: Variable,
     default_url: &'static str,
 }
 
 pub(super) fn digitalocean(env: Env<'_>) -> Result<Option<ProviderConfig>, ConfigError> {
     Variables {
-        token: "DIGITALOCEAN_ACCESS_TOKEN",
-        token_file: "DIGITALOCEAN_ACCESS_TOKEN_FILE",
-        url: "DIGITALOCEAN_API_URL",
-        user_agent: "DIGITALOCEAN_USER_AGENT",
-        default_url: "https://api.digitalocean.com/",
+        token: Variable::DigitaloceanAccessToken,
+        token_file: Variable::DigitaloceanAccessTokenFile,
+        url: Variable::DigitaloceanApiUrl,
+        user_agent: Variable::DigitaloceanUserAgent,
+        default_url: digitalocean::DEFAULT_URL,
     }
     .read(env)
 }
 
 pub(super) fn cloudflare(env: Env<'_>) -> Result<Option<ProviderConfig>, ConfigError> {
     Variables {
-        token: "CLOUDFLARE_TOKEN",
-        token_file: "CLOUDFLARE_TOKEN_FILE",
-        url: "CLOUDFLARE_API_URL",
-        user_agent: "CLOUDFLARE_USER_AGENT",
-        default_url: "https://api.cloudflare.com/client/v4",
+        token: Variable::CloudflareToken,
+        token_file: Variable::CloudflareTokenFile,
+        url: Variable::CloudflareApiUrl,
+        user_agent: Variable::CloudflareUserAgent,
+        default_url: cloudflare::DEFAULT_URL,
     }
     .read(env)
 }
@@ -58,16 +59,17 @@ impl Variables {
         };
         let user_agent = env(self.user_agent);
         if user_agent.as_deref().is_some_and(|agent| http::HeaderValue::from_str(agent).is_err()) {
-            return Err(ConfigError::invalid(self.user_agent, "it cannot be sent as an HTTP header"));
+            return Err(ConfigError::invalid(self.user_agent.name(), "it cannot be sent as an HTTP header"));
         }
         Ok(Some(ProviderConfig { token, base_url, user_agent }))
     }
 
     fn token(&self, env: Env<'_>) -> Result<Option<TokenSource>, ConfigError> {
         match (env(self.token), env(self.token_file)) {
-            (Some(_), Some(_)) => {
-                Err(ConfigError::invalid(self.token, format!("{} is set too; unset one", self.token_file)))
-            }
+            (Some(_), Some(_)) => Err(ConfigError::invalid(
+                self.token.name(),
+                format!("{} is set too; unset one", self.token_file.name()),
+            )),
             // Secrets made with `echo` end in a newline.
             (Some(token), None) if token.trim().is_empty() => Ok(None),
             (Some(token), None) => Ok(Some(TokenSource::Value(SecretString::from(token.trim())))),
@@ -78,7 +80,7 @@ impl Variables {
                     let named = path.to_str().filter(|path| path.contains('/'));
                     let named =
                         named.unwrap_or("it names no file (and is not repeated: it may be the token itself)");
-                    ConfigError::invalid(self.token_file, format!("{named}: {error}"))
+                    ConfigError::invalid(self.token_file.name(), format!("{named}: {error}"))
                 })?;
                 Ok(Some(TokenSource::File(path)))
             }
@@ -87,7 +89,7 @@ impl Variables {
     }
 
     fn checked(&self, text: &str) -> Result<String, ConfigError> {
-        let invalid = |problem: &str| ConfigError::invalid(self.url, problem);
+        let invalid = |problem: &str| ConfigError::invalid(self.url.name(), problem);
         let url = Url::parse(text).map_err(|error| invalid(&format!("it is no URL: {error}")))?;
         let host =
             url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| invalid("it names no host"))?;
@@ -114,7 +116,8 @@ mod tests {
     use secrecy::ExposeSecret;
 
     fn read(env: &[(&str, &str)]) -> Result<Option<ProviderConfig>, ConfigError> {
-        digitalocean(&|name| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+        let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        digitalocean(&|variable| variable.read(&env))
     }
 
     const TOKEN: (&str, &str) = ("DIGITALOCEAN_ACCESS_TOKEN", "very-s3cret\n");

@@ -2,8 +2,8 @@
 
 use super::{Executor, call_failure};
 use crate::provider::CallContext;
-use crate::provider::dns::{Applied, DnsProvider, ENSURE, Unfinished};
-use crate::provider::observe::{self, Record};
+use crate::provider::dns::{Applied, DnsProvider, Unfinished};
+use crate::provider::observe::{self, Call, Record};
 use flipop_core::action::{self, Action, CallFailure, Outcome};
 use flipop_core::ids::Owner;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Executor {
                 let context = context(&owner);
                 let record = Record {
                     provider: client.provider(),
-                    call: ENSURE,
+                    call: Call::EnsureDnsARecordSet,
                     context: &context,
                     clock: &self.clock,
                     observer: self.observer.as_ref(),

@@ -15,6 +15,7 @@ use crate::leader::permit::Permit;
 use crate::provider::observe::CallObserver;
 use crate::provider::{CallError, Providers};
 use flipop_core::action::{Action, CallFailure, Notice, Outcome};
+use flipop_core::catalog::events::EventReason;
 use flipop_core::ids::{ObjectKind, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use tracing::{Instrument, info_span};
 pub use underway::Underway;
 
 /// Rights that are missing concern every object alike: the reconcile loop and the writer of Events log them, once.
-const LOGGED_ONCE: [&str; 3] = ["AnnotationsDenied", "EventsDenied", "WriteDenied"];
+const LOGGED_ONCE: [EventReason; 2] = [EventReason::AnnotationsDenied, EventReason::WriteDenied];
 
 /// What came of an action.
 #[derive(Debug)]
@@ -94,9 +95,10 @@ impl Executor {
 
     fn report(&self, notice: Notice) {
         let Notice { kind, object, warning, reason, subject, message } = notice;
+        let is_logged_once = LOGGED_ONCE.contains(&reason);
+        let (kind, reason, name) = (kind.as_str(), reason.as_str(), &object.name);
         let action = format!("{reason}:{subject}");
-        let (kind, name) = (kind.as_str(), &object.name);
-        if LOGGED_ONCE.contains(&reason) {
+        if is_logged_once {
             tracing::debug!(kind, object = %name, reason, "{message}");
         } else if warning {
             tracing::warn!(kind, object = %name, reason, "{message}");

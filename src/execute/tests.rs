@@ -6,6 +6,7 @@ use crate::kube::stub::{self, Answer, Call, Calls};
 use crate::leader::permit::PermitSource;
 use crate::leader::record::LEASE_DURATION_MS;
 use crate::provider::observe::NoObserver;
+use flipop_core::catalog::events::EventReason;
 use flipop_core::ids::{ObjectName, ObjectRef};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
@@ -88,7 +89,7 @@ fn notice() -> Action {
         kind: ObjectKind::Pool,
         object,
         warning: false,
-        reason: "Assigned",
+        reason: EventReason::Assigned,
         subject: "192.0.2.1".to_owned(),
         message: "assigned".to_owned(),
     })

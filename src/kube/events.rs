@@ -57,7 +57,7 @@ const MAX_ACTION_BYTES: usize = 128;
 const TERMINATING_FIELD: &str = "metadata.namespace";
 
 /// Controller that the events name.
-const CONTROLLER: &str = "flipop";
+pub const CONTROLLER: &str = "flipop";
 
 /// How serious a note is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

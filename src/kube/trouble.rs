@@ -13,54 +13,37 @@ const MAX_MESSAGE_CHARS: usize = 300;
 /// Longest chain of causes that is followed: a cycle must not hang us.
 const MAX_CAUSES: usize = 8;
 
-/// The kind of a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TroubleKind {
-    /// The fence in the client refused to send: no permit.
-    PermitEnded,
-    /// 401: the credentials are not (or no longer) accepted.
-    Unauthorised,
-    /// 403: the service account lacks a rule.
-    Forbidden,
-    /// 404.
-    NotFound,
-    /// 409: someone else wrote first, or it exists already.
-    Conflict,
-    /// 410: the version asked for is forgotten.
-    Expired,
-    /// 400, 405, 413, 415, 422: the server refuses the request as it stands.
-    Invalid,
-    /// 429.
-    Throttled,
-    /// 5xx.
-    ServerError,
-    /// No connection could be made; the server has seen nothing.
-    Unreachable,
-    /// The connection broke, or no answer came in time.
-    Interrupted,
-    /// The answer could not be understood.
-    Undecodable,
-}
-
-impl TroubleKind {
-    /// A word for metric labels.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::PermitEnded => "permit_ended",
-            Self::Unauthorised => "unauthorised",
-            Self::Forbidden => "forbidden",
-            Self::NotFound => "not_found",
-            Self::Conflict => "conflict",
-            Self::Expired => "expired",
-            Self::Invalid => "invalid",
-            Self::Throttled => "throttled",
-            Self::ServerError => "server_error",
-            Self::Unreachable => "unreachable",
-            Self::Interrupted => "interrupted",
-            Self::Undecodable => "undecodable",
-        }
+flipop_core::described! {
+    /// The kind of a failure.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum TroubleKind {
+        /// The request was not sent, because the process may not write.
+        PermitEnded = "permit_ended",
+        /// 401: the API server does not accept the credentials.
+        Unauthorised = "unauthorised",
+        /// 403: the service account lacks a permission.
+        Forbidden = "forbidden",
+        /// 404: the object or its kind does not exist.
+        NotFound = "not_found",
+        /// 409: somebody else wrote first, or the object exists already.
+        Conflict = "conflict",
+        /// 410: the API server no longer has the version that was asked for. The list is read again.
+        Expired = "expired",
+        /// 400, 405, 413, 415 or 422: the API server refuses the request as it is.
+        Invalid = "invalid",
+        /// 429: the API server asks for fewer requests.
+        Throttled = "throttled",
+        /// 5xx: the API server failed.
+        ServerError = "server_error",
+        /// No connection could be made.
+        Unreachable = "unreachable",
+        /// The connection broke, or no answer came in time.
+        Interrupted = "interrupted",
+        /// The answer could not be understood.
+        Undecodable = "undecodable",
     }
+    /// The label's value.
+    fn label -> &'static str;
 }
 
 /// A failed call.

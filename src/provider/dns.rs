@@ -1,7 +1,7 @@
 //! What a provider of DNS does for a record set.
 //!
 //! Owns the trait and what comes back from it. A round (read, decide, apply) is the caller's; it records the whole as
-//! one operation named [`ENSURE`] with [`crate::provider::observe::recorded`]. Reads are operations of their own
+//! one operation, `EnsureDNSARecordSet`, with [`crate::provider::observe::recorded`]. Reads are operations of their own
 //! (`FindZone`, `ListRecords`), as are all reads.
 //!
 //! Invariants: a read answers with every record of the name or with a fault, never with some; applying stops at the
@@ -14,9 +14,6 @@ use crate::provider::{Account, CallContext, CallError};
 use flipop_core::dns::{ChangeSet, Record, Zone};
 use flipop_core::fault::{Fault, FaultKind};
 use futures::future::BoxFuture;
-
-/// Name of a whole round in the metrics: that of the Go operator.
-pub const ENSURE: &str = "EnsureDNSARecordSet";
 
 /// A change set that was carried out, as far as was asked for or allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,24 +6,46 @@ use crate::provider::http::Failure;
 use flipop_core::fault::FaultKind;
 use std::time::Duration;
 
-/// How a call ended, as the metric's label has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// It succeeded, or the provider is still at work on it.
-    Success,
-    /// It failed.
-    Error,
+flipop_core::described! {
+    /// How a call ended, as the metric's label has it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Outcome {
+        /// The operation succeeded, or the provider is still working on it.
+        Success = "success",
+        /// The operation failed.
+        Error = "error",
+    }
+    /// The label's value.
+    fn as_str -> &'static str;
 }
 
-impl Outcome {
-    /// The label's value.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Error => "error",
-        }
+flipop_core::described! {
+    /// An operation of a provider, as the metric's label has it: one may be several HTTP requests.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Call {
+        /// Lists the reserved IPs of the account.
+        ListIps = "ListIPs",
+        /// Reads one reserved IP.
+        GetIp = "GetIP",
+        /// Lists one droplet, to learn whether the token has the scope `droplet:read`.
+        ListDroplets = "ListDroplets",
+        /// Creates a reserved IP.
+        CreateIp = "CreateIP",
+        /// Assigns a reserved IP to a droplet.
+        AssignIp = "AssignIP",
+        /// Unassigns a reserved IP from its droplet.
+        UnassignIp = "UnassignIP",
+        /// Reads how far an assignment or unassignment is.
+        GetAction = "GetAction",
+        /// Looks up a Cloudflare zone by its name or its id.
+        FindZone = "FindZone",
+        /// Lists the records of one name.
+        ListRecords = "ListRecords",
+        /// Changes the records of one name.
+        EnsureDnsARecordSet = "EnsureDNSARecordSet",
     }
+    /// The label's value.
+    fn as_str -> &'static str;
 }
 
 /// One finished call.
@@ -31,8 +53,8 @@ impl Outcome {
 pub struct CallRecord<'a> {
     /// Name of the provider.
     pub provider: &'static str,
-    /// Name of the operation, such as `AssignIP`: one operation may be several HTTP requests.
-    pub call: &'static str,
+    /// The operation.
+    pub call: Call,
     /// For which object.
     pub context: &'a CallContext,
     /// How it ended.
@@ -60,8 +82,8 @@ impl CallObserver for NoObserver {
 pub struct Record<'a> {
     /// Name of the provider.
     pub provider: &'static str,
-    /// Name of the operation.
-    pub call: &'static str,
+    /// The operation.
+    pub call: Call,
     /// For which object.
     pub context: &'a CallContext,
     /// The time.
@@ -95,7 +117,7 @@ pub async fn recorded<T, E: Failure>(
     };
     tracing::debug!(
         provider,
-        call,
+        call = call.as_str(),
         kind = context.kind,
         namespace = context.namespace,
         name = context.name,

@@ -1,6 +1,6 @@
-//! Every object that a README has ever shown: applied as it stands, with the cloud and the cluster that it speaks of.
+//! The objects of `examples/`, and those that READMEs have shown: applied as they stand, with the cloud and the cluster
+//! that they speak of.
 
-use crate::corpus::documents;
 use crate::dns::{Name, externals, has, named};
 use crate::suite::{Case, cases};
 use crate::world::{REGION, SOON, World, path, same};
@@ -9,13 +9,11 @@ use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use flipop_sandbox::cloud::{Plan, Provider};
-use serde_json::{Value, json};
-use std::fs;
+use serde_json::json;
 use std::net::Ipv4Addr;
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
-        the_readme_shows_what_is_tested_here,
         the_example_of_a_pool_publishes_its_addresses_and_that_of_a_record_set_follows_its_annotations,
         the_example_of_created_addresses_publishes_what_was_bought,
         the_objects_of_the_first_published_readme_converge,
@@ -29,25 +27,6 @@ const WHEN_EMPTY: Option<&str> = Some("spec.dnsRecordSet.whenEmpty is missing");
 
 /// The label of the examples, and of what former READMEs showed.
 const POOL_LABELS: [&str; 2] = ["pool", "doks.digitalocean.com/node-pool"];
-
-async fn the_readme_shows_what_is_tested_here(_: &mut World) -> Outcome {
-    let readme = fs::read_to_string(path("README.md"))?;
-    let blocks = readme.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let mut shown = Vec::new();
-    for block in blocks.filter(|block| block.contains("apiVersion: flipop.digitalocean.com/")) {
-        let objects: Vec<Value> = serde_saphyr::from_multiple(block)?;
-        shown.extend(objects);
-    }
-    let examples = documents("examples")?;
-    assert!(!shown.is_empty());
-    for object in shown {
-        assert!(
-            examples.contains(&object),
-            "README shows an object that examples/ does not have: {object:#}"
-        );
-    }
-    Ok(())
-}
 
 /// Nodes named a, b, … of a node pool, each on a droplet of its own and with a Ready pod; the first of them is cordoned.
 /// Gives the droplets.
@@ -77,7 +56,7 @@ fn node_name(number: u8) -> String {
 }
 
 /// Reserves an address that stands on a droplet.
-fn placed(world: &World, address: &str, droplet: Option<u64>) -> Outcome {
+pub(crate) fn placed(world: &World, address: &str, droplet: Option<u64>) -> Outcome {
     let address: Ipv4Addr = address.parse()?;
     world.cloud().add_ip(Some(address), REGION);
     Ok(world.cloud().move_ip(address, droplet)?)
@@ -92,7 +71,7 @@ async fn apply_warned(world: &World, file: &str, expected: Option<&str>) -> Outc
     Ok(())
 }
 
-async fn apply(world: &World, file: &str) -> Outcome {
+pub(crate) async fn apply(world: &World, file: &str) -> Outcome {
     apply_warned(world, file, None).await
 }
 
@@ -107,7 +86,13 @@ fn records(addresses: &[&str], ttl: u64) -> Outcome<Vec<(Ipv4Addr, u64)>> {
 }
 
 /// Waits until all addresses of a pool are active and published, and nobody is told of any trouble.
-async fn pool_converges(world: &World, pool: &str, name: &Name, addresses: &[&str], ttl: u64) -> Outcome {
+pub(crate) async fn pool_converges(
+    world: &World,
+    pool: &str,
+    name: &Name,
+    addresses: &[&str],
+    ttl: u64,
+) -> Outcome {
     let wanted = records(addresses, ttl)?;
     let published: Vec<String> = wanted.iter().map(|(address, _)| address.to_string()).collect();
     world
@@ -131,7 +116,13 @@ async fn pool_converges(world: &World, pool: &str, name: &Name, addresses: &[&st
 }
 
 /// Waits until a record set publishes these addresses, and nobody is told of any trouble.
-async fn set_converges(world: &World, set: &str, name: &Name, addresses: &[&str], ttl: u64) -> Outcome {
+pub(crate) async fn set_converges(
+    world: &World,
+    set: &str,
+    name: &Name,
+    addresses: &[&str],
+    ttl: u64,
+) -> Outcome {
     let wanted = records(addresses, ttl)?;
     let published: Vec<String> = wanted.iter().map(|(address, _)| address.to_string()).collect();
     world.set_settles(set, name, &published).await?;

@@ -9,6 +9,7 @@ mod account;
 mod api_faults;
 mod assignment;
 mod bad_input;
+mod book;
 mod claims;
 mod corpus;
 mod creation;
@@ -32,6 +33,8 @@ mod lease;
 mod lists;
 mod node_policy;
 mod observation;
+#[path = "../book/pages.rs"]
+mod pages;
 mod provider_faults;
 mod rbac;
 mod removal;
@@ -58,7 +61,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 37] = [
+    let modules: [fn() -> Vec<Case>; 38] = [
         installation::cases,
         corpus::cases,
         node_policy::cases,
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         claims::cases,
         isolation::cases,
         bad_input::cases,
+        book::cases,
         dns_bad_input::cases,
         dns_burst::cases,
         dns_changes::cases,

@@ -1,5 +1,7 @@
 //! How the tests are run: each in a world of its own, on a server that it shares with nobody meanwhile.
 
+use crate::book;
+use crate::pages::Page;
 use crate::team::times;
 use crate::world::World;
 use flipop_envtest::Outcome;
@@ -19,14 +21,23 @@ use std::time::Duration;
 const TEST_MINUTES: usize = 4;
 
 /// A test that runs in a world.
-pub(crate) type Run = for<'a> fn(&'a mut World) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
+pub(crate) type Test = for<'a> fn(&'a mut World) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
 /// A test.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Case {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) server: Server,
     pub(crate) run: Run,
+}
+
+/// What a test does.
+#[derive(Debug)]
+pub(crate) enum Run {
+    /// A function.
+    Test(Test),
+    /// What a document says.
+    Page(Page),
 }
 
 /// The server that a test needs.
@@ -48,13 +59,37 @@ pub(crate) enum Server {
 macro_rules! cases {
     ($server:ident: $($test:ident),+ $(,)?) => {
         vec![$($crate::suite::Case {
-            name: concat!(module_path!(), "::", stringify!($test)),
+            name: concat!(module_path!(), "::", stringify!($test)).to_owned(),
             server: $crate::suite::Server::$server,
-            run: |world| Box::pin($test(world)),
+            run: $crate::suite::Run::Test(|world| Box::pin($test(world))),
         }),+]
     };
 }
 pub(crate) use cases;
+
+impl Case {
+    /// What the test needs beside a server and this machine does not have.
+    fn lacks(&self, assets: &Assets) -> Option<&'static str> {
+        let controllers = self.server == Server::BareWithControllers;
+        if controllers && assets.kube_controller_manager.is_none() {
+            return Some("needs a kube-controller-manager in KUBEBUILDER_ASSETS");
+        }
+        if self.server == Server::InstalledWithGo && !assets::go_is_installed() {
+            return Some("needs Go");
+        }
+        let page = matches!(self.run, Run::Page(_));
+        (page && !book::tools_are_installed()).then_some(book::NEEDS)
+    }
+}
+
+impl Run {
+    fn start<'a>(&'a self, world: &'a mut World) -> Pin<Box<dyn Future<Output = Outcome> + 'a>> {
+        match self {
+            Self::Test(test) => test(world),
+            Self::Page(page) => Box::pin(book::follow(page, world)),
+        }
+    }
+}
 
 /// What all tests share.
 #[derive(Debug)]
@@ -73,8 +108,8 @@ impl Suite {
         cases
             .map(|case| {
                 let suite = Arc::clone(self);
-                let name = case.name.trim_start_matches("apiserver::");
-                Trial::ignorable_test(name, move || suite.run(case))
+                let name = case.name.trim_start_matches("apiserver::").to_owned();
+                Trial::ignorable_test(name, move || suite.run(&case))
             })
             .collect()
     }
@@ -83,30 +118,19 @@ impl Suite {
         self.servers.end();
     }
 
-    fn run(&self, case: Case) -> Result<Completion, Failed> {
+    fn run(&self, case: &Case) -> Result<Completion, Failed> {
         match self.assets.get_or_init(|| assets::find().map_err(|failure| failure.to_string())) {
             Err(failure) => Err(Failed::from(failure)),
             Ok(Found::Nothing(reason)) if assets::nothing_may_be_skipped() => Err(Failed::from(reason)),
             Ok(Found::Nothing(reason)) => Ok(Completion::ignored_with(reason)),
-            Ok(Found::Assets(assets))
-                if case.server == Server::BareWithControllers
-                    && assets.kube_controller_manager.is_none()
-                    && !assets::nothing_may_be_skipped() =>
-            {
-                Ok(Completion::ignored_with("needs a kube-controller-manager in KUBEBUILDER_ASSETS"))
-            }
-            Ok(Found::Assets(_))
-                if case.server == Server::InstalledWithGo
-                    && !assets::go_is_installed()
-                    && !assets::nothing_may_be_skipped() =>
-            {
-                Ok(Completion::ignored_with("needs Go"))
-            }
-            Ok(Found::Assets(assets)) => self.run_with(case, assets),
+            Ok(Found::Assets(assets)) => match case.lacks(assets) {
+                Some(lack) if !assets::nothing_may_be_skipped() => Ok(Completion::ignored_with(lack)),
+                _ => self.run_with(case, assets),
+            },
         }
     }
 
-    fn run_with(&self, case: Case, assets: &Assets) -> Result<Completion, Failed> {
+    fn run_with(&self, case: &Case, assets: &Assets) -> Result<Completion, Failed> {
         IN_TEST.set(true);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
@@ -116,7 +140,7 @@ impl Suite {
             };
             let server = self.servers.take(assets, installed).await?;
             let mut world = World::new(server).await?;
-            let test = AssertUnwindSafe((case.run)(&mut world)).catch_unwind();
+            let test = AssertUnwindSafe(case.run.start(&mut world)).catch_unwind();
             let minutes = u64::try_from(times("FLIPOP_TEST_MINUTES", TEST_MINUTES))?;
             let failure = match tokio::time::timeout(Duration::from_mins(minutes), test).await {
                 Ok(Ok(Ok(()))) => None,

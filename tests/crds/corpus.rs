@@ -196,12 +196,3 @@ fn the_examples_are_admissible_and_use_documentation_addresses_only() {
     }
     assert!(root().join("examples/floatingippool.yaml").is_file());
 }
-
-#[test]
-fn readme_shows_the_examples_word_for_word() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    for path in yaml_files("examples") {
-        let example = std::fs::read_to_string(&path).unwrap();
-        assert!(readme.contains(&format!("```yaml\n{example}```\n")), "{}", path.display());
-    }
-}

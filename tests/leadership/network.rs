@@ -22,7 +22,7 @@ const TRANSIT_MS: u64 = 30;
 /// The same on a slow network: longer than a call on the lease may take.
 const SLOW_MS: u64 = 6_000;
 
-/// Longest way of a write that is no write of the lease, on a slow network: what README calls "already on the network"
+/// Longest way of a write that is no write of the lease, on a slow network: a request that is "already on the network" (docs/how-it-works/leadership.md)
 /// is bounded here, or nobody could promise anything.
 pub(crate) const WRITE_TRANSIT_MS: u64 = 2_000;
 

@@ -6,8 +6,8 @@ use crate::{Calls, Leadership, account, client, config};
 use flipop::clock::Clock;
 use flipop::leader::permit::PermitEnded;
 use flipop::provider::digitalocean::DigitalOcean;
-use flipop::provider::dns::{DnsProvider, ENSURE, Unfinished};
-use flipop::provider::observe::{self, Record};
+use flipop::provider::dns::{DnsProvider, Unfinished};
+use flipop::provider::observe::{self, Call, Record};
 use flipop::provider::{CallContext, CallError};
 use flipop_core::fault::FaultKind;
 use flipop_sandbox::cloud::{Fault, Injection, Op, RecordView, Refusal, Target};
@@ -181,7 +181,7 @@ async fn a_round_is_one_operation_and_its_reading_another() {
     let context = CallContext::object("NodeDNSRecordSet", "prod", "web");
     let record = Record {
         provider: "digitalocean",
-        call: ENSURE,
+        call: Call::EnsureDnsARecordSet,
         context: &context,
         clock: &clock,
         observer: calls.as_ref(),
@@ -208,7 +208,7 @@ async fn a_round_that_is_refused_counts_as_an_error_and_one_that_is_not_sent_as_
     let (calls, clock) = (Calls::default(), Clock::system());
     let context = CallContext::object("NodeDNSRecordSet", "prod", "web");
     let round = || {
-        let (provider, call, context, clock) = ("digitalocean", ENSURE, &context, &clock);
+        let (provider, call, context, clock) = ("digitalocean", Call::EnsureDnsARecordSet, &context, &clock);
         let record = Record { provider, call, context, clock, observer: &calls };
         observe::recorded(record, async { world.apply(&changes([create("192.0.2.1")])).await })
     };

@@ -90,7 +90,7 @@ impl CallObserver for Calls {
     fn call_ended(&self, record: CallRecord<'_>) {
         let CallRecord { provider, call, context, outcome, duration: _ } = record;
         let CallContext { kind, namespace, name } = context;
-        let line = format!("{provider} {call} {} [{kind}|{namespace}|{name}]", outcome.as_str());
+        let line = format!("{provider} {} {} [{kind}|{namespace}|{name}]", call.as_str(), outcome.as_str());
         self.0.lock().unwrap().push(line);
     }
 }

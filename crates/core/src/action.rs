@@ -3,6 +3,7 @@
 //! An action names every detail, so that whoever executes it decides nothing. Each action is answered by exactly
 //! one [`Outcome`], except [`Action::Report`], which nobody waits for.
 
+use crate::catalog::events::EventReason;
 use crate::dns::{ChangeSet, Record, Zone};
 use crate::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::fault::Fault;
@@ -171,8 +172,8 @@ pub struct Notice {
     pub object: ObjectRef,
     /// True for `Warning`, false for `Normal`.
     pub warning: bool,
-    /// Reason in `CamelCase`.
-    pub reason: &'static str,
+    /// Its reason.
+    pub reason: EventReason,
     /// What it is about, such as an address: with the reason it tells one happening from another.
     pub subject: String,
     /// What happened.

@@ -95,6 +95,12 @@ impl ObjectKind {
             Self::RecordSet => "NodeDNSRecordSet",
         }
     }
+
+    /// The kind that has this name in manifests.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Pool, Self::RecordSet].into_iter().find(|kind| kind.as_str() == name)
+    }
 }
 
 /// An object of either kind, as the owner of records.

@@ -3,8 +3,10 @@
 pub mod account;
 pub mod action;
 pub mod budget;
+pub mod catalog;
 pub mod claims;
 pub mod condition;
+pub mod described;
 pub mod dns;
 pub mod facts;
 pub mod fault;

@@ -284,7 +284,7 @@ impl Cluster {
         .await
     }
 
-    /// Installs FLIPOP as README says: namespace (enforcing `restricted`), then the manifests of a folder.
+    /// Installs FLIPOP as docs/operations/install.md says: namespace (enforcing `restricted`), then the manifests of a folder.
     ///
     /// # Errors
     /// When the API server refuses.

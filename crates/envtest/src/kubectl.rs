@@ -48,6 +48,18 @@ impl Kubectl {
         Self { kubeconfig: kubeconfig.to_owned(), ..self.clone() }
     }
 
+    /// The program: a path, or a name that `PATH` knows.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The file with its identity.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// Runs it and returns what it printed, whether it succeeded or not.
     ///
     /// # Errors

@@ -3,4 +3,6 @@
 pub mod advice;
 pub mod apiserver;
 pub mod cloud;
+pub mod news;
+pub mod picture;
 pub mod simulation;

@@ -163,7 +163,7 @@ where
                     if relist {
                         self.version = None;
                     }
-                    self.health.restarted(trouble.kind.label());
+                    self.health.restarted(trouble.kind);
                     if trouble.kind == TroubleKind::Expired && self.failures == 0 {
                         // Routine: the server forgot our place, and a list finds it again.
                         self.failures = 1;

@@ -110,6 +110,13 @@ impl WatchHealth {
         self.registry().restarts.clone()
     }
 
+    /// Counts a restart of a watch of this kind.
+    pub fn note_restart(&self, kind: &str, reason: TroubleKind) {
+        let mut registry = self.registry();
+        let count = registry.restarts.entry((kind.to_owned(), reason.label())).or_default();
+        *count = count.saturating_add(1);
+    }
+
     /// A sentence for each watch that has no complete list yet, or is refused: for readiness.
     #[must_use]
     pub fn reasons_not_ready(&self) -> Vec<String> {
@@ -204,10 +211,8 @@ impl Registration {
         }
     }
 
-    pub(super) fn restarted(&self, reason: &'static str) {
-        let mut registry = self.health.registry();
-        let count = registry.restarts.entry((self.name.kind.clone(), reason)).or_default();
-        *count = count.saturating_add(1);
+    pub(super) fn restarted(&self, reason: TroubleKind) {
+        self.health.note_restart(&self.name.kind, reason);
     }
 
     pub(super) fn failed(&self, verb: &'static str, trouble: &Trouble) {
@@ -320,8 +325,8 @@ mod tests {
     fn restarts_are_counted_by_kind_and_reason_and_outlive_the_watch() {
         let health = WatchHealth::default();
         let entry = health.register(&WatchName::new("nodes", None, ""));
-        entry.restarted("expired");
-        entry.restarted("expired");
+        entry.restarted(TroubleKind::Expired);
+        entry.restarted(TroubleKind::Expired);
         drop(entry);
         assert_eq!(health.restarts(), BTreeMap::from([(("nodes".to_owned(), "expired"), 2)]));
     }

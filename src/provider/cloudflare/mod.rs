@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::leader::permit::Permit;
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
+use crate::provider::observe::Call;
 use crate::provider::rate::Excess;
 use crate::provider::{Account, CallContext, CallError};
 use flipop_core::budget::RateReport;
@@ -110,7 +111,7 @@ impl DnsProvider for Cloudflare {
             self.doubt_zone(zone, read.as_ref().err());
             read
         };
-        self.api.operation("ListRecords", context, work).boxed()
+        self.api.operation(Call::ListRecords, context, work).boxed()
     }
 
     fn apply<'a>(

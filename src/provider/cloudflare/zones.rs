@@ -6,6 +6,7 @@ use super::{Cloudflare, refusal, result, wire};
 use crate::provider::CallContext;
 use crate::provider::dns;
 use crate::provider::http::{Answer, Request, bounded};
+use crate::provider::observe::Call;
 use flipop_core::dns::{Rules, Zone};
 use flipop_core::fault::{Fault, FaultKind};
 use flipop_core::moment::Moment;
@@ -105,7 +106,7 @@ impl Cloudflare {
                 None => self.zone_by_id(&key).await,
             }
         };
-        let zone = self.api.operation("FindZone", context, work).await?;
+        let zone = self.api.operation(Call::FindZone, context, work).await?;
         if zone.name.is_some() {
             // A missing right may be given at any time: whoever wants to know asks again.
             self.zones.put(&key, generation, self.clock.now(), &zone);

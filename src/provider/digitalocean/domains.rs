@@ -8,6 +8,7 @@ use super::{DigitalOcean, accepted_or, list, wire};
 use crate::leader::permit::Permit;
 use crate::provider::dns::{self, Applied, DnsProvider, Named, Unfinished};
 use crate::provider::http::{Answer, Api, Request};
+use crate::provider::observe::Call;
 use crate::provider::paging::{self, Page, Pages};
 use crate::provider::{CallContext, CallError};
 use flipop_core::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Rules, Zone};
@@ -256,7 +257,7 @@ impl DnsProvider for DigitalOcean {
         zone: &'a Zone,
         fqdn: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Record>, Fault>> {
-        self.api.operation("ListRecords", context, self.records_of(zone, fqdn)).boxed()
+        self.api.operation(Call::ListRecords, context, self.records_of(zone, fqdn)).boxed()
     }
 
     fn apply<'a>(

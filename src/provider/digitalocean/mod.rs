@@ -12,6 +12,7 @@ mod wire;
 
 use crate::leader::permit::Permit;
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
+use crate::provider::observe::Call;
 use crate::provider::rate::{Excess, SHORT_BLOCK_MS};
 use crate::provider::{Account, Action, CallContext, CallError, IpProvider};
 use flipop_core::budget::RateReport;
@@ -165,7 +166,7 @@ impl IpProvider for DigitalOcean {
         &'a self,
         context: &'a CallContext,
     ) -> BoxFuture<'a, Result<ReservedIpList, Fault>> {
-        self.api.operation("ListIPs", context, list::reserved_ips(&self.api)).boxed()
+        self.api.operation(Call::ListIps, context, list::reserved_ips(&self.api)).boxed()
     }
 
     fn get_reserved_ip<'a>(
@@ -173,11 +174,11 @@ impl IpProvider for DigitalOcean {
         context: &'a CallContext,
         ip: Ipv4Addr,
     ) -> BoxFuture<'a, Result<ReservedIp, Fault>> {
-        self.api.operation("GetIP", context, self.get_ip(ip)).boxed()
+        self.api.operation(Call::GetIp, context, self.get_ip(ip)).boxed()
     }
 
     fn prove_droplet_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>> {
-        self.api.operation("ListDroplets", context, self.droplets_readable()).boxed()
+        self.api.operation(Call::ListDroplets, context, self.droplets_readable()).boxed()
     }
 
     fn create_reserved_ip<'a>(
@@ -186,7 +187,7 @@ impl IpProvider for DigitalOcean {
         permit: &'a Permit,
         region: &'a str,
     ) -> BoxFuture<'a, Result<Ipv4Addr, CallError>> {
-        self.api.operation("CreateIP", context, self.create(permit, region)).boxed()
+        self.api.operation(Call::CreateIp, context, self.create(permit, region)).boxed()
     }
 
     fn assign<'a>(
@@ -198,7 +199,7 @@ impl IpProvider for DigitalOcean {
     ) -> BoxFuture<'a, Result<Action, CallError>> {
         let work =
             async move { self.act(permit, ip, &json!({ "type": "assign", "droplet_id": droplet.0 })).await };
-        self.api.operation("AssignIP", context, work).boxed()
+        self.api.operation(Call::AssignIp, context, work).boxed()
     }
 
     fn unassign<'a>(
@@ -208,7 +209,7 @@ impl IpProvider for DigitalOcean {
         ip: Ipv4Addr,
     ) -> BoxFuture<'a, Result<Action, CallError>> {
         let work = async move { self.act(permit, ip, &json!({ "type": "unassign" })).await };
-        self.api.operation("UnassignIP", context, work).boxed()
+        self.api.operation(Call::UnassignIp, context, work).boxed()
     }
 
     fn get_action<'a>(
@@ -217,6 +218,6 @@ impl IpProvider for DigitalOcean {
         ip: Ipv4Addr,
         action: ActionId,
     ) -> BoxFuture<'a, Result<Action, Fault>> {
-        self.api.operation("GetAction", context, self.action(ip, action)).boxed()
+        self.api.operation(Call::GetAction, context, self.action(ip, action)).boxed()
     }
 }

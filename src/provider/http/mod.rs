@@ -18,7 +18,7 @@ pub use transport::{Broken, Transport};
 use crate::clock::Clock;
 use crate::leader::gate::{Gate, GatedBody};
 use crate::leader::permit::{Permit, PermitEnded};
-use crate::provider::observe::{self, CallObserver, Record};
+use crate::provider::observe::{self, Call, CallObserver, Record};
 use crate::provider::rate::{Excess, RateState};
 use crate::provider::{CallContext, CallError};
 use crate::token::{Bearer, Token, TokenError, TokenSource};
@@ -225,7 +225,7 @@ impl Api {
     /// Those of the operation.
     pub async fn operation<T, E: Failure>(
         &self,
-        call: &'static str,
+        call: Call,
         context: &CallContext,
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {

@@ -10,6 +10,7 @@ mod marks;
 use crate::account::Account;
 use crate::action::{Action, Notice};
 use crate::budget::{Budget, Held, Limits, Purpose, RateReport};
+use crate::catalog::events::EventReason;
 use crate::claims::{self, Claim};
 use crate::dns::{Access, ChangeSet, Rules, Zone};
 use crate::ids::{ObjectKind, Owner, Uid};
@@ -253,7 +254,7 @@ impl Dns {
         let scene = Scene { located, lost_to, site, marked_at: marked_at.as_deref(), account, limit };
         out.later(set.tell(view, scene, now));
         if let Some((reason, message)) = permit.then(|| set.announce(view)).flatten() {
-            let notice = notice(&view.owner, true, reason, &set.name, message);
+            let notice = notice(&view.owner, true, reason.into(), &set.name, message);
             out.actions.push(notice);
         }
         self.sets.insert(uid.clone(), set);
@@ -419,7 +420,7 @@ fn admit(
 pub(super) fn notice(
     owner: &Owner,
     warning: bool,
-    reason: &'static str,
+    reason: EventReason,
     subject: &str,
     message: String,
 ) -> Action {

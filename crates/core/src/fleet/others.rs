@@ -1,6 +1,7 @@
 //! What is told of what others changed.
 
 use super::Fleet;
+use crate::catalog::events::EventReason;
 use crate::ids::DropletId;
 use crate::matching::NodeStore;
 use crate::moment::Moment;
@@ -16,7 +17,7 @@ impl Fleet {
             let pools = self.pools.values().filter(|pool| pool.effective().contains(ip));
             for pool in pools {
                 self.changes.push(pool.change_by_others(*ip, place, now));
-                self.outbox.push(pool.notice(true, "MovedByOthers", ip, text.clone()));
+                self.outbox.push(pool.notice(true, EventReason::MovedByOthers, ip, text.clone()));
             }
         }
     }

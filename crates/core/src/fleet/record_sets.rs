@@ -2,11 +2,12 @@
 
 use super::Fleet;
 use super::dns::notice;
-use super::troubles::{NODES_UNREAD, events_denied, nodes_unread, watch_failing, watch_trouble};
+use super::troubles::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
 use crate::account::belief::{Belief, Place};
 use crate::account::{Account, DropletRead};
 use crate::action::{Action, RecordSetObject, WriteFailure, WrittenStatus};
-use crate::condition::Condition;
+use crate::catalog::events::EventReason;
+use crate::condition::{Condition, ConditionType};
 use crate::facts::Observed;
 use crate::ids::{ObjectKind, Owner, Uid};
 use crate::matching::{NodeStore, PodStore, WatchKey};
@@ -128,7 +129,9 @@ impl Fleet {
             let lost = set.tell_losses(kept);
             let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
             out.actions.extend(
-                lost.map(|(warning, message)| notice(&owner, warning, "MatchLost", "match", message)),
+                lost.map(|(warning, message)| {
+                    notice(&owner, warning, EventReason::MatchLost, "match", message)
+                }),
             );
             let trouble = watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
             let report = self.dns.set(uid).and_then(|set| set.report.as_ref());
@@ -138,13 +141,16 @@ impl Fleet {
                     let mut status = set.on_server.clone();
                     // What was said of a former spec is not said of one that nobody could follow yet.
                     let stale = set.on_server.observed_generation != set.generation;
-                    let former = |kind: &str| stale && ["Ready", "SpecValid"].contains(&kind);
+                    let former = |condition: &Condition| {
+                        let of_spec = [ConditionType::Ready, ConditionType::SpecValid];
+                        stale && of_spec.into_iter().any(|kind| condition.is(kind))
+                    };
                     // What is unread is told anew, with its present cause.
                     let told = |condition: &Condition| {
-                        condition.kind == "WatchFailing" || condition.reason == NODES_UNREAD
+                        condition.is(ConditionType::WatchFailing) || is_unread(condition)
                     };
-                    status.conditions.retain(|condition| !told(condition) && !former(&condition.kind));
-                    if !status.conditions.iter().any(|condition| condition.kind == "Ready") {
+                    status.conditions.retain(|condition| !told(condition) && !former(condition));
+                    if !status.conditions.iter().any(|condition| condition.is(ConditionType::Ready)) {
                         status.conditions.push(nodes_unread(trouble.as_deref().unwrap_or_default()));
                     }
                     status

@@ -1,11 +1,10 @@
 //! What the shell cannot do for an object, as conditions of it.
 
-use crate::condition::Condition;
+use crate::catalog::record_set::Unread;
+use crate::catalog::shared::{EventsDenied, WatchFailing};
+use crate::condition::{Condition, ConditionType};
 use crate::matching::{Criteria, WatchKey};
 use std::collections::BTreeMap;
-
-/// The reason of `Ready` where nodes or pods were never read.
-pub(super) const NODES_UNREAD: &str = "NodesUnread";
 
 /// Why a watch that an object asks for does not get through.
 pub(super) fn watch_trouble(
@@ -21,18 +20,23 @@ pub(super) fn watch_trouble(
 pub(super) fn events_denied() -> Condition {
     let message =
         "the service account may not write events.k8s.io events, at least in one namespace; apply k8s/";
-    Condition::new("EventsDenied", "True", "Forbidden", message.to_owned())
+    Condition::new(EventsDenied::Forbidden, message.to_owned())
 }
 
 /// Nothing was ever told of the object, since its nodes or pods are not known yet.
 pub(super) fn nodes_unread(trouble: &str) -> Condition {
     let message = format!("nodes or pods have not been read yet: {trouble}");
-    Condition::new("Ready", "Unknown", NODES_UNREAD, message)
+    Condition::new(Unread::NodesUnread, message)
+}
+
+/// It says that nodes or pods were never read.
+pub(super) fn is_unread(condition: &Condition) -> bool {
+    condition.reason == Unread::NodesUnread.as_str()
 }
 
 /// `Ready` says why nodes or pods are not read.
 pub(super) fn name_cause(conditions: &mut [Condition], trouble: &str) {
-    let unread = |condition: &&mut Condition| condition.kind == "Ready" && condition.reason == "NodesUnread";
+    let unread = |condition: &&mut Condition| condition.is(ConditionType::Ready) && is_unread(condition);
     if let Some(condition) = conditions.iter_mut().find(unread) {
         condition.message = format!("nodes or pods have not been read yet: {trouble}");
     }
@@ -40,5 +44,5 @@ pub(super) fn name_cause(conditions: &mut [Condition], trouble: &str) {
 
 /// A watch of this object does not get through.
 pub(super) fn watch_failing(message: String) -> Condition {
-    Condition::new("WatchFailing", "True", "Unreadable", message)
+    Condition::new(WatchFailing::Unreadable, message)
 }

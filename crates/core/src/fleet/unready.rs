@@ -5,7 +5,10 @@
 
 use super::Fleet;
 use super::dns::notice;
-use crate::condition::Condition;
+use crate::catalog::events::EventReason;
+use crate::catalog::pool::Ready;
+use crate::catalog::records::UnderWay;
+use crate::condition::{Condition, ConditionType, Status};
 use crate::ids::Owner;
 use crate::moment::Moment;
 use crate::pool::assign::Out;
@@ -18,10 +21,13 @@ const TOLD_AFTER_MS: u64 = 5_000;
 const QUIET_AFTER_START_MS: u64 = 60_000;
 
 /// Reasons that say that work goes on.
-const AT_WORK: [&str; 2] = ["Assigning", "InProgress"];
+const AT_WORK: [&str; 2] = [Ready::Assigning.as_str(), UnderWay::InProgress.as_str()];
 
 /// The conditions that sum an object up, each with the reason of its Warning.
-const KINDS: [(&str, &str); 2] = [("Ready", "NotReady"), ("RecordSetReady", "RecordSetNotReady")];
+const KINDS: [(ConditionType, EventReason); 2] = [
+    (ConditionType::Ready, EventReason::NotReady),
+    (ConditionType::RecordSetReady, EventReason::RecordSetNotReady),
+];
 
 /// What there is to tell.
 enum News {
@@ -44,7 +50,7 @@ struct Spell {
 /// The spells of one object, by the condition that sums it up.
 #[derive(Debug, Default)]
 pub(crate) struct Unready {
-    spells: BTreeMap<&'static str, Spell>,
+    spells: BTreeMap<ConditionType, Spell>,
     /// Looked at in this process: what the status said before was told by another one.
     noted: bool,
 }
@@ -71,9 +77,11 @@ impl Unready {
             match self.note(kind, (before, conditions), when) {
                 News::None => {}
                 News::Later(at) => out.later(Some(at)),
-                News::Unready(message) => out.actions.push(notice(owner, true, warning, kind, message)),
+                News::Unready(message) => {
+                    out.actions.push(notice(owner, true, warning, kind.as_str(), message));
+                }
                 News::Recovered(message) => {
-                    out.actions.push(notice(owner, false, "Recovered", kind, message));
+                    out.actions.push(notice(owner, false, EventReason::Recovered, kind.as_str(), message));
                 }
             }
         }
@@ -82,19 +90,19 @@ impl Unready {
     /// Looks at one condition.
     fn note(
         &mut self,
-        kind: &'static str,
+        kind: ConditionType,
         (before, conditions): (&[Condition], &[Condition]),
         (quiet_until, now): (Moment, Moment),
     ) -> News {
-        let condition = conditions.iter().find(|condition| condition.kind == kind);
-        let unready = condition.filter(|condition| condition.status != "True");
+        let condition = conditions.iter().find(|condition| condition.is(kind));
+        let unready = condition.filter(|condition| !condition.has(Status::True));
         let Some(condition) = unready else {
-            let warned = self.spells.remove(kind).is_some_and(|spell| spell.warned);
+            let warned = self.spells.remove(&kind).is_some_and(|spell| spell.warned);
             let over = condition.filter(|_| warned);
             return over.map_or(News::None, |condition| News::Recovered(told(condition)));
         };
         let same = |old: &Condition| {
-            old.kind == kind && old.status == condition.status && old.reason == condition.reason
+            old.is(kind) && old.status == condition.status && old.reason == condition.reason
         };
         let told_before = before.iter().any(same);
         let spell = self.spells.entry(kind).or_insert_with(|| Spell {

@@ -4,6 +4,7 @@ use super::Pool;
 use super::report::Wait;
 use crate::account::Account;
 use crate::account::belief::Place;
+use crate::catalog::pool::Ready;
 use crate::ids::ObjectName;
 use crate::words::{enumerate, name_all};
 use std::collections::BTreeSet;
@@ -11,12 +12,12 @@ use std::net::Ipv4Addr;
 
 impl Pool {
     /// Reason and message. `None` while assignments are under way or due.
-    pub(super) fn blocked_for(&self, account: &Account) -> Option<(&'static str, String)> {
+    pub(super) fn blocked_for(&self, account: &Account) -> Option<(Ready, String)> {
         self.unusable_addresses(account).or_else(|| self.claimed_nodes())
     }
 
     /// Some addresses cannot be used, and there are no others, or no node can take those.
-    fn unusable_addresses(&self, account: &Account) -> Option<(&'static str, String)> {
+    fn unusable_addresses(&self, account: &Account) -> Option<(Ready, String)> {
         let under_way = account.ops().any(|(_, op)| op.pool == self.object.uid);
         let is_absent = |ip: &Ipv4Addr| *account.place(*ip) == Place::Absent;
         let is_lost = |ip: &Ipv4Addr| self.report.lost.contains_key(ip);
@@ -34,8 +35,8 @@ impl Pool {
         let absent: Vec<String> = absent.map(|ip| ip.to_string()).collect();
         let reason = match (absent.len(), lost.len()) {
             (0, 0) => return None,
-            (0, _) => "AddressClaimed",
-            _ => "AddressNotFound",
+            (0, _) => Ready::AddressClaimed,
+            _ => Ready::AddressNotFound,
         };
         let verb = if absent.len() == 1 { "is" } else { "are" };
         let absent = (!absent.is_empty())
@@ -46,7 +47,7 @@ impl Pool {
     }
 
     /// Every node that waits belongs to another pool.
-    fn claimed_nodes(&self) -> Option<(&'static str, String)> {
+    fn claimed_nodes(&self) -> Option<(Ready, String)> {
         let mut pools: BTreeSet<&ObjectName> = BTreeSet::new();
         for wait in self.report.waiting.values() {
             match wait {
@@ -67,7 +68,7 @@ impl Pool {
         }
         (!pools.is_empty()).then(|| {
             let named = name_all(pools);
-            ("NodesClaimed", format!("every matching node without an address is claimed by {named}"))
+            (Ready::NodesClaimed, format!("every matching node without an address is claimed by {named}"))
         })
     }
 }

@@ -14,6 +14,7 @@ use crate::account::Account;
 use crate::account::rights::Right;
 use crate::action::{Action, CallFailure};
 use crate::budget::Purpose;
+use crate::catalog::events::EventReason;
 use crate::fault::{Fault, FaultKind};
 use crate::moment::{Context, Moment};
 use crate::retry::{Pace, Retry, Schedule};
@@ -164,7 +165,7 @@ impl Pool {
             memory.bought(chosen, true);
             out.actions.push(self.notice(
                 false,
-                "Adopted",
+                EventReason::Adopted,
                 chosen,
                 format!("{chosen} counts as the address that was created"),
             ));
@@ -329,7 +330,7 @@ impl Pool {
         if new.len() > 1 {
             let message = format!("one of {} may be ours; put it into spec.ips", name_all(&new));
             intent.uncertain = Some(new);
-            out.actions.push(self.notice(true, "CreationUncertain", "addresses", message));
+            out.actions.push(self.notice(true, EventReason::CreationUncertain, "addresses", message));
         } else {
             self.forget_intent();
             for ip in new {
@@ -344,7 +345,7 @@ impl Pool {
         }
         out.actions.push(self.notice(
             false,
-            "Adopted",
+            EventReason::Adopted,
             ip,
             format!("adopted {ip}, created by an interrupted request"),
         ));
@@ -444,7 +445,7 @@ impl Pool {
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.retry.succeeded();
                 self.creation.failure = None;
-                actions.push(self.notice(false, "Created", ip, format!("created {ip}")));
+                actions.push(self.notice(false, EventReason::Created, ip, format!("created {ip}")));
             }
             // A refusal bought nothing: it is as if nothing had been sent.
             Err(_) if outdated => self.creation.stage = Stage::Announcing,
@@ -460,7 +461,7 @@ impl Pool {
                 let Fault { kind, message, outcome_unknown, .. } = fault;
                 actions.push(self.notice(
                     true,
-                    "CreationFailed",
+                    EventReason::CreationFailed,
                     kind,
                     format!("failed to create an address: {kind}: {message}"),
                 ));

@@ -6,7 +6,8 @@
 use super::Pool;
 use crate::account::Account;
 use crate::account::belief::Place;
-use crate::condition::Condition;
+use crate::catalog::pool::AddressesIdle;
+use crate::condition::{Condition, ConditionType};
 use crate::ids::DropletId;
 use crate::matching::{NodeStore, PodStore, verdict};
 use crate::moment::Moment;
@@ -19,9 +20,6 @@ const TOLD_AFTER_MS: u64 = 5_000;
 
 /// The reasons of nodes may change all the time; the addresses that are idle count at once.
 const REWRITTEN_AFTER_MS: u64 = 60_000;
-
-/// Type of the condition.
-const KIND: &str = "AddressesIdle";
 
 /// How an address is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +71,7 @@ impl Pool {
     ) -> Option<Moment> {
         let all: Vec<(Ipv4Addr, How)> = self.idle_addresses(account);
         // What a status calls idle already was so for long enough when it was written.
-        let known = !self.idle.noted && self.on_server.conditions.iter().any(|old| old.kind == KIND);
+        let known = !self.idle.noted && self.on_server.conditions.iter().any(is_ours);
         self.idle.noted = true;
         let ips: BTreeSet<Ipv4Addr> = all.iter().map(|(ip, _)| *ip).collect();
         // What fails time and again is told at once when a try is over.
@@ -120,12 +118,13 @@ impl Pool {
     /// The condition, where there is one. `known`: nodes and account are known.
     pub(super) fn idle_condition(&self, known: bool) -> Option<Condition> {
         if !known || self.spec.is_frozen() {
-            return self.on_server.conditions.iter().find(|old| old.kind == KIND).cloned();
+            return self.on_server.conditions.iter().find(|old| is_ours(old)).cloned();
         }
         let (_, facts, text) = self.idle.told.as_ref()?;
         let surplus = |(_, how): &(Ipv4Addr, How)| matches!(how, How::Surplus(_));
-        let reason = if facts.idle.iter().all(surplus) { "Surplus" } else { "NotServing" };
-        Some(Condition::new(KIND, "True", reason, text.clone()))
+        let all_surplus = facts.idle.iter().all(surplus);
+        let reason = if all_surplus { AddressesIdle::Surplus } else { AddressesIdle::NotServing };
+        Some(Condition::new(reason, text.clone()))
     }
 
     fn idle_addresses(&self, account: &Account) -> Vec<(Ipv4Addr, How)> {
@@ -219,6 +218,10 @@ impl Pool {
         }
         parts.join("; ")
     }
+}
+
+fn is_ours(condition: &Condition) -> bool {
+    condition.is(ConditionType::AddressesIdle)
 }
 
 fn joined(items: impl Iterator<Item = String>, tail: &str) -> Option<String> {

@@ -8,6 +8,7 @@ use crate::account::belief::Place;
 use crate::account::op::OpKind;
 use crate::account::{Account, Finished};
 use crate::action::Action;
+use crate::catalog::events::EventReason;
 use crate::fleet::{Change, Phases};
 use crate::ids::DropletId;
 use crate::mismatch::Mismatch;
@@ -81,7 +82,7 @@ impl Pool {
             told.push((format!("{node} {why}"), next));
         }
         let message = summary(&told, "nodes with an address no longer match")?;
-        Some(self.notice(orphaned, "MatchLost", "match", message))
+        Some(self.notice(orphaned, EventReason::MatchLost, "match", message))
     }
 
     /// Whether another node takes the address over, and what a user may read of that. Each of the `takers` takes one.

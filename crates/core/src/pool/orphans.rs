@@ -9,6 +9,7 @@ use super::memory::Memory;
 use super::{Candidate, Pool};
 use crate::account::Account;
 use crate::action::{Action, CallFailure, Notice};
+use crate::catalog::events::EventReason;
 use crate::facts::ReservedIp;
 use crate::ids::{DropletId, ObjectKind, ObjectRef};
 use crate::moment::Moment;
@@ -131,6 +132,6 @@ fn maybe_created(object: ObjectRef) -> Action {
 }
 
 fn told(object: ObjectRef, subject: String, message: String) -> Action {
-    let reason = "CreatedWithoutPool";
+    let reason = EventReason::CreatedWithoutPool;
     Action::Report(Notice { kind: ObjectKind::Pool, object, warning: true, reason, subject, message })
 }

@@ -5,6 +5,7 @@ use super::failure::{Behind, Failure};
 use crate::account::op::{End, OpKind};
 use crate::account::{Account, Finished};
 use crate::action::{Action, Notice};
+use crate::catalog::events::EventReason;
 use crate::fault::FaultKind;
 use crate::ids::{ObjectKind, Uid};
 use crate::moment::Context;
@@ -56,7 +57,7 @@ impl Pool {
                     self.forget_failures_of(*ip, &op.node.0);
                     actions.push(self.notice(
                         false,
-                        "Assigned",
+                        EventReason::Assigned,
                         format!("{ip}:{node}"),
                         format!("assigned {ip} to node {node} (droplet {})", op.droplet),
                     ));
@@ -66,7 +67,7 @@ impl Pool {
                     }
                     actions.push(self.notice(
                         false,
-                        "Unassigned",
+                        EventReason::Unassigned,
                         ip,
                         format!("took {ip} off node {node} to make room"),
                     ));
@@ -160,7 +161,7 @@ impl Pool {
             let (what, node) = if unassigns { ("unassign", "from") } else { ("assign", "to") };
             actions.push(self.notice(
                 true,
-                "AssignmentFailed",
+                EventReason::AssignmentFailed,
                 format!("{ip}:{name}"),
                 format!("failed to {what} {ip} {node} node {name}: {kind}: {message}"),
             ));
@@ -172,7 +173,7 @@ impl Pool {
     pub fn notice(
         &self,
         warning: bool,
-        reason: &'static str,
+        reason: EventReason,
         subject: impl fmt::Display,
         message: String,
     ) -> Action {

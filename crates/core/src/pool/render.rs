@@ -7,7 +7,12 @@ use crate::account::belief::Place;
 use crate::account::op::OpKind;
 use crate::account::{Account, DropletRead};
 use crate::action::Action;
-use crate::condition::Condition;
+use crate::catalog::events::EventReason;
+use crate::catalog::pool::{
+    AnnotationsDenied, CRDsOutdated, Conflict, CreationFailed, CreationUncertain, NodesBlocked,
+    ProviderReady, Ready, SpecValid, Stalled, WriteDenied,
+};
+use crate::condition::{Condition, ConditionType, Status};
 use crate::fault::FaultKind;
 use crate::moment::Moment;
 use crate::spec::Scope;
@@ -164,22 +169,17 @@ impl Pool {
         conditions.extend(self.creation_uncertain());
         conditions.extend(account.and_then(|account| self.stalled(account, now)));
         if let Some((kind, message)) = &self.creation.failure {
-            conditions.push(Condition::new("CreationFailed", "True", kind.reason(), message.clone()));
+            conditions.push(Condition::new(CreationFailed::from(*kind), message.clone()));
         }
         if self.creation.crds_outdated {
-            conditions.push(Condition::new(
-                "CRDsOutdated",
-                "True",
-                "StatusFieldsPruned",
-                CRDS_OUTDATED.to_owned(),
-            ));
+            conditions.push(Condition::new(CRDsOutdated::StatusFieldsPruned, CRDS_OUTDATED.to_owned()));
         }
         if let Some(message) = annotations_denied {
-            conditions.push(Condition::new("AnnotationsDenied", "True", "Forbidden", message.to_owned()));
+            conditions.push(Condition::new(AnnotationsDenied::Forbidden, message.to_owned()));
         }
         let unwritten = self.memory.iter().flat_map(|memory| &memory.created).any(|created| !created.written);
         if let Some(message) = self.writes.ips_denied.as_ref().filter(|_| unwritten) {
-            conditions.push(Condition::new("WriteDenied", "True", "Refused", message.clone()));
+            conditions.push(Condition::new(WriteDenied::Refused, message.clone()));
         }
         conditions
     }
@@ -191,7 +191,7 @@ impl Pool {
         let moved = moved.map(|failure| (failure.kind, &failure.message));
         let created = self.creation.failure.iter().map(|(kind, message)| (*kind, message));
         let (kind, message) = moved.chain(created).find(|(kind, _)| *kind == FaultKind::Unauthorised)?;
-        Some(Condition::new("ProviderReady", "False", kind.reason(), message.clone()))
+        Some(Condition::new(ProviderReady::from(kind), message.clone()))
     }
 
     /// A refusal that the server's copy of the status does not tell of. It has to be told before the token is proved
@@ -225,21 +225,16 @@ impl Pool {
             let first = self.spec.problems.iter().min_by_key(|problem| problem.scope);
             let why = first.map(|problem| format!(" ({problem})")).unwrap_or_default();
             let message = format!("frozen by a mistake{why}: what stands stays, nothing new is done");
-            return Condition::new("Ready", "False", "InvalidSpec", message);
+            return Condition::new(Ready::InvalidSpec, message);
         }
         if !account.is_some_and(Account::is_known) {
             let why = account.and_then(provider_condition);
             let why = why.map(|trouble| format!(": {}", trouble.message)).unwrap_or_default();
             let message = format!("the provider has not been read yet{why}");
-            return Condition::new("Ready", "Unknown", "ProviderUnread", message);
+            return Condition::new(Ready::ProviderUnread, message);
         }
         if !self.matched {
-            return Condition::new(
-                "Ready",
-                "Unknown",
-                "NodesUnread",
-                "the nodes have not been read yet".to_owned(),
-            );
+            return Condition::new(Ready::NodesUnread, "the nodes have not been read yet".to_owned());
         }
         let (active, candidates) = (self.report.active.len(), self.candidates.len());
         let used = self.used().len();
@@ -254,23 +249,23 @@ impl Pool {
         if goal == 0 {
             let message = "the pool has no address: name some in spec.ips, or set spec.desiredIPs and spec.region to have \
                            some created";
-            Condition::new("Ready", "False", "NoAddresses", message.to_owned())
+            Condition::new(Ready::NoAddresses, message.to_owned())
         } else if candidates == 0 {
             let why = self.no_match.text();
             let message =
                 format!("no node matches spec.match ({why}); {active} of {goal} addresses are in use");
-            Condition::new("Ready", "False", "NoMatchingNode", message)
+            Condition::new(Ready::NoMatchingNode, message)
         } else if active >= goal.min(candidates) {
-            Condition::new("Ready", "True", "Assigned", message)
+            Condition::new(Ready::Assigned, message)
         } else if self.missing() > 0 && active == used {
-            Condition::new("Ready", "False", "MissingAddresses", message)
+            Condition::new(Ready::MissingAddresses, message)
         } else {
             let blocked = account.and_then(|account| self.blocked_for(account));
             let (reason, message) = match blocked {
                 Some((reason, why)) => (reason, format!("{message}; {why}")),
-                None => ("Assigning", message),
+                None => (Ready::Assigning, message),
             };
-            Condition::new("Ready", "False", reason, message)
+            Condition::new(reason, message)
         }
     }
 
@@ -281,30 +276,31 @@ impl Pool {
             return ready;
         };
         let short = format!("fewer than spec.minActive ({minimum}) are active");
-        match ready.status.as_str() {
-            "True" => {
-                let message = format!("{short}: {}", ready.message);
-                Condition::new("Ready", "False", "BelowMinimum", message)
-            }
-            "False" => Condition { message: format!("{}; {short}", ready.message), ..ready },
-            _ => ready,
+        if ready.has(Status::True) {
+            let message = format!("{short}: {}", ready.message);
+            Condition::new(Ready::BelowMinimum, message)
+        } else if ready.has(Status::False) {
+            let message = format!("{}; {short}", ready.message);
+            ready.with_message(message)
+        } else {
+            ready
         }
     }
 
     fn spec_valid(&self) -> Condition {
         let problems = &self.spec.problems;
         match problems.iter().min_by_key(|problem| problem.scope) {
-            None => Condition::new("SpecValid", "True", "Valid", String::new()),
+            None => Condition::new(SpecValid::Valid, String::new()),
             Some(worst) => {
                 let reason = match worst.scope {
-                    Scope::Pool => "PoolFrozen",
-                    Scope::Creation => "CreationImpossible",
-                    Scope::Entry => "EntryIgnored",
-                    Scope::RecordSet => "RecordSetIgnored",
-                    Scope::Minimum => "MinActiveIgnored",
+                    Scope::Pool => SpecValid::PoolFrozen,
+                    Scope::Creation => SpecValid::CreationImpossible,
+                    Scope::Entry => SpecValid::EntryIgnored,
+                    Scope::RecordSet => SpecValid::RecordSetIgnored,
+                    Scope::Minimum => SpecValid::MinActiveIgnored,
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                Condition::new("SpecValid", "False", reason, message.join("; "))
+                Condition::new(reason, message.join("; "))
             }
         }
     }
@@ -315,7 +311,7 @@ impl Pool {
         }
         let lost =
             self.report.lost.iter().map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
-        Some(Condition::new("Conflict", "True", "AddressClaimed", enumerate(lost)))
+        Some(Condition::new(Conflict::AddressClaimed, enumerate(lost)))
     }
 
     fn blocked_nodes(&self) -> Option<Condition> {
@@ -326,23 +322,8 @@ impl Pool {
             .filter(|(_, wait)| wait.is_error())
             .map(|(name, wait)| format!("{name}: {wait}"))
             .collect();
-        let reason = self.report.waiting.values().find(|wait| wait.is_error()).map(|wait| match wait {
-            Wait::RetryAt(..) => "AssignmentFailed",
-            Wait::ClaimedBy(..) => "DropletClaimed",
-            Wait::Foreign(_) => "ForeignAddress",
-            Wait::OtherRegion(_) => "OtherRegion",
-            Wait::NotADroplet(_) => "NotADroplet",
-            Wait::NoFreeIp
-            | Wait::CoolOff
-            | Wait::InFlight(_)
-            | Wait::Pending(..)
-            | Wait::Claimed(_)
-            | Wait::Budget
-            | Wait::Full
-            | Wait::Unsure
-            | Wait::Refused(_) => "Waiting",
-        })?;
-        Some(Condition::new("NodesBlocked", "True", reason, enumerate(blocked.into_iter())))
+        let reason = self.report.waiting.values().find_map(Wait::blocked)?;
+        Some(Condition::new(reason, enumerate(blocked.into_iter())))
     }
 
     fn creation_uncertain(&self) -> Option<Condition> {
@@ -352,7 +333,7 @@ impl Pool {
             let message = format!(
                 "a creation was interrupted and one of these may be its result: {list}; add the right one to spec.ips"
             );
-            return Some(Condition::new("CreationUncertain", "True", "SeveralNewAddresses", message));
+            return Some(Condition::new(CreationUncertain::SeveralNewAddresses, message));
         }
         if self.creation.orphans.is_empty() || self.missing() == 0 {
             return None;
@@ -362,7 +343,7 @@ impl Pool {
             "these stand on matching nodes, no pool names them, and they may be this pool's: {list}; put them into \
              spec.ips, or take them off their droplets to have new ones created"
         );
-        Some(Condition::new("CreationUncertain", "True", "UnknownAddressesOnNodes", message))
+        Some(Condition::new(CreationUncertain::UnknownAddressesOnNodes, message))
     }
 
     fn stalled(&self, account: &Account, now: Moment) -> Option<Condition> {
@@ -379,7 +360,7 @@ impl Pool {
                 "pending at the provider for more than 5 min, look at the droplets' actions there: {}",
                 enumerate(stalled.into_iter())
             );
-            Condition::new("Stalled", "True", "ActionPending", message)
+            Condition::new(Stalled::ActionPending, message)
         })
     }
 }
@@ -388,30 +369,40 @@ fn provider_condition(account: &Account) -> Option<Condition> {
     if account.droplet_read() == DropletRead::Missing {
         let message = "the token lacks the scope droplet:read, without which every address looks unassigned; nothing is \
                        assigned until it has it";
-        return Some(Condition::new("ProviderReady", "False", "ScopeMissing", message.to_owned()));
+        return Some(Condition::new(ProviderReady::ScopeMissing, message.to_owned()));
     }
     let trouble = account.trouble()?;
-    Some(Condition::new("ProviderReady", "False", trouble.kind.reason(), trouble.message.clone()))
+    Some(Condition::new(ProviderReady::from(trouble.kind), trouble.message.clone()))
 }
 
 /// The reason of the Event that tells of a condition, if it is trouble that no other Event tells of.
-fn trouble_of(condition: &Condition) -> Option<&'static str> {
-    match (condition.kind.as_str(), condition.status.as_str()) {
-        ("SpecValid", "False") => Some("InvalidSpec"),
-        ("ProviderReady", "False") => Some("ProviderNotReady"),
-        ("AddressesIdle", "True") => Some("AddressesIdle"),
-        ("Conflict", "True") => Some("Conflict"),
-        ("NodesBlocked", "True") if condition.reason != "AssignmentFailed" => Some("NodesBlocked"),
-        ("CreationUncertain", "True") if condition.reason != "SeveralNewAddresses" => {
-            Some("CreationUncertain")
-        }
-        ("Stalled", "True") => Some("Stalled"),
-        ("CRDsOutdated", "True") => Some("CRDsOutdated"),
-        ("AnnotationsDenied", "True") => Some("AnnotationsDenied"),
-        ("WriteDenied", "True") => Some("WriteDenied"),
-        ("WatchFailing", "True") => Some("WatchFailing"),
-        _ => None,
-    }
+fn trouble_of(condition: &Condition) -> Option<EventReason> {
+    let (trouble, event) = match ConditionType::parse(&condition.kind)? {
+        ConditionType::SpecValid => (Status::False, EventReason::InvalidSpec),
+        ConditionType::ProviderReady => (Status::False, EventReason::ProviderNotReady),
+        ConditionType::AddressesIdle => (Status::True, EventReason::AddressesIdle),
+        ConditionType::Conflict => (Status::True, EventReason::Conflict),
+        ConditionType::NodesBlocked => (Status::True, EventReason::NodesBlocked),
+        ConditionType::CreationUncertain => (Status::True, EventReason::CreationUncertain),
+        ConditionType::Stalled => (Status::True, EventReason::Stalled),
+        ConditionType::CRDsOutdated => (Status::True, EventReason::CRDsOutdated),
+        ConditionType::AnnotationsDenied => (Status::True, EventReason::AnnotationsDenied),
+        ConditionType::WriteDenied => (Status::True, EventReason::WriteDenied),
+        ConditionType::WatchFailing => (Status::True, EventReason::WatchFailing),
+        ConditionType::Ready
+        | ConditionType::CreationFailed
+        | ConditionType::EventsDenied
+        | ConditionType::AddressMissing
+        | ConditionType::TTLRaised
+        | ConditionType::ExternalDNS
+        | ConditionType::RecordSetReady
+        | ConditionType::RecordSetConflict
+        | ConditionType::RecordSetTTLRaised
+        | ConditionType::RecordSetExternalDNS => return None,
+    };
+    let told_elsewhere =
+        [NodesBlocked::AssignmentFailed.as_str(), CreationUncertain::SeveralNewAddresses.as_str()];
+    (condition.has(trouble) && !told_elsewhere.contains(&condition.reason.as_str())).then_some(event)
 }
 
 fn error_entry(message: &str) -> IpEntry {

@@ -1,5 +1,6 @@
 //! Why things are as they are: for each address and each candidate without one, what it waits for.
 
+use crate::catalog::pool::NodesBlocked;
 use crate::ids::ObjectName;
 use crate::moment::Moment;
 use std::collections::BTreeMap;
@@ -43,12 +44,18 @@ impl Wait {
     /// True for what belongs into `nodeErrors`; anything else waits in `assignableNodes`.
     #[must_use]
     pub fn is_error(&self) -> bool {
+        self.blocked().is_some()
+    }
+
+    /// What `NodesBlocked` calls it, where it belongs into `nodeErrors`.
+    #[must_use]
+    pub fn blocked(&self) -> Option<NodesBlocked> {
         match self {
-            Self::RetryAt(..)
-            | Self::ClaimedBy(..)
-            | Self::Foreign(_)
-            | Self::OtherRegion(_)
-            | Self::NotADroplet(_) => true,
+            Self::RetryAt(..) => Some(NodesBlocked::AssignmentFailed),
+            Self::ClaimedBy(..) => Some(NodesBlocked::DropletClaimed),
+            Self::Foreign(_) => Some(NodesBlocked::ForeignAddress),
+            Self::OtherRegion(_) => Some(NodesBlocked::OtherRegion),
+            Self::NotADroplet(_) => Some(NodesBlocked::NotADroplet),
             Self::NoFreeIp
             | Self::CoolOff
             | Self::InFlight(_)
@@ -57,7 +64,7 @@ impl Wait {
             | Self::Budget
             | Self::Full
             | Self::Unsure
-            | Self::Refused(_) => false,
+            | Self::Refused(_) => None,
         }
     }
 }

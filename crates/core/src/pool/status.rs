@@ -9,36 +9,25 @@ use crate::retry::{Pace, Retry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// State of an address, as the contract names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IpState {
-    /// On a matching node.
-    Active,
-    /// An operation on it is under way.
-    InProgress,
-    /// Its last action failed, or it cannot be used.
-    Error,
-    /// On a node that does not match (any more).
-    NoMatch,
-    /// On no droplet.
-    Unassigned,
-    /// Beyond `desiredIPs`.
-    Disabled,
-}
-
-impl IpState {
-    /// The word in status and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::InProgress => "in-progress",
-            Self::Error => "error",
-            Self::NoMatch => "no-match",
-            Self::Unassigned => "unassigned",
-            Self::Disabled => "disabled",
-        }
+crate::described! {
+    /// State of an address, as status and metrics name it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum IpState {
+        /// The address is on a matching node, and the provider has confirmed it.
+        Active = "active",
+        /// An operation on the address is under way.
+        InProgress = "in-progress",
+        /// The last operation on the address failed, or the address cannot be used. `error` of the address says why.
+        Error = "error",
+        /// The address is on a droplet that is not a matching node.
+        NoMatch = "no-match",
+        /// The address is on no droplet.
+        Unassigned = "unassigned",
+        /// The pool does not use the address, because it already uses `desiredIPs` others.
+        Disabled = "disabled",
     }
+    /// The word in status and metrics.
+    fn as_str -> &'static str;
 }
 
 /// One entry of `status.ips`; empty strings mean absent.

@@ -4,6 +4,7 @@ use super::set::Choice;
 use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec, WhenEmpty};
 use super::status::{RecordSetStatus, Remark, Report};
 use crate::action::RecordSetObject;
+use crate::catalog::record_set::AddressMissing;
 use crate::condition::Condition;
 use crate::facts::NodeFacts;
 use crate::ids::ObjectRef;
@@ -249,11 +250,7 @@ impl NodeSet {
             source.lacking(),
             enumerate(names.iter().cloned())
         );
-        (!names.is_empty()).then_some(Remark {
-            kind: "AddressMissing",
-            reason: "NodeWithoutAddress",
-            message,
-        })
+        (!names.is_empty()).then_some(Remark { finding: AddressMissing::NodeWithoutAddress.into(), message })
     }
 
     /// The status that a report demands.

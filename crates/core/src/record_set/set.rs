@@ -6,7 +6,8 @@ use super::home::{Home, Spot};
 use super::name::{NameError, ZoneRef, check_shown, qualify};
 use super::site::{Site, SiteKey};
 use super::spec::{Place, SetSpec, WhenEmpty};
-use super::status::{EXTERNAL_DNS, Phase, Remark, Report, Told, described};
+use super::status::{Phase, Remark, Report, Told, described};
+use crate::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised};
 use crate::dns::{Rules, Zone};
 use crate::fault::FaultKind;
 use crate::ids::{ObjectKind, Owner};
@@ -309,7 +310,7 @@ impl Set {
     }
 
     /// An error that nobody was told of yet, as it is being told. What is wrong with a pool's spec, the pool tells.
-    pub fn announce(&mut self, view: &View) -> Option<(&'static str, String)> {
+    pub fn announce(&mut self, view: &View) -> Option<(Obstacle, String)> {
         if view.owner.kind == ObjectKind::Pool && !view.problems.is_empty() {
             return None;
         }
@@ -319,7 +320,7 @@ impl Set {
             Phase::Failed { message, .. } if self.announced == *message => {}
             Phase::Failed { reason, message } => {
                 self.announced.clone_from(message);
-                return Some((reason, message.clone()));
+                return Some((*reason, message.clone()));
             }
         }
         None
@@ -333,14 +334,14 @@ impl Set {
     ) -> (Option<(Phase, Option<String>)>, Option<Moment>) {
         let failed = |reason, message| (Some((Phase::Failed { reason, message }, None)), None);
         if !view.problems.is_empty() {
-            return failed("InvalidSpec", view.problems.join("; "));
+            return failed(Obstacle::InvalidSpec, view.problems.join("; "));
         }
         if let Located::Bad(message) = scene.located {
-            let phase = Phase::Failed { reason: "InvalidSpec", message: message.clone() };
+            let phase = Phase::Failed { reason: Obstacle::InvalidSpec, message: message.clone() };
             return (Some((phase, Some(message.clone()))), None);
         }
         if let Some(owner) = scene.lost_to {
-            return failed("NameClaimed", claimed(&self.name, owner));
+            return failed(Obstacle::NameClaimed, claimed(&self.name, owner));
         }
         let wanted = self.wanted.as_ref().filter(|_| view.choice.is_some());
         if let (Some(wanted), Some(site)) = (wanted, scene.site)
@@ -398,14 +399,14 @@ impl Set {
         let mut remarks = view.remarks.clone();
         if let Some(owner) = scene.lost_to {
             let message = claimed(&self.name, owner);
-            remarks.push(Remark { kind: "Conflict", reason: "NameClaimed", message });
+            remarks.push(Remark { finding: Conflict::NameClaimed.into(), message });
             return remarks;
         }
         if let Some((asked, floor)) = self.raised.filter(|(asked, _)| view.spec.ttl == TtlRule::Every(*asked))
         {
             let message =
                 format!("the zone takes no TTL below {floor} s; {floor} is used in place of {asked}");
-            remarks.push(Remark { kind: "TTLRaised", reason: "BelowFloor", message });
+            remarks.push(Remark { finding: TTLRaised::BelowFloor.into(), message });
         }
         if let Some(at) = scene.marked_at {
             let message = format!(
@@ -413,7 +414,7 @@ impl Set {
                  manage {}",
                 self.name
             );
-            remarks.push(Remark { kind: EXTERNAL_DNS, reason: "OwnershipRecord", message });
+            remarks.push(Remark { finding: ExternalDNS::OwnershipRecord.into(), message });
         }
         remarks
     }
@@ -433,17 +434,17 @@ fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, boo
     let addresses: Vec<String> = site.addresses().iter().flatten().map(ToString::to_string).collect();
     let (count, named) = (addresses.len(), enumerate(addresses.into_iter()));
     let (reason, message) = match &wanted.target {
-        Target::Exact(_) => ("Published", format!("{}: {named}", count_addresses(count))),
+        Target::Exact(_) => (Settled::Published, format!("{}: {named}", count_addresses(count))),
         Target::Keep | Target::Empty if count == 0 || emptied => {
-            ("Empty", format!("{why}; no address is published"))
+            (Settled::Empty, format!("{why}; no address is published"))
         }
         Target::Keep | Target::Empty if any_node => {
-            ("Kept", format!("no matching node has an address to publish; the records stay: {named}"))
+            (Settled::Kept, format!("no matching node has an address to publish; the records stay: {named}"))
         }
         Target::Keep | Target::Empty => {
             let deletes = view.spec.when_empty == WhenEmpty::Delete && kept;
             let until = if deletes { " for now, and go if none matches within 10 min" } else { "" };
-            ("Kept", format!("{why}; the records stay{until}: {named}"))
+            (Settled::Kept, format!("{why}; the records stay{until}: {named}"))
         }
     };
     Phase::Active { reason, message }
@@ -467,7 +468,7 @@ fn limit(view: &View, scene: Scene<'_>) -> Option<String> {
 }
 
 /// What stands in the way at the provider.
-fn failure(view: &View, scene: Scene<'_>) -> Option<(&'static str, String)> {
+fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
     let place = view.spec.place.as_ref()?;
     let account = scene.account?;
     let zone = place.zone.text();
@@ -477,7 +478,7 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(&'static str, String)> {
     };
     if scene.site.is_some_and(Site::has_alias) {
         let (_, _, message) = scene.site.and_then(Site::failure)?;
-        return Some(("CNAME", message.to_owned()));
+        return Some((Obstacle::CNAME, message.to_owned()));
     }
     let refused = account.refusal(id).map(|message| (FaultKind::Unauthorised, TOLD_FAILURES, message));
     let found = account.zone_failure(&place.zone).or_else(|| scene.site.and_then(Site::failure)).or(refused);
@@ -494,5 +495,5 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(&'static str, String)> {
         | FaultKind::Quota
         | FaultKind::Permanent => format!("failed to bring the records up to date: {kind}: {message}"),
     };
-    Some((kind.reason(), text))
+    Some((Obstacle::of(kind)?, text))
 }

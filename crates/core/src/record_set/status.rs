@@ -1,12 +1,15 @@
 //! What a user reads of a record set, on an object of its own or on a pool.
 
-use crate::condition::Condition;
-use crate::ids::ObjectName;
+use crate::catalog::Finding;
+use crate::catalog::record_set::SpecValid;
+use crate::catalog::records::{Obstacle, Settled, UnderWay};
+use crate::condition::{Condition, ConditionType, Status};
+use crate::ids::{ObjectKind, ObjectName};
 use crate::pool::status::{PoolStatus, PublishedSet};
 use crate::spec::SpecProblem;
 use std::net::Ipv4Addr;
 
-/// Type of the condition that sums up a pool's record set. The others of its record set begin alike.
+/// The types of all conditions of a pool's record set begin alike, with this one: what sums it up.
 const POOL_PREFIX: &str = "RecordSet";
 
 /// The status of a `NodeDNSRecordSet`.
@@ -43,8 +46,8 @@ impl RecordSetStatus {
 pub enum Phase {
     /// The records are right.
     Active {
-        /// Reason in `CamelCase`.
-        reason: &'static str,
+        /// How.
+        reason: Settled,
         /// For people.
         message: String,
     },
@@ -55,8 +58,8 @@ pub enum Phase {
     },
     /// Something has to pass, or to be mended.
     Failed {
-        /// Reason in `CamelCase`.
-        reason: &'static str,
+        /// What stands in the way.
+        reason: Obstacle,
         /// What is wrong and what one can do.
         message: String,
     },
@@ -65,10 +68,8 @@ pub enum Phase {
 /// Something worth knowing beside the phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Type of the condition.
-    pub kind: &'static str,
-    /// Reason in `CamelCase`.
-    pub reason: &'static str,
+    /// What the condition says.
+    pub finding: Finding,
     /// For people.
     pub message: String,
 }
@@ -98,11 +99,11 @@ impl Report {
         let texts = problems.iter().map(ToString::to_string).chain(self.spec_error.clone());
         let wrong: Vec<String> = texts.collect();
         let valid = if wrong.is_empty() {
-            Condition::new("SpecValid", "True", "Valid", String::new())
+            Condition::new(SpecValid::Valid, String::new())
         } else {
-            Condition::new("SpecValid", "False", "RecordSetIgnored", wrong.join("; "))
+            Condition::new(SpecValid::RecordSetIgnored, wrong.join("; "))
         };
-        let mut conditions = self.conditions("", "Ready");
+        let mut conditions = self.conditions(ObjectKind::RecordSet);
         conditions.push(valid);
         conditions.sort();
         RecordSetStatus {
@@ -115,17 +116,15 @@ impl Report {
         }
     }
 
-    fn conditions(&self, prefix: &str, summary: &str) -> Vec<Condition> {
-        let (status, reason, message) = match &self.phase {
-            Phase::Active { reason, message } => ("True", *reason, message),
-            Phase::InProgress { message } => ("False", "InProgress", message),
-            Phase::Failed { reason, message } => ("False", *reason, message),
+    fn conditions(&self, on: ObjectKind) -> Vec<Condition> {
+        let (summary, message) = match &self.phase {
+            Phase::Active { reason, message } => (Finding::from(*reason), message),
+            Phase::InProgress { message } => (UnderWay::InProgress.into(), message),
+            Phase::Failed { reason, message } => (Finding::from(*reason), message),
         };
-        let summary = Condition::new(&format!("{prefix}{summary}"), status, reason, message.clone());
-        let remarks = self.remarks.iter().map(|remark| {
-            Condition::new(&format!("{prefix}{}", remark.kind), "True", remark.reason, remark.message.clone())
-        });
-        std::iter::once(summary).chain(remarks).collect()
+        let remarks = self.remarks.iter().map(|remark| (remark.finding, &remark.message));
+        let all = std::iter::once((summary, message)).chain(remarks);
+        all.map(|(finding, message)| Condition::about_records(on, finding, message.clone())).collect()
     }
 }
 
@@ -133,16 +132,18 @@ impl Report {
 pub fn complete(status: &mut PoolStatus, report: Option<&Report>, on_server: &PoolStatus) {
     let Some(report) = report else {
         status.record_set.clone_from(&on_server.record_set);
-        let summary = format!("{POOL_PREFIX}Ready");
         let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
         // Of another generation it says nothing, and whoever reads it would think that it does.
         let current = status.observed_generation == on_server.observed_generation;
-        let ours: Vec<_> = ours.filter(|condition| current || condition.kind != summary).cloned().collect();
+        let ours: Vec<_> = ours
+            .filter(|condition| current || !condition.is(ConditionType::RecordSetReady))
+            .cloned()
+            .collect();
         status.conditions.extend(ours);
         return;
     };
     status.record_set = Some(report.published.clone());
-    status.conditions.extend(report.conditions(POOL_PREFIX, "Ready"));
+    status.conditions.extend(report.conditions(ObjectKind::Pool));
     if let Some(message) = &report.spec_error {
         let parts = [status.error.as_str(), message.as_str()];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -165,11 +166,9 @@ pub struct Told {
     pub warning: String,
 }
 
-/// The condition that warns of external-dns, without the prefix that it has in a pool.
-pub const EXTERNAL_DNS: &str = "ExternalDNS";
-
-fn warning(conditions: &[Condition], prefix: &str) -> String {
-    let warns = |condition: &&Condition| condition.kind.strip_prefix(prefix) == Some(EXTERNAL_DNS);
+/// The warning of external-dns.
+fn warning(conditions: &[Condition], on: ObjectKind) -> String {
+    let warns = |condition: &&Condition| condition.is(ConditionType::ExternalDNS.about_records(on));
     conditions.iter().find(warns).map(|condition| condition.message.clone()).unwrap_or_default()
 }
 
@@ -183,28 +182,28 @@ impl Told {
             right: state == "active",
             error: error.clone(),
             current: !state.is_empty() && *observed_generation == generation,
-            warning: warning(conditions, ""),
+            warning: warning(conditions, ObjectKind::RecordSet),
         }
     }
 
     /// By the status of a pool.
     #[must_use]
     pub fn of_pool(status: &PoolStatus, generation: i64) -> Self {
-        let summary = format!("{POOL_PREFIX}Ready");
-        let summary = status.conditions.iter().find(|condition| condition.kind == summary);
-        let failed = summary.filter(|summary| summary.status == "False" && summary.reason != "InProgress");
+        let summary = status.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
+        let failed =
+            summary.filter(|told| told.has(Status::False) && told.reason != UnderWay::InProgress.as_str());
         Self {
             published: status.record_set.clone().unwrap_or_default(),
-            right: summary.is_some_and(|summary| summary.status == "True"),
+            right: summary.is_some_and(|summary| summary.has(Status::True)),
             error: failed.map(|summary| summary.message.clone()).unwrap_or_default(),
             current: summary.is_some() && status.observed_generation == generation,
-            warning: warning(&status.conditions, POOL_PREFIX),
+            warning: warning(&status.conditions, ObjectKind::Pool),
         }
     }
 }
 
 /// Names an object in a message.
 #[must_use]
-pub fn described(kind: crate::ids::ObjectKind, name: &ObjectName) -> String {
+pub fn described(kind: ObjectKind, name: &ObjectName) -> String {
     format!("{} {name}", kind.as_str())
 }

@@ -93,7 +93,7 @@ fn what_others_did_with_an_address_is_told_in_words() {
         let told: Vec<&str> = world
             .events
             .iter()
-            .filter(|event| event.reason == "MovedByOthers")
+            .filter(|event| event.reason.as_str() == "MovedByOthers")
             .map(|event| event.message.as_str())
             .collect();
         assert_eq!(told, [words]);

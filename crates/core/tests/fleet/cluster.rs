@@ -1,12 +1,13 @@
 //! What users and kubelets do to the objects of the small world.
 
+use crate::catalogued;
 use crate::faults::{nodes_key, pods_key};
 use crate::world::{World, droplet};
 use crate::zones::{external, internal};
 use flipop_core::action::{Outcome, PoolObject, WriteFailure, WrittenStatus};
 use flipop_core::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
 use flipop_core::fleet::Input;
-use flipop_core::ids::{DropletId, ObjectName, ObjectRef, Uid};
+use flipop_core::ids::{DropletId, ObjectKind, ObjectName, ObjectRef, Uid};
 use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
 
@@ -117,6 +118,7 @@ impl World {
     }
 
     pub(crate) fn write_status(&mut self, pool: &ObjectRef, resource_version: &str, mut status: PoolStatus) {
+        catalogued::check_conditions(ObjectKind::Pool, &status.conditions);
         if let Some(held) = &mut self.faults.held_status_writes {
             held.push((pool.clone(), resource_version.to_owned(), status));
             return;

@@ -288,7 +288,7 @@ fn a_purchase_for_a_pool_that_is_gone_is_told() {
         world.run_while(5, |world| world.calls.iter().all(|(_, call)| !call.starts_with("create")));
         world.delete_pool("pool");
         world.run(5);
-        let told_of = |event: &&flipop_core::action::Notice| event.reason == "CreatedWithoutPool";
+        let told_of = |event: &&flipop_core::action::Notice| event.reason.as_str() == "CreatedWithoutPool";
         let events: Vec<_> = world.events.iter().filter(told_of).collect();
         assert!(events.len() == 1 && events[0].warning && events[0].subject == told, "{:?}", world.events);
     }

@@ -262,7 +262,7 @@ fn a_failover_is_a_drop_round_and_a_publishing_round_of_one_call_each_at_once() 
     let rounds: Vec<u64> = world.dns.applies.iter().skip(before).map(|at| at.millis_since(start)).collect();
     assert_eq!(rounds.len(), 2, "{rounds:?}");
     assert_eq!(rounds[0], 0, "the address that is lost goes at once");
-    let confirmed = world.events.iter().filter(|notice| notice.reason == "Assigned").count();
+    let confirmed = world.events.iter().filter(|notice| notice.reason.as_str() == "Assigned").count();
     assert_eq!(confirmed, 3);
     assert!(rounds[1] < 1_200, "{rounds:?}");
 }

@@ -27,7 +27,7 @@ fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_tak
     assert!(condition(&world, "young", "Conflict").is_some());
     assert!(status.addresses.is_empty());
     assert!(condition(&world, "set", "Conflict").is_none());
-    let told = world.events.iter().filter(|notice| notice.reason == "NameClaimed");
+    let told = world.events.iter().filter(|notice| notice.reason.as_str() == "NameClaimed");
     assert!(
         told.clone().all(|n| n.kind == ObjectKind::RecordSet && n.warning && n.object.name.name == "young")
     );
@@ -92,7 +92,7 @@ fn a_pool_that_loses_its_name_says_so_and_goes_on_assigning() {
     let conditions = &world.status("pool").conditions;
     let has = |kind: &str, status: &str| conditions.iter().any(|c| c.kind == kind && c.status == status);
     assert!(has("RecordSetConflict", "True") && has("RecordSetReady", "False"), "{conditions:?}");
-    assert!(world.events.iter().any(|n| n.kind == ObjectKind::Pool && n.reason == "NameClaimed"));
+    assert!(world.events.iter().any(|n| n.kind == ObjectKind::Pool && n.reason.as_str() == "NameClaimed"));
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn an_alias_blocks_with_a_condition_and_no_write_until_it_is_gone() {
     assert_eq!((world.dns.applies.len(), world.published(WWW)), (1, vec![1]));
     assert!(world.dns.reads <= 4, "{} reads", world.dns.reads);
     let warned: Vec<&str> =
-        world.events.iter().filter(|notice| notice.warning).map(|notice| notice.reason).collect();
+        world.events.iter().filter(|notice| notice.warning).map(|notice| notice.reason.as_str()).collect();
     assert_eq!(warned, ["CNAME", "NotReady"], "one at once, and one since it lasts");
     let key = (PROVIDER.to_owned(), "example.com".to_owned());
     world.dns.records.get_mut(&key).unwrap().retain(|(_, record)| record.id != id);

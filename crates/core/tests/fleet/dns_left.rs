@@ -14,7 +14,7 @@ type Edit = fn(&mut RawRecordSet);
 
 /// What was told of records that were left.
 fn left(world: &World) -> Vec<&str> {
-    let told = world.events.iter().filter(|event| event.reason == "RecordsLeft");
+    let told = world.events.iter().filter(|event| event.reason.as_str() == "RecordsLeft");
     told.inspect(|event| assert!(event.warning)).map(|event| event.message.as_str()).collect()
 }
 
@@ -171,9 +171,9 @@ fn records_that_were_all_removed_are_named_in_a_warning() {
         (1..=nodes).for_each(|n| world.set_node(n, false));
         world.run(60);
         assert_eq!(world.dns.emptied, [WWW]);
-        let records = world.events.iter().filter(|event| event.reason.starts_with("Records"));
+        let records = world.events.iter().filter(|event| event.reason.as_str().starts_with("Records"));
         let told: Vec<_> =
-            records.map(|event| (event.warning, event.reason, event.message.as_str())).collect();
+            records.map(|event| (event.warning, event.reason.as_str(), event.message.as_str())).collect();
         let text = format!("{WWW} has no address any more; these were removed: {named}");
         assert_eq!(told, [(true, "RecordsRemoved", text.as_str())]);
     }

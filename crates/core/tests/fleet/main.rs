@@ -9,6 +9,7 @@
 
 mod answers;
 mod beliefs;
+mod catalogued;
 mod checks;
 mod cluster;
 mod conditions;

@@ -1,5 +1,6 @@
 //! What a pool's status says of its record set, and what the next process reads there.
 
+use flipop_core::catalog::records::TTLRaised;
 use flipop_core::condition::Condition;
 use flipop_core::pool::status::{PoolStatus, PublishedSet};
 use flipop_core::record_set::status::{Phase, Remark, Report, Told, complete};
@@ -47,7 +48,7 @@ fn what_is_known_of_a_record_set_takes_the_place_of_what_was() {
         phase: Phase::InProgress { message: MESSAGE.into() },
         spec_error: Some("the name is too long".into()),
         published: published(),
-        remarks: vec![Remark { kind: "CNAME", reason: "CNAME", message: MESSAGE.into() }],
+        remarks: vec![Remark { finding: TTLRaised::BelowFloor.into(), message: MESSAGE.into() }],
     };
     let on_server = status(vec![condition("RecordSetReady", "True", "Published")]);
     for (error, both) in [("", "the name is too long"), ("no region", "no region; the name is too long")] {
@@ -55,7 +56,7 @@ fn what_is_known_of_a_record_set_takes_the_place_of_what_was() {
         complete(&mut now, Some(&report), &on_server);
         let told = [
             condition("RecordSetReady", "False", "InProgress"),
-            condition("RecordSetCNAME", "True", "CNAME"),
+            condition("RecordSetTTLRaised", "True", "BelowFloor"),
         ];
         assert_eq!((now.error.as_str(), now.conditions.as_slice()), (both, told.as_slice()));
         assert_eq!(now.record_set, Some(published()));

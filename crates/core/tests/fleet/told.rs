@@ -197,7 +197,7 @@ fn why_nodes_are_blocked_is_told_and_told_anew_when_it_is_something_else() {
     world.moved.clear();
     world.run(120);
     assert_eq!(told(&world, "NodesBlocked").1, "ForeignAddress");
-    let events: Vec<&str> = world.events.iter().map(|event| event.reason).collect();
+    let events: Vec<&str> = world.events.iter().map(|event| event.reason.as_str()).collect();
     assert_eq!(events, ["NodesBlocked", "AddressesIdle", "NodesBlocked"]);
     world.cloud.remove(&ip(99));
     world.cloud.get_mut(&ip(1)).unwrap().region = "nyc3".into();

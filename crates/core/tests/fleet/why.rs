@@ -16,7 +16,7 @@ fn idle(world: &World) -> Option<&str> {
 }
 
 fn events(world: &World, reason: &str) -> Vec<(bool, String)> {
-    let found = world.events.iter().filter(|event| event.reason == reason);
+    let found = world.events.iter().filter(|event| event.reason.as_str() == reason);
     found.map(|event| (event.warning, event.message.clone())).collect()
 }
 

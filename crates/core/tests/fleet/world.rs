@@ -1,5 +1,6 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
+use crate::catalogued;
 pub(crate) use crate::faults::Trick;
 use crate::faults::{Faults, fault, fleet, nodes_key, spec};
 use crate::zones::{self, Dns};
@@ -384,7 +385,8 @@ impl World {
             }
             Action::SweepAnnotations => self.sweep(),
             Action::Report(notice) => {
-                self.notices.push(notice.reason);
+                catalogued::check_notice(&notice);
+                self.notices.push(notice.reason.as_str());
                 self.events.push(notice);
             }
             action @ (Action::FindZone { .. }

@@ -1,5 +1,6 @@
 //! The small world's DNS: zones of both providers, with what may go wrong, and record sets as objects.
 
+use crate::catalogued;
 use crate::faults::fault;
 use crate::world::{PROVIDER, World};
 use flipop_core::action::WrittenStatus;
@@ -463,6 +464,7 @@ impl World {
         mut status: RecordSetStatus,
     ) {
         self.status_writes += 1;
+        catalogued::check_conditions(ObjectKind::RecordSet, &status.conditions);
         if self.go_crds {
             status =
                 RecordSetStatus { state: status.state, error: status.error, ..RecordSetStatus::default() };

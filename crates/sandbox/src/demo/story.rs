@@ -13,14 +13,10 @@ use super::pools::{Standing, Standings};
 use super::stage::Stage;
 use super::teller::{Line, Teller};
 use flipop_core::ids::ObjectName;
-use flipop_sandbox::apiserver::{Change, Changes};
-use flipop_sandbox::cloud::{Change as AccountChange, ChangeKind};
+use flipop_sandbox::news::{Feed, News, What};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 /// Field manager of the operator.
 const OPERATOR: &str = "flipop";
@@ -63,19 +59,12 @@ pub(super) struct Story {
     unannotated: BTreeMap<Ipv4Addr, String>,
     /// When the record set of a pool was last changed.
     pub(super) rounds: BTreeMap<ObjectName, u64>,
-    cluster: Changes,
-    account: Receiver<AccountChange>,
-}
-
-/// Something that happened, and when.
-enum News {
-    Cluster(Arc<Change>),
-    Account(ChangeKind),
+    feed: Feed,
 }
 
 /// What comes next.
 enum Next {
-    News(Vec<(u64, News)>),
+    News(Vec<News>),
     /// An operator has ended.
     Ended(Ended),
     /// There will be no more news.
@@ -84,7 +73,7 @@ enum Next {
 
 impl Story {
     pub(super) fn new(stage: Stage, teller: Teller) -> Self {
-        let (cluster, account) = (stage.api.subscribe(), stage.cloud.cloud().changes());
+        let feed = Feed::new(&stage.api, stage.cloud.cloud(), stage.epoch);
         Self {
             stage,
             teller,
@@ -94,8 +83,7 @@ impl Story {
             lost: BTreeMap::new(),
             unannotated: BTreeMap::new(),
             rounds: BTreeMap::new(),
-            cluster,
-            account,
+            feed,
         }
     }
 
@@ -199,41 +187,19 @@ impl Story {
     async fn next(&mut self) -> Next {
         tokio::select! {
             biased;
-            changes = self.cluster.next() => {
-                Next::News(changes.into_iter().map(|change| dated(&self.stage, change)).collect())
-            }
-            change = self.account.recv() => match change {
-                Ok(AccountChange { at_ms, kind }) => Next::News(vec![(at_ms, News::Account(kind))]),
-                Err(RecvError::Lagged(_)) => Next::News(Vec::new()),
-                Err(RecvError::Closed) => Next::Nothing,
-            },
+            news = self.feed.next() => news.map_or(Next::Nothing, Next::News),
             ended = self.stage.operators.ended() => Next::Ended(ended),
         }
     }
 
     /// Tells these and whatever else is there by now, in the order of time.
-    fn tell_news(&mut self, mut news: Vec<(u64, News)>) {
-        let changes = self.cluster.drain();
-        news.extend(changes.into_iter().map(|change| dated(&self.stage, change)));
-        loop {
-            match self.account.try_recv() {
-                Ok(AccountChange { at_ms, kind }) => news.push((at_ms, News::Account(kind))),
-                Err(TryRecvError::Lagged(_)) => {}
-                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-            }
-        }
-        // Stable: at the same instant the cluster's side comes first, since that is where reasons come from.
-        news.sort_by_key(|(at_ms, _)| *at_ms);
-        for (at_ms, news) in news {
-            match news {
-                News::Cluster(change) => self.tell_change(at_ms, &change),
-                News::Account(kind) => self.tell_account(at_ms, &kind),
+    fn tell_news(&mut self, mut news: Vec<News>) {
+        self.feed.complete(&mut news);
+        for News { at_ms, what } in news {
+            match what {
+                What::Cluster(change) => self.tell_change(at_ms, &change),
+                What::Account(kind) => self.tell_account(at_ms, &kind),
             }
         }
     }
-}
-
-fn dated(stage: &Stage, change: Arc<Change>) -> (u64, News) {
-    let since = change.time.duration_since(stage.epoch).as_millis();
-    (u64::try_from(since).unwrap_or_default(), News::Cluster(change))
 }

@@ -11,6 +11,7 @@ use super::story::Story;
 use super::{Outcome, frames, logs, panics, workloads};
 use crate::apiserver::{ApiServer, ScenarioError, View};
 use crate::cloud::{Cloud, Options, Provider, RecordView};
+use crate::news::{Feed, News};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -71,8 +72,13 @@ pub(super) struct Bed {
     busy: Busy,
 }
 
-/// Runs a plan on the paused clock of the runtime that calls it.
-pub(super) async fn run(plan: Plan, wanted: bool) -> Outcome {
+/// When the world begins.
+fn epoch() -> jiff::Timestamp {
+    jiff::Timestamp::from_millisecond(EPOCH_MS).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+}
+
+/// Runs a plan on the paused clock of the runtime that calls it, and gathers what happens if that is wanted.
+pub(super) async fn run(plan: Plan, wanted: bool, gathered: Option<&mut Vec<News>>) -> Outcome {
     let story = Story::new(wanted);
     let wrong = Arc::new(Mutex::new(Vec::new()));
     let listener = logs::Listener {
@@ -85,7 +91,11 @@ pub(super) async fn run(plan: Plan, wanted: bool) -> Outcome {
     let _listening = tracing::subscriber::set_default(listener);
     panics::listen();
     let mut bed = Bed::new(plan, story.clone());
+    let feed = gathered.is_some().then(|| Feed::new(&bed.api, &bed.cloud, epoch()));
     bed.play().await;
+    if let Some((mut feed, gathered)) = feed.zip(gathered) {
+        feed.complete(gathered);
+    }
     bed.network.judge(|judge| {
         let mut wrong = wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         judge.violations.append(&mut wrong);
@@ -126,7 +136,7 @@ pub(super) fn token_name(provider: Provider) -> &'static str {
 
 impl Bed {
     fn new(plan: Plan, story: Story) -> Self {
-        let epoch = jiff::Timestamp::from_millisecond(EPOCH_MS).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let epoch = epoch();
         let cloud = Cloud::new(Options { seed: plan.seed, epoch_ms: u64::try_from(EPOCH_MS).ok() });
         let [digitalocean, cloudflare] = TOKENS;
         cloud.add_token(Provider::DigitalOcean, token_name(Provider::DigitalOcean), digitalocean, &["*"]);

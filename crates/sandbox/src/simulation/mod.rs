@@ -31,7 +31,9 @@ pub use network::Sort;
 pub use plan::Plan;
 pub use shrink::shrink;
 
+use crate::news::News;
 use std::io;
+use tokio::runtime::{Builder, Runtime};
 
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,11 +62,25 @@ pub struct Outcome {
     pub story: String,
 }
 
+/// A runtime whose clock is paused.
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_time().start_paused(true).build()
+}
+
 /// Plays a plan on a runtime of its own. `story`: whether the transcript's text is wanted too.
 ///
 /// # Errors
 /// When there can be no runtime.
 pub fn run(plan: &Plan, story: bool) -> io::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    Ok(runtime.block_on(bed::run(plan.clone(), story)))
+    Ok(runtime()?.block_on(bed::run(plan.clone(), story, None)))
+}
+
+/// Plays a plan in the same way; with what came of it, all that changed in the cluster and in the accounts.
+///
+/// # Errors
+/// When there can be no runtime.
+pub fn watch(plan: &Plan) -> io::Result<(Outcome, Vec<News>)> {
+    let mut news = Vec::new();
+    let outcome = runtime()?.block_on(bed::run(plan.clone(), false, Some(&mut news)));
+    Ok((outcome, news))
 }

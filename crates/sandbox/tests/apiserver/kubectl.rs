@@ -284,7 +284,7 @@ fn kubectl_follows_changes_and_events() {
     assert!(kubectl.run_words("events --for widget/w").contains("it was tried"));
 }
 
-/// The installation as README describes it, with the project's own manifests.
+/// The installation as docs/operations/install.md describes it, with the project's own manifests.
 #[test]
 fn kubectl_installs_the_operator() {
     let Some((kubectl, server)) = Kubectl::start() else { return };

@@ -3,6 +3,7 @@
 use super::{Dns, budget, notice};
 use crate::account::Account;
 use crate::action::{Action, CallFailure, Unfinished};
+use crate::catalog::events::EventReason;
 use crate::dns::{Access, Record, Zone};
 use crate::fault::{Fault, FaultKind};
 use crate::moment::Context;
@@ -130,21 +131,21 @@ impl Dns {
 }
 
 /// What is told of a name whose records were changed: whether it is a warning, the reason, and the text.
-fn changed(fqdn: &str, site: &Site) -> (bool, &'static str, String) {
+fn changed(fqdn: &str, site: &Site) -> (bool, EventReason, String) {
     let addresses: Vec<String> = site.addresses().iter().flatten().map(ToString::to_string).collect();
     if !site.is_known() {
-        return (false, "RecordsChanged", format!("{fqdn} was changed, and is read again"));
+        return (false, EventReason::RecordsChanged, format!("{fqdn} was changed, and is read again"));
     }
     if addresses.is_empty() {
         let removed = name_addresses(site.removed());
         return (
             true,
-            "RecordsRemoved",
+            EventReason::RecordsRemoved,
             format!("{fqdn} has no address any more; these were removed: {removed}"),
         );
     }
     let (count, named) = (count_addresses(addresses.len()), enumerate(addresses.into_iter()));
-    (false, "RecordsChanged", format!("{fqdn} has {count} now: {named}"))
+    (false, EventReason::RecordsChanged, format!("{fqdn} has {count} now: {named}"))
 }
 
 fn is_refusal(failure: Option<(FaultKind, &str)>) -> bool {

@@ -2,6 +2,7 @@
 
 use super::{Dns, notice};
 use crate::action::Action;
+use crate::catalog::events::EventReason;
 use crate::ids::Owner;
 use crate::record_set::home::Home;
 use crate::record_set::site::SiteKey;
@@ -36,5 +37,5 @@ impl Dns {
 pub(super) fn left(owner: &Owner, home: &Home, owners: &BTreeMap<SiteKey, Owner>) -> Option<Action> {
     let looked_after = owners.keys().any(|key| home.is_at(key));
     (home.has_records() && !looked_after)
-        .then(|| notice(owner, true, "RecordsLeft", home.fqdn(), home.told()))
+        .then(|| notice(owner, true, EventReason::RecordsLeft, home.fqdn(), home.told()))
 }

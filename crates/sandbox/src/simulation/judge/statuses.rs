@@ -1,9 +1,10 @@
 //! I9 and I1 at every step: a status that says which spec it describes describes that one, and no two statuses put an
-//! address in two places.
+//! address in two places. What conditions say is documented.
 
 use super::truth::{Pool, Truth};
 use super::validity::{self, Reach, text};
 use crate::cloud::{Cloud, IpView};
+use flipop_core::catalog;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,9 +30,20 @@ fn spec_valid(object: &Pool, right: (&str, &str), wrong: &mut Vec<String>) {
     }
 }
 
+/// A condition that no user can look up says nothing.
+fn documented(kind: &str, object: &Pool, wrong: &mut Vec<String>) {
+    for condition in object.conditions() {
+        let [of, status, reason] = ["/type", "/status", "/reason"].map(|field| text(condition, field));
+        if !catalog::contains(kind, of, status, reason) {
+            wrong.push(format!("{of} {status} {reason} of a {kind} is documented nowhere"));
+        }
+    }
+}
+
 /// What is wrong with the status of a pool that was written just now.
 pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> Vec<String> {
     let mut wrong = Vec::new();
+    documented("FloatingIPPool", pool, &mut wrong);
     if pool.observed() > pool.generation {
         wrong.push(format!("generation {} is observed, and there are {}", pool.observed(), pool.generation));
     }
@@ -80,6 +92,7 @@ pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: 
 /// What is wrong with the status of a record set that was written just now.
 pub(super) fn of_record_set(set: &Pool) -> Vec<String> {
     let mut wrong = Vec::new();
+    documented("NodeDNSRecordSet", set, &mut wrong);
     if is_about_its_spec(set) {
         let good = validity::of_record_set(&set.spec);
         spec_valid(set, if good { ("True", "Valid") } else { ("False", "RecordSetIgnored") }, &mut wrong);

@@ -85,3 +85,26 @@ async fn two_addresses_are_in_one_place_only_while_one_that_is_not_there_was_tol
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_no_user_can_look_up_is_seen() {
+    for (kind, status, reason, rules) in [
+        ("Ready", "True", "Assigned", vec![]),
+        ("Ready", "True", "Assigning", vec!["I9"]),
+        ("Ready", "False", "NoCandidates", vec!["I9"]),
+        ("RecordSetReady", "Unknown", "NodesUnread", vec!["I9"]),
+        ("RecordSetReady", "False", "InProgress", vec![]),
+        ("AddressMissing", "True", "NodeWithoutAddress", vec!["I9"]),
+    ] {
+        // Whatever spec the status is about.
+        for generation in [0, 1] {
+            let mut court = Court::new(&json!({}));
+            let conditions = json!([
+                { "type": "SpecValid", "status": "True", "reason": "Valid" },
+                { "type": kind, "status": status, "reason": reason }
+            ]);
+            let status = json!({ "status": { "observedGeneration": generation, "conditions": conditions } });
+            assert_eq!(blamed(&mut court, "pool", status.clone()), rules, "{status}");
+        }
+    }
+}

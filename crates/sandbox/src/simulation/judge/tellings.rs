@@ -1,8 +1,10 @@
-//! I9: each trouble that a status tells of has had an Event, and a storm brings few of them.
+//! I9: each trouble that a status tells of has had an Event, and a storm brings few of them. What Events say is
+//! documented.
 
 use super::conditions::is_trouble;
 use super::truth::Pool;
 use super::validity::text;
+use flipop_core::catalog::events;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -63,6 +65,10 @@ impl Tellings {
     /// An Event was stored, or counted once more. Answers what is wrong with that.
     pub(super) fn event(&mut self, event: &Value, now_ms: u64) -> Option<String> {
         let of = |pointer: &str| text(event, pointer).to_owned();
+        let [kind, object, why] =
+            ["/type", "/involvedObject/kind", "/reason"].map(|field| text(event, field));
+        let undocumented = (!events::contains(object, kind, why))
+            .then(|| format!("an Event {kind} {why} of a {object} is documented nowhere"));
         let (uid, reason) = (of("/involvedObject/uid"), of("/reason"));
         self.events.insert((uid.clone(), reason.clone()));
         let writer = (uid, reason, of("/reportingInstance"));
@@ -71,7 +77,8 @@ impl Tellings {
         written.retain(|at_ms| *at_ms > now_ms.saturating_sub(HOUR_MS));
         let count = written.len();
         let (uid, reason, _) = writer;
-        (count > MOST_PER_HOUR).then(|| format!("{count} Events {reason} of {uid} within an hour"))
+        let storm = || format!("{count} Events {reason} of {uid} within an hour");
+        undocumented.or_else(|| (count > MOST_PER_HOUR).then(storm))
     }
 
     /// What no Event told of.
@@ -88,7 +95,10 @@ mod tests {
 
     #[test]
     fn a_storm_of_events_is_seen_for_each_object_reason_and_process() {
-        let event = |uid: &str, reason: &str, process: &str| json!({ "involvedObject": { "uid": uid }, "reason": reason, "reportingInstance": process });
+        let event = |uid: &str, reason: &str, process: &str| {
+            let about = json!({ "kind": "FloatingIPPool", "uid": uid });
+            json!({ "involvedObject": about, "type": "Normal", "reason": reason, "reportingInstance": process })
+        };
         let (mut tellings, storm) = (Tellings::default(), event("a", "Assigned", "one"));
         let quiet = (1..=41).all(|turn| tellings.event(&storm, turn).is_none());
         assert!(quiet);
@@ -99,5 +109,21 @@ mod tests {
         }
         assert!(tellings.event(&storm, HOUR_MS).is_some());
         assert_eq!(tellings.event(&storm, HOUR_MS + 2), None, "two of them are older than an hour");
+    }
+
+    #[test]
+    fn an_event_that_no_user_can_look_up_is_seen() {
+        let mut tellings = Tellings::default();
+        for (kind, severity, reason, known) in [
+            ("FloatingIPPool", "Normal", "Assigned", true),
+            ("FloatingIPPool", "Warning", "Assigned", false),
+            ("FloatingIPPool", "Normal", "Reassigned", false),
+            ("NodeDNSRecordSet", "Normal", "Assigned", false),
+            ("NodeDNSRecordSet", "Warning", "MatchLost", true),
+        ] {
+            let event =
+                json!({ "involvedObject": { "kind": kind, "uid": "a" }, "type": severity, "reason": reason });
+            assert_eq!(tellings.event(&event, 0).is_none(), known, "{event}");
+        }
     }
 }

@@ -1,0 +1,37 @@
+//! What the conditions of a `NodeDNSRecordSet` alone say.
+
+sections! {
+    Ready: "" {
+        /// Nobody knows what to publish.
+        enum Unread {
+            NodesUnread => Unknown,
+                "The nodes or pods cannot be read, and could not be read since the spec last changed.",
+                "See [`WatchFailing`](#watchfailing) and [`/readyz`](endpoints.md).";
+        }
+    }
+
+    SpecValid: "`SpecValid` is present together with `Ready`, unless `Ready` is Unknown. The message lists every mistake." {
+        /// Reasons of `SpecValid` of a `NodeDNSRecordSet`.
+        enum SpecValid {
+            Valid => True,
+                "The spec has no mistake.",
+                "None.";
+            RecordSetIgnored => False,
+                "A field of the spec has a mistake. The records stay as they are.",
+                "Correct the field.";
+        }
+    }
+
+    AddressMissing: "`AddressMissing` is present, with status True, while matching nodes are left out because they have \
+                     no address to publish." {
+        /// Reasons of `AddressMissing`.
+        enum AddressMissing {
+            NodeWithoutAddress => True,
+                "Matching nodes have no IPv4 address of the kind that `addressType` names. The message names these \
+                 nodes.",
+                "If `addressType` is the annotation `flipop.digitalocean.com/ipv4-reserved-ip`, this is normal for nodes \
+                 that wait for an address. Otherwise set the addresses in the status of the node (the cloud controller \
+                 manager does so), or change `addressType`.";
+        }
+    }
+}

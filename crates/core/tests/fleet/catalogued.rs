@@ -1,0 +1,22 @@
+//! Whatever happens in these worlds, what is said of it stands in the catalog.
+
+use flipop_core::action::Notice;
+use flipop_core::catalog::{contains, events};
+use flipop_core::condition::Condition;
+use flipop_core::ids::ObjectKind;
+
+/// Every condition of a status that is being written is documented.
+pub(crate) fn check_conditions(object: ObjectKind, conditions: &[Condition]) {
+    for condition in conditions {
+        let Condition { kind, status, reason, message: _ } = condition;
+        let known = contains(object.as_str(), kind, status, reason);
+        assert!(known, "a {} says what is documented nowhere: {condition:?}", object.as_str());
+    }
+}
+
+/// So is an Event, and its type is the one that is documented.
+pub(crate) fn check_notice(notice: &Notice) {
+    let kind = if notice.warning { "Warning" } else { "Normal" };
+    let known = events::contains(notice.kind.as_str(), kind, notice.reason.as_str());
+    assert!(known, "an Event is documented nowhere: {notice:?}");
+}

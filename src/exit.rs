@@ -1,0 +1,30 @@
+//! The exit codes of the process: the one place that names them.
+
+use std::process::ExitCode;
+
+flipop_core::described! {
+    /// How the process ends.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Exit {
+        /// Success. The operator ended on SIGTERM or SIGINT, within 10 s of the signal; a second signal ends it at
+        /// once. A command such as `flipop version`, or `--help`, printed its output.
+        Success = 0,
+        /// Failure, for example when the API server cannot be found, when the endpoints cannot listen on their address
+        /// or when another replica has taken the lease. The last line on standard error says why.
+        Failure = 1,
+        /// A flag or an environment variable is wrong or missing. The message on standard error names it.
+        Usage = 2,
+        /// Outside a pod: the first argument is not a command. The help is printed. 64 is `EX_USAGE` of sysexits.
+        UnknownCommand = 64,
+        /// Internal error (panic). The log names the place in the source code. 101 is what Rust programs use.
+        Panic = 101,
+    }
+    /// The exit code.
+    fn code -> u8;
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}

@@ -1,0 +1,179 @@
+//! Names that other software may rely on: of the API, and of objects, annotations and labels.
+
+use crate::page::{Page, cell, code};
+use crate::{fields, root, sources};
+use flipop::api::{GROUP, VERSION};
+use flipop::config::Variable;
+use flipop::kube::events::CONTROLLER;
+use flipop::kube::objects::FIELD_MANAGER;
+use flipop::leader::LEASE_NAME;
+use flipop_core::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
+use flipop_core::ids::ObjectKind;
+use serde_json::Value;
+use std::fs;
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+}
+
+/// The objects in a file of k8s/.
+pub(crate) fn objects(file: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(&crate::read(&format!("k8s/{file}"))).unwrap()
+}
+
+pub(crate) fn render() -> String {
+    let mut page = Page::new(
+        "Annotations, labels and names",
+        "For authors of tools, policies and dashboards: the names that FLIPOP uses in a cluster. They stay the same from \
+         release to release, and most are those of the Go operator.",
+    );
+    api(&mut page);
+    page.heading(2, "Annotation");
+    page.paragraph("The operator writes one annotation, on nodes:");
+    page.table(
+        ["annotation", "value", "when"],
+        [[
+            code(RESERVED_IP_ANNOTATION),
+            "an IPv4 address".to_owned(),
+            "The node matches a pool, and the provider has confirmed that the address is on its droplet. [Who gets which \
+             address](../concepts/assignment.md) tells when it is removed."
+                .to_owned(),
+        ]],
+    );
+    page.heading(2, "What is read of nodes and pods");
+    page.paragraph("Besides the labels in selectors of your specs:");
+    page.table(
+        ["object", "field", "for"],
+        [
+            ("node", format!("label `{REGION_LABEL}`"), "An address goes only to a node of its region. A node without this label is tried. The cloud controller manager writes it."),
+            ("node", "`spec.providerID`".to_owned(), "Which droplet the node is: `digitalocean://<droplet id>`."),
+            ("node", "`spec.taints`".to_owned(), "Only the tolerations of the spec decide. A cordoned node has the taint `node.kubernetes.io/unschedulable:NoSchedule`."),
+            ("node", "condition `Ready`, `metadata.deletionTimestamp`".to_owned(), "Whether the node is healthy."),
+            ("node", format!("`status.addresses`, annotation `{RESERVED_IP_ANNOTATION}`"), "The addresses that a NodeDNSRecordSet publishes."),
+            ("pod", "`spec.nodeName`, `status.phase`, condition `Ready`, `metadata.deletionTimestamp`".to_owned(), "Whether a matching pod runs on the node."),
+        ]
+        .map(|(object, field, purpose)| [object.to_owned(), field, cell(purpose)]),
+    );
+    page.paragraph(
+        "[Taints](https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/) and \
+         [well-known labels](https://kubernetes.io/docs/reference/labels-annotations-taints/) are described in the \
+         Kubernetes documentation.",
+    );
+    page.heading(2, "Lease");
+    page.paragraph(&format!(
+        "Replicas elect a leader by the Lease `{LEASE_NAME}` in the namespace of the operator. Its \
+         `spec.holderIdentity` is `<pod name>_<uuid>`. [Leadership](../how-it-works/leadership.md) tells more."
+    ));
+    page.heading(2, "Field manager and event source");
+    page.paragraph(&format!(
+        "Every write to Kubernetes has the field manager `{FIELD_MANAGER}`: the annotation of nodes, `status`, the \
+         addresses that are added to `spec.ips`, and the Lease. [Events](events.md) are of the API group \
+         `events.k8s.io` and have the `reportingController` `{CONTROLLER}`."
+    ));
+    secret(&mut page);
+    manifests(&mut page);
+    page.end()
+}
+
+fn api(page: &mut Page) {
+    page.heading(2, "API");
+    page.paragraph(&format!(
+        "The API group is `{GROUP}`, and its version `{VERSION}`. Both kinds are namespaced."
+    ));
+    let rows = [ObjectKind::Pool, ObjectKind::RecordSet].map(|kind| {
+        let definition = fields::definition(kind.as_str());
+        assert_eq!(definition["spec"]["scope"], "Namespaced");
+        let names = &definition["spec"]["names"];
+        let [plural, short, category] =
+            [&names["plural"], &names["shortNames"][0], &names["categories"][0]].map(text).map(code);
+        [code(kind.as_str()), plural, short, category, code(text(&definition["metadata"]["name"]))]
+    });
+    page.table(["kind", "plural", "short name", "category", "CRD"], rows);
+}
+
+fn secret(page: &mut Page) {
+    let deployment = objects("deployment.yaml").remove(0);
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let keys: Vec<&Value> = container["env"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variable| &variable["valueFrom"]["secretKeyRef"])
+        .filter(|key| key.is_object())
+        .collect();
+    let name = text(&keys[0]["name"]);
+    page.heading(2, "Secret");
+    let listed = keys.into_iter().map(|key| {
+        assert!(key["name"] == name && key["optional"] == true, "{key}");
+        let key = text(&key["key"]);
+        assert!(Variable::ALL.iter().any(|variable| variable.name() == key), "{key}");
+        code(key)
+    });
+    let listed: Vec<String> = listed.collect();
+    page.paragraph(&format!(
+        "The Deployment reads these keys of the Secret `{name}`, each of which may be missing, as the [environment \
+         variables](command-line.md#environment-variables) of the same name:"
+    ));
+    page.list(listed);
+}
+
+fn manifests(page: &mut Page) {
+    page.heading(2, "Objects of the manifests");
+    page.paragraph("`kubectl apply -n flipop -f k8s` creates these objects:");
+    let mut files: Vec<String> = fs::read_dir(root().join("k8s"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let rows = files.iter().flat_map(|file| {
+        objects(file).into_iter().map(move |object| {
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            [
+                text(&object["kind"]).to_owned(),
+                code(text(&object["metadata"]["name"])),
+                code(namespace),
+                code(&format!("k8s/{file}")),
+            ]
+        })
+    });
+    page.table(["kind", "name", "namespace", "file"], rows);
+    let deployment = objects("deployment.yaml").remove(0);
+    let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+    let port = &deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0];
+    page.paragraph(&format!(
+        "The pods have the label `app={}`. Their port {} is named `{}`.",
+        text(&labels["app"]),
+        port["containerPort"],
+        text(&port["name"])
+    ));
+}
+
+/// What has a name of that form and is none of ours: a folder of the file system, and the API of CRDs.
+const OTHERS: [&str; 2] = ["/var/run/secrets/kubernetes.io/serviceaccount", "apiextensions.k8s.io/v1"];
+
+#[test]
+fn every_qualified_name_in_the_source_is_on_the_page() {
+    let page = render();
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-./_".contains(letter);
+    let mut found = 0;
+    for (path, literal) in sources::all_literals() {
+        for name in literal.split(|letter| !is_part(letter)) {
+            let domains = ["kubernetes.io", "k8s.io", "flipop.digitalocean.com"];
+            if !OTHERS.contains(&name) && domains.iter().any(|domain| name.contains(domain)) {
+                found += 1;
+                assert!(page.contains(name), "{}: {name} is not in names.md", path.display());
+            }
+        }
+    }
+    assert!(found > 3, "only {found}");
+}
+
+#[test]
+fn every_object_and_key_that_the_policies_and_roles_name_is_on_the_page() {
+    let page = render();
+    let role = objects("role.yaml").remove(0);
+    let lease = text(&role["rules"][0]["resourceNames"][0]);
+    assert!(page.contains(lease), "{lease}");
+    let policy = crate::read("k8s/policy-node-annotation.yaml");
+    assert!(policy.contains(RESERVED_IP_ANNOTATION));
+}

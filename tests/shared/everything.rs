@@ -1,0 +1,84 @@
+//! A scrape of a leader that has one of everything, for tests about metrics.
+
+use flipop::kube::trouble::TroubleKind;
+use flipop::kube::watch::WatchHealth;
+use flipop::metrics::Metrics;
+use flipop::provider::CallContext;
+use flipop::provider::observe::{Call, CallObserver as _, CallRecord, Outcome};
+use flipop_core::condition::Condition;
+use flipop_core::fleet::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
+use flipop_core::ids::ObjectName;
+use flipop_core::pool::status::IpState;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// The text of the scrape.
+pub(crate) fn scrape() -> String {
+    let health = WatchHealth::default();
+    health.note_restart("nodes", TroubleKind::Expired);
+    let metrics = Metrics::new(health, "0").unwrap();
+    metrics.call_ended(CallRecord {
+        provider: "digitalocean",
+        call: Call::ListIps,
+        context: &CallContext::default(),
+        outcome: Outcome::Error,
+        duration: Duration::from_secs(1),
+    });
+    metrics.publish(snapshot(), &[1]);
+    String::from_utf8(metrics.encode().unwrap()).unwrap()
+}
+
+/// The name and the labels of a series, which is a line of a scrape without its value.
+pub(crate) fn parts(series: &str) -> (&str, Vec<(&str, &str)>) {
+    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    let labels = labels.strip_suffix("\"}").unwrap_or(labels).split("\",");
+    (name, labels.filter_map(|label| label.split_once("=\"")).collect())
+}
+
+fn snapshot() -> Snapshot {
+    let name = ObjectName::new("team", "web");
+    let condition = Condition {
+        kind: "Ready".into(),
+        status: "True".into(),
+        reason: "Assigned".into(),
+        message: String::new(),
+    };
+    let ip = IpSnapshot {
+        ip: Ipv4Addr::new(192, 0, 2, 1),
+        state: IpState::Active.as_str().into(),
+        node: "a".into(),
+        provider_id: "digitalocean://1".into(),
+        assignments: 1,
+        errors: 1,
+    };
+    let provider = "digitalocean".to_owned();
+    let pool = PoolSnapshot {
+        name: name.clone(),
+        provider: provider.clone(),
+        dns: String::new(),
+        available: 1,
+        assigned: 1,
+        unfulfilled: 1,
+        ips: vec![ip],
+        waiting: Vec::new(),
+        conditions: vec![condition.clone()],
+    };
+    let record_set = RecordSetSnapshot {
+        name,
+        provider: provider.clone(),
+        dns: String::new(),
+        records: 1,
+        state: String::new(),
+        error: String::new(),
+        conditions: vec![condition],
+    };
+    let accounts = vec![AccountSnapshot { provider, rate_remaining: Some(1) }];
+    Snapshot {
+        leading: true,
+        permit: true,
+        pools: vec![pool],
+        record_sets: vec![record_set],
+        accounts,
+        ..Snapshot::default()
+    }
+}
