@@ -11,6 +11,7 @@ pub mod leader;
 pub mod liveness;
 pub mod metrics;
 pub mod operator;
+pub mod permit;
 pub mod process_metrics;
 pub mod provider;
 pub mod random;

@@ -9,7 +9,7 @@ use crate::kube::events;
 use crate::kube::kubeconfig::{self, ClusterError};
 use crate::kube::watch::{WatchContext, WatchHealth};
 use crate::leader::elector::{Elector, ElectorSettings, RELEASE_MS};
-use crate::leader::permit::PermitSource;
+use crate::permit::PermitSource;
 use crate::leader::thread::{self, LeaseHome, LeaseThread, ThreadError};
 use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState};
 use crate::liveness::Liveness;

@@ -17,15 +17,12 @@ const KNOTS: [&str; 12] = [
     "crates/bench/src: burst dns publish",
     "crates/bench/src: hundred rest start",
     "crates/core/src: account action claims fleet pool record_set",
-    "crates/core/src: matching mismatch",
     "crates/sandbox/src/apiserver: admission write",
     "crates/sandbox/src/apiserver: discovery handler openapi scale virtual_resources",
     "crates/sandbox/src/cloud: calls cf_records change cloudflare digitalocean domains faults garble render reserved_ips token wire world",
     "crates/sandbox/src/demo: cast zones",
     "crates/sandbox/src/demo: script summary",
     "crates/sandbox/src/simulation: bed frames judge line logs network replica workloads",
-    "src/provider: http observe",
-    "src: kube leader",
 ];
 
 /// A module by its path within the crate; the crate's own file has none.

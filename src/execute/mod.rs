@@ -11,7 +11,7 @@ mod underway;
 use crate::api::Condition;
 use crate::clock::Clock;
 use crate::kube::events::{Events, Note, Severity};
-use crate::leader::permit::Permit;
+use crate::permit::Permit;
 use crate::provider::observe::CallObserver;
 use crate::provider::{CallError, Providers};
 use flipop_core::action::{Action, CallFailure, Notice, Outcome};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::kube::events;
 use crate::kube::stub::{self, Answer, Call, Calls};
-use crate::leader::permit::PermitSource;
+use crate::permit::PermitSource;
 use crate::leader::record::LEASE_DURATION_MS;
 use crate::provider::observe::NoObserver;
 use flipop_core::catalog::events::EventReason;

@@ -4,7 +4,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::kube::objects::NodeSlim;
 use crate::kube::trouble::{Trouble, TroubleKind};
-use crate::leader::permit::PermitSource;
+use crate::permit::PermitSource;
 use crate::token::{Token, TokenSource};
 use kube::Api;
 use std::sync::{Arc, Mutex};

@@ -12,7 +12,7 @@ mod hours;
 
 use super::trouble::{Trouble, TroubleKind};
 use crate::clock::Clock;
-use crate::leader::permit::Permit;
+use crate::permit::Permit;
 use arc_swap::ArcSwapOption;
 use fnv::FnvHasher;
 use hours::Hours;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kube::stub::{self, Calls};
-use crate::leader::permit::PermitSource;
+use crate::permit::PermitSource;
 use serde_json::json;
 use tokio::task::JoinSet;
 

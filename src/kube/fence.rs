@@ -2,11 +2,11 @@
 //!
 //! Invariant: a request that carries a [`Permit`] among its extensions is not sent unless that permit allows it. It is
 //! asked before a connection is looked for, and again by the request's body when the connection is about to write it (see
-//! [`crate::leader::gate`]): credentials, a proxy and TLS may take seconds in between. The refusal is a [`PermitEnded`],
+//! [`crate::permit::gate`]): credentials, a proxy and TLS may take seconds in between. The refusal is a [`PermitEnded`],
 //! or has one among its causes.
 
-use crate::leader::gate::{Gate, GatedBody};
-use crate::leader::permit::{Permit, PermitEnded};
+use crate::permit::gate::{Gate, GatedBody};
+use crate::permit::{Permit, PermitEnded};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use http::{Request, Response};

@@ -2,7 +2,7 @@
 //!
 //! It owns how we talk to the API server and what a failed call means. It does not own what is decided from
 //! what was read, nor when something is written. Invariants: every call has a deadline; every write takes a
-//! [`crate::leader::permit::Permit`] and is fenced by it; nothing is retried in secret.
+//! [`crate::permit::Permit`] and is fenced by it; nothing is retried in secret.
 
 mod blanks;
 pub mod client;

@@ -3,7 +3,7 @@
 //! It does not decide what is done about it. Texts are bounded in length and hold no credentials: only what
 //! the server answered, or how the connection failed.
 
-use crate::leader::permit::PermitEnded;
+use crate::permit::PermitEnded;
 use kube::client::AuthError;
 use std::fmt;
 

@@ -6,7 +6,7 @@
 
 use super::objects::{FIELD_MANAGER, NodeSlim};
 use super::trouble::{Trouble, TroubleKind};
-use crate::leader::permit::Permit;
+use crate::permit::Permit;
 use flipop_core::facts::RESERVED_IP_ANNOTATION;
 use flipop_core::ids::{ObjectName, Uid};
 use kube::Client;

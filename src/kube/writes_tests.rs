@@ -4,7 +4,7 @@ use super::*;
 use crate::api::FloatingIPPool;
 use crate::clock::Clock;
 use crate::kube::stub::{self, Calls};
-use crate::leader::permit::PermitSource;
+use crate::permit::PermitSource;
 
 struct Bench {
     client: Client,

@@ -7,7 +7,7 @@
 //! because the last record that it saw, a released one too, need not have been the last one.
 
 use super::failing::Failing;
-use super::permit::PermitSource;
+use crate::permit::PermitSource;
 use super::record::{self, LEASE_DURATION_MS};
 use super::returns::{Returns, Sort};
 use super::sight::{Sight, sights};

@@ -1,15 +1,13 @@
 //! Leadership: who may write.
 //!
 //! [`elector::Elector`] holds the Lease by client-go's protocol, so that it and an elector of client-go never both
-//! lead; [`permit`] is what the rest of the process sees of it. It does not own what a leader does.
+//! lead; [`crate::permit`] is what the rest of the process sees of it. It does not own what a leader does.
 //!
 //! Invariants: a lease is taken only when its record is free or has not changed for its whole duration *by our own
 //! clock*; every write of it is guarded by its version; a permit ends before the lease can expire for anyone else.
 
 pub mod elector;
 mod failing;
-pub(crate) mod gate;
-pub mod permit;
 pub mod record;
 mod returns;
 mod sight;
@@ -17,9 +15,9 @@ mod sight;
 pub(crate) mod tests;
 pub mod thread;
 
+use crate::permit::Permit;
 use crate::signal;
 use flipop_core::moment::Moment;
-use permit::Permit;
 use tokio::sync::watch;
 
 /// Name of the Lease in the operator's namespace: that of the Go operator.

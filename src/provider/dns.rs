@@ -8,7 +8,7 @@
 //! first failure, and between two requests when the process ends or the token has to be left alone, and says how far it
 //! came; nothing but `A` records of the given name is ever written.
 
-use crate::leader::permit::Permit;
+use crate::permit::Permit;
 use crate::provider::http::{Failure, bounded};
 use crate::provider::{Account, CallContext, CallError};
 use flipop_core::dns::{ChangeSet, Record, Zone};

@@ -21,7 +21,7 @@ mod tls;
 
 pub use tls::install_tls;
 
-use crate::leader::permit::{Permit, PermitEnded};
+use crate::permit::{Permit, PermitEnded};
 use dns::DnsProvider;
 use flipop_core::budget::RateReport;
 pub use flipop_core::facts::ActionStatus;

@@ -1,10 +1,30 @@
 //! What is told to the outside about each call: the hook for metrics.
 
 use crate::clock::Clock;
-use crate::provider::CallContext;
-use crate::provider::http::Failure;
-use flipop_core::fault::FaultKind;
+use crate::provider::{CallContext, CallError};
+use flipop_core::fault::{Fault, FaultKind};
 use std::time::Duration;
+
+/// A failed call, in either of the two types.
+pub trait Failure {
+    /// The fault; `None` when the call was not made.
+    fn fault(&self) -> Option<&Fault>;
+}
+
+impl Failure for Fault {
+    fn fault(&self) -> Option<&Fault> {
+        Some(self)
+    }
+}
+
+impl Failure for CallError {
+    fn fault(&self) -> Option<&Fault> {
+        match self {
+            Self::NotSent(_) => None,
+            Self::Fault(fault) => Some(fault),
+        }
+    }
+}
 
 flipop_core::described! {
     /// How a call ended, as the metric's label has it.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use flipop::clock::Clock;
-use flipop::leader::permit::{Permit, PermitSource};
+use flipop::permit::{Permit, PermitSource};
 use flipop::provider::http::{ApiConfig, Broken, MAX_MESSAGE_CHARS, Transport};
 use flipop::provider::observe::NoObserver;
 use flipop::provider::{CallError, install_tls};

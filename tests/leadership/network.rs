@@ -4,7 +4,7 @@
 
 use axum::body::Body;
 use bytes::Bytes;
-use flipop::leader::permit::Permit;
+use flipop::permit::Permit;
 use flipop::random::Random;
 use flipop_sandbox::apiserver::{ApiServer, Call, FrameFacts, Interceptor, OnFrame, Verb};
 use futures::future::BoxFuture;

@@ -10,7 +10,7 @@ use flipop::clock::Clock;
 use flipop::kube::client::Fence;
 use flipop::kube::writes;
 use flipop::leader::elector::{Elector, ElectorSettings};
-use flipop::leader::permit::{Permit, PermitSource};
+use flipop::permit::{Permit, PermitSource};
 use flipop::leader::record::LEASE_DURATION_MS;
 use flipop::leader::{LeaderHandle, LeaderOutcome, LeaderState};
 use flipop::random::Random;

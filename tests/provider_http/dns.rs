@@ -4,7 +4,7 @@ use crate::dns_support::{
     WWW, World, ZONE, a_records, address, both, changes, cloudflare, create, delete, digitalocean, update,
 };
 use crate::{TOKEN, account};
-use flipop::leader::permit::PermitEnded;
+use flipop::permit::PermitEnded;
 use flipop::provider::CallError;
 use flipop::provider::dns::Unfinished;
 use flipop_core::dns::{ChangeSet, Zone};

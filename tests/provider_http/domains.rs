@@ -4,7 +4,7 @@ use crate::dns_support::{WWW, changes, create, delete, digitalocean, update};
 use crate::server::{Server, json};
 use crate::{Calls, Leadership, account, client, config};
 use flipop::clock::Clock;
-use flipop::leader::permit::PermitEnded;
+use flipop::permit::PermitEnded;
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::dns::{DnsProvider, Unfinished};
 use flipop::provider::observe::{self, Call, Record};

@@ -27,7 +27,7 @@ mod tokens;
 mod writes;
 
 use flipop::clock::Clock;
-use flipop::leader::permit::{Permit, PermitSource};
+use flipop::permit::{Permit, PermitSource};
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::http::ApiConfig;
 use flipop::provider::observe::{CallObserver, CallRecord, NoObserver};

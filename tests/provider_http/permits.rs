@@ -2,7 +2,7 @@
 
 use crate::server::{Reply, Server, json};
 use crate::{Leadership, account, client, ip};
-use flipop::leader::permit::PermitEnded;
+use flipop::permit::PermitEnded;
 use flipop::provider::{CallError, IpProvider};
 use flipop_core::fault::FaultKind;
 use flipop_core::ids::DropletId;

@@ -4,7 +4,7 @@
 use crate::server::{Received, Reply, Server, json, splice};
 use crate::{TOKEN, account, config};
 use flipop::clock::Clock;
-use flipop::leader::permit::{MIN_REMAINING_MS, PERMIT_MS, PermitSource};
+use flipop::permit::{MIN_REMAINING_MS, PERMIT_MS, PermitSource};
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::{IpProvider, install_tls};
 use flipop_core::moment::Moment;

@@ -19,20 +19,12 @@ pub struct Claim {
 #[must_use]
 pub fn owners(claims: impl IntoIterator<Item = Claim>) -> BTreeMap<SiteKey, Owner> {
     let mut sorted: Vec<Claim> = claims.into_iter().collect();
-    sorted.sort_by(|a, b| age(a.created_at_s, &a.owner).cmp(&age(b.created_at_s, &b.owner)));
+    sorted.sort_by(|a, b| a.owner.seniority(a.created_at_s).cmp(&b.owner.seniority(b.created_at_s)));
     let mut owners = BTreeMap::new();
     for claim in sorted {
         owners.entry(claim.site).or_insert(claim.owner);
     }
     owners
-}
-
-/// What the older of two objects has less of: creation time, then namespace and name; the rest only makes the order
-/// total.
-#[must_use]
-pub fn age(created_at_s: i64, owner: &Owner) -> impl Ord + '_ {
-    let Owner { kind, object } = owner;
-    (created_at_s, &object.name, *kind, &object.uid)
 }
 
 #[cfg(test)]

@@ -111,3 +111,30 @@ pub struct Owner {
     /// Which one.
     pub object: ObjectRef,
 }
+
+/// Which of two objects is the older: the one that compares less. They were created at different times, or else have
+/// different names; kind and uid only make the order total.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seniority<'a> {
+    created_at_s: i64,
+    name: &'a ObjectName,
+    kind: ObjectKind,
+    uid: &'a Uid,
+}
+
+impl<'a> Seniority<'a> {
+    /// Of an object with this `metadata.creationTimestamp`, in seconds since the Unix epoch.
+    #[must_use]
+    pub const fn of(created_at_s: i64, kind: ObjectKind, object: &'a ObjectRef) -> Self {
+        let ObjectRef { uid, name } = object;
+        Self { created_at_s, name, kind, uid }
+    }
+}
+
+impl Owner {
+    /// Of this object, if it was created then.
+    #[must_use]
+    pub const fn seniority(&self, created_at_s: i64) -> Seniority<'_> {
+        Seniority::of(created_at_s, self.kind, &self.object)
+    }
+}

@@ -7,7 +7,7 @@
 //! that last one too; memory is bounded, and nothing is exempt.
 
 use super::{Note, Permitted};
-use crate::leader::permit::Permit;
+use crate::permit::Permit;
 use flipop_core::moment::Moment;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::kube::events::Severity;
-    use crate::leader::permit::PermitSource;
+    use crate::permit::PermitSource;
     use std::time::Duration;
 
     fn source() -> PermitSource {

@@ -3,7 +3,7 @@
 pub(crate) mod lease_api;
 
 use super::elector::{Elector, ElectorSettings};
-use super::permit::{Permit, PermitEnded, PermitSource};
+use crate::permit::{Permit, PermitEnded, PermitSource};
 use super::{LeaderHandle, LeaderOutcome, LeaderState};
 use crate::clock::Clock;
 use crate::random::Random;

@@ -5,7 +5,7 @@
 //! nothing touches keeps the name alive meanwhile.
 
 use super::{Cloudflare, records, refusal, result, wire};
-use crate::leader::permit::Permit;
+use crate::permit::Permit;
 use crate::provider::CallError;
 use crate::provider::dns::{self, Applied, Unfinished};
 use crate::provider::http::{Request, bounded};

@@ -13,7 +13,7 @@ mod wire;
 mod zones;
 
 use crate::clock::Clock;
-use crate::leader::permit::Permit;
+use crate::permit::Permit;
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
 use crate::provider::observe::Call;

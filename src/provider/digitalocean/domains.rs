@@ -5,7 +5,7 @@
 
 use super::refusal::Intent;
 use super::{DigitalOcean, accepted_or, list, wire};
-use crate::leader::permit::Permit;
+use crate::permit::Permit;
 use crate::provider::dns::{self, Applied, DnsProvider, Named, Unfinished};
 use crate::provider::http::{Answer, Api, Request};
 use crate::provider::observe::Call;

@@ -10,7 +10,7 @@ mod list;
 mod refusal;
 mod wire;
 
-use crate::leader::permit::Permit;
+use crate::permit::Permit;
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
 use crate::provider::observe::Call;
 use crate::provider::rate::{Excess, SHORT_BLOCK_MS};

@@ -16,9 +16,9 @@ pub use answer::{Answer, MAX_MESSAGE_CHARS, kind_of};
 pub use transport::{Broken, Transport};
 
 use crate::clock::Clock;
-use crate::leader::gate::{Gate, GatedBody};
-use crate::leader::permit::{Permit, PermitEnded};
-use crate::provider::observe::{self, Call, CallObserver, Record};
+use crate::permit::gate::{Gate, GatedBody};
+use crate::permit::{Permit, PermitEnded};
+use crate::provider::observe::{self, Call, CallObserver, Failure, Record};
 use crate::provider::rate::{Excess, RateState};
 use crate::provider::{CallContext, CallError};
 use crate::token::{Bearer, Token, TokenError, TokenSource};
@@ -128,27 +128,6 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn delete(path: &'a [&'a str]) -> Self {
         Self { method: Method::DELETE, path, query: &[], body: None }
-    }
-}
-
-/// A failed call, in either of the two types.
-pub trait Failure {
-    /// The fault; `None` when the call was not made.
-    fn fault(&self) -> Option<&Fault>;
-}
-
-impl Failure for Fault {
-    fn fault(&self) -> Option<&Fault> {
-        Some(self)
-    }
-}
-
-impl Failure for CallError {
-    fn fault(&self) -> Option<&Fault> {
-        match self {
-            Self::NotSent(_) => None,
-            Self::Fault(fault) => Some(fault),
-        }
     }
 }
 

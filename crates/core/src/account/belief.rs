@@ -87,7 +87,7 @@ const NOWHERE: Place = Place::Present { droplet: None, region: String::new(), lo
 
 /// A contradiction that waits for a second read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Doubt {
+struct Contradiction {
     claim: Place,
     /// When the read was begun that first said so.
     since: Moment,
@@ -114,7 +114,7 @@ pub struct Belief {
     /// Where a status says it is; it counts only as long as no read says anything.
     told: Option<DropletId>,
     settled_at: Option<Moment>,
-    doubt: Option<Doubt>,
+    doubt: Option<Contradiction>,
     unlisted: bool,
     absent_since: Option<Moment>,
     absent_twice: bool,
@@ -295,7 +295,7 @@ impl Belief {
         match &mut self.doubt {
             Some(doubt) if doubt.claim.agrees(&claim) => Effect::Nothing,
             Some(_) | None => {
-                self.doubt = Some(Doubt { claim, since, read: Retry::at(next) });
+                self.doubt = Some(Contradiction { claim, since, read: Retry::at(next) });
                 Effect::Doubted
             }
         }

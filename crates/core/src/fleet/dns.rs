@@ -22,7 +22,7 @@ use crate::record_set::mark::Mark;
 use crate::record_set::name::ZoneRef;
 use crate::record_set::set::{Located, Scene, Set, View};
 use crate::record_set::site::{Site, SiteKey, Step};
-use crate::record_set::spec::Place;
+use crate::record_set::spec::Destination;
 use crate::record_set::status::Told;
 use crate::spec::Providers;
 use crate::words::time_of_day;
@@ -135,7 +135,7 @@ impl Dns {
         let mut rereads = Vec::new();
         for (view, located) in views.iter().zip(&located) {
             let waits = matches!(located, Located::At(key, _)
-                if undecided.get(&(&key.provider, &key.fqdn)).is_some_and(|older| age(older) < age(view)));
+                if undecided.get(&(&key.provider, &key.fqdn)).is_some_and(|older| older.seniority() < view.seniority()));
             rereads.extend(self.advance(view, located, (&owners, waits), (accounts, permit, now), out));
         }
         // Whoever waits longest comes first.
@@ -165,7 +165,7 @@ impl Dns {
             let Some(account) = self.accounts.get(&place.provider) else { continue };
             if matches!(place.zone, ZoneRef::Name(_)) && account.is_unasked(&place.zone) {
                 let first = oldest.entry((&place.provider, fqdn)).or_insert(view);
-                *first = if age(view) < age(first) { view } else { *first };
+                *first = if view.seniority() < first.seniority() { view } else { *first };
             }
         }
         oldest
@@ -264,7 +264,7 @@ impl Dns {
 
 impl Dns {
     /// What keeps requests for records back, and until when, if anything does.
-    fn limit(&mut self, place: Option<&Place>, accounts: &mut Accounts, now: Moment) -> Option<String> {
+    fn limit(&mut self, place: Option<&Destination>, accounts: &mut Accounts, now: Moment) -> Option<String> {
         let provider = &place?.provider;
         let account = self.accounts.get_mut(provider)?;
         let until = |at| time_of_day(at, self.epoch_ms);
@@ -371,10 +371,6 @@ fn read(
             mark_of: None,
         });
     }
-}
-
-fn age(view: &View) -> impl Ord + '_ {
-    claims::age(view.created_at_s, &view.owner)
 }
 
 /// The budget of a token, whoever keeps it.

@@ -3,7 +3,7 @@
 use super::Fleet;
 use crate::action::{Action, WriteFailure};
 use crate::matching::{Criteria, NodeStore, PodStore};
-use crate::mismatch::{Explanation, RENEWED_AFTER_MS, survey};
+use crate::survey::{Explanation, RENEWED_AFTER_MS, survey};
 use crate::moment::Moment;
 use crate::pool::assign::Out;
 use crate::selector::Selector;

@@ -58,7 +58,7 @@ impl Fleet {
     /// Pools from the oldest to the youngest, those that are being deleted left out.
     fn by_age(&self) -> Vec<&Pool> {
         let mut pools: Vec<&Pool> = self.pools.values().filter(|pool| !pool.deleting).collect();
-        pools.sort_by(|a, b| a.age().cmp(&b.age()));
+        pools.sort_by_key(|pool| pool.seniority());
         pools
     }
 

@@ -90,15 +90,12 @@ impl Fleet {
     pub(super) fn views(&self) -> Vec<View> {
         let pools = self.pools.values().filter(|pool| !pool.deleting);
         let pools = pools.filter_map(|pool| {
-            let older = self.pools.values().filter(|other| !other.deleting && other.age() < pool.age());
+            let older = self.pools.values().filter(|other| !other.deleting && other.seniority() < pool.seniority());
             pool_view(pool, self.accounts.get(&pool.spec.provider), older)
         });
         let sets = self.record_sets.values().filter(|set| !set.deleting).map(node_view);
         let mut views: Vec<View> = pools.chain(sets).collect();
-        views.sort_by(|a, b| {
-            let age = |view: &View| (view.created_at_s, view.owner.object.name.clone(), view.owner.kind);
-            age(a).cmp(&age(b))
-        });
+        views.sort_by(|a, b| a.seniority().cmp(&b.seniority()));
         views
     }
 

@@ -24,7 +24,7 @@ use std::net::Ipv4Addr;
 
 /// How far the creation under way has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Stage {
+pub(super) enum Progress {
     /// None is under way.
     #[default]
     Idle,
@@ -50,7 +50,7 @@ pub enum Purchase {
 /// State of a pool's creations that need not survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Creation {
-    pub(super) stage: Stage,
+    pub(super) stage: Progress,
     /// Number of the last intent.
     pub(super) number: u64,
     retry: Retry,
@@ -67,7 +67,7 @@ pub struct Creation {
 impl Creation {
     /// Whether an address was bought is being found out.
     pub(super) fn is_resolving(&self) -> bool {
-        matches!(self.stage, Stage::Resolving { .. })
+        matches!(self.stage, Progress::Resolving { .. })
     }
 }
 
@@ -112,11 +112,11 @@ impl Pool {
     pub fn purchase(&self) -> Purchase {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
         match self.creation.stage {
-            Stage::Announcing if self.writes.is_status_failing() => Purchase::None,
-            Stage::Announcing => Purchase::Announced,
-            Stage::Sending { .. } | Stage::Resolving { .. } => Purchase::Open,
-            Stage::Idle if intent.is_some_and(Intent::is_open) => Purchase::Open,
-            Stage::Idle => Purchase::None,
+            Progress::Announcing if self.writes.is_status_failing() => Purchase::None,
+            Progress::Announcing => Purchase::Announced,
+            Progress::Sending { .. } | Progress::Resolving { .. } => Purchase::Open,
+            Progress::Idle if intent.is_some_and(Intent::is_open) => Purchase::Open,
+            Progress::Idle => Purchase::None,
         }
     }
 
@@ -136,10 +136,10 @@ impl Pool {
             self.forgive_token_creating();
         }
         match self.creation.stage {
-            Stage::Idle => self.announce(account, world, named, others, out),
-            Stage::Announcing => self.send(account, world, named, others, out),
-            Stage::Sending { .. } => {}
-            Stage::Resolving { since, first } => self.resolve(account, named, (since, first), out),
+            Progress::Idle => self.announce(account, world, named, others, out),
+            Progress::Announcing => self.send(account, world, named, others, out),
+            Progress::Sending { .. } => {}
+            Progress::Resolving { since, first } => self.resolve(account, named, (since, first), out),
         }
     }
 
@@ -148,9 +148,9 @@ impl Pool {
         self.weigh_uncertain(account, named, out);
         match self.creation.stage {
             // Nothing was sent yet.
-            Stage::Announcing => self.forget_intent(),
-            Stage::Resolving { since, first } => self.resolve(account, named, (since, first), out),
-            Stage::Idle | Stage::Sending { .. } => {}
+            Progress::Announcing => self.forget_intent(),
+            Progress::Resolving { since, first } => self.resolve(account, named, (since, first), out),
+            Progress::Idle | Progress::Sending { .. } => {}
         }
     }
 
@@ -232,7 +232,7 @@ impl Pool {
         self.creation.number = self.creation.number.saturating_add(1);
         let (number, provider) = (self.creation.number, self.spec.provider.clone());
         memory.intent = Some(Intent { number, provider, region, known, uncertain: None });
-        self.creation.stage = Stage::Announcing;
+        self.creation.stage = Progress::Announcing;
     }
 
     /// Sends the request once the server holds the intent.
@@ -246,7 +246,7 @@ impl Pool {
     ) {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.clone());
         let Some(intent) = intent else {
-            self.creation.stage = Stage::Idle;
+            self.creation.stage = Progress::Idle;
             return;
         };
         let elsewhere = self.spec.region.as_ref() != Some(&intent.region);
@@ -282,7 +282,7 @@ impl Pool {
         account.creating = Some(self.object.uid.clone());
         account.budget().sent(Purpose::Create, world.now);
         account.rights.sent(Right::Create, world.now);
-        self.creation.stage = Stage::Sending { since: world.now };
+        self.creation.stage = Progress::Sending { since: world.now };
         let (provider, pool) = (self.spec.provider.clone(), self.object.clone());
         out.actions.push(Action::Create { provider, pool, region: intent.region });
     }
@@ -296,7 +296,7 @@ impl Pool {
     ) {
         let Some((begun, listed)) = account.last_list().filter(|(begun, _)| *begun > since) else { return };
         let Some(intent) = self.memory.as_mut().and_then(|memory| memory.intent.as_mut()) else {
-            self.creation.stage = Stage::Idle;
+            self.creation.stage = Progress::Idle;
             return;
         };
         let new: BTreeSet<Ipv4Addr> = listed
@@ -321,12 +321,12 @@ impl Pool {
             *doubted |= late;
             let first = first.unwrap_or(begun);
             let next = away.undecided(begun).filter(|_| late);
-            self.creation.stage = Stage::Resolving { since, first: Some(first) };
+            self.creation.stage = Progress::Resolving { since, first: Some(first) };
             account.want_list(next.unwrap_or(first.plus_millis(BETWEEN_LISTS_MS)));
             return;
         }
         self.creation.search = Search::default();
-        self.creation.stage = Stage::Idle;
+        self.creation.stage = Progress::Idle;
         if new.len() > 1 {
             let message = format!("one of {} may be ours; put it into spec.ips", name_all(&new));
             intent.uncertain = Some(new);
@@ -352,7 +352,7 @@ impl Pool {
     }
 
     fn forget_intent(&mut self) {
-        self.creation.stage = Stage::Idle;
+        self.creation.stage = Progress::Idle;
         if let Some(memory) = &mut self.memory {
             memory.intent = None;
         }
@@ -390,7 +390,7 @@ impl Pool {
 
     /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
     pub fn status_refused(&mut self, at: Context) {
-        if self.creation.stage == Stage::Announcing {
+        if self.creation.stage == Progress::Announcing {
             self.forget_intent();
             self.put_off(FaultKind::Permanent, at);
         }
@@ -413,7 +413,7 @@ impl Pool {
 
     /// The server's copy of the status has lost our fields: nothing may be bought that could not be remembered.
     pub fn crds_are_outdated(&mut self, at: Context) {
-        if self.creation.stage == Stage::Announcing {
+        if self.creation.stage == Progress::Announcing {
             self.forget_intent();
         }
         self.creation.crds_outdated = true;
@@ -429,7 +429,7 @@ impl Pool {
         actions: &mut Vec<Action>,
     ) {
         let outdated = if let Err(CallFailure::Fault(fault)) = &result
-            && let Stage::Sending { since } = self.creation.stage
+            && let Progress::Sending { since } = self.creation.stage
         {
             account.is_outdated(fault, since)
         } else {
@@ -448,10 +448,10 @@ impl Pool {
                 actions.push(self.notice(false, EventReason::Created, ip, format!("created {ip}")));
             }
             // A refusal bought nothing: it is as if nothing had been sent.
-            Err(_) if outdated => self.creation.stage = Stage::Announcing,
+            Err(_) if outdated => self.creation.stage = Progress::Announcing,
             Err(CallFailure::NotSent) => {
                 account.budget().not_sent();
-                self.creation.stage = Stage::Announcing;
+                self.creation.stage = Progress::Announcing;
             }
             Err(CallFailure::Fault(fault)) => {
                 if fault.kind == FaultKind::Unauthorised {
@@ -468,7 +468,7 @@ impl Pool {
                 self.creation.failure = Some((kind, message));
                 self.put_off(kind, at);
                 if outcome_unknown {
-                    self.creation.stage = Stage::Resolving { since: now, first: None };
+                    self.creation.stage = Progress::Resolving { since: now, first: None };
                     self.creation.search = Search::default();
                     account.want_list(now.plus_millis(1));
                 } else {

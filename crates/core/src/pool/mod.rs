@@ -25,9 +25,10 @@ use crate::action::PoolObject;
 use crate::condition::Condition;
 use crate::facts::NodeFacts;
 use crate::fault::FaultKind;
-use crate::ids::{DropletId, ObjectRef, Uid};
+use crate::ids::{DropletId, ObjectKind, ObjectRef, Seniority, Uid};
 use crate::matching::{NodeStore, PodStore, verdict};
-use crate::mismatch::{Explanation, Mismatch};
+use crate::mismatch::Mismatch;
+use crate::survey::Explanation;
 use crate::moment::Moment;
 use crate::spec::Providers;
 use failure::{Behind, Failure};
@@ -303,10 +304,10 @@ impl Pool {
         self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
     }
 
-    /// Order of age: creation time, then namespace and name.
+    /// Decides which of two pools is the older.
     #[must_use]
-    pub fn age(&self) -> (i64, &crate::ids::ObjectName, &Uid) {
-        (self.created_at_s, &self.object.name, &self.object.uid)
+    pub const fn seniority(&self) -> Seniority<'_> {
+        Seniority::of(self.created_at_s, ObjectKind::Pool, &self.object)
     }
 
     /// True while the pool may act at all.

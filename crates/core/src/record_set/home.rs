@@ -4,7 +4,7 @@
 //! its addresses, of which the zone is not known any more.
 
 use super::site::SiteKey;
-use super::spec::Place;
+use super::spec::Destination;
 use super::status::Told;
 use crate::dns::Zone;
 use crate::words::name_addresses;
@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 /// A place, as the spec has it and as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spot {
-    place: Place,
+    place: Destination,
     key: SiteKey,
     zone: String,
 }
@@ -22,7 +22,7 @@ pub struct Spot {
 impl Spot {
     /// The place of a spec, which was found there.
     #[must_use]
-    pub fn new(place: Place, key: SiteKey, zone: &Zone) -> Self {
+    pub fn new(place: Destination, key: SiteKey, zone: &Zone) -> Self {
         let zone = zone.name.clone().unwrap_or_else(|| zone.id.clone());
         Self { place, key, zone }
     }

@@ -2,14 +2,15 @@
 
 use super::set::Choice;
 use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec, WhenEmpty};
-use super::status::{RecordSetStatus, Remark, Report};
+use super::status::{RecordSetStatus, Remark, SetReport};
 use crate::action::RecordSetObject;
 use crate::catalog::record_set::AddressMissing;
 use crate::condition::Condition;
 use crate::facts::NodeFacts;
 use crate::ids::ObjectRef;
 use crate::matching::{NodeStore, PodStore, verdict};
-use crate::mismatch::{Explanation, Mismatch};
+use crate::mismatch::Mismatch;
+use crate::survey::Explanation;
 use crate::moment::{Context, Moment};
 use crate::pool::status::Writes;
 use crate::retry::{Pace, Retry, Schedule};
@@ -255,7 +256,7 @@ impl NodeSet {
 
     /// The status that a report demands.
     #[must_use]
-    pub fn render(&self, report: &Report) -> RecordSetStatus {
+    pub fn render(&self, report: &SetReport) -> RecordSetStatus {
         report.status(self.generation, &self.spec.problems)
     }
 

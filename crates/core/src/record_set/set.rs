@@ -5,12 +5,12 @@ use super::diff::{Target, TtlRule, Wanted};
 use super::home::{Home, Spot};
 use super::name::{NameError, ZoneRef, check_shown, qualify};
 use super::site::{Site, SiteKey};
-use super::spec::{Place, SetSpec, WhenEmpty};
-use super::status::{Phase, Remark, Report, Told, described};
+use super::spec::{Destination, SetSpec, WhenEmpty};
+use super::status::{Phase, Remark, SetReport, Told, described};
 use crate::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised};
 use crate::dns::{Rules, Zone};
 use crate::fault::FaultKind;
-use crate::ids::{ObjectKind, Owner};
+use crate::ids::{ObjectKind, Owner, Seniority};
 use crate::moment::Moment;
 use crate::pool::status::PublishedSet;
 use crate::words::{count_addresses, enumerate};
@@ -67,6 +67,14 @@ pub struct View {
     pub no_match: String,
 }
 
+impl View {
+    /// Decides which of two objects is the older.
+    #[must_use]
+    pub const fn seniority(&self) -> Seniority<'_> {
+        self.owner.seniority(self.created_at_s)
+    }
+}
+
 /// Where a set is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Located {
@@ -83,8 +91,8 @@ pub enum Located {
 impl Located {
     /// Finds the place of a spec.
     #[must_use]
-    pub fn of(place: Option<&Place>, account: Option<&DnsAccount>) -> Self {
-        let Some(Place { provider, zone, record_name }) = place else { return Self::Nowhere };
+    pub fn of(place: Option<&Destination>, account: Option<&DnsAccount>) -> Self {
+        let Some(Destination { provider, zone, record_name }) = place else { return Self::Nowhere };
         let known = account.and_then(|account| account.zone(zone));
         let known = known.or_else(|| match zone {
             // Without a token nothing can be looked up or written, but the name can be told.
@@ -169,7 +177,7 @@ pub struct Set {
     /// Where it published last.
     pub home: Option<Home>,
     /// What there is to say; `None` when that is what was said before.
-    pub report: Option<Report>,
+    pub report: Option<SetReport>,
     /// The name for people and metrics.
     pub name: String,
 }
@@ -300,7 +308,7 @@ impl Set {
         {
             home.holds(key, &published.addresses);
         }
-        self.report = told.map(|(phase, spec_error)| Report {
+        self.report = told.map(|(phase, spec_error)| SetReport {
             phase,
             spec_error,
             published,

@@ -16,7 +16,7 @@ const DEFAULT_PROVIDER: &str = "digitalocean";
 
 /// Where a record set is, as far as the spec alone says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Destination {
     /// The provider, which may be unknown.
     pub provider: String,
     /// The zone.
@@ -38,7 +38,7 @@ pub enum WhenEmpty {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetSpec {
     /// Where it is; `None` when the spec does not say it well enough. It is claimed even if the rest is wrong.
-    pub place: Option<Place>,
+    pub place: Option<Destination>,
     /// The provider that is named or meant, which may be unknown; shown even where there is no place.
     pub provider: String,
     /// The name as it was written, shown where there is no place.
@@ -101,7 +101,7 @@ impl SetSpec {
         }
         let ttl = read_ttl(raw.ttl, kind, rules, &mut note);
         let when_empty = read_when_empty(&raw.when_empty, kind, providers.keep_last_record, &mut note);
-        let place = zone.filter(|_| !raw.record_name.is_empty()).map(|zone| Place {
+        let place = zone.filter(|_| !raw.record_name.is_empty()).map(|zone| Destination {
             provider: provider.to_owned(),
             zone,
             record_name: raw.record_name.clone(),

@@ -76,7 +76,7 @@ pub struct Remark {
 
 /// What there is to say about a record set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct SetReport {
     /// How it fares.
     pub phase: Phase,
     /// A mistake in the spec that shows only at the provider.
@@ -87,7 +87,7 @@ pub struct Report {
     pub remarks: Vec<Remark>,
 }
 
-impl Report {
+impl SetReport {
     /// The status of an object of its own.
     #[must_use]
     pub fn status(&self, generation: i64, problems: &[SpecProblem]) -> RecordSetStatus {
@@ -129,7 +129,7 @@ impl Report {
 }
 
 /// Adds what is known of a pool's record set to the pool's status; what is not known yet stays as it was.
-pub fn complete(status: &mut PoolStatus, report: Option<&Report>, on_server: &PoolStatus) {
+pub fn complete(status: &mut PoolStatus, report: Option<&SetReport>, on_server: &PoolStatus) {
     let Some(report) = report else {
         status.record_set.clone_from(&on_server.record_set);
         let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));

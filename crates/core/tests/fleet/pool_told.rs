@@ -3,7 +3,7 @@
 use flipop_core::catalog::records::TTLRaised;
 use flipop_core::condition::Condition;
 use flipop_core::pool::status::{PoolStatus, PublishedSet};
-use flipop_core::record_set::status::{Phase, Remark, Report, Told, complete};
+use flipop_core::record_set::status::{Phase, Remark, SetReport, Told, complete};
 use std::net::Ipv4Addr;
 
 const MESSAGE: &str = "so it is";
@@ -44,7 +44,7 @@ fn what_is_not_known_of_a_record_set_yet_stays_as_it_was() {
 
 #[test]
 fn what_is_known_of_a_record_set_takes_the_place_of_what_was() {
-    let report = Report {
+    let report = SetReport {
         phase: Phase::InProgress { message: MESSAGE.into() },
         spec_error: Some("the name is too long".into()),
         published: published(),

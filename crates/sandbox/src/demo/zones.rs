@@ -7,7 +7,7 @@ use super::pools::{POOL_KIND, RECORD_SET_KIND};
 use flipop::api::NodeDNSRecordSet;
 use flipop::api::translate::record_set::record_set_object;
 use flipop_core::record_set::name::ZoneRef;
-use flipop_core::record_set::spec::{NodeSetSpec, Place};
+use flipop_core::record_set::spec::{NodeSetSpec, Destination};
 use flipop_sandbox::advice;
 use flipop_sandbox::cloud::Provider;
 use std::fmt;
@@ -23,7 +23,7 @@ pub(super) struct Zone {
 
 impl Zone {
     /// Whether a record set is to be here.
-    pub(super) fn is(&self, place: &Place) -> bool {
+    pub(super) fn is(&self, place: &Destination) -> bool {
         let same = match &place.zone {
             ZoneRef::Name(name) => self.name == *name,
             ZoneRef::Id(id) => self.id.as_ref() == Some(id),
@@ -52,7 +52,7 @@ pub(super) fn provider_name(provider: Provider) -> &'static str {
 
 /// The zones of these objects, those that are named first.
 pub(super) fn zones(documents: &[Document]) -> Vec<Zone> {
-    let places: Vec<(Provider, Place)> = documents
+    let places: Vec<(Provider, Destination)> = documents
         .iter()
         .filter_map(place)
         .filter_map(|place| {
@@ -100,7 +100,7 @@ fn guessed(record_name: &str) -> String {
 }
 
 /// Where the record set of an object is to be.
-fn place(document: &Document) -> Option<Place> {
+fn place(document: &Document) -> Option<Destination> {
     if document.is(POOL_KIND) {
         return super::cast::pool_spec(document)?.record_set?.place;
     }

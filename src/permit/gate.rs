@@ -7,7 +7,7 @@
 //! A request without a body is asked for one too: whether it has one decides how its head is written, so that the
 //! connection asks just before. It says yes when the permit is over, and then refuses to hand it out.
 
-use super::permit::{Permit, PermitEnded};
+use super::{Permit, PermitEnded};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
@@ -101,7 +101,7 @@ impl Body for GatedBody {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::leader::permit::PermitSource;
+    use crate::permit::PermitSource;
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
 

@@ -7,6 +7,8 @@
 //! Invariant: a permit that has ended once never comes back. A renewal that arrives too late opens a new *epoch*,
 //! and only permits taken in that epoch count: a decision made before the gap cannot be carried out after it.
 
+pub(crate) mod gate;
+
 use crate::clock::Clock;
 use crate::signal;
 use flipop_core::moment::Moment;
