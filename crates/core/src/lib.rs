@@ -19,4 +19,4 @@ pub mod pool;
 pub mod record_set;
 pub mod selector;
 pub mod spec;
-mod words;
+pub mod words;
