@@ -180,7 +180,7 @@ fn root_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Value
 }
 
 /// Gives an absent status the one that Flux takes for "nobody has looked yet": without it a new object would count as
-/// healthy until the operator has seen it. The field itself has no default: a status that the Go operator wrote lacks it,
+/// healthy until FLIPOP has seen it. The field itself has no default: a status that the Go operator wrote lacks it,
 /// and is a status all the same.
 fn unobserved(mut schema: Value) -> Value {
     if let Some(object) = schema.as_object_mut() {

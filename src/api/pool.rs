@@ -27,7 +27,7 @@ pub struct FloatingIPPool {
 
 custom_resource!(FloatingIPPool, FloatingIPPoolSpec, plural: "floatingippools");
 
-/// The desired state of the pool. The operator reports a mistake in `status.error` and in the condition `SpecValid`,
+/// The desired state of the pool. FLIPOP reports a mistake in `status.error` and in the condition `SpecValid`,
 /// and stops only what depends on the mistaken field. In every field an empty string, 0 and null mean absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -44,7 +44,7 @@ pub struct FloatingIPPoolSpec {
     pub region: Option<String>,
 
     /// Number of addresses that the pool uses: the first ones of `ips`. Further addresses are disabled. Missing ones
-    /// are created in `region` and added to `ips`. Created addresses cost money, and the operator never deletes one.
+    /// are created in `region` and added to `ips`. Created addresses cost money, and FLIPOP never deletes one.
     /// Above 1,000 the first 1,000 addresses are used and none is created. Range: 0 to 1,000. Default: 0, which uses
     /// all of `ips` and creates none.
     #[serde(
@@ -63,7 +63,7 @@ pub struct FloatingIPPoolSpec {
     #[schemars(range(min = 0, max = 1000))]
     pub min_active: Option<i64>,
 
-    /// Reserved IPv4 addresses of the account, in the order in which the pool uses them. The operator adds the
+    /// Reserved IPv4 addresses of the account, in the order in which the pool uses them. FLIPOP adds the
     /// addresses that it creates. It reports and ignores an entry that is not an IPv4 address or that repeats an
     /// earlier one. Values: IPv4 addresses. Default: empty; set `ips`, `desiredIPs` or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The observed state of the pool, and what the operator remembers of it. Until the operator has looked at a new
+/// The observed state of the pool, and what FLIPOP remembers of it. Until FLIPOP has looked at a new
 /// object, the status is `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -161,13 +161,13 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
-    /// The `metadata.generation` that this status describes. -1 means that the operator has not looked at the object
+    /// The `metadata.generation` that this status describes. -1 means that FLIPOP has not looked at the object
     /// yet.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// Internal, do not edit: addresses that the operator created for this pool, in order of creation. Absent means
-    /// that the operator remembers nothing of this pool.
+    /// Internal, do not edit: addresses that FLIPOP created for this pool, in order of creation. Absent means
+    /// that FLIPOP remembers nothing of this pool.
     #[serde(rename = "createdIPs", default, skip_serializing_if = "Option::is_none")]
     pub created_ips: Option<Vec<CreatedIp>>,
 
@@ -233,7 +233,7 @@ pub struct IpStatus {
     pub error: String,
 }
 
-/// An address that the operator created.
+/// An address that FLIPOP created.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreatedIp {
@@ -241,7 +241,7 @@ pub struct CreatedIp {
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub ip: String,
 
-    /// True once the address is in `spec.ips`. The operator does not add it there again.
+    /// True once the address is in `spec.ips`. FLIPOP does not add it there again.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub written: bool,
 }

@@ -23,7 +23,7 @@ pub struct NodeDNSRecordSet {
 
 custom_resource!(NodeDNSRecordSet, NodeDNSRecordSetSpec, plural: "nodednsrecordsets");
 
-/// The desired state of the records. The operator reports a mistake in `status.error` and in the condition
+/// The desired state of the records. FLIPOP reports a mistake in `status.error` and in the condition
 /// `SpecValid`, and leaves the records as they are until it is corrected. In every field an empty string, 0 and null
 /// mean absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ pub struct NodeDNSRecordSetSpec {
     pub address_type: Option<String>,
 }
 
-/// The observed state of the records. Until the operator has looked at a new object, the status is
+/// The observed state of the records. Until FLIPOP has looked at a new object, the status is
 /// `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -75,7 +75,7 @@ pub struct NodeDNSRecordSetStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
-    /// The `metadata.generation` that this status describes. -1 means that the operator has not looked at the object
+    /// The `metadata.generation` that this status describes. -1 means that FLIPOP has not looked at the object
     /// yet.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,

@@ -49,7 +49,7 @@ pub struct Toleration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
 
-    /// Value of the taint, compared if the operator is `Equal`. Default: the empty value.
+    /// Value of the taint, compared if FLIPOP is `Equal`. Default: the empty value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -58,7 +58,7 @@ pub struct Toleration {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DnsRecordSet {
-    /// Provider that hosts the zone. The operator needs a token of that provider. Values: `digitalocean`,
+    /// Provider that hosts the zone. FLIPOP needs a token of that provider. Values: `digitalocean`,
     /// `cloudflare`. Default: in a FloatingIPPool the pool's `provider`; in a NodeDNSRecordSet `spec.provider`, or
     /// else `digitalocean`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ pub struct DnsRecordSet {
     /// What happens to the records when no node matches. `Keep` leaves the last records as they are. `Delete` removes
     /// them, provided that a node has matched this version of the spec since the leader started, or after 10 minutes.
     /// Values: `Keep`, `Delete`. Default: `Keep` in a FloatingIPPool; `Delete` in a NodeDNSRecordSet, or `Keep` if
-    /// the operator runs with `--keep-last-record`.
+    /// FLIPOP runs with `--keep-last-record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "when_empty_schema")]
     pub when_empty: Option<String>,

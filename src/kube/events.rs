@@ -16,6 +16,7 @@ use crate::permit::Permit;
 use arc_swap::ArcSwapOption;
 use fnv::FnvHasher;
 use hours::Hours;
+pub use hours::MOST_PER_HOUR;
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -48,7 +49,7 @@ const RETRY_AFTER: Duration = Duration::from_mins(1);
 const FORGET_AFTER: Duration = Duration::from_mins(10);
 
 /// The API's bound of a note is 1 kB.
-const MAX_NOTE_BYTES: usize = 1_000;
+pub const MAX_NOTE_BYTES: usize = 1_000;
 
 /// The API's bound of an action.
 const MAX_ACTION_BYTES: usize = 128;

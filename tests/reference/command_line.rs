@@ -10,7 +10,7 @@ use std::path::Path;
 pub(crate) fn render() -> String {
     let mut page = Page::new(
         "Command line and environment",
-        "For administrators who change how the operator is started: its flags, commands, environment variables and \
+        "For administrators who change how FLIPOP is started: its flags, commands, environment variables and \
          exit codes.",
     );
     let mut command = command_line();
@@ -31,7 +31,7 @@ pub(crate) fn render() -> String {
         }),
     );
     page.paragraph(
-        "Without a command FLIPOP runs the operator. Only the first argument can be a command. In a pod with a service \
+        "Without a command FLIPOP runs FLIPOP. Only the first argument can be a command. In a pod with a service \
          account, words that belong to no flag are ignored, as by the Go operator. The log says at the start how many \
          there are, and does not repeat them. Outside a pod, an unknown first word ends the process with the help and \
          exit code 64.",
@@ -40,11 +40,11 @@ pub(crate) fn render() -> String {
     page.paragraph(
         "An empty variable counts as unset. At least one provider token must be set; otherwise the process ends with \
          exit code 2. Objects cannot use a provider without a token, and those that name it say which variable is \
-         missing. [Tokens and scopes](../operations/tokens.md) tells how to exchange a token.",
+         missing. [Tokens and scopes](../operations/tokens.md) explains how to exchange a token.",
     );
     page.table(["variable", "default", "meaning"], Variable::ALL.iter().map(|variable| row(*variable)));
     page.heading(2, "How the API server is found");
-    page.paragraph("The operator looks in the same places as `kubectl`, in this order:");
+    page.paragraph("FLIPOP looks in the same places as `kubectl`, in this order:");
     page.list([
         "the file that `--kubeconfig` names",
         "the files in `KUBECONFIG`",
@@ -52,8 +52,8 @@ pub(crate) fn render() -> String {
         "the service account of the pod",
     ]);
     page.paragraph(
-        "Its own namespace is that of the context in the kubeconfig, else `POD_NAMESPACE`, else that of the service \
-         account, else `default`. The Lease is in this namespace.",
+        "FLIPOP uses the first of these namespaces that there is: that of the context in the kubeconfig, \
+         `POD_NAMESPACE`, that of the service account, `default`. The Lease is in this namespace.",
     );
     page.paragraph("These rules apply to a kubeconfig:");
     page.list([

@@ -4,6 +4,7 @@ use crate::page::{Page, code};
 use flipop_core::catalog::{self, Row, Section, faults};
 use flipop_core::condition::ConditionType;
 use flipop_core::ids::ObjectKind;
+use flipop_core::words::MAX_NAMED;
 use std::collections::BTreeSet;
 
 pub(crate) fn render() -> String {
@@ -18,11 +19,11 @@ pub(crate) fn render() -> String {
          `kubectl wait --for=condition=Ready` works. The metric [`flipop_condition`](metrics.md) has a series for every \
          condition.",
     );
-    page.paragraph(
+    page.paragraph(&format!(
         "FLIPOP removes a condition that no longer holds. `Ready`, `SpecValid` and `RecordSetReady` stay and change their \
-         status. If more than five addresses or nodes have the same problem, a message names the first five and counts \
-         the rest. `SpecValid` lists every mistake, and `CreationUncertain` lists every address.",
-    );
+         status. If more than {MAX_NAMED} addresses or nodes have the same problem, a message names the first \
+         {MAX_NAMED} and counts the rest. `SpecValid` lists every mistake, and `CreationUncertain` lists every address."
+    ));
     of_pools(&mut page);
     of_records(&mut page);
     kinds_of_failure(&mut page);

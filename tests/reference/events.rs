@@ -2,7 +2,9 @@
 
 use crate::conditions;
 use crate::page::{Page, code};
+use flipop::kube::events::{MAX_NOTE_BYTES, MOST_PER_HOUR};
 use flipop_core::catalog::events::{ALL, Entry, Severity};
+use flipop_core::fleet::QUIET_AFTER_START_MS;
 
 pub(crate) fn render() -> String {
     let mut page = Page::new(
@@ -15,19 +17,20 @@ pub(crate) fn render() -> String {
          missing right is logged only once for all objects.",
     );
     page.heading(2, "How Events are counted");
-    page.paragraph(
-        "An Event stands for one text. If the same text comes again, FLIPOP counts the repetition in the same Event. \
-         Another text is another Event. A text is cut after 1,000 bytes; the condition has the whole text.",
-    );
-    page.paragraph(
-        "FLIPOP writes at most 20 Events with the same reason about the same object within an hour. The last of them \
-         says that more Events were left out, and how many. The log has all of them, and the conditions show the present \
-         state.",
-    );
-    page.paragraph(
+    page.paragraph(&format!(
+        "Each Event has one text. FLIPOP counts repetitions of a text in the same Event. Another text is another Event. A \
+         text is cut after {MAX_NOTE_BYTES} bytes; the condition has the whole text."
+    ));
+    page.paragraph(&format!(
+        "FLIPOP writes at most {MOST_PER_HOUR} Events with the same reason about the same object within an hour. The \
+         last of them says that more Events were left out, and how many. The log has all of them, and the conditions \
+         show the present state."
+    ));
+    page.paragraph(&format!(
         "`NotReady` and `RecordSetNotReady` leave out the reasons `Assigning` and `InProgress`, and what was already in \
-         the status when the process started. FLIPOP writes them no sooner than 60 s after the process started.",
-    );
+         the status when the process started. FLIPOP writes them no sooner than {} s after the process started.",
+        QUIET_AFTER_START_MS / 1_000
+    ));
     page.heading(2, "If there are no Events");
     page.paragraph(
         "If there are no Events, or none in one namespace, FLIPOP lacks the right to write them. Its log says once that \

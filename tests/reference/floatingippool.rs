@@ -13,7 +13,8 @@ pub(crate) fn render() -> String {
          IPs) of a DigitalOcean account on matching nodes, and can publish them in DNS.",
     );
     page.paragraph(
-        "Examples are in [Getting started](../getting-started.md). How the operator decides is in [Which nodes \
+        "Examples are in [Listed and created addresses](../recipes/addresses.md) and [DNS at another \
+         provider](../recipes/dns-elsewhere.md). How FLIPOP decides is in [Which nodes \
          match](../concepts/matching.md), [Who gets which address](../concepts/assignment.md), [Addresses that FLIPOP \
          buys](../concepts/creation.md) and [DNS records](../concepts/records.md).",
     );
@@ -69,7 +70,7 @@ fn mistakes(page: &mut Page) {
     ];
     page.table(["mistake", "effect"], rows.map(|(mistake, effect)| [cell(mistake), cell(effect)]));
     page.paragraph(
-        "If a Cloudflare zone is given by its id, the operator learns its name later. A `recordName` that is not in the \
+        "If a Cloudflare zone is given by its id, FLIPOP learns its name later. A `recordName` that is not in the \
          zone is then reported in `status.error` and in the condition `RecordSetReady`. An [admission \
          warning](warnings.md) reports many of these mistakes when the object is applied.",
     );

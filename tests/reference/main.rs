@@ -66,10 +66,7 @@ fn difference(written: &str, rendered: &str) -> Option<String> {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "asks whether to write instead of compare; no part of the operator"
-)]
+#[expect(clippy::disallowed_methods, reason = "asks whether to write instead of compare; no part of FLIPOP")]
 fn each_page_is_what_the_code_says() {
     let update = std::env::var_os("UPDATE_DOCS").is_some();
     let mut stale = Vec::new();

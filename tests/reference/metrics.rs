@@ -65,10 +65,10 @@ fn families() -> Vec<Family> {
 pub(crate) fn render() -> String {
     let mut page = Page::new(
         "Metrics",
-        "For administrators who scrape the operator: every metric on `/metrics`, which is in the Prometheus text format.",
+        "For administrators who scrape FLIPOP: every metric on `/metrics`, which is in the Prometheus text format.",
     );
     page.paragraph(
-        "[Monitoring](../operations/monitoring.md) tells how to scrape the operator and which alerts to use. \
+        "[Monitoring](../operations/monitoring.md) explains how to scrape FLIPOP and which alerts to use. \
          [Endpoints](endpoints.md) describes `/metrics` itself.",
     );
     page.list([
@@ -155,7 +155,7 @@ fn labels(page: &mut Page) {
              the label `status` is `available` or `assigned`."
                 .to_owned(),
         ),
-        ("version", "The version of the operator.".to_owned()),
+        ("version", "The version of FLIPOP.".to_owned()),
     ];
     page.table(["label", "value"], rows.map(|(names, value)| [codes(names.split(", ")), value]));
     page.heading(3, "Values of `call`");

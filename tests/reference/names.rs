@@ -29,18 +29,18 @@ pub(crate) fn render() -> String {
     );
     api(&mut page);
     page.heading(2, "Annotation");
-    page.paragraph("The operator writes one annotation, on nodes:");
+    page.paragraph("FLIPOP writes one annotation, on nodes:");
     page.table(
         ["annotation", "value", "when"],
         [[
             code(RESERVED_IP_ANNOTATION),
             "an IPv4 address".to_owned(),
             "The node matches a pool, and the provider has confirmed that the address is on its droplet. [Who gets which \
-             address](../concepts/assignment.md) tells when it is removed."
+             address](../concepts/assignment.md) says when it is removed."
                 .to_owned(),
         ]],
     );
-    page.heading(2, "What is read of nodes and pods");
+    page.heading(2, "Fields of nodes and pods that FLIPOP reads");
     page.paragraph("Besides the labels in selectors of your specs:");
     page.table(
         ["object", "field", "for"],
@@ -61,8 +61,8 @@ pub(crate) fn render() -> String {
     );
     page.heading(2, "Lease");
     page.paragraph(&format!(
-        "Replicas elect a leader by the Lease `{LEASE_NAME}` in the namespace of the operator. Its \
-         `spec.holderIdentity` is `<pod name>_<uuid>`. [Leadership](../how-it-works/leadership.md) tells more."
+        "Replicas elect a leader by the Lease `{LEASE_NAME}` in the namespace of FLIPOP. Its \
+         `spec.holderIdentity` is `<pod name>_<uuid>`. [Leadership](../how-it-works/leadership.md) has the details."
     ));
     page.heading(2, "Field manager and event source");
     page.paragraph(&format!(
@@ -169,7 +169,7 @@ fn every_qualified_name_in_the_source_is_on_the_page() {
 }
 
 #[test]
-fn every_object_and_key_that_the_policies_and_roles_name_is_on_the_page() {
+fn the_lease_of_the_role_and_the_annotation_of_the_policy_are_on_the_page() {
     let page = render();
     let role = objects("role.yaml").remove(0);
     let lease = text(&role["rules"][0]["resourceNames"][0]);

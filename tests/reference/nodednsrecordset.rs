@@ -12,7 +12,8 @@ pub(crate) fn render() -> String {
          nodes, with or without reserved IPs.",
     );
     page.paragraph(
-        "Examples are in [Getting started](../getting-started.md). How the operator decides is in [Which nodes \
+        "Examples are in [Listed and created addresses](../recipes/addresses.md) and [DNS at another \
+         provider](../recipes/dns-elsewhere.md). How FLIPOP decides is in [Which nodes \
          match](../concepts/matching.md) and [DNS records](../concepts/records.md).",
     );
     fields::names(&mut page, KIND);

@@ -16,7 +16,7 @@ pub(crate) fn render() -> String {
     );
     page.paragraph(
         "A warning refuses nothing: the object is stored. It is also added to the audit log of the API server. \
-         Conditions and `status.error` of the object report the mistakes as well. Writes of the operator give no \
+         Conditions and `status.error` of the object report the mistakes as well. Writes of FLIPOP give no \
          warnings. In the tables a text in angle brackets stands for a value of your object.",
     );
     for (kind, file) in [
@@ -46,7 +46,7 @@ pub(crate) fn render() -> String {
     let [condition] = conditions.as_slice() else { panic!("{conditions:?}") };
     let account = text(&condition["expression"]).split('\'').nth(1).unwrap();
     page.paragraph(&format!(
-        "Policy `{}`, file `k8s/{file}`. It refuses changes of nodes by the account `{account}`, which the operator uses, \
+        "Policy `{}`, file `k8s/{file}`. It refuses changes of nodes by the account `{account}`, which FLIPOP uses, \
          and by no other account. The messages are:",
         name(&policy)
     ));

@@ -114,7 +114,7 @@ impl Status {
 }
 
 /// A condition without its times, which the shell adds. Its fields are texts, since on the server may stand what another
-/// version or somebody else wrote; what this crate says itself comes from [`Condition::new`].
+/// version or somebody else wrote. What this crate says itself is made from a [`Finding`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Condition {
     /// Type in `CamelCase`.

@@ -20,4 +20,4 @@ pub mod record_set;
 pub mod retry;
 pub mod selector;
 pub mod spec;
-mod words;
+pub mod words;

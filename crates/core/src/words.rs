@@ -4,7 +4,7 @@ use crate::moment::Moment;
 use std::net::Ipv4Addr;
 
 /// Names shown in one message; the rest is counted.
-const MAX_NAMED: usize = 5;
+pub const MAX_NAMED: usize = 5;
 
 /// Addresses named where each has to be: of 1,000 bytes they take 850.
 const MAX_ADDRESSES: usize = 50;

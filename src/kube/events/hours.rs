@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use std::collections::BTreeMap;
 
 /// Notes of one object and reason that become Events within an hour: more than a person reads of them.
-const MOST_PER_HOUR: u32 = 20;
+pub const MOST_PER_HOUR: u32 = 20;
 
 /// Long enough that a storm of a day is some hundred Events, and about as long as an API server keeps one.
 const HOUR_MS: u64 = 3_600_000;

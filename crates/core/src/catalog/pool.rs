@@ -41,7 +41,7 @@ sections! {
                 "Bring back matching nodes, or lower `spec.minActive`. A minimum above the number of addresses can never \
                  be reached.";
             InvalidSpec => False,
-                "The pool is paused because its spec is invalid. Existing assignments are kept.",
+                "The pool is paused (messages say *frozen*) because its spec is invalid. Existing assignments are kept.",
                 "Correct the spec. [`SpecValid`](#specvalid) names the field and the remedy.";
             ProviderUnread => Unknown,
                 "FLIPOP has not read the account yet, or has not read it since the token was changed, was refused or lost \
@@ -176,7 +176,7 @@ sections! {
         /// Reasons of `CreationFailed`.
         enum CreationFailed {
             Quota => True,
-                "The account may not have more addresses.",
+                "The account has reached its limit of reserved IPs.",
                 "Ask DigitalOcean for more, or lower `desiredIPs`.";
             InProgress | Transient | Throttled | NotFound | NodeInUse | Invalid | Unauthorised | Permanent => True,
                 "The provider refused the creation, or its answer was lost.",
@@ -221,7 +221,7 @@ sections! {
             StatusFieldsPruned => True,
                 "The CRDs drop fields in which FLIPOP remembers what it creates. It creates no address. If one was being \
                  bought meanwhile, it is written into `spec.ips` at once.",
-                "Apply `crds/`.";
+                "Apply `crds/`. No restart is needed: FLIPOP checks again after 1 min, 5 min, then every 10 min.";
         }
     }
 }

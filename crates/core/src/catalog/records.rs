@@ -3,8 +3,8 @@
 use crate::fault::FaultKind;
 
 sections! {
-    Ready: "`Ready` on a `NodeDNSRecordSet`, and `RecordSetReady` on a pool with `dnsRecordSet`, is present as soon as \
-            FLIPOP can say something about the records. `RecordSetReady` does not affect `Ready` of the pool." {
+    Ready: "`Ready` on a `NodeDNSRecordSet`, and `RecordSetReady` on a pool with `dnsRecordSet`, is present once \
+            FLIPOP has evaluated the records. `RecordSetReady` does not affect `Ready` of the pool." {
         /// The records are right.
         enum Settled {
             Published => True,

@@ -18,6 +18,7 @@ mod writes;
 
 pub use changes::{Change, Phases};
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
+pub use unready::QUIET_AFTER_START_MS;
 
 use crate::account::{Account, Changes};
 use crate::action::{Action, CallFailure, Outcome, PoolObject, RecordSetObject};

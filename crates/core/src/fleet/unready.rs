@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 const TOLD_AFTER_MS: u64 = 5_000;
 
 /// A process that has just started learns what is so, and not what happens.
-const QUIET_AFTER_START_MS: u64 = 60_000;
+pub const QUIET_AFTER_START_MS: u64 = 60_000;
 
 /// Reasons that say that work goes on.
 const AT_WORK: [&str; 2] = [Ready::Assigning.as_str(), UnderWay::InProgress.as_str()];
