@@ -3,8 +3,8 @@
 use super::*;
 use crate::kube::events;
 use crate::kube::stub::{self, Answer, Call, Calls};
-use crate::permit::PermitSource;
 use crate::leader::record::LEASE_DURATION_MS;
+use crate::permit::PermitSource;
 use crate::provider::observe::NoObserver;
 use flipop_core::catalog::events::EventReason;
 use flipop_core::ids::{ObjectName, ObjectRef};

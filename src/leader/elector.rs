@@ -7,7 +7,6 @@
 //! because the last record that it saw, a released one too, need not have been the last one.
 
 use super::failing::Failing;
-use crate::permit::PermitSource;
 use super::record::{self, LEASE_DURATION_MS};
 use super::returns::{Returns, Sort};
 use super::sight::{Sight, sights};
@@ -16,6 +15,7 @@ use crate::clock::Clock;
 use crate::kube::objects::FIELD_MANAGER;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::liveness::Heartbeat;
+use crate::permit::PermitSource;
 use crate::random::Random;
 use flipop_core::moment::Moment;
 use futures::StreamExt;

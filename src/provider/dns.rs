@@ -9,7 +9,8 @@
 //! came; nothing but `A` records of the given name is ever written.
 
 use crate::permit::Permit;
-use crate::provider::http::{Failure, bounded};
+use crate::provider::http::bounded;
+use crate::provider::observe::Failure;
 use crate::provider::{Account, CallContext, CallError};
 use flipop_core::dns::{ChangeSet, Record, Zone};
 use flipop_core::fault::{Fault, FaultKind};

@@ -20,4 +20,5 @@ pub mod record_set;
 pub mod retry;
 pub mod selector;
 pub mod spec;
+pub mod survey;
 pub mod words;

@@ -131,7 +131,7 @@ impl Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Observed, PodFacts, Readiness};
+    use crate::facts::{Observed, PodFacts, Readiness, Taint};
     use crate::matching::example::node;
     use crate::selector::Selector;
 

@@ -3,9 +3,9 @@
 pub(crate) mod lease_api;
 
 use super::elector::{Elector, ElectorSettings};
-use crate::permit::{Permit, PermitEnded, PermitSource};
 use super::{LeaderHandle, LeaderOutcome, LeaderState};
 use crate::clock::Clock;
+use crate::permit::{Permit, PermitEnded, PermitSource};
 use crate::random::Random;
 use lease_api::{LeaseApi, Network};
 use serde_json::json;

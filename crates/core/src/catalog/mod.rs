@@ -33,14 +33,14 @@ macro_rules! sections {
 
                 /// The condition's status where this is the reason.
                 #[must_use]
-                pub const fn status(self) -> $crate::condition::Status {
-                    match self {$($(Self::$variant => $crate::condition::Status::$status,)+)+}
+                pub const fn status(self) -> $crate::catalog::types::Status {
+                    match self {$($(Self::$variant => $crate::catalog::types::Status::$status,)+)+}
                 }
             }
 
             impl From<$name> for $crate::catalog::Finding {
                 fn from(reason: $name) -> Self {
-                    let kind = $crate::condition::ConditionType::$kind;
+                    let kind = $crate::catalog::types::ConditionType::$kind;
                     Self { kind, status: reason.status(), reason: reason.as_str() }
                 }
             }
@@ -48,10 +48,10 @@ macro_rules! sections {
 
         /// The condition types of this module, in the order of the documentation.
         pub(super) const SECTIONS: &[$crate::catalog::Section] = &[$($crate::catalog::Section {
-            kind: $crate::condition::ConditionType::$kind,
+            kind: $crate::catalog::types::ConditionType::$kind,
             holds: $holds,
             rows: &[$($($($crate::catalog::Row {
-                status: $crate::condition::Status::$status,
+                status: $crate::catalog::types::Status::$status,
                 reason: stringify!($variant),
                 meaning: $meaning,
                 remedy: $remedy,
@@ -67,9 +67,10 @@ pub mod pool;
 pub mod record_set;
 pub mod records;
 pub mod shared;
+pub mod types;
 
-use crate::condition::{ConditionType, Status};
 use crate::ids::ObjectKind;
+use types::{ConditionType, Status};
 
 /// What a condition says, without its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use super::Fleet;
 use crate::action::{Action, WriteFailure};
 use crate::matching::{Criteria, NodeStore, PodStore};
-use crate::survey::{Explanation, RENEWED_AFTER_MS, survey};
 use crate::moment::Moment;
 use crate::pool::assign::Out;
 use crate::selector::Selector;
+use crate::survey::{Explanation, RENEWED_AFTER_MS, survey};
 
 /// How many nodes the cluster has: asked for only while an object's label selects none of them.
 #[derive(Debug, Default)]

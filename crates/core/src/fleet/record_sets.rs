@@ -15,8 +15,9 @@ use crate::moment::{Context, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::Out;
 use crate::record_set::node_set::NodeSet;
-use crate::record_set::set::{Choice, Set, View};
+use crate::record_set::set::Set;
 use crate::record_set::status::{RecordSetStatus, Told};
+use crate::record_set::view::{Choice, View};
 use crate::spec::Scope;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -90,7 +91,8 @@ impl Fleet {
     pub(super) fn views(&self) -> Vec<View> {
         let pools = self.pools.values().filter(|pool| !pool.deleting);
         let pools = pools.filter_map(|pool| {
-            let older = self.pools.values().filter(|other| !other.deleting && other.seniority() < pool.seniority());
+            let older =
+                self.pools.values().filter(|other| !other.deleting && other.seniority() < pool.seniority());
             pool_view(pool, self.accounts.get(&pool.spec.provider), older)
         });
         let sets = self.record_sets.values().filter(|set| !set.deleting).map(node_view);

@@ -4,7 +4,7 @@
 //! ended it knows better than the server, to which that may not have been written.
 
 use super::Pool;
-use super::creation::{Creation, Stage};
+use super::creation::{Creation, Progress};
 use super::memory::{Intent, Memory};
 use crate::action::PoolObject;
 use crate::moment::Moment;
@@ -58,7 +58,7 @@ impl Creation {
         recalled.number = intent.map_or(0, |intent| intent.number).max(self.number);
         recalled.orphans = noted.cloned().unwrap_or_default();
         if intent.is_some_and(Intent::is_open) {
-            recalled.stage = Stage::Resolving { since: Moment::default(), first: None };
+            recalled.stage = Progress::Resolving { since: Moment::default(), first: None };
         }
         recalled
     }

@@ -20,3 +20,4 @@ pub mod set;
 pub mod site;
 pub mod spec;
 pub mod status;
+pub mod view;

@@ -5,17 +5,16 @@ use super::diff::{Target, TtlRule, Wanted};
 use super::home::{Home, Spot};
 use super::name::{NameError, ZoneRef, check_shown, qualify};
 use super::site::{Site, SiteKey};
-use super::spec::{Destination, SetSpec, WhenEmpty};
+use super::spec::{Destination, WhenEmpty};
 use super::status::{Phase, Remark, SetReport, Told, described};
+use super::view::{Choice, View};
 use crate::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised};
 use crate::dns::{Rules, Zone};
 use crate::fault::FaultKind;
-use crate::ids::{ObjectKind, Owner, Seniority};
+use crate::ids::{ObjectKind, Owner};
 use crate::moment::Moment;
 use crate::pool::status::PublishedSet;
 use crate::words::{count_addresses, enumerate};
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 /// After the last change of what a node set wants: a burst of events of nodes becomes one round.
 const QUIET_MS: u64 = 300;
@@ -32,48 +31,6 @@ const UNMATCHED_KEPT_MS: u64 = 600_000;
 
 /// A transient failure is told from this one on: most pass before the status could be written.
 const TOLD_FAILURES: u32 = 2;
-
-/// What an object has to publish.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Choice {
-    /// These.
-    pub addresses: BTreeSet<Ipv4Addr>,
-    /// And these if they are published now: too little is known of them.
-    pub undecided: BTreeSet<Ipv4Addr>,
-    /// There are nodes that match: to have no address then is a defect, and no wish.
-    pub any_node: bool,
-}
-
-/// One object's record set as the rest of the state shows it at this moment.
-#[derive(Debug)]
-pub struct View {
-    /// The object.
-    pub owner: Owner,
-    /// Decides who is older.
-    pub created_at_s: i64,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// The record set as the spec wants it.
-    pub spec: SetSpec,
-    /// What is wrong with the spec, as far as it stops this set.
-    pub problems: Vec<String>,
-    /// What is to be published; `None` while too little is known to say.
-    pub choice: Option<Choice>,
-    /// What the status says.
-    pub told: Told,
-    /// Further things to say.
-    pub remarks: Vec<Remark>,
-    /// Why no node matches; empty while one does.
-    pub no_match: String,
-}
-
-impl View {
-    /// Decides which of two objects is the older.
-    #[must_use]
-    pub const fn seniority(&self) -> Seniority<'_> {
-        self.owner.seniority(self.created_at_s)
-    }
-}
 
 /// Where a set is.
 #[derive(Debug, Clone, PartialEq, Eq)]

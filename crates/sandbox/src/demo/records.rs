@@ -12,7 +12,7 @@ use flipop_core::facts::NodeFacts;
 use flipop_core::ids::ObjectName;
 use flipop_core::matching::Criteria;
 use flipop_core::record_set::name::qualify;
-use flipop_core::record_set::spec::{AddressSource, NodeSetSpec, Destination, SetSpec, WhenEmpty};
+use flipop_core::record_set::spec::{AddressSource, Destination, NodeSetSpec, SetSpec, WhenEmpty};
 use flipop_sandbox::advice;
 use flipop_sandbox::apiserver::ApiServer;
 use flipop_sandbox::cloud::Cloud;

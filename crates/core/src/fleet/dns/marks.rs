@@ -9,8 +9,9 @@ use crate::ids::Owner;
 use crate::moment::{Context, Moment};
 use crate::pool::assign::Out;
 use crate::record_set::mark::{Mark, name_of_mark};
-use crate::record_set::set::{Located, View};
+use crate::record_set::set::Located;
 use crate::record_set::site::{Site, SiteKey};
+use crate::record_set::view::View;
 use std::collections::BTreeMap;
 
 impl Dns {
