@@ -13,15 +13,11 @@ use std::path::{Path, PathBuf};
 const CRATES: [&str; 4] = ["crates/core/src", "src", "crates/sandbox/src", "crates/bench/src"];
 
 /// The knots: rooms of a folder that import each other, alone or in a ring.
-const KNOTS: [&str; 9] = [
-    "crates/bench/src: burst dns publish",
-    "crates/bench/src: hundred rest start",
+const KNOTS: [&str; 5] = [
     "crates/core/src: account action claims fleet pool record_set",
     "crates/sandbox/src/apiserver: admission write",
     "crates/sandbox/src/apiserver: discovery handler openapi scale virtual_resources",
     "crates/sandbox/src/cloud: calls cf_records change cloudflare digitalocean domains faults garble render reserved_ips token wire world",
-    "crates/sandbox/src/demo: cast zones",
-    "crates/sandbox/src/demo: script summary",
     "crates/sandbox/src/simulation: bed frames judge line logs network replica workloads",
 ];
 

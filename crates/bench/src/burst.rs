@@ -4,10 +4,10 @@
 //! The last change is taken from the moment at which the simulated provider made it; what the provider itself took is
 //! its answers to the calls that began after the last node was ready, which follow one another.
 
-use crate::dns::{LATENCY_MS, OTHERS, ZONE, calls, holds};
 use crate::report::Report;
 use crate::stats::{Ms, Samples};
 use crate::world::{POOL, REGION, SOON, TEAM, World};
+use crate::zones::{LATENCY_MS, OTHERS, ZONE, calls, holds};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::nodes::NewNode;
 use flipop_envtest::wait::eventually;

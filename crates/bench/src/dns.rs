@@ -1,22 +1,12 @@
 //! DNS at both providers, in zones that hold much else: what the figures of bursts and of failovers have in common.
 
 use crate::report::Report;
-use crate::world::{OPERATOR, SOON, Stage, World};
+use crate::world::{Stage, World};
+use crate::zones::{LATENCY_MS, OTHERS, ZONE};
 use crate::{burst, publish, say};
-use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Plan, Provider, RecordView};
-use std::collections::BTreeSet;
+use flipop_sandbox::cloud::{Plan, Provider, RecordView};
 use std::net::Ipv4Addr;
-
-/// Milliseconds that a provider takes for each answer.
-pub(crate) const LATENCY_MS: u64 = 50;
-
-/// Records in a zone that are not the operator's.
-pub(crate) const OTHERS: u16 = 400;
-
-/// The zone, at either provider.
-pub(crate) const ZONE: &str = "example.com";
 
 const TTL: u64 = 300;
 
@@ -58,29 +48,4 @@ fn fill(world: &World, provider: Provider) -> Outcome<Vec<RecordView>> {
         added.ok_or_else(|| Failure::new("the zone takes no record"))?;
     }
     Ok(cloud.records(provider, ZONE))
-}
-
-/// The operator's calls for DNS at a provider, from number `since` on. All of Cloudflare's are.
-pub(crate) fn calls(world: &World, provider: Provider, since: u64) -> Vec<Call> {
-    let dns = |call: &Call| provider == Provider::Cloudflare || call.path.starts_with("/v2/domains");
-    let calls = world.cloud().calls(since).into_iter();
-    calls.filter(|call| call.provider == provider && call.token == OPERATOR && dns(call)).collect()
-}
-
-/// Waits until exactly these addresses are at a name, each once.
-pub(crate) async fn holds(
-    world: &World,
-    provider: Provider,
-    fqdn: &str,
-    wanted: &BTreeSet<String>,
-) -> Outcome {
-    eventually(&format!("{fqdn} holds {} addresses", wanted.len()), SOON, || async move {
-        let records = world.cloud().a_records(provider, ZONE, fqdn);
-        if records.len() == wanted.len() && records.iter().all(|record| wanted.contains(record)) {
-            Ok(())
-        } else {
-            Err(Failure::new(format!("{records:?}")))
-        }
-    })
-    .await
 }

@@ -20,9 +20,11 @@ mod report;
 mod rest;
 mod scale;
 mod soak;
+mod standing;
 mod start;
 mod stats;
 mod world;
+mod zones;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use flipop_envtest::assets::{self, Found};

@@ -5,10 +5,10 @@
 //! so was sent) or when the round that dropped the address has ended, whichever is later. Both orders are measured: by
 //! itself the drop round is the faster one, so it is slowed down for the other.
 
-use crate::dns::{LATENCY_MS, ZONE, calls, holds};
 use crate::report::Report;
 use crate::stats::{Ms, Samples};
 use crate::world::{POOL, REGION, SOON, TEAM, World};
+use crate::zones::{LATENCY_MS, ZONE, calls, holds};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::{Failure, Outcome};
 use flipop_sandbox::cloud::{Fault, Injection, Op, Provider, Target};

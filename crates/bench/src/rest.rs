@@ -1,8 +1,8 @@
 //! A hundred standing assignments, and nothing happens; then somebody else moves two.
 
 use crate::footprint::Memory;
-use crate::hundred::{COUNT, ip, settled};
 use crate::report::Report;
+use crate::standing::{COUNT, ip, settled};
 use crate::stats::{Ms, Samples};
 use crate::world::{OPERATOR, REGION, World, is_assign};
 use flipop_envtest::cluster::USER;

@@ -4,11 +4,11 @@
 //! The first quarter of the time warms up; the last is compared with the second. Judged is the median of each, because
 //! a single sample meets whatever is under way.
 
-use crate::dns::ZONE;
 use crate::footprint::{Memory, open_files};
 use crate::load::Load;
 use crate::report::Report;
 use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, TEAM, World, is_assign};
+use crate::zones::ZONE;
 use flipop_envtest::Outcome;
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::nodes::NewPod;

@@ -4,8 +4,8 @@
 //! to the request with which the operator takes it, to the answer to its last write of the pool's status, both by
 //! the API server's own clock (its audit log). Status and annotations were wiped before, so all have to be written.
 
-use crate::hundred::{COUNT, node, settled};
 use crate::report::Report;
+use crate::standing::{COUNT, node, settled};
 use crate::stats::{Ms, Samples};
 use crate::world::{OPERATOR, POOL, SOON, TEAM, World};
 use flipop_envtest::audit::Write;

@@ -2,7 +2,7 @@
 
 use super::DemoError;
 use super::commands::{Command, HELP};
-use super::script;
+use super::pods;
 use super::stage::{OPERATOR_NAMESPACE, TOKEN_NAME};
 use super::story::Story;
 use super::teller::Line;
@@ -156,7 +156,7 @@ fn kill(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
 }
 
 fn drain(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
-    let pods = script::pods_on(&story.stage.api, node);
+    let pods = pods::pods_on(&story.stage.api, node);
     let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
     let evicted = if names.is_empty() {
         "no pod runs on it".to_owned()
@@ -164,7 +164,7 @@ fn drain(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
         format!("{} evicted, to return on other nodes of the set", names.join(", "))
     };
     story.tell(Line::Sandbox, &format!("DRAIN {node}: it is cordoned, {evicted}"));
-    script::evict(&story.stage.api, node, &pods)
+    pods::evict(&story.stage.api, node, &pods)
 }
 
 fn heal(story: &mut Story, node: &str) -> Result<(), ScenarioError> {

@@ -5,12 +5,11 @@
 //! its first failover does not have to wait; same YAML, same cast.
 
 use super::manifest::{DEFAULT_NAMESPACE, Document};
-use super::pools::{POOL_KIND, RECORD_SET_KIND, parsed};
+use super::pools::{RECORD_SET_KIND, parsed};
+use super::specs::{pool_spec, raw_spec};
 use super::zones::{self, Zone};
-use flipop::api::FloatingIPPool;
-use flipop::api::translate::pool::pool_object;
 use flipop_core::matching::Criteria;
-use flipop_core::pool::spec::{PoolSpec, RawPoolSpec};
+use flipop_core::pool::spec::PoolSpec;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -89,16 +88,6 @@ pub(super) fn cast(documents: &[Document]) -> Cast {
     }
     casting.cast.zones = zones::zones(documents);
     casting.cast
-}
-
-/// The spec of a pool; `None` for other objects and for what cannot be read as one, which the API server refuses.
-pub(super) fn pool_spec(document: &Document) -> Option<PoolSpec> {
-    raw_spec(document).filter(|_| document.is(POOL_KIND)).map(|raw| parsed(&raw))
-}
-
-fn raw_spec(document: &Document) -> Option<RawPoolSpec> {
-    let pool: FloatingIPPool = serde_json::from_value(document.value.clone()).ok()?;
-    pool_object(&Ok(pool)).spec.ok()
 }
 
 #[derive(Default)]
@@ -260,7 +249,8 @@ mod tests {
         let value = json!({ "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",
                             "metadata": { "name": name }, "spec": spec });
         let key = Key { namespace: String::new(), name: name.to_owned() };
-        let (api_version, kind) = ("flipop.digitalocean.com/v1alpha1".to_owned(), POOL_KIND.to_owned());
+        let (api_version, kind) =
+            ("flipop.digitalocean.com/v1alpha1".to_owned(), super::super::pools::POOL_KIND.to_owned());
         Document { source: "x".to_owned(), api_version, kind, key, value }
     }
 

@@ -2,6 +2,7 @@
 
 use super::cast::{self, Cast};
 use super::manifest::{self, DEFAULT_NAMESPACE, Document};
+use super::pods;
 use super::pools::{self, POOL_KIND, Pool};
 use super::stage::Stage;
 use super::story::{Move, Story};
@@ -9,8 +10,7 @@ use super::teller::{Line, Teller};
 use super::zones::provider_name;
 use super::{DemoError, explain, records, summary};
 use flipop_core::ids::ObjectName;
-use flipop_sandbox::apiserver::{ApiServer, Key, Readiness, ScenarioError};
-use serde_json::Value;
+use flipop_sandbox::apiserver::{Key, Readiness, ScenarioError};
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -281,35 +281,12 @@ fn kill(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
 fn drain(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     let node = &victim.node;
     let api = story.stage.api.clone();
-    let pods = pods_on(&api, node);
+    let pods = pods::pods_on(&api, node);
     story.plain("");
     let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
     let evicted = if names.is_empty() { String::new() } else { format!(" and loses {}", names.join(", ")) };
     story.tell(Line::Sandbox, &format!("DRAIN {node}, which holds {}: it is cordoned{evicted}", victim.ip));
-    Ok(evict(&api, node, &pods)?)
-}
-
-/// The pods that run on a node.
-pub(super) fn pods_on(api: &ApiServer, node: &str) -> Vec<Key> {
-    api.objects("v1", "Pod").iter().filter_map(|pod| on(pod, node)).collect()
-}
-
-/// Cordons a node and takes these pods from it, as `kubectl drain` does.
-///
-/// # Errors
-/// When the API server refuses.
-pub(super) fn evict(api: &ApiServer, node: &str, pods: &[Key]) -> Result<(), ScenarioError> {
-    api.set_node_unschedulable(node, true)?;
-    pods.iter().try_for_each(|pod| api.delete_object("v1", "Pod", pod, true))
-}
-
-/// The key of a pod that runs on this node.
-fn on(pod: &Value, node: &str) -> Option<Key> {
-    let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str);
-    let here = text("/spec/nodeName") == Some(node);
-    here.then(|| {
-        Key::new(text("/metadata/namespace").unwrap_or_default(), text("/metadata/name").unwrap_or_default())
-    })
+    Ok(pods::evict(&api, node, &pods)?)
 }
 
 /// Exactly this address moves to another matching node; status, annotations and DNS records follow.

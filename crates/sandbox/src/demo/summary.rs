@@ -39,7 +39,7 @@ pub(super) fn show(story: &mut Story) {
         let ready = ready.next().is_some_and(|condition| text(condition, "/status") == "True");
         let cordoned = node.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
         let annotated = pools::annotation(&node).unwrap_or("-").to_owned();
-        let pods: Vec<String> = super::script::pods_on(api, &name).into_iter().map(|pod| pod.name).collect();
+        let pods: Vec<String> = super::pods::pods_on(api, &name).into_iter().map(|pod| pod.name).collect();
         let pods = if pods.is_empty() { "-".to_owned() } else { pods.join(", ") };
         let word = |is: bool, yes: &str, no: &str| if is { yes.to_owned() } else { no.to_owned() };
         let state = [word(ready, "Ready", "NotReady"), word(cordoned, "cordoned", "-")];

@@ -102,7 +102,7 @@ fn guessed(record_name: &str) -> String {
 /// Where the record set of an object is to be.
 fn place(document: &Document) -> Option<Destination> {
     if document.is(POOL_KIND) {
-        return super::cast::pool_spec(document)?.record_set?.place;
+        return super::specs::pool_spec(document)?.record_set?.place;
     }
     if !document.is(RECORD_SET_KIND) {
         return None;
