@@ -14,7 +14,7 @@ const CRATES: [&str; 4] = ["crates/core/src", "src", "crates/sandbox/src", "crat
 
 /// The knots: rooms of a folder that import each other, alone or in a ring.
 const KNOTS: [&str; 5] = [
-    "crates/core/src: account action claims fleet pool record_set",
+    "crates/core/src: account action pool",
     "crates/sandbox/src/apiserver: admission write",
     "crates/sandbox/src/apiserver: discovery handler openapi scale virtual_resources",
     "crates/sandbox/src/cloud: calls cf_records change cloudflare digitalocean domains faults garble render reserved_ips token wire world",

@@ -7,12 +7,11 @@ use crate::catalog::events::EventReason;
 use crate::dns::{ChangeSet, Record, Zone};
 use crate::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::fault::Fault;
-pub use crate::fault::WriteFailure;
+pub use crate::fault::{CallFailure, WriteFailure};
 use crate::ids::{ActionId, DropletId, ObjectKind, ObjectRef, Owner, Uid};
 use crate::moment::Moment;
 use crate::pool::status::PoolStatus;
 use crate::record_set::name::ZoneRef;
-use crate::record_set::spec::RawRecordSetSpec;
 use crate::record_set::status::RecordSetStatus;
 use std::net::Ipv4Addr;
 
@@ -180,15 +179,6 @@ pub struct Notice {
     pub message: String,
 }
 
-/// Why a mutating call to a provider brought no result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallFailure {
-    /// Nothing was sent: for want of a permit, because the process ends, or because the token has to be left alone.
-    NotSent,
-    /// It was sent and failed.
-    Fault(Fault),
-}
-
 /// What a write of a status left on the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenStatus<S = PoolStatus> {
@@ -352,42 +342,4 @@ pub enum Outcome {
         /// What the server kept.
         result: Result<Box<WrittenStatus<RecordSetStatus>>, WriteFailure>,
     },
-}
-
-/// A pool as the watch shows it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PoolObject {
-    /// Which pool.
-    pub object: ObjectRef,
-    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides who is older.
-    pub created_at_s: i64,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// `metadata.resourceVersion`.
-    pub resource_version: String,
-    /// `metadata.deletionTimestamp` is set.
-    pub deleting: bool,
-    /// The spec, or why it cannot be read.
-    pub spec: Result<crate::pool::spec::RawPoolSpec, String>,
-    /// The status, with what the operator remembers in it.
-    pub status: PoolStatus,
-}
-
-/// A record set as the watch shows it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RecordSetObject {
-    /// Which record set.
-    pub object: ObjectRef,
-    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides who is older.
-    pub created_at_s: i64,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// `metadata.resourceVersion`.
-    pub resource_version: String,
-    /// `metadata.deletionTimestamp` is set.
-    pub deleting: bool,
-    /// The spec, or why it cannot be read.
-    pub spec: Result<RawRecordSetSpec, String>,
-    /// The status.
-    pub status: RecordSetStatus,
 }

@@ -92,3 +92,12 @@ pub enum WriteFailure {
         wait_ms: u64,
     },
 }
+
+/// Why a mutating call to a provider brought no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallFailure {
+    /// Nothing was sent: for want of a permit, because the process ends, or because the token has to be left alone.
+    NotSent,
+    /// It was sent and failed.
+    Fault(Fault),
+}

@@ -9,11 +9,12 @@ use crate::api::{
     PublishedRecordSet,
 };
 use crate::kube::watch::Seen;
-use flipop_core::action::PoolObject;
 use flipop_core::facts::region_slug;
 use flipop_core::pool::memory::{Created, Intent, Memory};
+use flipop_core::pool::object::PoolObject;
 use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::pool::status::{IpEntry, IpState, PoolStatus, PublishedSet};
+use flipop_core::pool::status::{IpEntry, IpState, PoolStatus};
+use flipop_core::record_set::status::PublishedSet;
 
 /// Value of [`Creation::phase`] while the outcome is being found out.
 const OPEN: &str = "Open";

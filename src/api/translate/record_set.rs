@@ -6,7 +6,7 @@ use super::{
 };
 use crate::api::{Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
 use crate::kube::watch::Seen;
-use flipop_core::action::RecordSetObject;
+use flipop_core::record_set::object::RecordSetObject;
 use flipop_core::record_set::spec::RawRecordSetSpec;
 use flipop_core::record_set::status::RecordSetStatus;
 

@@ -1,41 +1,11 @@
 //! The last changes of addresses, for people who ask afterwards what happened.
 
-use crate::ids::ObjectName;
-use crate::moment::Moment;
+use crate::pool::change::Change;
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// Changes that are kept: a large failover, and what led to it.
 const MAX_KEPT: usize = 200;
-
-/// One address that moved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// When it was confirmed, or noticed.
-    pub at: Moment,
-    /// The pool.
-    pub object: ObjectName,
-    /// The address.
-    pub ip: Ipv4Addr,
-    /// The node or droplet that it left; empty where it stood on none.
-    pub from: String,
-    /// The node or droplet that it went to; empty where it was taken off.
-    pub to: String,
-    /// Why.
-    pub reason: String,
-    /// How long it took, where the operator moved it.
-    pub phases: Option<Phases>,
-}
-
-/// How long the parts of a move took, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Phases {
-    /// From the change of nodes or pods to the request.
-    pub decided_ms: u64,
-    /// From the request to the provider's confirmation.
-    pub confirmed_ms: u64,
-}
 
 /// The last changes, the oldest first. Shared with snapshots, which are taken far more often than something changes.
 #[derive(Debug, Default, Clone)]
@@ -58,6 +28,9 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::ObjectName;
+    use crate::moment::Moment;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn the_last_two_hundred_changes_are_kept() {

@@ -16,19 +16,21 @@ mod troubles;
 mod unready;
 mod writes;
 
-pub use changes::{Change, Phases};
+pub use crate::pool::change::{Change, Phases};
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
 pub use unready::QUIET_AFTER_START_MS;
 
 use crate::account::{Account, Changes};
-use crate::action::{Action, CallFailure, Outcome, PoolObject, RecordSetObject};
+use crate::action::{Action, CallFailure, Outcome};
 use crate::budget::{Limits, RateReport};
 use crate::facts::{NodeFacts, Observed, PodFacts};
 use crate::ids::Uid;
 use crate::matching::{NodeStore, PodStore, WatchKey};
 use crate::moment::{Context, Moment};
+use crate::pool::object::PoolObject;
 use crate::pool::{Pool, orphans};
 use crate::record_set::node_set::NodeSet;
+use crate::record_set::object::RecordSetObject;
 use crate::record_set::site::SiteKey;
 use crate::spec::Providers;
 use annotations::Annotations;

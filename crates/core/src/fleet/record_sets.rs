@@ -5,7 +5,7 @@ use super::dns::notice;
 use super::troubles::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
 use crate::account::belief::{Belief, Place};
 use crate::account::{Account, DropletRead};
-use crate::action::{Action, RecordSetObject, WriteFailure, WrittenStatus};
+use crate::action::{Action, WriteFailure, WrittenStatus};
 use crate::catalog::events::EventReason;
 use crate::condition::{Condition, ConditionType};
 use crate::facts::Observed;
@@ -15,6 +15,7 @@ use crate::moment::{Context, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::Out;
 use crate::record_set::node_set::NodeSet;
+use crate::record_set::object::RecordSetObject;
 use crate::record_set::set::Set;
 use crate::record_set::status::{RecordSetStatus, Told};
 use crate::record_set::view::{Choice, View};
@@ -109,7 +110,7 @@ impl Fleet {
         let owner = |pool: &Pool| Owner { kind: ObjectKind::Pool, object: pool.object.clone() };
         pools
             .map(|pool| {
-                (owner(pool), Told { current: false, ..Told::of_pool(&pool.on_server, pool.generation) })
+                (owner(pool), Told { current: false, ..pool.on_server.told_of_records(pool.generation) })
             })
             .collect()
     }
@@ -240,7 +241,7 @@ fn pool_view<'a>(
         spec,
         problems: problems.map(ToString::to_string).collect(),
         choice,
-        told: Told::of_pool(&pool.on_server, pool.generation),
+        told: pool.on_server.told_of_records(pool.generation),
         remarks: Vec::new(),
         no_match: pool.no_match.text().to_owned(),
     })

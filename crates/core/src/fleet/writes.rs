@@ -8,7 +8,7 @@ use crate::ids::{ObjectKind, Owner, Uid};
 use crate::moment::{Context, Moment};
 use crate::pool::Pool;
 use crate::pool::assign::Out;
-use crate::record_set::status::complete;
+use crate::pool::status::complete;
 use std::net::Ipv4Addr;
 
 impl Fleet {

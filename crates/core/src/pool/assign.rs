@@ -3,7 +3,7 @@
 //! Total and level-triggered: the same facts give the same plan, and planning twice starts nothing twice, because
 //! what was started stands in the account as an operation.
 
-use super::failure::Behind;
+use super::behind::Behind;
 use super::report::{Report, Wait};
 use super::{Candidate, Pool};
 use crate::account::Account;

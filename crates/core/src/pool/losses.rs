@@ -3,13 +3,13 @@
 //! Owns the one message for each plan. Does not decide who gets an address.
 
 use super::Pool;
+use super::change::{Change, Phases};
 use super::report::Wait;
 use crate::account::belief::Place;
 use crate::account::op::OpKind;
 use crate::account::{Account, Finished};
 use crate::action::Action;
 use crate::catalog::events::EventReason;
-use crate::fleet::{Change, Phases};
 use crate::ids::DropletId;
 use crate::mismatch::Mismatch;
 use crate::moment::Moment;

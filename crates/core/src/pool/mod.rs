@@ -5,12 +5,14 @@
 
 mod absences;
 pub mod assign;
+mod behind;
 mod blocked;
+pub mod change;
 pub mod creation;
-pub mod failure;
 mod idle;
 pub(crate) mod losses;
 pub mod memory;
+pub mod object;
 pub mod orphans;
 mod outcome;
 mod recall;
@@ -21,17 +23,19 @@ pub mod status;
 
 use crate::account::Account;
 use crate::account::belief::Place;
-use crate::action::PoolObject;
 use crate::condition::Condition;
 use crate::facts::NodeFacts;
+use crate::failure::Failure;
 use crate::fault::FaultKind;
 use crate::ids::{DropletId, ObjectKind, ObjectRef, Seniority, Uid};
 use crate::matching::{NodeStore, PodStore, verdict};
 use crate::mismatch::Mismatch;
 use crate::moment::Moment;
+use crate::pool::object::PoolObject;
 use crate::spec::Providers;
 use crate::survey::Explanation;
-use failure::{Behind, Failure};
+use crate::writes::Writes;
+use behind::Behind;
 use memory::Memory;
 use report::Report;
 use spec::PoolSpec;
@@ -139,7 +143,7 @@ pub struct Pool {
     /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
     pub conditions: Option<Vec<Condition>>,
     /// Writes of status and spec under way and their retries.
-    pub writes: status::Writes,
+    pub writes: Writes<PoolStatus>,
     /// Addresses that were effective when last planned: one that leaves is let go.
     held: BTreeSet<Ipv4Addr>,
     /// What `spec.ips` named when the memory was taken from the status.
@@ -177,7 +181,7 @@ impl Pool {
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
             conditions: None,
-            writes: status::Writes::default(),
+            writes: Writes::default(),
             held: BTreeSet::new(),
             named_first: BTreeSet::new(),
             unread: false,

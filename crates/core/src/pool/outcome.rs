@@ -1,11 +1,12 @@
 //! What the end of an operation means for the pool that started it: counts, cool-off, and who has to wait.
 
 use super::Pool;
-use super::failure::{Behind, Failure};
+use super::behind::Behind;
 use crate::account::op::{End, OpKind};
 use crate::account::{Account, Finished};
 use crate::action::{Action, Notice};
 use crate::catalog::events::EventReason;
+use crate::failure::Failure;
 use crate::fault::FaultKind;
 use crate::ids::{ObjectKind, Uid};
 use crate::moment::Context;

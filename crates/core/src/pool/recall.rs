@@ -6,8 +6,8 @@
 use super::Pool;
 use super::creation::{Creation, Progress};
 use super::memory::{Intent, Memory};
-use crate::action::PoolObject;
 use crate::moment::Moment;
+use crate::pool::object::PoolObject;
 use std::net::Ipv4Addr;
 
 impl Pool {

@@ -1,13 +1,15 @@
 //! The status of a pool as data, and when it is written.
 
 use super::memory::Memory;
-use crate::condition::Condition;
-use crate::fault::WriteFailure;
-use crate::ids::DropletId;
-use crate::moment::{Context, Moment};
-use crate::retry::{Pace, Retry};
+use crate::catalog::records::UnderWay;
+use crate::condition::{Condition, ConditionType, Status};
+use crate::ids::{DropletId, ObjectKind};
+use crate::record_set::status::{PublishedSet, SetReport, Told, warning};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+
+/// The types of all conditions of a pool's record set begin alike, with this one: what sums it up.
+const POOL_PREFIX: &str = "RecordSet";
 
 crate::described! {
     /// State of an address, as status and metrics name it.
@@ -66,16 +68,22 @@ pub struct PoolStatus {
     pub record_set: Option<PublishedSet>,
 }
 
-/// What of a record set is published.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PublishedSet {
-    /// Fully qualified name of the records.
-    pub fqdn: String,
-    /// The addresses that the records hold, sorted.
-    pub addresses: Vec<Ipv4Addr>,
-}
-
 impl PoolStatus {
+    /// What it says of the pool's record set, if the pool is of this generation.
+    #[must_use]
+    pub fn told_of_records(&self, generation: i64) -> Told {
+        let summary = self.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
+        let failed =
+            summary.filter(|told| told.has(Status::False) && told.reason != UnderWay::InProgress.as_str());
+        Told {
+            published: self.record_set.clone().unwrap_or_default(),
+            right: summary.is_some_and(|summary| summary.has(Status::True)),
+            error: failed.map(|summary| summary.message.clone()).unwrap_or_default(),
+            current: summary.is_some() && self.observed_generation == generation,
+            warning: warning(&self.conditions, ObjectKind::Pool),
+        }
+    }
+
     /// Whether it says that an address serves nowhere.
     #[must_use]
     pub fn calls_idle(&self, ip: Ipv4Addr) -> bool {
@@ -130,134 +138,25 @@ impl PoolStatus {
     }
 }
 
-/// Writes of one object under way, and their retries.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Writes<S = PoolStatus> {
-    status_in_flight: Option<Box<S>>,
-    /// A conflict was answered: the watch will show the newer version, and until it does the write is tried in vain.
-    awaiting_version: bool,
-    /// The watch showed the object while the last write was under way.
-    observed_in_flight: bool,
-    status: Retry,
-    ips_in_flight: bool,
-    ips: Retry,
-    /// Why the last write of `spec.ips` was refused, for a condition. A refused status can tell nothing of itself.
-    pub ips_denied: Option<String>,
-}
-
-impl<S> Writes<S> {
-    /// The watch showed the object.
-    pub fn observed_again(&mut self) {
-        self.observed_in_flight = true;
-        if std::mem::take(&mut self.awaiting_version) {
-            self.status.put_off_to(Moment::default());
-        }
-    }
-
-    /// Whether a status may be written now, and if not, when to look again.
-    ///
-    /// # Errors
-    /// The moment, if it is time alone that is missing.
-    pub fn status_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
-        match &self.status_in_flight {
-            Some(_) => Err(None),
-            None if self.status.due() > now => Err(Some(self.status.due())),
-            None => Ok(()),
-        }
-    }
-
-    /// The last status write that was answered has failed.
-    #[must_use]
-    pub fn is_status_failing(&self) -> bool {
-        self.status.is_failing()
-    }
-
-    /// A status write goes out.
-    pub fn status_sent(&mut self, status: S) {
-        self.observed_in_flight = false;
-        self.status_in_flight = Some(Box::new(status));
-    }
-
-    /// A status write was answered; returns what was written.
-    pub fn status_done(
-        &mut self,
-        failure: Option<&WriteFailure>,
-        at @ Context { now, .. }: Context,
-    ) -> Option<S> {
-        let written = self.status_in_flight.take();
-        match failure {
-            None => self.status.succeeded(),
-            Some(WriteFailure::NotSent) => {}
-            Some(failure) => {
-                let conflict = matches!(failure, WriteFailure::Conflict);
-                if conflict && self.observed_in_flight {
-                    // The watch was faster than the answer: what is written next is based on what it showed.
-                    self.status.put_off_to(now);
-                    return written.map(|status| *status);
-                }
-                self.awaiting_version = conflict;
-                self.status.failed(Pace::of_write(failure), at);
-            }
-        }
-        written.map(|status| *status)
-    }
-
-    /// Whether `spec.ips` may be written now, and if not, when to look again.
-    ///
-    /// # Errors
-    /// The moment, if it is time alone that is missing.
-    pub fn ips_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
-        match self.ips_in_flight {
-            true => Err(None),
-            false if self.ips.due() > now => Err(Some(self.ips.due())),
-            false => Ok(()),
-        }
-    }
-
-    /// A write of `spec.ips` goes out.
-    pub fn ips_sent(&mut self) {
-        self.ips_in_flight = true;
-    }
-
-    /// A write of `spec.ips` was answered.
-    pub fn ips_done(&mut self, failure: Option<&WriteFailure>, at: Context) {
-        self.ips_in_flight = false;
-        match failure {
-            None => {
-                self.ips.succeeded();
-                self.ips_denied = None;
-            }
-            Some(WriteFailure::NotSent) => {}
-            Some(failure) => {
-                self.ips.failed(Pace::of_write(failure), at);
-                if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
-                    self.ips_denied = Some(message.clone());
-                }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_conflict_whose_cause_was_seen_already_is_written_again_at_once() {
-        let now = Moment::from_millis(5_000);
-        for (seen_before_the_answer, ready) in [(true, Ok(())), (false, Err(Some(now.plus_millis(1_000))))] {
-            let mut writes = Writes::default();
-            writes.status_sent(PoolStatus::default());
-            if seen_before_the_answer {
-                writes.observed_again();
-            }
-            writes.status_done(Some(&WriteFailure::Conflict), Context::exactly(now));
-            assert_eq!(writes.status_ready(now), ready);
-        }
-        let mut writes = Writes::default();
-        writes.status_sent(PoolStatus::default());
-        writes.status_done(Some(&WriteFailure::Conflict), Context::exactly(now));
-        writes.observed_again();
-        assert_eq!(writes.status_ready(now), Ok(()), "and at once when the watch shows it");
+/// Adds what is known of a pool's record set to the pool's status; what is not known yet stays as it was.
+pub fn complete(status: &mut PoolStatus, report: Option<&SetReport>, on_server: &PoolStatus) {
+    let Some(report) = report else {
+        status.record_set.clone_from(&on_server.record_set);
+        let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
+        // Of another generation it says nothing, and whoever reads it would think that it does.
+        let current = status.observed_generation == on_server.observed_generation;
+        let ours: Vec<_> = ours
+            .filter(|condition| current || !condition.is(ConditionType::RecordSetReady))
+            .cloned()
+            .collect();
+        status.conditions.extend(ours);
+        return;
+    };
+    status.record_set = Some(report.published.clone());
+    status.conditions.extend(report.conditions(ObjectKind::Pool));
+    if let Some(message) = &report.spec_error {
+        let parts = [status.error.as_str(), message.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        status.error = parts.join("; ");
     }
 }

@@ -12,9 +12,9 @@ use super::name::ZoneRef;
 use super::refusals::{REFUSED_INTERVAL_MS, Refusals};
 use crate::budget::Budget;
 use crate::dns::{Access, Rules, Zone, ZoneForm};
+use crate::failure::Failure;
 use crate::fault::{Fault, FaultKind};
 use crate::moment::{Context, Moment};
-use crate::pool::failure::Failure;
 use crate::retry::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,9 +9,9 @@ use super::diff::is_marked_by_external_dns;
 use super::name::qualify;
 use super::site::RESYNC_MS;
 use crate::dns::{Record, Zone};
+use crate::failure::Failure;
 use crate::fault::Fault;
 use crate::moment::{Context, Moment};
-use crate::pool::failure::Failure;
 
 /// In front of the name that is marked: the type of its records.
 const PREFIX: &str = "a-";

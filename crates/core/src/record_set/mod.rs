@@ -9,12 +9,14 @@
 //! where the spec says so and no node matches; one call at a time for a name.
 
 pub mod account;
+pub mod claims;
 pub mod diff;
 pub mod home;
 pub mod looks;
 pub mod mark;
 pub mod name;
 pub mod node_set;
+pub mod object;
 mod refusals;
 pub mod set;
 pub mod site;

@@ -1,9 +1,9 @@
 //! One `NodeDNSRecordSet`: its spec, the nodes that match, and which of their addresses it publishes.
 
+use super::object::RecordSetObject;
 use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec, WhenEmpty};
 use super::status::{RecordSetStatus, Remark, SetReport};
 use super::view::Choice;
-use crate::action::RecordSetObject;
 use crate::catalog::record_set::AddressMissing;
 use crate::condition::Condition;
 use crate::facts::NodeFacts;
@@ -11,11 +11,11 @@ use crate::ids::ObjectRef;
 use crate::matching::{NodeStore, PodStore, verdict};
 use crate::mismatch::Mismatch;
 use crate::moment::{Context, Moment};
-use crate::pool::status::Writes;
 use crate::retry::{Pace, Retry, Schedule};
 use crate::spec::Providers;
 use crate::survey::Explanation;
 use crate::words::enumerate;
+use crate::writes::Writes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 

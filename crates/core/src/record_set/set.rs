@@ -6,14 +6,13 @@ use super::home::{Home, Spot};
 use super::name::{NameError, ZoneRef, check_shown, qualify};
 use super::site::{Site, SiteKey};
 use super::spec::{Destination, WhenEmpty};
-use super::status::{Phase, Remark, SetReport, Told, described};
+use super::status::{Phase, PublishedSet, Remark, SetReport, Told, described};
 use super::view::{Choice, View};
 use crate::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised};
 use crate::dns::{Rules, Zone};
 use crate::fault::FaultKind;
 use crate::ids::{ObjectKind, Owner};
 use crate::moment::Moment;
-use crate::pool::status::PublishedSet;
 use crate::words::{count_addresses, enumerate};
 
 /// After the last change of what a node set wants: a burst of events of nodes becomes one round.

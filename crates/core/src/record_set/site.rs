@@ -11,12 +11,12 @@
 
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
 use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
-use crate::action::CallFailure;
 use crate::dns::{Access, Change, ChangeSet, Record};
+use crate::failure::Failure;
+use crate::fault::CallFailure;
 use crate::fault::{Fault, FaultKind};
 use crate::ids::Owner;
 use crate::moment::{Context, Moment};
-use crate::pool::failure::Failure;
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 

@@ -3,14 +3,10 @@
 use crate::catalog::Finding;
 use crate::catalog::record_set::SpecValid;
 use crate::catalog::records::{Obstacle, Settled, UnderWay};
-use crate::condition::{Condition, ConditionType, Status};
+use crate::condition::{Condition, ConditionType};
 use crate::ids::{ObjectKind, ObjectName};
-use crate::pool::status::{PoolStatus, PublishedSet};
 use crate::spec::SpecProblem;
 use std::net::Ipv4Addr;
-
-/// The types of all conditions of a pool's record set begin alike, with this one: what sums it up.
-const POOL_PREFIX: &str = "RecordSet";
 
 /// The status of a `NodeDNSRecordSet`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -116,7 +112,8 @@ impl SetReport {
         }
     }
 
-    fn conditions(&self, on: ObjectKind) -> Vec<Condition> {
+    /// The conditions that say this on such an object.
+    pub(crate) fn conditions(&self, on: ObjectKind) -> Vec<Condition> {
         let (summary, message) = match &self.phase {
             Phase::Active { reason, message } => (Finding::from(*reason), message),
             Phase::InProgress { message } => (UnderWay::InProgress.into(), message),
@@ -128,27 +125,13 @@ impl SetReport {
     }
 }
 
-/// Adds what is known of a pool's record set to the pool's status; what is not known yet stays as it was.
-pub fn complete(status: &mut PoolStatus, report: Option<&SetReport>, on_server: &PoolStatus) {
-    let Some(report) = report else {
-        status.record_set.clone_from(&on_server.record_set);
-        let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
-        // Of another generation it says nothing, and whoever reads it would think that it does.
-        let current = status.observed_generation == on_server.observed_generation;
-        let ours: Vec<_> = ours
-            .filter(|condition| current || !condition.is(ConditionType::RecordSetReady))
-            .cloned()
-            .collect();
-        status.conditions.extend(ours);
-        return;
-    };
-    status.record_set = Some(report.published.clone());
-    status.conditions.extend(report.conditions(ObjectKind::Pool));
-    if let Some(message) = &report.spec_error {
-        let parts = [status.error.as_str(), message.as_str()];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        status.error = parts.join("; ");
-    }
+/// What of a record set is published.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PublishedSet {
+    /// Fully qualified name of the records.
+    pub fqdn: String,
+    /// The addresses that the records hold, sorted.
+    pub addresses: Vec<Ipv4Addr>,
 }
 
 /// What the server's copy of a status says of a record set: the only memory that outlives the process.
@@ -167,13 +150,13 @@ pub struct Told {
 }
 
 /// The warning of external-dns.
-fn warning(conditions: &[Condition], on: ObjectKind) -> String {
+pub(crate) fn warning(conditions: &[Condition], on: ObjectKind) -> String {
     let warns = |condition: &&Condition| condition.is(ConditionType::ExternalDNS.about_records(on));
     conditions.iter().find(warns).map(|condition| condition.message.clone()).unwrap_or_default()
 }
 
 impl Told {
-    /// By the status of an object of its own.
+    /// By the status of a `NodeDNSRecordSet`.
     #[must_use]
     pub fn of_record_set(status: &RecordSetStatus, generation: i64) -> Self {
         let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses } = status;
@@ -183,21 +166,6 @@ impl Told {
             error: error.clone(),
             current: !state.is_empty() && *observed_generation == generation,
             warning: warning(conditions, ObjectKind::RecordSet),
-        }
-    }
-
-    /// By the status of a pool.
-    #[must_use]
-    pub fn of_pool(status: &PoolStatus, generation: i64) -> Self {
-        let summary = status.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
-        let failed =
-            summary.filter(|told| told.has(Status::False) && told.reason != UnderWay::InProgress.as_str());
-        Self {
-            published: status.record_set.clone().unwrap_or_default(),
-            right: summary.is_some_and(|summary| summary.has(Status::True)),
-            error: failed.map(|summary| summary.message.clone()).unwrap_or_default(),
-            current: summary.is_some() && status.observed_generation == generation,
-            warning: warning(&status.conditions, ObjectKind::Pool),
         }
     }
 }

@@ -4,10 +4,11 @@ use crate::catalogued;
 use crate::faults::{nodes_key, pods_key};
 use crate::world::{World, droplet};
 use crate::zones::{external, internal};
-use flipop_core::action::{Outcome, PoolObject, WriteFailure, WrittenStatus};
+use flipop_core::action::{Outcome, WriteFailure, WrittenStatus};
 use flipop_core::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
 use flipop_core::fleet::Input;
 use flipop_core::ids::{DropletId, ObjectKind, ObjectName, ObjectRef, Uid};
+use flipop_core::pool::object::PoolObject;
 use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
 

@@ -2,7 +2,7 @@
 
 use crate::faults::{fault, fleet, pods_key, spec};
 use crate::world::PROVIDER;
-use flipop_core::action::{Action, Outcome, PoolObject, WrittenStatus};
+use flipop_core::action::{Action, Outcome, WrittenStatus};
 use flipop_core::budget::Limits;
 use flipop_core::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
@@ -13,6 +13,7 @@ use flipop_core::ids::{ActionId, DropletId, ObjectName, ObjectRef, Uid};
 use flipop_core::matching::WatchKey;
 use flipop_core::moment::{Context, Moment};
 use flipop_core::pool::assign::MAX_OPS;
+use flipop_core::pool::object::PoolObject;
 use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
 use flipop_core::spec::RawMatch;

@@ -4,17 +4,17 @@ use crate::catalogued;
 pub(crate) use crate::faults::Trick;
 use crate::faults::{Faults, fault, fleet, nodes_key, spec};
 use crate::zones::{self, Dns};
-use flipop_core::action::{
-    Action, AnnotatedNode, CallFailure, Notice, Outcome, PoolObject, RecordSetObject, WriteFailure,
-};
+use flipop_core::action::{Action, AnnotatedNode, CallFailure, Notice, Outcome, WriteFailure};
 use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::fault::{Fault, FaultKind};
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::ids::{ActionId, DropletId, ObjectRef, Uid};
 use flipop_core::matching::WatchKey;
 use flipop_core::moment::{Context, Moment};
+use flipop_core::pool::object::PoolObject;
 use flipop_core::pool::spec::RawPoolSpec;
 use flipop_core::pool::status::PoolStatus;
+use flipop_core::record_set::object::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 

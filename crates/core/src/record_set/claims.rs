@@ -1,7 +1,7 @@
 //! Who owns the records at a name: of all objects that name it, the oldest, whichever kind it is, valid or not.
 
+use super::site::SiteKey;
 use crate::ids::Owner;
-use crate::record_set::site::SiteKey;
 use std::collections::BTreeMap;
 
 /// An object that names some records.
