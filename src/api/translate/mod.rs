@@ -30,7 +30,7 @@ fn readable_meta(meta: &ObjectMeta) -> Meta {
     Meta {
         object: ObjectRef { uid: Uid(meta.uid.clone().unwrap_or_default()), name },
         created_at_s: meta.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
-        generation: meta.generation.unwrap_or_default(),
+        generation: numbered(meta.generation),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
     }
@@ -42,7 +42,7 @@ fn unreadable_meta(undecodable: &Undecodable) -> Meta {
     Meta {
         object: ObjectRef { uid, name },
         created_at_s: created.map_or(0, jiff::Timestamp::as_second),
-        generation: generation.unwrap_or_default(),
+        generation: numbered(generation),
         resource_version,
         deleting,
     }
@@ -75,6 +75,12 @@ fn raw_record_set(record_set: &DnsRecordSet) -> RawRecordSet {
         ttl: record_set.ttl.unwrap_or_default(),
         when_empty: text(record_set.when_empty.as_ref()),
     }
+}
+
+/// The generation of an object. The API server counts from 1; a negative number would read as [`UNOBSERVED`]
+/// in the status that names it, and the status would be written over and over.
+fn numbered(generation: Option<i64>) -> i64 {
+    generation.unwrap_or_default().max(0)
 }
 
 /// The generation that a status describes; 0 for none, as in an object that has no status at all.
