@@ -3,7 +3,7 @@
 //! [`Clock::system`] counts `CLOCK_BOOTTIME`, so that time spent stopped or suspended counts too: a leader
 //! that was frozen must see that its permit is over. [`Clock::simulated`] follows tokio's clock, which tests pause.
 
-use flipop_core::moment::Moment;
+use flipop_core::model::moment::Moment;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! they may. It does not know what a loop does: one that turns and fails is alive.
 
 use crate::clock::Clock;
-use flipop_core::moment::Moment;
+use flipop_core::model::moment::Moment;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

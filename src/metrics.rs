@@ -10,9 +10,9 @@ use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
 use crate::provider::observe::{Call, CallObserver, CallRecord, Outcome};
 use arc_swap::ArcSwap;
-use flipop_core::condition::Condition;
 use flipop_core::fleet::{Change, PoolSnapshot, RecordSetSnapshot, Snapshot};
-use flipop_core::ids::{ObjectKind, ObjectName};
+use flipop_core::model::condition::Condition;
+use flipop_core::model::ids::{ObjectKind, ObjectName};
 
 use prometheus::{
     CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge,

@@ -16,13 +16,15 @@ use crate::metrics::Metrics;
 use crate::provider::Providers;
 use crate::random::Random;
 use crate::watches::{Step, Watches};
-use flipop_core::action::{Action, Outcome, WriteFailure};
-use flipop_core::budget::RateReport;
-use flipop_core::facts::Observed;
+use flipop_core::fleet::action::{Action, Outcome};
 use flipop_core::fleet::{Fleet, Input, Settings};
-use flipop_core::ids::{ObjectKind, Uid};
-use flipop_core::matching::WatchKey;
-use flipop_core::moment::{Context, Moment};
+use flipop_core::mechanism::budget::RateReport;
+use flipop_core::mechanism::effects::Effect;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::ids::{ObjectKind, Uid};
+use flipop_core::model::matching::WatchKey;
+use flipop_core::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -329,30 +331,14 @@ impl Reconciler {
         self.observe(Input::Permit(permit));
         let plan = self.fleet.plan(self.clock.now());
         self.wake = plan.wake;
-        for action in plan.actions {
-            let object = match &action {
-                Action::WriteStatus { pool, .. } => Some((ObjectKind::Pool, pool.uid.clone())),
-                Action::WriteRecordSetStatus { record_set, .. } => {
-                    Some((ObjectKind::RecordSet, record_set.uid.clone()))
+        for effect in plan.effects {
+            match effect {
+                Effect::Do(action) => {
+                    let before = written(&action).and_then(|object| self.conditions.get(&object));
+                    self.executor.start(action, before.map(Vec::as_slice).unwrap_or_default());
                 }
-                Action::List { .. }
-                | Action::Get { .. }
-                | Action::ProveDropletRead { .. }
-                | Action::Poll { .. }
-                | Action::Assign { .. }
-                | Action::Unassign { .. }
-                | Action::Create { .. }
-                | Action::WriteIps { .. }
-                | Action::Annotate { .. }
-                | Action::SweepAnnotations
-                | Action::CountNodes
-                | Action::FindZone { .. }
-                | Action::ReadRecords { .. }
-                | Action::ApplyRecords { .. }
-                | Action::Report(_) => None,
-            };
-            let before = object.and_then(|object| self.conditions.get(&object)).map(Vec::as_slice);
-            self.executor.start(action, before.unwrap_or_default());
+                Effect::Tell(notice) => self.executor.tell(notice),
+            }
         }
         if std::mem::take(&mut self.specs_changed) {
             self.watches.follow(&self.fleet.watches());
@@ -388,6 +374,22 @@ impl Conditioned for NodeDNSRecordSet {
     }
 }
 
+/// The object whose status an action writes.
+fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
+    match action {
+        Action::WriteStatus { pool, .. } => Some((ObjectKind::Pool, pool.uid.clone())),
+        Action::WriteRecordSetStatus { record_set, .. } => {
+            Some((ObjectKind::RecordSet, record_set.uid.clone()))
+        }
+        Action::Addresses(_)
+        | Action::Records(_)
+        | Action::WriteIps { .. }
+        | Action::Annotate { .. }
+        | Action::SweepAnnotations
+        | Action::CountNodes => None,
+    }
+}
+
 /// Why the API server refused a write, until somebody mends it: that is logged, since the status that would tell may be
 /// what is refused.
 fn refused_write(outcome: &Outcome) -> Option<&str> {
@@ -397,15 +399,7 @@ fn refused_write(outcome: &Outcome) -> Option<&str> {
         Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
         Outcome::Swept(result) => result.as_ref().err(),
         Outcome::NodesCounted(result) => result.as_ref().err(),
-        Outcome::Listed { .. }
-        | Outcome::Got { .. }
-        | Outcome::Proved { .. }
-        | Outcome::Polled { .. }
-        | Outcome::Changed { .. }
-        | Outcome::Created { .. }
-        | Outcome::ZoneFound { .. }
-        | Outcome::RecordsRead { .. }
-        | Outcome::RecordsApplied { .. } => None,
+        Outcome::Addresses(_) | Outcome::Records(_) => None,
     };
     match failure? {
         WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message),

@@ -6,7 +6,7 @@
 //! swapped) leaves the last good token in use.
 
 use crate::clock::Clock;
-use flipop_core::moment::Moment;
+use flipop_core::model::moment::Moment;
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 use std::io::Read;

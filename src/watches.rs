@@ -6,8 +6,8 @@
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::kube::trouble::TroubleKind;
 use crate::kube::watch::{self, Seen, WatchContext, WatchName};
-use flipop_core::facts::{NodeFacts, Observed, PodFacts};
-use flipop_core::matching::WatchKey;
+use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
+use flipop_core::model::matching::WatchKey;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

@@ -13,13 +13,18 @@ use std::path::{Path, PathBuf};
 const CRATES: [&str; 4] = ["crates/core/src", "src", "crates/sandbox/src", "crates/bench/src"];
 
 /// The knots: rooms of a folder that import each other, alone or in a ring.
-const KNOTS: [&str; 5] = [
-    "crates/core/src: account action pool",
+const KNOTS: [&str; 4] = [
     "crates/sandbox/src/apiserver: admission write",
     "crates/sandbox/src/apiserver: discovery handler openapi scale virtual_resources",
     "crates/sandbox/src/cloud: calls cf_records change cloudflare digitalocean domains faults garble render reserved_ips token wire world",
     "crates/sandbox/src/simulation: bed frames judge line logs network replica workloads",
 ];
+
+/// The layers of the core: each may import those before it, and no other.
+const LAYERS: [&str; 5] = ["model", "mechanism", "records", "addresses", "fleet"];
+
+/// What addresses may know of records: the part of a pool's spec and status that speaks of them.
+const RECORDS_OF_A_POOL: [&str; 2] = ["records::spec", "records::status"];
 
 /// A module by its path within the crate; the crate's own file has none.
 type Module = Vec<String>;
@@ -33,6 +38,29 @@ fn no_room_imports_what_imports_it() {
     let added: Vec<&String> = found.difference(&known).collect();
     let gone: Vec<&String> = known.difference(&found).collect();
     assert_eq!((added, gone), (vec![], vec![]), "knots that are new, and knots that are gone");
+}
+
+#[test]
+fn the_layers_of_the_core_import_downwards_only() {
+    let place =
+        |name: Option<&String>| LAYERS.iter().position(|layer| Some(*layer) == name.map(String::as_str));
+    let mut upwards = Vec::new();
+    for (module, path) in modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/core/src")) {
+        let Some(layer) = place(module.first()) else {
+            assert!(module.is_empty(), "{} belongs to no layer", module.join("::"));
+            continue;
+        };
+        for imported in imports(&module, &fs::read_to_string(path).unwrap()) {
+            let (from, to) = (module.join("::"), imported.join("::"));
+            let reaches_too_far = LAYERS.get(layer) == Some(&"addresses")
+                && to.starts_with("records::")
+                && !RECORDS_OF_A_POOL.iter().any(|part| to.starts_with(part));
+            if place(imported.first()).is_some_and(|other| other > layer) || reaches_too_far {
+                upwards.push(format!("{from} imports {to}"));
+            }
+        }
+    }
+    assert_eq!(upwards, Vec::<String>::new());
 }
 
 #[test]

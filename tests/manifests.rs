@@ -279,7 +279,7 @@ fn the_node_policy_narrows_the_operator_and_nobody_else() {
     let expression = "request.userInfo.username == 'system:serviceaccount:flipop:flipop'";
     assert_eq!(spec["matchConditions"][0]["expression"], expression);
     assert_eq!(spec["matchConditions"].as_array().unwrap().len(), 1);
-    assert!(spec.to_string().contains(flipop_core::facts::RESERVED_IP_ANNOTATION));
+    assert!(spec.to_string().contains(flipop_core::model::facts::RESERVED_IP_ANNOTATION));
     let binding = object("ValidatingAdmissionPolicyBinding", "flipop-node-annotation")["spec"].clone();
     assert_eq!(binding, json!({ "policyName": "flipop-node-annotation", "validationActions": ["Deny"] }));
 }

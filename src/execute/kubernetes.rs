@@ -4,73 +4,72 @@ use super::{Done, Executor};
 use crate::api::translate::{pool, record_set};
 use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
 use crate::kube::writes::{self, ObjectVersion, WriteError};
-use flipop_core::action::{Action, AnnotatedNode, Outcome, WriteFailure, WrittenStatus};
-use flipop_core::ids::{ObjectKind, ObjectRef, Uid};
+use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::fleet::action::{AnnotatedNode, Outcome};
+use flipop_core::mechanism::effects::WrittenStatus;
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::ids::{ObjectKind, ObjectRef, Uid};
+use flipop_core::records::status::RecordSetStatus;
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::net::Ipv4Addr;
 
 impl Executor {
-    pub(super) async fn call_api_server(&self, action: Action, before: &[Condition]) -> Option<Done> {
-        Some(match action {
-            Action::WriteStatus { pool: object, resource_version, generation, status } => {
-                let status = pool::written_status(&status, generation, before, self.clock.timestamp());
-                let uid = object.uid.clone();
-                let kept = self
-                    .replace_status::<FloatingIPPool, FloatingIPPoolStatus>(object, resource_version, &status)
-                    .await;
-                let conditions =
-                    conditions_of(ObjectKind::Pool, &uid, kept.as_ref().ok(), |kept| &kept.conditions);
-                let result = kept.map(|(resource_version, kept)| {
-                    Box::new(WrittenStatus { resource_version, status: pool::plain_status(&kept) })
-                });
-                Done { conditions, ..Outcome::StatusWritten { pool: uid, result }.into() }
-            }
-            Action::WriteRecordSetStatus { record_set: object, resource_version, generation, status } => {
-                let status = record_set::written_status(&status, generation, before, self.clock.timestamp());
-                let uid = object.uid.clone();
-                let kept = self
-                    .replace_status::<NodeDNSRecordSet, NodeDNSRecordSetStatus>(
-                        object,
-                        resource_version,
-                        &status,
-                    )
-                    .await;
-                let conditions =
-                    conditions_of(ObjectKind::RecordSet, &uid, kept.as_ref().ok(), |kept| &kept.conditions);
-                let result = kept.map(|(resource_version, kept)| {
-                    Box::new(WrittenStatus { resource_version, status: record_set::plain_status(&kept) })
-                });
-                Done { conditions, ..Outcome::RecordSetStatusWritten { record_set: uid, result }.into() }
-            }
-            Action::WriteIps { pool, add } => self.write_ips(pool, add).await.into(),
-            Action::Annotate { node, uid, value } => {
-                let result = writes::annotate_node(&self.client, &self.permit, &node, &uid, value).await;
-                let unknown = result.as_ref().is_err_and(WriteError::is_unknown);
-                let result = result.map(|_node| ()).map_err(write_failure);
-                Done { unknown, ..Outcome::Annotated { node, uid, value, result }.into() }
-            }
-            Action::SweepAnnotations => {
-                let result = writes::list_annotated_nodes(&self.client).await;
-                let result = result.map(|nodes| nodes.into_iter().map(annotated).collect());
-                Outcome::Swept(result.map_err(write_failure)).into()
-            }
-            Action::CountNodes => {
-                Outcome::NodesCounted(writes::count_nodes(&self.client).await.map_err(write_failure)).into()
-            }
-            Action::List { .. }
-            | Action::Get { .. }
-            | Action::ProveDropletRead { .. }
-            | Action::Poll { .. }
-            | Action::Assign { .. }
-            | Action::Unassign { .. }
-            | Action::Create { .. }
-            | Action::FindZone { .. }
-            | Action::ReadRecords { .. }
-            | Action::ApplyRecords { .. }
-            | Action::Report(_) => return None,
-        })
+    pub(super) async fn write_pool_status(
+        &self,
+        object: ObjectRef,
+        resource_version: String,
+        (generation, status): (i64, &PoolStatus),
+        before: &[Condition],
+    ) -> Done {
+        let status = pool::written_status(status, generation, before, self.clock.timestamp());
+        let uid = object.uid.clone();
+        let kept = self
+            .replace_status::<FloatingIPPool, FloatingIPPoolStatus>(object, resource_version, &status)
+            .await;
+        let conditions = conditions_of(ObjectKind::Pool, &uid, kept.as_ref().ok(), |kept| &kept.conditions);
+        let result = kept.map(|(resource_version, kept)| {
+            Box::new(WrittenStatus { resource_version, status: pool::plain_status(&kept) })
+        });
+        Done { conditions, ..Outcome::StatusWritten { pool: uid, result }.into() }
+    }
+
+    pub(super) async fn write_record_set_status(
+        &self,
+        object: ObjectRef,
+        resource_version: String,
+        (generation, status): (i64, &RecordSetStatus),
+        before: &[Condition],
+    ) -> Done {
+        let status = record_set::written_status(status, generation, before, self.clock.timestamp());
+        let uid = object.uid.clone();
+        let kept = self
+            .replace_status::<NodeDNSRecordSet, NodeDNSRecordSetStatus>(object, resource_version, &status)
+            .await;
+        let conditions =
+            conditions_of(ObjectKind::RecordSet, &uid, kept.as_ref().ok(), |kept| &kept.conditions);
+        let result = kept.map(|(resource_version, kept)| {
+            Box::new(WrittenStatus { resource_version, status: record_set::plain_status(&kept) })
+        });
+        Done { conditions, ..Outcome::RecordSetStatusWritten { record_set: uid, result }.into() }
+    }
+
+    pub(super) async fn annotate(&self, node: String, uid: Uid, value: Option<Ipv4Addr>) -> Done {
+        let result = writes::annotate_node(&self.client, &self.permit, &node, &uid, value).await;
+        let unknown = result.as_ref().is_err_and(WriteError::is_unknown);
+        let result = result.map(|_node| ()).map_err(write_failure);
+        Done { unknown, ..Outcome::Annotated { node, uid, value, result }.into() }
+    }
+
+    pub(super) async fn sweep_annotations(&self) -> Done {
+        let result = writes::list_annotated_nodes(&self.client).await;
+        let result = result.map(|nodes| nodes.into_iter().map(annotated).collect());
+        Outcome::Swept(result.map_err(write_failure)).into()
+    }
+
+    pub(super) async fn count_nodes(&self) -> Done {
+        Outcome::NodesCounted(writes::count_nodes(&self.client).await.map_err(write_failure)).into()
     }
 
     /// Writes the status of an object of kind `K`, and reads what the server kept of it.
@@ -90,7 +89,7 @@ impl Executor {
         kept(&written.map_err(write_failure)?)
     }
 
-    async fn write_ips(&self, pool: ObjectRef, add: Vec<Ipv4Addr>) -> Outcome {
+    pub(super) async fn write_ips(&self, pool: ObjectRef, add: Vec<Ipv4Addr>) -> Outcome {
         let missing = |current: &[String]| {
             let new = add.iter().map(ToString::to_string).filter(|ip| !current.contains(ip));
             let ips: Vec<String> = current.iter().cloned().chain(new).collect();

@@ -3,9 +3,9 @@
 //! Invariants: every action runs on a task of its own, so that a slow call delays nothing else; every task is
 //! tracked and awaited at shutdown; a mutating call holds the permit.
 
-mod dns;
-mod ips;
+mod addresses;
 mod kubernetes;
+mod records;
 mod underway;
 
 use crate::api::Condition;
@@ -14,9 +14,13 @@ use crate::kube::events::{Events, Note, Severity};
 use crate::permit::Permit;
 use crate::provider::observe::CallObserver;
 use crate::provider::{CallError, Providers};
-use flipop_core::action::{Action, CallFailure, Notice, Outcome};
-use flipop_core::catalog::events::EventReason;
-use flipop_core::ids::{ObjectKind, Uid};
+use flipop_core::addresses::action::Action as OfAddresses;
+use flipop_core::fleet::action::{Action, Outcome};
+use flipop_core::mechanism::effects::Notice;
+use flipop_core::model::catalog::events::EventReason;
+use flipop_core::model::fault::CallFailure;
+use flipop_core::model::ids::{ObjectKind, Uid};
+use flipop_core::records::action::Action as OfRecords;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -38,8 +42,9 @@ pub struct Done {
     pub unknown: bool,
 }
 
-impl From<Outcome> for Done {
-    fn from(outcome: Outcome) -> Self {
+impl<O: Into<Outcome>> From<O> for Done {
+    fn from(outcome: O) -> Self {
+        let outcome = outcome.into();
         Self { unknown: underway::is_unknown(&outcome), outcome, conditions: None }
     }
 }
@@ -70,10 +75,6 @@ pub struct Executor {
 impl Executor {
     /// Starts an action. `before` are the conditions that stand on the object now.
     pub fn start(&self, action: Action, before: &[Condition]) {
-        if let Action::Report(notice) = action {
-            self.report(notice);
-            return;
-        }
         let span = span_of(&action);
         let writing = mutates(&action).then(|| self.underway.begin());
         let executor = self.clone();
@@ -93,7 +94,8 @@ impl Executor {
         );
     }
 
-    fn report(&self, notice: Notice) {
+    /// Tells users of a change.
+    pub fn tell(&self, notice: Notice) {
         let Notice { kind, object, warning, reason, subject, message } = notice;
         let is_logged_once = LOGGED_ONCE.contains(&reason);
         let (kind, reason, name) = (kind.as_str(), reason.as_str(), &object.name);
@@ -118,79 +120,79 @@ impl Executor {
         self.events.emit(&self.permit, note);
     }
 
-    /// `None` for what nobody waits for, and for a provider that does not exist, of which no object can be live.
     async fn run(&self, action: Action, before: &[Condition]) -> Option<Done> {
         match action {
-            Action::List { .. }
-            | Action::Get { .. }
-            | Action::ProveDropletRead { .. }
-            | Action::Poll { .. }
-            | Action::Assign { .. }
-            | Action::Unassign { .. }
-            | Action::Create { .. } => self.call_ip_provider(action).await.map(Done::from),
-            Action::FindZone { .. } | Action::ReadRecords { .. } | Action::ApplyRecords { .. } => {
-                self.call_dns_provider(action).await.map(Done::from)
+            Action::Addresses(call) => self.call_ip_provider(call).await.map(Done::from),
+            Action::Records(call) => self.call_dns_provider(call).await.map(Done::from),
+            Action::WriteStatus { pool, resource_version, generation, status } => {
+                Some(self.write_pool_status(pool, resource_version, (generation, &status), before).await)
             }
-            Action::WriteStatus { .. }
-            | Action::WriteRecordSetStatus { .. }
-            | Action::WriteIps { .. }
-            | Action::Annotate { .. }
-            | Action::SweepAnnotations
-            | Action::CountNodes => self.call_api_server(action, before).await,
-            Action::Report(_) => None,
+            Action::WriteRecordSetStatus { record_set, resource_version, generation, status } => {
+                let described = (generation, &*status);
+                Some(self.write_record_set_status(record_set, resource_version, described, before).await)
+            }
+            Action::WriteIps { pool, add } => Some(self.write_ips(pool, add).await.into()),
+            Action::Annotate { node, uid, value } => Some(self.annotate(node, uid, value).await),
+            Action::SweepAnnotations => Some(self.sweep_annotations().await),
+            Action::CountNodes => Some(self.count_nodes().await),
         }
     }
 }
 
 fn mutates(action: &Action) -> bool {
     match action {
-        Action::Assign { .. }
-        | Action::Unassign { .. }
-        | Action::Create { .. }
-        | Action::ApplyRecords { .. }
-        | Action::WriteStatus { .. }
+        Action::Addresses(call) => match call {
+            OfAddresses::Assign { .. } | OfAddresses::Unassign { .. } | OfAddresses::Create { .. } => true,
+            OfAddresses::List { .. }
+            | OfAddresses::Get { .. }
+            | OfAddresses::ProveDropletRead { .. }
+            | OfAddresses::Poll { .. } => false,
+        },
+        Action::Records(call) => match call {
+            OfRecords::ApplyRecords { .. } => true,
+            OfRecords::FindZone { .. } | OfRecords::ReadRecords { .. } => false,
+        },
+        Action::WriteStatus { .. }
         | Action::WriteRecordSetStatus { .. }
         | Action::WriteIps { .. }
         | Action::Annotate { .. } => true,
-        Action::List { .. }
-        | Action::Get { .. }
-        | Action::ProveDropletRead { .. }
-        | Action::Poll { .. }
-        | Action::FindZone { .. }
-        | Action::ReadRecords { .. }
-        | Action::SweepAnnotations
-        | Action::CountNodes
-        | Action::Report(_) => false,
+        Action::SweepAnnotations | Action::CountNodes => false,
     }
 }
 
 fn span_of(action: &Action) -> tracing::Span {
     match action {
-        Action::Assign { pool, ip, node, droplet, .. } => {
-            info_span!("assign", pool = %pool.name, %ip, node, %droplet)
-        }
-        Action::Unassign { pool, ip, droplet, .. } => {
-            info_span!("unassign", pool = %pool.name, %ip, %droplet)
-        }
-        Action::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
+        Action::Addresses(call) => match call {
+            OfAddresses::Assign { pool, ip, node, droplet, .. } => {
+                info_span!("assign", pool = %pool.name, %ip, node, %droplet)
+            }
+            OfAddresses::Unassign { pool, ip, droplet, .. } => {
+                info_span!("unassign", pool = %pool.name, %ip, %droplet)
+            }
+            OfAddresses::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
+            OfAddresses::Get { ip, .. } | OfAddresses::Poll { ip, .. } => info_span!("read", %ip),
+            OfAddresses::List { provider } | OfAddresses::ProveDropletRead { provider } => {
+                info_span!("read", provider)
+            }
+        },
+        Action::Records(call) => match call {
+            OfRecords::FindZone { owner, zone, .. } => {
+                info_span!("find_zone", kind = owner.kind.as_str(), object = %owner.object.name, zone = zone.text())
+            }
+            OfRecords::ReadRecords { owner, fqdn, .. } => {
+                info_span!("read_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
+            }
+            OfRecords::ApplyRecords { owner, fqdn, .. } => {
+                info_span!("apply_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
+            }
+        },
         Action::WriteStatus { pool, .. } => info_span!("write_status", pool = %pool.name),
         Action::WriteRecordSetStatus { record_set, .. } => {
             info_span!("write_status", record_set = %record_set.name)
         }
         Action::WriteIps { pool, .. } => info_span!("write_ips", pool = %pool.name),
         Action::Annotate { node, .. } => info_span!("annotate", node),
-        Action::Get { ip, .. } | Action::Poll { ip, .. } => info_span!("read", %ip),
-        Action::List { provider } | Action::ProveDropletRead { provider } => info_span!("read", provider),
-        Action::FindZone { owner, zone, .. } => {
-            info_span!("find_zone", kind = owner.kind.as_str(), object = %owner.object.name, zone = zone.text())
-        }
-        Action::ReadRecords { owner, fqdn, .. } => {
-            info_span!("read_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
-        }
-        Action::ApplyRecords { owner, fqdn, .. } => {
-            info_span!("apply_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
-        }
-        Action::SweepAnnotations | Action::Report(_) => info_span!("sweep"),
+        Action::SweepAnnotations => info_span!("sweep"),
         Action::CountNodes => info_span!("count_nodes"),
     }
 }

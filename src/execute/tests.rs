@@ -6,8 +6,8 @@ use crate::kube::stub::{self, Answer, Call, Calls};
 use crate::leader::record::LEASE_DURATION_MS;
 use crate::permit::PermitSource;
 use crate::provider::observe::NoObserver;
-use flipop_core::catalog::events::EventReason;
-use flipop_core::ids::{ObjectName, ObjectRef};
+use flipop_core::model::catalog::events::EventReason;
+use flipop_core::model::ids::{ObjectName, ObjectRef};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
@@ -83,22 +83,22 @@ async fn an_annotation_that_was_refused_is_over_and_one_without_a_clear_answer_c
     }
 }
 
-fn notice() -> Action {
+fn notice() -> Notice {
     let object = ObjectRef { name: ObjectName::new("ns", "pool"), uid: Uid("u1".to_owned()) };
-    Action::Report(Notice {
+    Notice {
         kind: ObjectKind::Pool,
         object,
         warning: false,
         reason: EventReason::Assigned,
         subject: "192.0.2.1".to_owned(),
         message: "assigned".to_owned(),
-    })
+    }
 }
 
 impl Bench {
     /// Has an event written, which ends as `answer` says; whether it is over a moment later.
     async fn report(&mut self, answer: impl AsyncFnOnce(Call, &PermitSource)) -> bool {
-        self.executor.start(notice(), &[]);
+        self.executor.tell(notice());
         let call = self.calls.next().await;
         assert!(!self.is_over(), "it is under way");
         answer(call, &self.source).await;

@@ -6,8 +6,11 @@
 use crate::clock::Clock;
 use crate::kube::events::{Guard, Guards};
 use crate::leader::record::LEASE_DURATION_MS;
-use flipop_core::action::{CallFailure, Outcome};
-use flipop_core::moment::Moment;
+use flipop_core::addresses::action::Outcome as OfAddresses;
+use flipop_core::fleet::action::Outcome;
+use flipop_core::model::fault::CallFailure;
+use flipop_core::model::moment::Moment;
+use flipop_core::records::action::Outcome as OfRecords;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -72,24 +75,27 @@ impl Underway {
 /// Whether the call may have its effect later, as far as its outcome says so.
 pub(super) fn is_unknown(outcome: &Outcome) -> bool {
     let failure = match outcome {
-        Outcome::Changed { result, .. } => result.as_ref().err(),
-        Outcome::Created { result, .. } => result.as_ref().err(),
-        Outcome::RecordsApplied { result, .. } => result.as_ref().err().map(|unfinished| &unfinished.cause),
-        // What sends it knows more than its outcome says.
+        Outcome::Addresses(OfAddresses::Changed { result, .. }) => result.as_ref().err(),
+        Outcome::Addresses(OfAddresses::Created { result, .. }) => result.as_ref().err(),
+        Outcome::Records(OfRecords::RecordsApplied { result, .. }) => {
+            result.as_ref().err().map(|unfinished| &unfinished.cause)
+        }
+        // Its writer knows more than its outcome says.
         Outcome::Annotated { .. }
         // A version guards these: they do nothing once somebody else has written.
         | Outcome::StatusWritten { .. }
         | Outcome::RecordSetStatusWritten { .. }
         | Outcome::IpsWritten { .. }
         // And these change nothing.
-        | Outcome::Listed { .. }
-        | Outcome::Got { .. }
-        | Outcome::Proved { .. }
-        | Outcome::Polled { .. }
+        | Outcome::Addresses(
+            OfAddresses::Listed { .. }
+            | OfAddresses::Got { .. }
+            | OfAddresses::Proved { .. }
+            | OfAddresses::Polled { .. },
+        )
+        | Outcome::Records(OfRecords::ZoneFound { .. } | OfRecords::RecordsRead { .. })
         | Outcome::Swept(_)
-        | Outcome::NodesCounted(_)
-        | Outcome::ZoneFound { .. }
-        | Outcome::RecordsRead { .. } => None,
+        | Outcome::NodesCounted(_) => None,
     };
     matches!(failure, Some(CallFailure::Fault(fault)) if fault.outcome_unknown)
 }
@@ -97,7 +103,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::fault::{Fault, FaultKind};
+    use flipop_core::model::fault::{Fault, FaultKind};
     use std::net::Ipv4Addr;
     use std::time::Duration;
 
@@ -108,11 +114,8 @@ mod tests {
             outcome_unknown,
             retry_after_ms: None,
         };
-        Outcome::Changed {
-            provider: "digitalocean".to_owned(),
-            ip: Ipv4Addr::LOCALHOST,
-            result: Err(CallFailure::Fault(fault)),
-        }
+        let result = Err(CallFailure::Fault(fault));
+        OfAddresses::Changed { provider: "digitalocean".to_owned(), ip: Ipv4Addr::LOCALHOST, result }.into()
     }
 
     #[test]

@@ -7,8 +7,8 @@
 use super::objects::{FIELD_MANAGER, NodeSlim};
 use super::trouble::{Trouble, TroubleKind};
 use crate::permit::Permit;
-use flipop_core::facts::RESERVED_IP_ANNOTATION;
-use flipop_core::ids::{ObjectName, Uid};
+use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
+use flipop_core::model::ids::{ObjectName, Uid};
 use kube::Client;
 use kube::api::{ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
 use kube::core::Request;

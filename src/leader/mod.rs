@@ -17,7 +17,7 @@ pub mod thread;
 
 use crate::permit::Permit;
 use crate::signal;
-use flipop_core::moment::Moment;
+use flipop_core::model::moment::Moment;
 use tokio::sync::watch;
 
 /// Name of the Lease in the operator's namespace: that of the Go operator.

@@ -11,7 +11,7 @@ pub(crate) mod gate;
 
 use crate::clock::Clock;
 use crate::signal;
-use flipop_core::moment::Moment;
+use flipop_core::model::moment::Moment;
 use std::sync::Arc;
 
 /// Life of a permit, counted from the sending of a renewal: the renew deadline of the contract's Lease.

@@ -12,8 +12,8 @@ use crate::permit::Permit;
 use crate::provider::http::bounded;
 use crate::provider::observe::Failure;
 use crate::provider::{Account, CallContext, CallError};
-use flipop_core::dns::{ChangeSet, Record, Zone};
-use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::records::dns::{ChangeSet, Record, Zone};
 use futures::future::BoxFuture;
 
 /// A change set that was carried out, as far as was asked for or allowed.

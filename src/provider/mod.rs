@@ -23,11 +23,11 @@ pub use tls::install_tls;
 
 use crate::permit::{Permit, PermitEnded};
 use dns::DnsProvider;
-use flipop_core::budget::RateReport;
-pub use flipop_core::facts::ActionStatus;
-use flipop_core::facts::{ReservedIp, ReservedIpList};
-use flipop_core::fault::Fault;
-use flipop_core::ids::{ActionId, DropletId};
+use flipop_core::mechanism::budget::RateReport;
+pub use flipop_core::model::facts::ActionStatus;
+use flipop_core::model::facts::{ReservedIp, ReservedIpList};
+use flipop_core::model::fault::Fault;
+use flipop_core::model::ids::{ActionId, DropletId};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -139,7 +139,7 @@ pub trait IpProvider: Account {
         context: &'a CallContext,
     ) -> BoxFuture<'a, Result<ReservedIpList, Fault>>;
 
-    /// One reserved IP. [`flipop_core::fault::FaultKind::NotFound`] when the account does not have it.
+    /// One reserved IP. [`flipop_core::model::fault::FaultKind::NotFound`] when the account does not have it.
     fn get_reserved_ip<'a>(
         &'a self,
         context: &'a CallContext,

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::provider::{CallContext, CallError};
-use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::model::fault::{Fault, FaultKind};
 use std::time::Duration;
 
 /// A failed call, in either of the two types.

@@ -8,7 +8,7 @@
 //! same, these are what the provider knows, and may not be all.
 
 use crate::provider::http::{Answer, Api};
-use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::model::fault::{Fault, FaultKind};
 use std::collections::BTreeMap;
 
 /// A list that changes during this many readings in a row is given up for now: the next poll tries again.

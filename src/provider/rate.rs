@@ -5,8 +5,8 @@
 mod fields;
 
 use crate::clock::Clock;
-use flipop_core::budget::{Quota, RateReport};
-use flipop_core::moment::Moment;
+use flipop_core::mechanism::budget::{Quota, RateReport};
+use flipop_core::model::moment::Moment;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use tokio::sync::watch;
 

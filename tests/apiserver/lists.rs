@@ -3,7 +3,7 @@
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, World};
 use flipop::kube::objects::{FIELD_MANAGER, NodeSlim, PodSlim, protobuf};
-use flipop_core::facts::REGION_LABEL;
+use flipop_core::model::facts::REGION_LABEL;
 use flipop_envtest::nodes::NewPod;
 use flipop_envtest::{Failure, Outcome};
 use http_body_util::BodyExt as _;

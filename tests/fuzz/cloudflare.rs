@@ -6,7 +6,7 @@ use crate::transport::{Canned, config, decent, decent_read, decent_write, permit
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::DnsProvider;
 use flipop::provider::{CallContext, CallError};
-use flipop_core::dns::{Change, ChangeSet, Record, Zone};
+use flipop_core::records::dns::{Change, ChangeSet, Record, Zone};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;

@@ -5,8 +5,8 @@ use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::dns::DnsProvider;
 use flipop::provider::{Account, CallContext, IpProvider};
-use flipop_core::budget::{Budget, Limits, Purpose, RateReport};
-use flipop_core::moment::Moment;
+use flipop_core::mechanism::budget::{Budget, Limits, Purpose, RateReport};
+use flipop_core::model::moment::Moment;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 

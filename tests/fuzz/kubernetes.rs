@@ -3,8 +3,8 @@
 use crate::corpus::replay;
 use crate::input::json_like;
 use flipop::kube::objects::{FIELD_MANAGER, NodeSlim, PodSlim};
-use flipop_core::facts::{NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, Readiness, Taint};
-use flipop_core::matching::{Criteria, verdict};
+use flipop_core::model::facts::{NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, Readiness, Taint};
+use flipop_core::model::matching::{Criteria, verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -4,20 +4,23 @@ use crate::corpus::replay;
 use crate::input::json_like;
 use flipop::api::translate::{pool, record_set};
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
-use flipop_core::action::{Action, Outcome};
-use flipop_core::budget::Limits;
-use flipop_core::facts::{Observed, ReservedIpList};
+use flipop_core::addresses::action as addresses;
+use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::fleet::action::Action;
 use flipop_core::fleet::{Fleet, Input, Settings};
-use flipop_core::matching::WatchKey;
-use flipop_core::moment::{Context, Moment};
-use flipop_core::pool::object::PoolObject;
-use flipop_core::pool::spec::PoolSpec;
-use flipop_core::pool::status::PoolStatus;
-use flipop_core::record_set::object::RecordSetObject;
-use flipop_core::record_set::spec::NodeSetSpec;
-use flipop_core::record_set::status::RecordSetStatus;
-use flipop_core::selector::is_dns_label;
-use flipop_core::spec::{Providers, SpecProblem};
+use flipop_core::mechanism::budget::Limits;
+use flipop_core::mechanism::effects::Effect;
+use flipop_core::model::facts::{Observed, ReservedIpList};
+use flipop_core::model::matching::WatchKey;
+use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::selector::is_dns_label;
+use flipop_core::model::spec::{Providers, SpecProblem};
+use flipop_core::records::action as records;
+use flipop_core::records::object::RecordSetObject;
+use flipop_core::records::spec::NodeSetSpec;
+use flipop_core::records::status::RecordSetStatus;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,32 +67,38 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 WatchKey::Pods { .. } => Input::Pods(key, Observed::Reset(Vec::new())),
             });
         }
-        for action in fleet.plan(now).actions {
+        for effect in fleet.plan(now).effects {
+            let Effect::Do(action) = effect else { continue };
             match action {
-                Action::List { provider } => {
-                    let result = Ok(ReservedIpList::default());
-                    inputs.push(Input::Outcome(Outcome::Listed { provider, begun: now, result }));
-                }
-                Action::ProveDropletRead { provider } => {
-                    inputs.push(Input::Outcome(Outcome::Proved { provider, result: Ok(true) }));
-                }
+                Action::Addresses(action) => match action {
+                    addresses::Action::List { provider } => {
+                        let result = Ok(ReservedIpList::default());
+                        let outcome = addresses::Outcome::Listed { provider, begun: now, result };
+                        inputs.push(Input::Outcome(outcome.into()));
+                    }
+                    addresses::Action::ProveDropletRead { provider } => {
+                        let outcome = addresses::Outcome::Proved { provider, result: Ok(true) };
+                        inputs.push(Input::Outcome(outcome.into()));
+                    }
+                    addresses::Action::Get { .. } | addresses::Action::Poll { .. } => {}
+                    addresses::Action::Assign { .. }
+                    | addresses::Action::Unassign { .. }
+                    | addresses::Action::Create { .. } => {
+                        panic!("nothing can be done in an empty world: {action:?}");
+                    }
+                },
+                Action::Records(action) => match action {
+                    records::Action::FindZone { .. } | records::Action::ReadRecords { .. } => {}
+                    records::Action::ApplyRecords { .. } => {
+                        panic!("nothing can be done in an empty world: {action:?}");
+                    }
+                },
                 Action::WriteStatus { status, .. } => of_pools.push(*status),
                 Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
-                Action::Assign { .. }
-                | Action::Unassign { .. }
-                | Action::Create { .. }
-                | Action::ApplyRecords { .. } => {
-                    panic!("nothing can be done in an empty world: {action:?}");
-                }
-                Action::Get { .. }
-                | Action::Poll { .. }
-                | Action::FindZone { .. }
-                | Action::ReadRecords { .. }
-                | Action::WriteIps { .. }
+                Action::WriteIps { .. }
                 | Action::Annotate { .. }
                 | Action::SweepAnnotations
-                | Action::CountNodes
-                | Action::Report(_) => {}
+                | Action::CountNodes => {}
             }
         }
     }

@@ -7,7 +7,7 @@ use flipop::provider::http::{ApiConfig, Broken, MAX_MESSAGE_CHARS, Transport};
 use flipop::provider::observe::NoObserver;
 use flipop::provider::{CallError, install_tls};
 use flipop::token::TokenSource;
-use flipop_core::fault::Fault;
+use flipop_core::model::fault::Fault;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::HeaderMap;

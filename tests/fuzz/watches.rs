@@ -10,7 +10,7 @@ use flipop::kube::objects::protobuf;
 use flipop::kube::watch::{Seen, WatchContext, WatchHealth, watch_nodes, watch_pods, watch_resources};
 use flipop::random::Random;
 use flipop::signal;
-use flipop_core::facts::Observed;
+use flipop_core::model::facts::Observed;
 use http::{Request, Response};
 use http_body_util::Full;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;

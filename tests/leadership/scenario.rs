@@ -5,7 +5,7 @@ use crate::network::Fault;
 use crate::replica::{NODE, Parts, Replica};
 use flipop::clock::Clock;
 use flipop::random::Random;
-use flipop_core::ids::Uid;
+use flipop_core::model::ids::Uid;
 use flipop_sandbox::apiserver::{ApiServer, NodeSpec, View};
 use serde_json::json;
 use std::time::Duration;

@@ -4,8 +4,8 @@ use crate::server::{Reply, Server, answer, closed_port, json};
 use crate::{TOKEN, account, client, config, ip};
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::{CallContext, IpProvider};
-use flipop_core::fault::{Fault, FaultKind};
-use flipop_core::ids::DropletId;
+use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::ids::DropletId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

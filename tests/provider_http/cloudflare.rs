@@ -6,14 +6,14 @@ use crate::{TOKEN, account, config};
 use flipop::provider::CallError;
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
-use flipop_core::budget::{Budget, Limits, Purpose};
-use flipop_core::dns::{Change, ChangeSet, Record};
-use flipop_core::fault::FaultKind;
-use flipop_core::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
-use flipop_core::moment::{Context, Moment};
-use flipop_core::record_set::diff::{Target, TtlRule, Wanted};
-use flipop_core::record_set::name::qualify;
-use flipop_core::record_set::site::{Applied as SiteApplied, Site, Step};
+use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
+use flipop_core::model::moment::{Context, Moment};
+use flipop_core::records::diff::{Target, TtlRule, Wanted};
+use flipop_core::records::dns::{Change, ChangeSet, Record};
+use flipop_core::records::name::qualify;
+use flipop_core::records::site::{Applied as SiteApplied, Site, Step};
 use flipop_sandbox::cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -338,7 +338,7 @@ async fn a_token_for_records_only_works_by_id_and_is_told_what_it_lacks_by_name(
 const OUTSIDE: &str = "www.example.org";
 
 /// Writes at a name outside of the zone, which is refused.
-async fn outside(world: &World, client: &dyn DnsProvider) -> flipop_core::fault::Fault {
+async fn outside(world: &World, client: &dyn DnsProvider) -> flipop_core::model::fault::Fault {
     let set = changes([create("192.0.2.1"), create("192.0.2.2")]);
     let permit = &world.leadership.permit;
     match client.apply(&account(), permit, &world.zone, OUTSIDE, &set).await {
@@ -413,7 +413,7 @@ async fn a_refused_token_is_no_zone_without_a_name() {
 }
 
 /// Reads once more than the token's window has room for.
-async fn exhausted(world: &World) -> flipop_core::fault::Fault {
+async fn exhausted(world: &World) -> flipop_core::model::fault::Fault {
     world.cloud().exhaust(Provider::Cloudflare, "ours", 1);
     world.read().await.unwrap();
     world.read().await.unwrap_err()
@@ -465,7 +465,7 @@ async fn listed(many: bool, size: u32, total: u32) -> (usize, usize) {
     })
     .await;
     let client = Cloudflare::new(config(&server.url())).unwrap();
-    let zone = flipop_core::dns::Zone { id: "1".to_owned(), name: None, shown: None, ttl_floor: 60 };
+    let zone = flipop_core::records::dns::Zone { id: "1".to_owned(), name: None, shown: None, ttl_floor: 60 };
     let records = client.read_records(&account(), &zone, WWW).await.unwrap().len();
     assert!(server.received()[0].line.starts_with("GET /zones/1/dns_records?name=www.example.com&per_page="));
     (records, server.received().len())

@@ -6,9 +6,9 @@ use crate::{Leadership, account, client, config, ip};
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::DnsProvider;
 use flipop::provider::{CallError, IpProvider};
-use flipop_core::dns::Zone;
-use flipop_core::fault::{Fault, FaultKind};
-use flipop_core::ids::{ActionId, DropletId};
+use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::ids::{ActionId, DropletId};
+use flipop_core::records::dns::Zone;
 
 const PAGE: &str = "<!DOCTYPE html><html><head><title>Access denied</title></head><body><h1>One more step</h1>\
                     <p>Please complete the security check to access this site.</p></body></html>";

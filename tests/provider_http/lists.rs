@@ -3,8 +3,8 @@
 use crate::server::{Received, Reply, Server, answer, json};
 use crate::{account, client, ip};
 use flipop::provider::IpProvider;
-use flipop_core::facts::ReservedIpList;
-use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::model::facts::ReservedIpList;
+use flipop_core::model::fault::{Fault, FaultKind};
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
 

@@ -4,8 +4,8 @@ use crate::server::{Reply, Server, json};
 use crate::{Leadership, account, client, ip};
 use flipop::permit::PermitEnded;
 use flipop::provider::{CallError, IpProvider};
-use flipop_core::fault::FaultKind;
-use flipop_core::ids::DropletId;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::DropletId;
 use std::time::{Duration, Instant};
 
 #[tokio::test]

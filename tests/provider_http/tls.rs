@@ -7,7 +7,7 @@ use flipop::clock::Clock;
 use flipop::permit::{MIN_REMAINING_MS, PERMIT_MS, PermitSource};
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::{IpProvider, install_tls};
-use flipop_core::moment::Moment;
+use flipop_core::model::moment::Moment;
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use std::io::Write;
 use std::path::Path;

@@ -7,7 +7,7 @@ use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::http::{ApiConfig, BuildError};
 use flipop::provider::{Account, IpProvider};
 use flipop::token::TokenSource;
-use flipop_core::fault::FaultKind;
+use flipop_core::model::fault::FaultKind;
 use std::time::Duration;
 
 /// A configuration whose token is in a file: `first` for now.

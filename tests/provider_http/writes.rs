@@ -3,8 +3,8 @@
 use crate::server::{Reply, Server, answer, closed_port, json};
 use crate::{Leadership, account, client, ip};
 use flipop::provider::{Action, ActionStatus, CallError, IpProvider};
-use flipop_core::fault::{Fault, FaultKind};
-use flipop_core::ids::{ActionId, DropletId};
+use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::ids::{ActionId, DropletId};
 use std::time::{Duration, Instant};
 
 /// The fault of an assignment that is answered so, after exactly one request.

@@ -1,10 +1,10 @@
 //! What the core's catalog says of conditions and kinds of failure.
 
 use crate::page::{Page, code};
-use flipop_core::catalog::{self, Row, Section, faults};
-use flipop_core::condition::ConditionType;
-use flipop_core::ids::ObjectKind;
-use flipop_core::words::MAX_NAMED;
+use flipop_core::model::catalog::{self, Row, Section, faults};
+use flipop_core::model::condition::ConditionType;
+use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::words::MAX_NAMED;
 use std::collections::BTreeSet;
 
 pub(crate) fn render() -> String {

@@ -3,8 +3,8 @@
 use crate::conditions;
 use crate::page::{Page, code};
 use flipop::kube::events::{MAX_NOTE_BYTES, MOST_PER_HOUR};
-use flipop_core::catalog::events::{ALL, Entry, Severity};
 use flipop_core::fleet::QUIET_AFTER_START_MS;
+use flipop_core::model::catalog::events::{ALL, Entry, Severity};
 
 pub(crate) fn render() -> String {
     let mut page = Page::new(

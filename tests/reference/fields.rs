@@ -196,13 +196,13 @@ fn descriptions_are_plain_text_and_every_field_of_a_spec_says_what_its_absence_m
 
 #[test]
 fn the_ranges_that_are_told_are_those_of_the_code() {
-    use flipop_core::dns::Rules;
+    use flipop_core::records::dns::Rules;
     let described = |path: &str| {
         let all = all();
         let (_, schema) = all.iter().find(|(found, _)| found == path).unwrap();
         text(&schema["description"]).to_owned()
     };
-    let most = u64::try_from(flipop_core::pool::spec::MAX_DESIRED).unwrap();
+    let most = u64::try_from(flipop_core::addresses::pool::spec::MAX_DESIRED).unwrap();
     for field in ["desiredIPs", "minActive"] {
         let told = described(&format!("FloatingIPPool.spec.{field}"));
         assert!(told.contains(&format!("Range: 0 to {}.", number(most))), "{told}");

@@ -2,7 +2,7 @@
 
 use crate::fields;
 use crate::page::{Page, cell, code};
-use flipop_core::pool::status::IpState;
+use flipop_core::addresses::pool::status::IpState;
 
 const KIND: &str = "FloatingIPPool";
 

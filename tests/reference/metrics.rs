@@ -7,8 +7,8 @@ use crate::page::{Page, cell, code, codes};
 use crate::sources;
 use flipop::kube::trouble::TroubleKind;
 use flipop::provider::observe::{Call, Outcome};
-use flipop_core::ids::ObjectKind;
-use flipop_core::pool::status::IpState;
+use flipop_core::addresses::pool::status::IpState;
+use flipop_core::model::ids::ObjectKind;
 use std::collections::BTreeSet;
 
 /// The metrics that the Go operator has too, with the same types and labels.

@@ -7,8 +7,8 @@ use flipop::config::Variable;
 use flipop::kube::events::CONTROLLER;
 use flipop::kube::objects::FIELD_MANAGER;
 use flipop::leader::LEASE_NAME;
-use flipop_core::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
-use flipop_core::ids::ObjectKind;
+use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
+use flipop_core::model::ids::ObjectKind;
 use serde_json::Value;
 use std::fs;
 

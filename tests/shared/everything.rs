@@ -5,10 +5,10 @@ use flipop::kube::watch::WatchHealth;
 use flipop::metrics::Metrics;
 use flipop::provider::CallContext;
 use flipop::provider::observe::{Call, CallObserver as _, CallRecord, Outcome};
-use flipop_core::condition::Condition;
+use flipop_core::addresses::pool::status::IpState;
 use flipop_core::fleet::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
-use flipop_core::ids::ObjectName;
-use flipop_core::pool::status::IpState;
+use flipop_core::model::condition::Condition;
+use flipop_core::model::ids::ObjectName;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
-use flipop_core::catalog::{self, Row, Section, events, faults};
-use flipop_core::condition::{ConditionType, Status};
-use flipop_core::ids::ObjectKind;
+use flipop_core::model::catalog::{self, Row, Section, events, faults};
+use flipop_core::model::condition::{ConditionType, Status};
+use flipop_core::model::ids::ObjectKind;
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -7,9 +7,9 @@
 use flipop::api::translate::pool::pool_object;
 use flipop::api::translate::record_set::record_set_object;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
-use flipop_core::pool::spec::PoolSpec;
-use flipop_core::record_set::spec::NodeSetSpec;
-use flipop_core::spec::{Providers, RawMatch, RawRecordSet, SpecProblem};
+use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::model::spec::{Providers, RawMatch, RawRecordSet, SpecProblem};
+use flipop_core::records::spec::NodeSetSpec;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -355,12 +355,13 @@ mod tests {
             !counts("tests/apiserver/main.rs", &without)
                 && !counts("crates/core/tests/fleet/main.rs", &without)
         );
-        assert!(!counts("crates/core/src/matching_tests.rs", &without));
+        assert!(!counts("crates/core/src/model/matching_tests.rs", &without));
         assert!(
             counts("crates/sandbox/tests/simulation/main.rs", &without) && counts("src/tests.rs", &without)
         );
         assert!(
-            counts("crates/core/tests2/a.rs", &without) && counts("crates/core/src/matching.rs", &without)
+            counts("crates/core/tests2/a.rs", &without)
+                && counts("crates/core/src/model/matching.rs", &without)
         );
     }
 

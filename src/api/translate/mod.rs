@@ -8,10 +8,10 @@ pub mod record_set;
 
 use crate::api::{Condition, DnsRecordSet, Match, UNOBSERVED, given};
 use crate::kube::watch::Undecodable;
-use flipop_core::condition::Condition as PlainCondition;
-use flipop_core::ids::{ObjectName, ObjectRef, Uid};
-use flipop_core::matching::Toleration;
-use flipop_core::spec::{RawMatch, RawRecordSet};
+use flipop_core::model::condition::Condition as PlainCondition;
+use flipop_core::model::ids::{ObjectName, ObjectRef, Uid};
+use flipop_core::model::matching::Toleration;
+use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use std::net::Ipv4Addr;
 

@@ -9,12 +9,12 @@ use crate::api::{
     PublishedRecordSet,
 };
 use crate::kube::watch::Seen;
-use flipop_core::facts::region_slug;
-use flipop_core::pool::memory::{Created, Intent, Memory};
-use flipop_core::pool::object::PoolObject;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::pool::status::{IpEntry, IpState, PoolStatus};
-use flipop_core::record_set::status::PublishedSet;
+use flipop_core::addresses::pool::memory::{Created, Intent, Memory};
+use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolStatus};
+use flipop_core::model::facts::region_slug;
+use flipop_core::records::status::PublishedSet;
 
 /// Value of [`Creation::phase`] while the outcome is being found out.
 const OPEN: &str = "Open";
@@ -167,7 +167,7 @@ fn ip_status(entry: &IpEntry) -> IpStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::condition::Condition as PlainCondition;
+    use flipop_core::model::condition::Condition as PlainCondition;
     use std::collections::BTreeSet;
     use std::net::Ipv4Addr;
 

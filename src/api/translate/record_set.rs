@@ -6,9 +6,9 @@ use super::{
 };
 use crate::api::{Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
 use crate::kube::watch::Seen;
-use flipop_core::record_set::object::RecordSetObject;
-use flipop_core::record_set::spec::RawRecordSetSpec;
-use flipop_core::record_set::status::RecordSetStatus;
+use flipop_core::records::object::RecordSetObject;
+use flipop_core::records::spec::RawRecordSetSpec;
+use flipop_core::records::status::RecordSetStatus;
 
 /// A record set as the watch showed it.
 #[must_use]
@@ -71,7 +71,7 @@ pub fn written_status(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::condition::Condition as PlainCondition;
+    use flipop_core::model::condition::Condition as PlainCondition;
     use std::net::Ipv4Addr;
 
     #[test]

@@ -8,7 +8,7 @@
 
 use super::{Note, Permitted};
 use crate::permit::Permit;
-use flipop_core::moment::Moment;
+use flipop_core::model::moment::Moment;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::collections::BTreeMap;
 

@@ -5,8 +5,8 @@
 
 pub mod protobuf;
 
-use flipop_core::facts::{NodeFacts, PodFacts, Readiness, Taint, region_slug};
-use flipop_core::ids::Uid;
+use flipop_core::model::facts::{NodeFacts, PodFacts, Readiness, Taint, region_slug};
+use flipop_core::model::ids::Uid;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Resource};
 use serde::de::IgnoredAny;
@@ -334,7 +334,7 @@ impl From<RawPod> for PodSlim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
+    use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
     use serde_json::{Value, json};
 
     fn node(value: Value) -> NodeFacts {

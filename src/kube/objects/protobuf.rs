@@ -11,7 +11,7 @@ use super::{
 use crate::kube::protobuf;
 pub use crate::kube::protobuf::ACCEPT;
 use bytes::Bytes;
-use flipop_core::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
+use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::core::{ObjectList, TypeMeta};
 use prost::{DecodeError, Message};
@@ -279,7 +279,7 @@ impl From<Pod> for RawPod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::facts::{NodeFacts, PodFacts};
+    use flipop_core::model::facts::{NodeFacts, PodFacts};
     use serde_json::{Value, json};
 
     fn bytes(value: &Value) -> Bytes {

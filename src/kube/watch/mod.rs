@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::random::Random;
 use crate::signal;
-use flipop_core::facts::{NodeFacts, Observed, PodFacts};
+use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use follow::{Absent, Follow, Source};
 use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
 use kube::{Api, Client};

@@ -1,6 +1,6 @@
 //! Objects of our own kinds as a watch shows them, including those that cannot be decoded.
 
-use flipop_core::ids::{ObjectName, Uid};
+use flipop_core::model::ids::{ObjectName, Uid};
 use kube::core::{DeserializeGuard, Resource};
 
 /// An object, or the news that it is there but cannot be decoded.

@@ -4,8 +4,8 @@ use super::{result, wire};
 use crate::provider::dns::{self, Named};
 use crate::provider::http::{Api, Request};
 use crate::provider::paging::{self, Page, Pages};
-use flipop_core::dns::{ADDRESS_KIND, Record, Zone};
-use flipop_core::fault::Fault;
+use flipop_core::model::fault::Fault;
+use flipop_core::records::dns::{ADDRESS_KIND, Record, Zone};
 use std::net::Ipv4Addr;
 
 /// Records on one page. The API gives up to five million; this many with comments and tags stay below the bound on

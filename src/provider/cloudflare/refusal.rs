@@ -6,7 +6,7 @@
 
 use super::wire;
 use crate::provider::http::{Answer, kind_of};
-use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::model::fault::{Fault, FaultKind};
 use http::StatusCode;
 
 /// The record exists already, with another TTL or proxying, or exactly so.

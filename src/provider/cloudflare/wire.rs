@@ -1,7 +1,7 @@
 //! What Cloudflare sends, cut down to what is used. Unknown fields are ignored, and null is absent, except where taking
 //! it for absent would be believing something: a missing list is not an empty one.
 
-use flipop_core::dns::Record;
+use flipop_core::records::dns::Record;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use super::refusal::Intent;
 use super::{accepted, wire};
 use crate::provider::http::{Answer, Api, Request};
 use crate::provider::paging::{self, Listed, Page, Pages};
-use flipop_core::facts::{ReservedIp, ReservedIpList};
-use flipop_core::fault::Fault;
+use flipop_core::model::facts::{ReservedIp, ReservedIpList};
+use flipop_core::model::fault::Fault;
 use reqwest::Url;
 use std::net::Ipv4Addr;
 

@@ -2,7 +2,7 @@
 //! read for the few words that have stood in it for years, and what is not recognised falls back to the status.
 
 use crate::provider::http::kind_of;
-use flipop_core::fault::FaultKind;
+use flipop_core::model::fault::FaultKind;
 use http::StatusCode;
 
 /// What was asked for: the same words mean different things.

@@ -3,8 +3,8 @@
 //! is not no droplet.
 
 use crate::provider::{Action, ActionStatus};
-use flipop_core::facts::{ReservedIp, region_slug};
-use flipop_core::ids::{ActionId, DropletId};
+use flipop_core::model::facts::{ReservedIp, region_slug};
+use flipop_core::model::ids::{ActionId, DropletId};
 use serde::Deserialize;
 use std::net::Ipv4Addr;
 

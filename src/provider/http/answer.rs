@@ -4,7 +4,7 @@
 
 use crate::provider::http::MAX_BODY_BYTES;
 use bytes::Bytes;
-use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::model::fault::{Fault, FaultKind};
 use http::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::{DeserializeOwned, IgnoredAny};

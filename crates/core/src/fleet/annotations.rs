@@ -4,12 +4,13 @@
 //! soon as that ends; one write per node is under way at a time. What other field managers wrote stays, unless a
 //! pool confirms its own address there.
 
-use crate::action::{Action, AnnotatedNode, WriteFailure};
-use crate::facts::{NodeFacts, Observed};
-use crate::ids::Uid;
-use crate::moment::{Context, Moment};
-use crate::pool::assign::Out;
-use crate::retry::{Pace, Retry};
+use super::action::{Action, AnnotatedNode};
+use crate::mechanism::effects::Effects;
+use crate::mechanism::retry::{Pace, Retry};
+use crate::model::facts::{NodeFacts, Observed};
+use crate::model::fault::WriteFailure;
+use crate::model::ids::Uid;
+use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -140,7 +141,7 @@ impl Annotations {
         desired: &Desired,
         (listed, may_sweep): (bool, bool),
         now: Moment,
-        out: &mut Out,
+        out: &mut Effects<Action>,
     ) {
         for (uid, (name, ip)) in &desired.confirmed {
             let stands =
@@ -172,7 +173,14 @@ impl Annotations {
         self.plan_sweep(may_sweep, now, out);
     }
 
-    fn write(&mut self, uid: &Uid, name: &str, value: Option<Ipv4Addr>, now: Moment, out: &mut Out) {
+    fn write(
+        &mut self,
+        uid: &Uid,
+        name: &str,
+        value: Option<Ipv4Addr>,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) {
         if self.in_flight.contains(uid) {
             return;
         }
@@ -185,16 +193,16 @@ impl Annotations {
             return;
         }
         self.in_flight.insert(uid.clone());
-        out.actions.push(Action::Annotate { node: name.to_owned(), uid: uid.clone(), value });
+        out.act(Action::Annotate { node: name.to_owned(), uid: uid.clone(), value });
     }
 
-    fn plan_sweep(&mut self, may_sweep: bool, now: Moment, out: &mut Out) {
+    fn plan_sweep(&mut self, may_sweep: bool, now: Moment, out: &mut Effects<Action>) {
         let Some(sweep) = self.sweep.filter(|_| may_sweep && self.sweeping.is_none()) else { return };
         if sweep.due() > now {
             out.later(sweep.due());
         } else {
             self.sweeping = Some(false);
-            out.actions.push(Action::SweepAnnotations);
+            out.act(Action::SweepAnnotations);
         }
     }
 
@@ -280,16 +288,17 @@ impl Annotations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::effects::Effect;
 
     /// The writes that a plan starts.
     fn plan(annotations: &mut Annotations, desired: &Desired) -> Vec<(String, Uid, Option<Ipv4Addr>)> {
-        let mut out = Out::default();
+        let mut out = Effects::default();
         annotations.plan(desired, (true, false), Moment::default(), &mut out);
-        let write = |action| {
-            let Action::Annotate { node, uid, value } = action else { panic!("{action:?}") };
+        let write = |effect| {
+            let Effect::Do(Action::Annotate { node, uid, value }) = effect else { panic!("{effect:?}") };
             (node, uid, value)
         };
-        out.actions.into_iter().map(write).collect()
+        out.into_vec().into_iter().map(write).collect()
     }
 
     #[test]
@@ -357,9 +366,9 @@ mod tests {
             annotations.written("n".to_owned(), uid.clone(), Some(ip), Ok(()), now);
             annotations.restart();
             let removed = |annotations: &mut Annotations, listed| {
-                let mut out = Out::default();
+                let mut out = Effects::default();
                 annotations.plan(&Desired::default(), (listed, false), Moment::default(), &mut out);
-                out.actions.len()
+                out.into_vec().len()
             };
             assert_eq!(removed(&mut annotations, false), 0);
             if !listed {
@@ -380,10 +389,12 @@ mod tests {
     fn a_sweep_that_was_begun_before_a_gap_in_the_leadership_tells_nothing() {
         let mut annotations = Annotations::default();
         let sweeps = |annotations: &mut Annotations| {
-            let mut out = Out::default();
+            let mut out = Effects::default();
             annotations.plan(&Desired::default(), (true, true), Moment::default(), &mut out);
-            assert!(out.actions.iter().all(|action| matches!(action, Action::SweepAnnotations)), "{out:?}");
-            out.actions.len()
+            let effects = out.into_vec();
+            let sweeps = |effect: &Effect<_>| matches!(effect, Effect::Do(Action::SweepAnnotations));
+            assert!(effects.iter().all(sweeps), "{effects:?}");
+            effects.len()
         };
         annotations.restart();
         assert_eq!((sweeps(&mut annotations), sweeps(&mut annotations)), (1, 0));
@@ -416,12 +427,12 @@ mod tests {
         assert_eq!(plan(&mut annotations, &Desired::default()), removal);
         let conflict = Err(WriteFailure::Conflict);
         annotations.written("n".to_owned(), uid, None, conflict, Context::exactly(Moment::default()));
-        let mut out = Out::default();
+        let mut out = Effects::default();
         annotations.plan(&Desired::default(), (true, false), Moment::from_millis(5_000), &mut out);
+        let effects = out.into_vec();
         assert!(
-            matches!(out.actions.as_slice(), [Action::Annotate { value: None, .. }]),
-            "{:?}",
-            out.actions
+            matches!(effects.as_slice(), [Effect::Do(Action::Annotate { value: None, .. })]),
+            "{effects:?}"
         );
     }
 }

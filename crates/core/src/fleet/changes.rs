@@ -1,6 +1,6 @@
 //! The last changes of addresses, for people who ask afterwards what happened.
 
-use crate::pool::change::Change;
+use crate::addresses::pool::change::Change;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::ObjectName;
-    use crate::moment::Moment;
+    use crate::model::ids::ObjectName;
+    use crate::model::moment::Moment;
     use std::net::Ipv4Addr;
 
     #[test]

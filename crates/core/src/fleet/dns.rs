@@ -7,26 +7,25 @@ mod answers;
 mod left;
 mod marks;
 
-use crate::account::Account;
-use crate::action::{Action, Notice};
-use crate::budget::{Budget, Held, Limits, Purpose, RateReport};
-use crate::catalog::events::EventReason;
-use crate::dns::{Access, ChangeSet, Rules, Zone};
-use crate::ids::{ObjectKind, Owner, Uid};
-use crate::moment::Moment;
-use crate::pool::assign::Out;
-use crate::record_set::account::DnsAccount;
-use crate::record_set::claims::{self, Claim};
-use crate::record_set::diff::Wanted;
-use crate::record_set::mark::Mark;
-use crate::record_set::name::ZoneRef;
-use crate::record_set::set::{Located, Scene, Set};
-use crate::record_set::site::{Site, SiteKey, Step};
-use crate::record_set::spec::Destination;
-use crate::record_set::status::Told;
-use crate::record_set::view::View;
-use crate::spec::Providers;
-use crate::words::time_of_day;
+use crate::addresses::account::Account;
+use crate::mechanism::budget::{Budget, Held, Limits, Purpose, RateReport};
+use crate::mechanism::effects::{Effects, Notice};
+use crate::model::ids::{ObjectKind, Owner, Uid};
+use crate::model::moment::Moment;
+use crate::model::spec::Providers;
+use crate::model::words::time_of_day;
+use crate::records::account::DnsAccount;
+use crate::records::action::Action;
+use crate::records::claims::{self, Claim};
+use crate::records::diff::Wanted;
+use crate::records::dns::{Access, ChangeSet, Rules, Zone};
+use crate::records::mark::Mark;
+use crate::records::name::ZoneRef;
+use crate::records::set::{Located, Scene, Set};
+use crate::records::site::{Site, SiteKey, Step};
+use crate::records::spec::Destination;
+use crate::records::status::Told;
+use crate::records::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests of one change set. Where each change is a request of its own, the newest wish is looked at in between.
@@ -108,7 +107,7 @@ impl Dns {
         accounts: &mut Accounts,
         permit: bool,
         now: Moment,
-        out: &mut Out,
+        out: &mut Effects<Action>,
     ) {
         let live = views.iter().map(|view| &view.owner).chain(bare.iter().map(|(owner, _)| owner));
         let live: BTreeSet<&Uid> = live.map(|owner| &owner.object.uid).collect();
@@ -131,7 +130,7 @@ impl Dns {
         });
         let owners = claims::owners(claims);
         self.sites.retain(|key, site| owners.contains_key(key) || site.unclaimed(now));
-        self.leave(bare, &owners, permit, &mut out.actions);
+        self.leave(bare, &owners, permit, out);
         let undecided = self.undecided(views, &located);
         let mut rereads = Vec::new();
         for (view, located) in views.iter().zip(&located) {
@@ -172,7 +171,13 @@ impl Dns {
         oldest
     }
 
-    fn look_up_zones(&mut self, views: &[View], accounts: &mut Accounts, now: Moment, out: &mut Out) {
+    fn look_up_zones(
+        &mut self,
+        views: &[View],
+        accounts: &mut Accounts,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) {
         let mut named: BTreeSet<(&str, &ZoneRef)> = BTreeSet::new();
         for view in views {
             let Some(place) = &view.spec.place else { continue };
@@ -189,7 +194,7 @@ impl Dns {
             if admit(account, accounts, &place.provider, (&gate, Access::Write, Purpose::Dns), now, out) {
                 account.looking_up(&place.zone);
                 let (provider, owner) = (place.provider.clone(), view.owner.clone());
-                out.actions.push(Action::FindZone { provider, owner, zone: place.zone.clone() });
+                out.act(Action::FindZone { provider, owner, zone: place.zone.clone() });
             }
         }
         for (provider, account) in &mut self.accounts {
@@ -198,7 +203,13 @@ impl Dns {
     }
 
     /// Looks whether names still mean the zones that they meant. Nothing waits for that, so it comes last.
-    fn renew_zones(&mut self, views: &[View], accounts: &mut Accounts, now: Moment, out: &mut Out) {
+    fn renew_zones(
+        &mut self,
+        views: &[View],
+        accounts: &mut Accounts,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) {
         for view in views {
             let Some(place) = &view.spec.place else { continue };
             let Some(account) = self.accounts.get_mut(&place.provider) else { continue };
@@ -210,7 +221,7 @@ impl Dns {
             if admit(account, accounts, &place.provider, call, now, out) {
                 account.renewing(&place.zone);
                 let (provider, owner) = (place.provider.clone(), view.owner.clone());
-                out.actions.push(Action::FindZone { provider, owner, zone: place.zone.clone() });
+                out.act(Action::FindZone { provider, owner, zone: place.zone.clone() });
             }
         }
     }
@@ -223,7 +234,7 @@ impl Dns {
         located: &'a Located,
         (owners, waits): (&BTreeMap<SiteKey, Owner>, bool),
         (accounts, permit, now): (&mut Accounts, bool, Moment),
-        out: &mut Out,
+        out: &mut Effects<Action>,
     ) -> Option<(Owner, &'a SiteKey, &'a Zone)> {
         let uid = &view.owner.object.uid;
         let mut reread = None;
@@ -231,7 +242,7 @@ impl Dns {
         let mut lost_to = None;
         if let Located::At(key, zone) = located {
             let home = permit.then(|| set.move_to(view, key, zone)).flatten();
-            out.actions.extend(home.and_then(|home| left::left(&view.owner, &home, owners)));
+            out.tell(home.and_then(|home| left::left(&view.owner, &home, owners)));
             lost_to = owners.get(key).filter(|owner| owner.object.uid != *uid);
             let acts = lost_to.is_none() && !waits && view.problems.is_empty();
             let choice = view.choice.as_ref().filter(|_| acts);
@@ -255,8 +266,8 @@ impl Dns {
         let scene = Scene { located, lost_to, site, marked_at: marked_at.as_deref(), account, limit };
         out.later(set.tell(view, scene, now));
         if let Some((reason, message)) = permit.then(|| set.announce(view)).flatten() {
-            let notice = notice(&view.owner, true, reason.into(), &set.name, message);
-            out.actions.push(notice);
+            let notice = Notice::on(&view.owner, true, reason.into(), &set.name, message);
+            out.tell([notice]);
         }
         self.sets.insert(uid.clone(), set);
         reread
@@ -292,7 +303,7 @@ struct Drive<'a> {
     accounts: &'a mut Accounts,
     permit: bool,
     now: Moment,
-    out: &'a mut Out,
+    out: &'a mut Effects<Action>,
 }
 
 impl Drive<'_> {
@@ -347,7 +358,7 @@ impl Drive<'_> {
         self.set.settled();
         let (provider, fqdn) = (key.provider.clone(), key.fqdn.clone());
         let (owner, zone) = (owner.clone(), zone.clone());
-        self.out.actions.push(Action::ApplyRecords { provider, owner, zone, fqdn, set });
+        self.out.act(Action::ApplyRecords { provider, owner, zone, fqdn, set });
     }
 }
 
@@ -358,13 +369,13 @@ fn read(
     purpose: Purpose,
     (account, accounts): (&mut DnsAccount, &mut Accounts),
     now: Moment,
-    out: &mut Out,
+    out: &mut Effects<Action>,
 ) {
     let call = (key.zone.as_str(), Access::Read, purpose);
     if admit(account, accounts, &key.provider, call, now, out) {
         account.begun(&key.zone);
         site.reading(now);
-        out.actions.push(Action::ReadRecords {
+        out.act(Action::ReadRecords {
             provider: key.provider.clone(),
             owner: owner.clone(),
             zone: zone.clone(),
@@ -393,7 +404,7 @@ fn admit(
     provider: &str,
     (zone, access, purpose): (&str, Access, Purpose),
     now: Moment,
-    out: &mut Out,
+    out: &mut Effects<Action>,
 ) -> bool {
     if let Err(at) = account.admit(zone, access, now) {
         out.later(at);
@@ -411,16 +422,4 @@ fn admit(
     }
     account.sent(zone, access, now);
     true
-}
-
-/// An Event on an object of either kind.
-pub(super) fn notice(
-    owner: &Owner,
-    warning: bool,
-    reason: EventReason,
-    subject: &str,
-    message: String,
-) -> Action {
-    let Owner { kind, object } = owner.clone();
-    Action::Report(Notice { kind, object, warning, reason, subject: subject.to_owned(), message })
 }

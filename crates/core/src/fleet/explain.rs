@@ -1,12 +1,13 @@
 //! Why nothing matches, and which addresses are idle: texts that look at many nodes, and so are made once a minute.
 
 use super::Fleet;
-use crate::action::{Action, WriteFailure};
-use crate::matching::{Criteria, NodeStore, PodStore};
-use crate::moment::Moment;
-use crate::pool::assign::Out;
-use crate::selector::Selector;
-use crate::survey::{Explanation, RENEWED_AFTER_MS, survey};
+use super::action::Action;
+use crate::mechanism::effects::Effects;
+use crate::model::fault::WriteFailure;
+use crate::model::matching::{Criteria, NodeStore, PodStore};
+use crate::model::moment::Moment;
+use crate::model::selector::Selector;
+use crate::model::survey::{Explanation, RENEWED_AFTER_MS, survey};
 
 /// How many nodes the cluster has: asked for only while an object's label selects none of them.
 #[derive(Debug, Default)]
@@ -31,7 +32,7 @@ impl Census {
 
 impl Fleet {
     /// Makes the texts that are due.
-    pub(super) fn explain(&mut self, now: Moment, out: &mut Out) {
+    pub(super) fn explain(&mut self, now: Moment, out: &mut Effects<Action>) {
         let (no_nodes, no_pods) = (NodeStore::default(), PodStore::default());
         let (nodes, pods) = (&self.nodes, &self.pods);
         let stores = |criteria: &Criteria| {
@@ -41,7 +42,7 @@ impl Fleet {
         };
         let in_cluster = self.census.nodes;
         let mut unlabelled = false;
-        let mut explain = |explanation: &mut Explanation, criteria: &Criteria, out: &mut Out| {
+        let mut explain = |explanation: &mut Explanation, criteria: &Criteria, out: &mut Effects<Action>| {
             let (nodes, pods) = stores(criteria);
             let selects_none = nodes.iter().next().is_none() && criteria.node_selector != Selector::default();
             unlabelled |= selects_none;
@@ -78,7 +79,7 @@ impl Fleet {
             Ok(()) => {
                 self.census.under_way = true;
                 self.census.asked = Some(now);
-                out.actions.push(Action::CountNodes);
+                out.act(Action::CountNodes);
             }
             Err(at) => out.later(at),
         }
@@ -88,6 +89,6 @@ impl Fleet {
     pub(super) fn nodes_counted(&mut self, result: &Result<u64, WriteFailure>) {
         self.census.under_way = false;
         let Ok(count) = result else { return };
-        self.dirty |= self.census.nodes.replace(*count) != Some(*count);
+        self.census.nodes = Some(*count);
     }
 }

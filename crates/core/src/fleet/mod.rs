@@ -4,11 +4,13 @@
 //! the whole state is what makes claims between pools, the one open creation per account and the one operation per
 //! droplet simple: they are read off, never negotiated.
 
+pub mod action;
 mod annotations;
 mod changes;
 mod dns;
 mod explain;
 mod others;
+mod outcomes;
 mod plan;
 mod record_sets;
 mod snapshot;
@@ -16,23 +18,23 @@ mod troubles;
 mod unready;
 mod writes;
 
-pub use crate::pool::change::{Change, Phases};
+pub use crate::addresses::pool::change::{Change, Phases};
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
 pub use unready::QUIET_AFTER_START_MS;
 
-use crate::account::{Account, Changes};
-use crate::action::{Action, CallFailure, Outcome};
-use crate::budget::{Limits, RateReport};
-use crate::facts::{NodeFacts, Observed, PodFacts};
-use crate::ids::Uid;
-use crate::matching::{NodeStore, PodStore, WatchKey};
-use crate::moment::{Context, Moment};
-use crate::pool::object::PoolObject;
-use crate::pool::{Pool, orphans};
-use crate::record_set::node_set::NodeSet;
-use crate::record_set::object::RecordSetObject;
-use crate::record_set::site::SiteKey;
-use crate::spec::Providers;
+use crate::addresses::account::Account;
+use crate::addresses::pool::Pool;
+use crate::addresses::pool::object::PoolObject;
+use crate::mechanism::budget::{Limits, RateReport};
+use crate::mechanism::effects::{Effect, Notice};
+use crate::model::facts::{NodeFacts, Observed, PodFacts};
+use crate::model::ids::Uid;
+use crate::model::matching::{NodeStore, PodStore, WatchKey};
+use crate::model::moment::{Context, Moment};
+use crate::model::spec::Providers;
+use crate::records::node_set::NodeSet;
+use crate::records::object::RecordSetObject;
+use action::{Action, Outcome};
 use annotations::Annotations;
 use dns::Dns;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +86,7 @@ pub enum Input {
 #[derive(Debug, Default)]
 pub struct Plan {
     /// What to do now.
-    pub actions: Vec<Action>,
+    pub effects: Vec<Effect<Action>>,
     /// When to plan again at the latest.
     pub wake: Option<Moment>,
     /// Something was looked at anew: snapshots may differ.
@@ -112,7 +114,7 @@ pub struct Fleet {
     accounts: BTreeMap<String, Account>,
     annotations: Annotations,
     dns: Dns,
-    outbox: Vec<Action>,
+    outbox: Vec<Notice>,
     census: explain::Census,
     changes: changes::Changes,
     unready: BTreeMap<Uid, unready::Unready>,
@@ -364,91 +366,5 @@ impl Fleet {
             }
         }
         self.rematch_record_sets(key, Some(&touched).filter(|_| !first));
-    }
-
-    fn observe_outcome(&mut self, outcome: Outcome, at @ Context { now, .. }: Context) {
-        match outcome {
-            Outcome::Listed { provider, begun, result } => {
-                self.with_account(&provider, at, |account| account.on_list(begun, result, at));
-            }
-            Outcome::Got { provider, ip, begun, result } => {
-                self.with_account(&provider, at, |account| account.on_get(ip, begun, result, at));
-            }
-            Outcome::Proved { provider, result } => {
-                self.with_account(&provider, at, |account| account.on_proof(result, at));
-            }
-            Outcome::Polled { provider, ip, begun, result } => {
-                self.with_account(&provider, at, |account| account.on_poll(ip, begun, result, at));
-            }
-            Outcome::Changed { provider, ip, result } => {
-                let answer = match result {
-                    Ok(action) => Some(Ok(action)),
-                    Err(CallFailure::Fault(fault)) => Some(Err(fault)),
-                    Err(CallFailure::NotSent) => None,
-                };
-                self.with_account(&provider, at, |account| account.on_changed(ip, answer, now));
-            }
-            Outcome::Created { provider, pool, result } => {
-                self.dirty = true;
-                let Some(account) = self.accounts.get_mut(&provider) else { return };
-                account.creating = None;
-                match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
-                    Some(pool) => pool.on_created(account, result, at, &mut self.outbox),
-                    None => self.outbox.extend(orphans::ownerless(pool, &result)),
-                }
-            }
-            Outcome::StatusWritten { pool, result } => self.status_written(&pool, result, at),
-            Outcome::IpsWritten { pool, add, result } => {
-                self.ips_written(&pool, &add, &result, at);
-            }
-            Outcome::Annotated { node, uid, value, result } => {
-                self.annotations.written(node, uid, value, result, at);
-                self.dirty = true;
-            }
-            Outcome::Swept(result) => {
-                self.annotations.swept(result, at);
-                self.dirty = true;
-            }
-            Outcome::NodesCounted(result) => self.nodes_counted(&result),
-            Outcome::ZoneFound { provider, zone, result } => {
-                self.dns.zone_found(&provider, &zone, result, at);
-                self.dirty = true;
-            }
-            Outcome::RecordsRead { provider, zone, fqdn, mark_of: None, result } => {
-                self.dns.records_read(&SiteKey { provider, zone, fqdn }, result, at);
-                self.dirty = true;
-            }
-            Outcome::RecordsRead { provider, zone, mark_of: Some(fqdn), result, .. } => {
-                self.dns.mark_read(&SiteKey { provider, zone, fqdn }, result, at);
-                self.dirty = true;
-            }
-            Outcome::RecordsApplied { provider, zone, fqdn, result } => {
-                let (key, accounts) = (SiteKey { provider, zone, fqdn }, &mut self.accounts);
-                self.dns.records_applied(&key, result, accounts, at, &mut self.outbox);
-                self.dirty = true;
-            }
-            Outcome::RecordSetStatusWritten { record_set, result } => {
-                self.record_set_status_written(&record_set, result, at);
-            }
-        }
-    }
-
-    /// Every answer changes what is under way, so that the reads have to be planned again even when nothing else has.
-    fn with_account(&mut self, provider: &str, at: Context, act: impl FnOnce(&mut Account) -> Changes) {
-        let Some(account) = self.accounts.get_mut(provider) else { return };
-        let changes = act(account);
-        self.dirty = true;
-        for finished in &changes.finished {
-            if let Some(pool) = self.pools.get_mut(&finished.op.pool) {
-                if finished.end == crate::account::op::End::Done {
-                    self.changes.push(pool.change_of(finished, at.now));
-                }
-                pool.finished(finished, account, at, &mut self.outbox);
-            }
-            if finished.end == crate::account::op::End::Done && finished.op.target().is_some() {
-                self.latencies_ms.push(at.now.millis_since(finished.op.caused));
-            }
-        }
-        self.tell_overturned(provider, &changes.overturned, at.now);
     }
 }

@@ -1,10 +1,10 @@
 //! What is told of what others changed.
 
 use super::Fleet;
-use crate::catalog::events::EventReason;
-use crate::ids::DropletId;
-use crate::matching::NodeStore;
-use crate::moment::Moment;
+use crate::model::catalog::events::EventReason;
+use crate::model::ids::DropletId;
+use crate::model::matching::NodeStore;
+use crate::model::moment::Moment;
 use std::net::Ipv4Addr;
 
 impl Fleet {

@@ -1,14 +1,17 @@
 //! One pass of decisions over the whole state.
 
+use super::action::Action;
 use super::annotations::Desired;
 use super::{Fleet, Plan};
-use crate::account::Account;
-use crate::ids::{DropletId, ObjectRef, Uid};
-use crate::matching::Criteria;
-use crate::moment::Moment;
-use crate::pool::assign::{Out, World};
-use crate::pool::creation::Purchase;
-use crate::pool::{Candidate, Pool};
+use crate::addresses::account::Account;
+use crate::addresses::action;
+use crate::addresses::pool::assign::World;
+use crate::addresses::pool::creation::Purchase;
+use crate::addresses::pool::{Candidate, Pool};
+use crate::mechanism::effects::{Effect, Effects};
+use crate::model::ids::{DropletId, ObjectRef, Uid};
+use crate::model::matching::Criteria;
+use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -21,7 +24,7 @@ impl Fleet {
         let due = self.wake.is_some_and(|wake| wake <= now);
         if !self.leading || !(self.dirty || due) {
             return Plan {
-                actions: std::mem::take(&mut self.outbox),
+                effects: std::mem::take(&mut self.outbox).into_iter().map(Effect::Tell).collect(),
                 wake: self.wake.filter(|_| self.leading),
                 fresh: false,
             };
@@ -29,7 +32,8 @@ impl Fleet {
         self.dirty = false;
         let (pools, sets) = (&self.pools, &self.record_sets);
         self.unready.retain(|uid, _| pools.contains_key(uid) || sets.contains_key(uid));
-        let mut out = Out { actions: std::mem::take(&mut self.outbox), wake: None };
+        let mut out: Effects<Action> = Effects::default();
+        out.tell(std::mem::take(&mut self.outbox));
         if self.draining {
             if self.permit {
                 self.plan_writes(now, &mut out);
@@ -37,10 +41,10 @@ impl Fleet {
         } else if self.pools_listed && self.record_sets_listed {
             self.note_matched();
             let owners = self.owners();
-            self.plan_pools(&owners, now, &mut out);
+            out.lend(|out| self.plan_pools(&owners, now, out));
             self.explain(now, &mut out);
-            self.plan_dns(now, &mut out);
-            self.plan_reads(&owners, now, &mut out);
+            out.lend(|out| self.plan_dns(now, out));
+            out.lend(|out| self.plan_reads(&owners, now, out));
             if self.permit {
                 let (desired, read) = self.desired_annotations(&owners);
                 self.annotations.forget_failures(&desired);
@@ -51,8 +55,8 @@ impl Fleet {
                 self.annotations.plan(&desired, (seen, read), now, &mut out);
             }
         }
-        self.wake = out.wake;
-        Plan { actions: out.actions, wake: out.wake, fresh: true }
+        self.wake = out.wake();
+        Plan { effects: out.into_vec(), wake: self.wake, fresh: true }
     }
 
     /// Pools from the oldest to the youngest, those that are being deleted left out.
@@ -81,7 +85,12 @@ impl Fleet {
         owners
     }
 
-    fn plan_pools(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, now: Moment, out: &mut Out) {
+    fn plan_pools(
+        &mut self,
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        now: Moment,
+        out: &mut Effects<action::Action>,
+    ) {
         let order: Vec<Uid> = self.by_age().iter().map(|pool| pool.object.uid.clone()).collect();
         let providers: Vec<String> = self.accounts.keys().cloned().collect();
         for provider in providers {
@@ -108,7 +117,7 @@ impl Fleet {
                     pool.forgive_token_moving(&account);
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);
-                        out.actions.extend(permit.then(|| pool.tell_losses(&account)).flatten());
+                        out.tell(permit.then(|| pool.tell_losses(&account)).flatten());
                     }
                     if !pool.is_live() || !pool.matched {
                         pool.note_lost(owners);
@@ -159,7 +168,9 @@ impl Fleet {
             .iter()
             .filter_map(|uid| self.pools.get(uid))
             .flat_map(Pool::effective)
-            .filter(|ip| matches!(account.place(*ip), crate::account::belief::Place::Present { .. }))
+            .filter(|ip| {
+                matches!(account.place(*ip), crate::addresses::account::belief::Place::Present { .. })
+            })
             .collect();
         if visible.is_empty() {
             account.excuse_absences(now);
@@ -198,7 +209,7 @@ impl Fleet {
         provider: &str,
         account: &mut Account,
         named: &mut BTreeSet<Ipv4Addr>,
-        out: &mut Out,
+        out: &mut Effects<action::Action>,
     ) {
         for pool in order {
             if let Some(pool) = self.pools.get_mut(pool)
@@ -221,7 +232,12 @@ impl Fleet {
         others.map(Pool::purchase).max().unwrap_or(Purchase::None)
     }
 
-    fn plan_reads(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, now: Moment, out: &mut Out) {
+    fn plan_reads(
+        &mut self,
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        now: Moment,
+        out: &mut Effects<action::Action>,
+    ) {
         for (provider, account) in &mut self.accounts {
             // What no object asks for is not read.
             let concerns = |pool: &Pool| pool.spec.provider == *provider || pool.creates_at() == provider;
@@ -231,9 +247,8 @@ impl Fleet {
                 account.forget_lists(now);
                 continue;
             }
-            if let Some(at) = account.plan_reads(owners, now, &mut out.actions) {
-                out.later(at);
-            }
+            let next = account.plan_reads(owners, now, out);
+            out.later(next);
         }
     }
 

@@ -1,25 +1,26 @@
 //! The objects of kind `NodeDNSRecordSet` in the whole state, and the views that DNS has of both kinds.
 
 use super::Fleet;
-use super::dns::notice;
+use super::action::Action;
 use super::troubles::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
-use crate::account::belief::{Belief, Place};
-use crate::account::{Account, DropletRead};
-use crate::action::{Action, WriteFailure, WrittenStatus};
-use crate::catalog::events::EventReason;
-use crate::condition::{Condition, ConditionType};
-use crate::facts::Observed;
-use crate::ids::{ObjectKind, Owner, Uid};
-use crate::matching::{NodeStore, PodStore, WatchKey};
-use crate::moment::{Context, Moment};
-use crate::pool::Pool;
-use crate::pool::assign::Out;
-use crate::record_set::node_set::NodeSet;
-use crate::record_set::object::RecordSetObject;
-use crate::record_set::set::Set;
-use crate::record_set::status::{RecordSetStatus, Told};
-use crate::record_set::view::{Choice, View};
-use crate::spec::Scope;
+use crate::addresses::account::belief::{Belief, Place};
+use crate::addresses::account::{Account, DropletRead};
+use crate::addresses::pool::Pool;
+use crate::mechanism::effects::{Effects, Notice, WrittenStatus};
+use crate::model::catalog::events::EventReason;
+use crate::model::condition::{Condition, ConditionType};
+use crate::model::facts::Observed;
+use crate::model::fault::WriteFailure;
+use crate::model::ids::{ObjectKind, Owner, Uid};
+use crate::model::matching::{NodeStore, PodStore, WatchKey};
+use crate::model::moment::{Context, Moment};
+use crate::model::spec::Scope;
+use crate::records::action as of_records;
+use crate::records::node_set::NodeSet;
+use crate::records::object::RecordSetObject;
+use crate::records::set::Set;
+use crate::records::status::{RecordSetStatus, Told};
+use crate::records::view::{Choice, View};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -116,23 +117,21 @@ impl Fleet {
     }
 
     /// Decides about DNS.
-    pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Out) {
+    pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Effects<of_records::Action>) {
         let (views, bare) = (self.views(), self.bare());
         self.dns.plan((&views, &bare), &mut self.accounts, self.permit, now, out);
     }
 
     /// Writes of the statuses of record sets.
-    pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Out) {
+    pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
         let quiet_until = self.quiet_until();
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
             let kept = self.dns.set(uid).and_then(Set::kept_until).is_some_and(|until| until > now);
             let lost = set.tell_losses(kept);
             let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
-            out.actions.extend(
-                lost.map(|(warning, message)| {
-                    notice(&owner, warning, EventReason::MatchLost, "match", message)
-                }),
-            );
+            out.tell(lost.map(|(warning, message)| {
+                Notice::on(&owner, warning, EventReason::MatchLost, "match", message)
+            }));
             let trouble = watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
             let report = self.dns.set(uid).and_then(|set| set.report.as_ref());
             let mut status = match report {
@@ -174,7 +173,7 @@ impl Fleet {
             match set.writes.status_ready(now) {
                 Ok(()) => {
                     set.writes.status_sent(status.clone());
-                    out.actions.push(Action::WriteRecordSetStatus {
+                    out.act(Action::WriteRecordSetStatus {
                         record_set: set.object.clone(),
                         resource_version: set.resource_version.clone(),
                         generation: set.generation,

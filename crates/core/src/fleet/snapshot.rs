@@ -1,11 +1,11 @@
 //! What metrics and `/debug` show: a copy of the facts, so that a scrape waits for nothing.
 
 use super::{Change, Fleet};
-use crate::account::belief::Place;
-use crate::condition::Condition;
-use crate::ids::ObjectName;
-use crate::pool::status::IpState;
-use crate::record_set::node_set::NodeSet;
+use crate::addresses::account::belief::Place;
+use crate::addresses::pool::status::IpState;
+use crate::model::condition::Condition;
+use crate::model::ids::ObjectName;
+use crate::records::node_set::NodeSet;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Fleet {
         }
         let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
             let account = self.accounts.get(&pool.spec.provider);
-            let status = pool.render(account, None, crate::moment::Moment::default());
+            let status = pool.render(account, None, crate::model::moment::Moment::default());
             let used = pool.used();
             let owned = |ip: &Ipv4Addr| !pool.report.lost.contains_key(ip);
             // What is not known now stays as it was confirmed.

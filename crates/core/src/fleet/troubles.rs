@@ -1,9 +1,9 @@
 //! What the shell cannot do for an object, as conditions of it.
 
-use crate::catalog::record_set::Unread;
-use crate::catalog::shared::{EventsDenied, WatchFailing};
-use crate::condition::{Condition, ConditionType};
-use crate::matching::{Criteria, WatchKey};
+use crate::model::catalog::record_set::Unread;
+use crate::model::catalog::shared::{EventsDenied, WatchFailing};
+use crate::model::condition::{Condition, ConditionType};
+use crate::model::matching::{Criteria, WatchKey};
 use std::collections::BTreeMap;
 
 /// Why a watch that an object asks for does not get through.

@@ -4,14 +4,14 @@
 //! Invariant: the end is told only where the beginning was.
 
 use super::Fleet;
-use super::dns::notice;
-use crate::catalog::events::EventReason;
-use crate::catalog::pool::Ready;
-use crate::catalog::records::UnderWay;
-use crate::condition::{Condition, ConditionType, Status};
-use crate::ids::Owner;
-use crate::moment::Moment;
-use crate::pool::assign::Out;
+use super::action::Action;
+use crate::mechanism::effects::{Effects, Notice};
+use crate::model::catalog::events::EventReason;
+use crate::model::catalog::pool::Ready;
+use crate::model::catalog::records::UnderWay;
+use crate::model::condition::{Condition, ConditionType, Status};
+use crate::model::ids::Owner;
+use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
 /// Most failovers are over sooner.
@@ -69,7 +69,7 @@ impl Unready {
         owner: &Owner,
         (before, conditions): (&[Condition], &[Condition]),
         when: (Moment, Moment),
-        out: &mut Out,
+        out: &mut Effects<Action>,
     ) {
         let before = if self.noted { &[] } else { before };
         self.noted = true;
@@ -78,10 +78,10 @@ impl Unready {
                 News::None => {}
                 News::Later(at) => out.later(Some(at)),
                 News::Unready(message) => {
-                    out.actions.push(notice(owner, true, warning, kind.as_str(), message));
+                    out.tell([Notice::on(owner, true, warning, kind.as_str(), message)]);
                 }
                 News::Recovered(message) => {
-                    out.actions.push(notice(owner, false, EventReason::Recovered, kind.as_str(), message));
+                    out.tell([Notice::on(owner, false, EventReason::Recovered, kind.as_str(), message)]);
                 }
             }
         }

@@ -1,19 +1,20 @@
 //! Writes of pools' statuses and of `spec.ips`, and what their answers mean.
 
 use super::Fleet;
+use super::action::Action;
 use super::troubles::{events_denied, name_cause, watch_failing, watch_trouble};
-use crate::account::{Account, DropletRead};
-use crate::action::{Action, WriteFailure, WrittenStatus};
-use crate::ids::{ObjectKind, Owner, Uid};
-use crate::moment::{Context, Moment};
-use crate::pool::Pool;
-use crate::pool::assign::Out;
-use crate::pool::status::complete;
+use crate::addresses::account::{Account, DropletRead};
+use crate::addresses::pool::Pool;
+use crate::addresses::pool::status::{PoolStatus, complete};
+use crate::mechanism::effects::{Effects, WrittenStatus};
+use crate::model::fault::WriteFailure;
+use crate::model::ids::{ObjectKind, Owner, Uid};
+use crate::model::moment::{Context, Moment};
 use std::net::Ipv4Addr;
 
 impl Fleet {
     /// Writes of statuses and of `spec.ips`.
-    pub(super) fn plan_writes(&mut self, now: Moment, out: &mut Out) {
+    pub(super) fn plan_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
         let denied = self.annotations.denied().map(str::to_owned);
         let (draining, quiet_until) = (self.draining, self.quiet_until());
         for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
@@ -47,9 +48,9 @@ impl Fleet {
             if !status.same_as(&pool.on_server, go_fields_only) {
                 match pool.writes.status_ready(now) {
                     Ok(()) => {
-                        out.actions.extend(pool.news(&status));
+                        out.tell(pool.news(&status));
                         pool.writes.status_sent(status.clone());
-                        out.actions.push(Action::WriteStatus {
+                        out.act(Action::WriteStatus {
                             pool: pool.object.clone(),
                             resource_version: pool.resource_version.clone(),
                             generation: pool.generation,
@@ -69,7 +70,7 @@ impl Fleet {
     pub(super) fn status_written(
         &mut self,
         uid: &Uid,
-        result: Result<Box<WrittenStatus>, WriteFailure>,
+        result: Result<Box<WrittenStatus<PoolStatus>>, WriteFailure>,
         at @ Context { now, .. }: Context,
     ) {
         self.dirty = true;
@@ -123,7 +124,7 @@ impl Fleet {
 
 /// A created address is written into `spec.ips` once, after the status remembers it; at once where the server's statuses
 /// remember nothing, since it stands nowhere else then.
-fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
+fn write_ips(pool: &mut Pool, now: Moment, out: &mut Effects<Action>) {
     let kept = |ip| pool.creation.crds_outdated || pool.on_server.remembers(ip);
     let add: Vec<Ipv4Addr> = pool
         .memory
@@ -137,7 +138,7 @@ fn write_ips(pool: &mut Pool, now: Moment, out: &mut Out) {
     match pool.writes.ips_ready(now) {
         Ok(()) => {
             pool.writes.ips_sent();
-            out.actions.push(Action::WriteIps { pool: pool.object.clone(), add });
+            out.act(Action::WriteIps { pool: pool.object.clone(), add });
         }
         Err(Some(at)) => out.later(at),
         Err(None) => {}

@@ -2,14 +2,14 @@
 
 use crate::faults::fault;
 use crate::world::{PROVIDER, Trick, World, ip};
-use flipop_core::action::Outcome;
-use flipop_core::budget::{Budget, Limits, Purpose, Quota, RateReport};
-use flipop_core::facts::ActionStatus;
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::action as addresses;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::ids::ActionId;
-use flipop_core::moment::Moment;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::mechanism::budget::{Budget, Limits, Purpose, Quota, RateReport};
+use flipop_core::model::facts::ActionStatus;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::ActionId;
+use flipop_core::model::moment::Moment;
 
 const T: fn(u64) -> Moment = Moment::from_millis;
 
@@ -179,7 +179,7 @@ fn the_answer_to_a_look_at_a_former_action_does_not_end_the_next_one() {
     world.run(5);
     let (provider, ip, result) = (PROVIDER.to_owned(), ip(1), Ok(ActionStatus::Completed));
     let begun = Moment::default();
-    world.observe(Input::Outcome(Outcome::Polled { provider, ip, begun, result }));
+    world.observe(Input::Outcome(addresses::Outcome::Polled { provider, ip, begun, result }.into()));
     world.run(2);
     assert_eq!(world.status("pool").ips[&ip.to_string()].state, "in-progress");
     world.run(30);

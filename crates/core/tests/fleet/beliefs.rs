@@ -1,10 +1,10 @@
 //! What a read of one address changes in what is held true of it, and what it does not.
 
-use flipop_core::account::belief::{Belief, Effect, Place};
-use flipop_core::facts::ReservedIp;
-use flipop_core::fault::FaultKind;
-use flipop_core::ids::DropletId;
-use flipop_core::moment::{Context, Moment};
+use flipop_core::addresses::account::belief::{Belief, Effect, Place};
+use flipop_core::model::facts::ReservedIp;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::DropletId;
+use flipop_core::model::moment::{Context, Moment};
 
 const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 

@@ -1,9 +1,9 @@
 //! Whatever happens in these worlds, what is said of it stands in the catalog.
 
-use flipop_core::action::Notice;
-use flipop_core::catalog::{contains, events};
-use flipop_core::condition::Condition;
-use flipop_core::ids::ObjectKind;
+use flipop_core::mechanism::effects::Notice;
+use flipop_core::model::catalog::{contains, events};
+use flipop_core::model::condition::Condition;
+use flipop_core::model::ids::ObjectKind;
 
 /// Every condition of a status that is being written is documented.
 pub(crate) fn check_conditions(object: ObjectKind, conditions: &[Condition]) {

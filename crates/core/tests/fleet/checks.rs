@@ -1,9 +1,9 @@
 //! What must hold for every action on an address, whatever happened before.
 
 use crate::world::World;
-use flipop_core::facts::NodeFacts;
-use flipop_core::ids::{DropletId, ObjectRef};
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::model::facts::NodeFacts;
+use flipop_core::model::ids::{DropletId, ObjectRef};
 use std::net::Ipv4Addr;
 
 impl World {

@@ -4,13 +4,15 @@ use crate::catalogued;
 use crate::faults::{nodes_key, pods_key};
 use crate::world::{World, droplet};
 use crate::zones::{external, internal};
-use flipop_core::action::{Outcome, WriteFailure, WrittenStatus};
-use flipop_core::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
+use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::Input;
-use flipop_core::ids::{DropletId, ObjectKind, ObjectName, ObjectRef, Uid};
-use flipop_core::pool::object::PoolObject;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::pool::status::PoolStatus;
+use flipop_core::fleet::action::Outcome;
+use flipop_core::mechanism::effects::WrittenStatus;
+use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::ids::{DropletId, ObjectKind, ObjectName, ObjectRef, Uid};
 
 impl World {
     pub(crate) fn add_pool(&mut self, name: &str, spec: RawPoolSpec) {

@@ -1,9 +1,9 @@
 //! The conditions of the latest plan, as metrics show them.
 
 use crate::world::{Trick, World};
-use flipop_core::condition::Condition;
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::model::condition::Condition;
+use flipop_core::model::fault::FaultKind;
 
 /// Type, status and reason of what is shown of the only pool.
 fn shown(world: &World) -> Vec<(String, String, String)> {

@@ -3,9 +3,9 @@
 use crate::creation::{buying, world};
 use crate::faults::{CONTRADICTION, spec};
 use crate::world::{PROVIDER, Trick, World, ip};
-use flipop_core::moment::Moment;
-use flipop_core::pool::memory::Memory;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::memory::Memory;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::model::moment::Moment;
 
 #[test]
 fn a_list_that_contradicts_itself_shows_where_addresses_stand_and_the_others_are_read_singly() {

@@ -2,12 +2,12 @@
 
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
-use flipop_core::action::WriteFailure;
-use flipop_core::facts::Observed;
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::moment::Moment;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::moment::Moment;
 
 /// Three nodes, and a pool that lacks this many addresses; nothing runs yet.
 pub(crate) fn buying(desired: i64) -> World {
@@ -162,7 +162,7 @@ fn gitops_that_reverts_the_spec_is_neither_fought_nor_fed() {
 fn a_wiped_status_alone_creates_nothing() {
     let mut world = world(2);
     world.run(20);
-    world.pools.get_mut("pool").unwrap().status = flipop_core::pool::status::PoolStatus::default();
+    world.pools.get_mut("pool").unwrap().status = flipop_core::addresses::pool::status::PoolStatus::default();
     world.start();
     world.run(200);
     assert_eq!(world.created, 2);
@@ -288,7 +288,8 @@ fn a_purchase_for_a_pool_that_is_gone_is_told() {
         world.run_while(5, |world| world.calls.iter().all(|(_, call)| !call.starts_with("create")));
         world.delete_pool("pool");
         world.run(5);
-        let told_of = |event: &&flipop_core::action::Notice| event.reason.as_str() == "CreatedWithoutPool";
+        let told_of =
+            |event: &&flipop_core::mechanism::effects::Notice| event.reason.as_str() == "CreatedWithoutPool";
         let events: Vec<_> = world.events.iter().filter(told_of).collect();
         assert!(events.len() == 1 && events[0].warning && events[0].subject == told, "{:?}", world.events);
     }

@@ -2,9 +2,9 @@
 
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, external, set_spec};
-use flipop_core::budget::{Quota, RateReport};
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::mechanism::budget::{Quota, RateReport};
+use flipop_core::model::fault::FaultKind;
 use std::ops::Range;
 
 const WWW: &str = "www.example.com";

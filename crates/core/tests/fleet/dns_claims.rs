@@ -4,14 +4,14 @@ use crate::dns::{condition, pool};
 use crate::faults::spec;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, ZONE_ID, external, internal, record_set, set_spec};
-use flipop_core::dns::ZoneForm;
-use flipop_core::facts::Observed;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::ids::ObjectKind;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::record_set::name::{NameError, ZoneRef};
-use flipop_core::record_set::spec::RawRecordSetSpec;
-use flipop_core::spec::RawRecordSet;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::spec::RawRecordSet;
+use flipop_core::records::dns::ZoneForm;
+use flipop_core::records::name::{NameError, ZoneRef};
+use flipop_core::records::spec::RawRecordSetSpec;
 
 const WWW: &str = "www.example.com";
 

@@ -4,9 +4,9 @@ use crate::dns::{condition, pool};
 use crate::faults::fault;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::spec::RawRecordSet;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::spec::RawRecordSet;
 
 const WWW: &str = "www.example.com";
 

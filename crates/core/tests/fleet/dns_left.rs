@@ -3,7 +3,7 @@
 use crate::dns::pool;
 use crate::world::{PROVIDER, World};
 use crate::zones::{CLOUDFLARE, external, record_set, set_spec};
-use flipop_core::spec::RawRecordSet;
+use flipop_core::model::spec::RawRecordSet;
 
 const WWW: &str = "www.example.com";
 

@@ -2,9 +2,9 @@
 
 use crate::world::{PROVIDER, World};
 use crate::zones::{CLOUDFLARE, DnsTrick, external};
-use flipop_core::budget::{Quota, RateReport};
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::mechanism::budget::{Quota, RateReport};
+use flipop_core::model::fault::FaultKind;
 
 fn message(world: &World) -> &str {
     let ready = world.set_status("set").conditions.iter().find(|condition| condition.kind == "Ready");

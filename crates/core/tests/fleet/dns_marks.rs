@@ -3,9 +3,9 @@
 use crate::dns::{condition, pool};
 use crate::world::{PROVIDER, World};
 use crate::zones::{CLOUDFLARE, ZONE_ID, set_spec};
-use flipop_core::budget::{Quota, RateReport};
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::mechanism::budget::{Quota, RateReport};
+use flipop_core::model::fault::FaultKind;
 
 const WWW: &str = "www.example.com";
 const BESIDE: &str = "a-www.example.com";

@@ -4,10 +4,10 @@ use crate::dns::pool;
 use crate::faults::nodes_key;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{DnsTrick, external, set_spec};
-use flipop_core::action::WriteFailure;
-use flipop_core::facts::Observed;
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::fault::WriteFailure;
 
 const WWW: &str = "www.example.com";
 

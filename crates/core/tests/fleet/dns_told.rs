@@ -4,9 +4,9 @@ use crate::dns::pool;
 use crate::faults::nodes_key;
 use crate::world::World;
 use crate::zones::{DnsTrick, set_spec};
-use flipop_core::facts::Observed;
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::FaultKind;
 
 /// Status, reason and message of `Ready`.
 fn ready(world: &World) -> (&str, &str, &str) {

@@ -2,10 +2,10 @@
 
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, record_set};
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::spec::RawRecordSet;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::spec::RawRecordSet;
 use std::net::Ipv4Addr;
 
 const WWW: &str = "www.example.com";

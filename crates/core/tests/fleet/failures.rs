@@ -2,7 +2,7 @@
 //! known.
 
 use crate::world::{Trick, World, ip};
-use flipop_core::fault::FaultKind;
+use flipop_core::model::fault::FaultKind;
 
 #[test]
 fn the_provider_being_busy_speaks_against_neither_address_nor_node() {

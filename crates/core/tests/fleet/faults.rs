@@ -2,16 +2,16 @@
 
 use crate::world::PROVIDER;
 use crate::zones::CLOUDFLARE;
-use flipop_core::action::WriteFailure;
-use flipop_core::budget::Limits;
-use flipop_core::facts::{ReservedIp, ReservedIpList};
-use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::{Fleet, Settings};
-use flipop_core::ids::{DropletId, ObjectRef};
-use flipop_core::matching::WatchKey;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::pool::status::PoolStatus;
-use flipop_core::spec::Providers;
+use flipop_core::mechanism::budget::Limits;
+use flipop_core::model::facts::{ReservedIp, ReservedIpList};
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::ids::{DropletId, ObjectRef};
+use flipop_core::model::matching::WatchKey;
+use flipop_core::model::spec::Providers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 

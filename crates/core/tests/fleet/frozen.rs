@@ -2,11 +2,11 @@
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{World, ip};
-use flipop_core::action::WriteFailure;
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::spec::RawMatch;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::spec::RawMatch;
 use std::net::Ipv4Addr;
 
 /// Every way to freeze a pool.
@@ -187,7 +187,7 @@ fn harmless() -> Vec<fn(&mut RawPoolSpec)> {
         |spec| spec.desired_ips = -5,
         |spec| {
             spec.matching = RawMatch {
-                tolerations: vec![flipop_core::matching::Toleration::default()],
+                tolerations: vec![flipop_core::model::matching::Toleration::default()],
                 ..RawMatch::default()
             };
         },
@@ -418,7 +418,7 @@ fn a_node_made_again_under_a_frozen_pool_is_not_annotated_over_and_over() {
     world.edit("pool", |spec| spec.matching.node_label = "a in".into());
     world.run(5);
     let old = world.nodes["node-1"].clone();
-    world.observe(Input::Nodes(nodes_key(), flipop_core::facts::Observed::Delete(old)));
+    world.observe(Input::Nodes(nodes_key(), flipop_core::model::facts::Observed::Delete(old)));
     world.replace_node(1, 1);
     world.run(3_600);
     assert!(world.faults.writes_to_gone_nodes <= 1, "{}", world.faults.writes_to_gone_nodes);

@@ -3,13 +3,14 @@
 use crate::creation::buying;
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
-use flipop_core::action::{Outcome, WriteFailure};
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::action as addresses;
+use flipop_core::addresses::pool::memory::Intent;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::moment::Moment;
-use flipop_core::pool::memory::Intent;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::spec::RawMatch;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::moment::Moment;
+use flipop_core::model::spec::RawMatch;
 
 fn intent<'a>(world: &'a World, pool: &str) -> Option<&'a Intent> {
     world.status(pool).memory.as_ref()?.intent.as_ref()
@@ -165,7 +166,7 @@ fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused()
             world.faults.lists = Some(FaultKind::Unauthorised);
             let result = Err(crate::faults::fault(FaultKind::Unauthorised, false));
             let (provider, begun) = (PROVIDER.to_owned(), world.now);
-            world.observe(Input::Outcome(Outcome::Listed { provider, begun, result }));
+            world.observe(Input::Outcome(addresses::Outcome::Listed { provider, begun, result }.into()));
         } else {
             world.observe(Input::Permit(false));
         }

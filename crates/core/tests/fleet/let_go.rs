@@ -1,9 +1,9 @@
 //! Addresses that a spec lets go, or a deleted pool leaves, at a bad moment: whose they were and where they stand stays known.
 
 use crate::world::{Trick, World, ip};
-use flipop_core::fault::FaultKind;
-use flipop_core::moment::Moment;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::moment::Moment;
 
 /// One node, and a pool whose address is on its way to it.
 fn on_its_way() -> World {

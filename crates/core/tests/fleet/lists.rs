@@ -2,9 +2,9 @@
 
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::set_spec;
-use flipop_core::budget::RateReport;
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
+use flipop_core::mechanism::budget::RateReport;
+use flipop_core::model::fault::FaultKind;
 
 fn active(world: &World) -> usize {
     world.status("pool").ips.values().filter(|entry| entry.state == "active").count()

@@ -59,10 +59,10 @@ mod writes;
 mod zones;
 
 use faults::spec;
-use flipop_core::fault::FaultKind;
-use flipop_core::moment::Moment;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::spec::RawMatch;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::moment::Moment;
+use flipop_core::model::spec::RawMatch;
 use world::{Trick, World, ip};
 
 #[test]

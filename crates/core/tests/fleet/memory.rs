@@ -2,14 +2,14 @@
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{PROVIDER, World, droplet, ip};
-use flipop_core::action::WriteFailure;
-use flipop_core::budget::{Budget, Limits, Purpose};
-use flipop_core::facts::{Observed, Readiness};
+use flipop_core::addresses::pool::memory::Intent;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::moment::Moment;
-use flipop_core::pool::memory::Intent;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::spec::RawMatch;
+use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
+use flipop_core::model::facts::{Observed, Readiness};
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::moment::Moment;
+use flipop_core::model::spec::RawMatch;
 use std::net::Ipv4Addr;
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::faults::spec;
 use crate::world::{World, ip};
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 
 /// Status, reason and message of a condition.
 fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {
@@ -91,7 +91,7 @@ fn any_other_mistake_gives_the_reason_and_all_are_named() {
             if reason == "EntryIgnored" {
                 spec.ips.push("nonsense".into());
             } else {
-                let set = flipop_core::spec::RawRecordSet {
+                let set = flipop_core::model::spec::RawRecordSet {
                     zone: "example.com".into(),
                     record_name: "www".into(),
                     ttl: -1,

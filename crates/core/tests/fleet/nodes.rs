@@ -3,12 +3,12 @@
 use crate::faults::{nodes_key, spec};
 use crate::world::{Trick, World, ip};
 use crate::zones::set_spec;
-use flipop_core::action::WriteFailure;
-use flipop_core::facts::Observed;
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::moment::Moment;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::moment::Moment;
 
 #[test]
 fn two_nodes_of_one_droplet_share_its_address_and_nothing_moves() {

@@ -2,11 +2,11 @@
 
 use crate::faults::nodes_key;
 use crate::world::{Trick, World, ip};
-use flipop_core::facts::{NodeFacts, Observed};
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::moment::Jitter;
-use flipop_core::retry::Schedule;
+use flipop_core::mechanism::retry::Schedule;
+use flipop_core::model::facts::{NodeFacts, Observed};
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::moment::Jitter;
 
 /// What the small world takes to answer.
 const ANSWER_MS: u64 = 50;

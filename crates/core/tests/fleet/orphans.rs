@@ -3,7 +3,7 @@
 use crate::creation::{buying, world};
 use crate::sightings::in_question;
 use crate::world::{Trick, World, ip};
-use flipop_core::fault::FaultKind;
+use flipop_core::model::fault::FaultKind;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 pub(crate) fn forgotten() -> World {
     let mut world = world(2);
     world.run(20);
-    world.pools.get_mut("pool").unwrap().status = flipop_core::pool::status::PoolStatus::default();
+    world.pools.get_mut("pool").unwrap().status = flipop_core::addresses::pool::status::PoolStatus::default();
     world.edit("pool", |spec| spec.ips.clear());
     world
 }

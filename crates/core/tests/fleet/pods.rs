@@ -2,10 +2,10 @@
 
 use crate::faults::{nodes_key, pods_key, spec};
 use crate::world::{World, ip};
-use flipop_core::facts::Observed;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::spec::RawMatch;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::spec::RawMatch;
 
 /// Three nodes, of which the first two run a serving pod, and two addresses.
 fn world() -> World {

@@ -1,9 +1,9 @@
 //! What a pool's status says of its record set, and what the next process reads there.
 
-use flipop_core::catalog::records::TTLRaised;
-use flipop_core::condition::Condition;
-use flipop_core::pool::status::{PoolStatus, complete};
-use flipop_core::record_set::status::{Phase, PublishedSet, Remark, SetReport};
+use flipop_core::addresses::pool::status::{PoolStatus, complete};
+use flipop_core::model::catalog::records::TTLRaised;
+use flipop_core::model::condition::Condition;
+use flipop_core::records::status::{Phase, PublishedSet, Remark, SetReport};
 use std::net::Ipv4Addr;
 
 const MESSAGE: &str = "so it is";

@@ -4,8 +4,8 @@
 use crate::contention::{Event, happen, kinds, tricks, write_failures};
 use crate::faults::spec;
 use crate::world::{World, ip};
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::RawPoolSpec;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]

@@ -3,8 +3,8 @@
 
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
-use flipop_core::fault::FaultKind;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::model::fault::FaultKind;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]

@@ -1,10 +1,10 @@
 //! Reads of the account: what keeps them from starving, from spinning and from being believed too soon.
 
 use crate::world::{PROVIDER, Trick, World, ip};
-use flipop_core::action::Outcome;
-use flipop_core::budget::{Quota, RateReport};
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::action as addresses;
 use flipop_core::fleet::Input;
+use flipop_core::mechanism::budget::{Quota, RateReport};
+use flipop_core::model::fault::FaultKind;
 
 /// Calls within the last `seconds`.
 fn calls(world: &World, seconds: u64) -> usize {
@@ -43,7 +43,7 @@ fn a_proof_that_is_refused_keeps_nothing_from_recovering() {
     world.faults.proofs = Some(FaultKind::Unauthorised);
     world.run(300);
     assert_eq!(world.assigns, 0);
-    assert!(world.count(flipop_core::moment::Moment::default(), "") <= 12, "{:?}", world.calls);
+    assert!(world.count(flipop_core::model::moment::Moment::default(), "") <= 12, "{:?}", world.calls);
     world.faults.proofs = None;
     world.run(65);
     assert_eq!(world.holder(1), Some(ip(1)));
@@ -144,15 +144,18 @@ fn lists_go_on_when_another_read_proves_the_scope() {
     world.move_by_hand(1, None);
     world.move_by_hand(2, None);
     world.run(50);
-    world.observe(Input::Outcome(Outcome::Got {
-        provider: PROVIDER.into(),
-        ip: ip(1),
-        begun: world.now,
-        result: Ok(flipop_core::facts::ReservedIp {
-            droplet: Some(flipop_core::ids::DropletId(101)),
-            ..world.cloud[&ip(1)].clone()
-        }),
-    }));
+    world.observe(Input::Outcome(
+        addresses::Outcome::Got {
+            provider: PROVIDER.into(),
+            ip: ip(1),
+            begun: world.now,
+            result: Ok(flipop_core::model::facts::ReservedIp {
+                droplet: Some(flipop_core::model::ids::DropletId(101)),
+                ..world.cloud[&ip(1)].clone()
+            }),
+        }
+        .into(),
+    ));
     let from = world.now;
     world.run(300);
     assert!(world.count(from, "list") >= 5, "{:?}", world.calls);
@@ -211,14 +214,14 @@ fn an_assignment_that_is_refused_for_want_of_rights_does_not_storm() {
         world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
     }
     world.run(600);
-    let posts = world.count(flipop_core::moment::Moment::default(), "assign");
+    let posts = world.count(flipop_core::model::moment::Moment::default(), "assign");
     assert!(posts <= 330, "{posts}");
 }
 
 #[test]
 fn whatever_call_is_refused_for_want_of_rights_the_scope_is_proved_anew() {
     use crate::faults::spec;
-    use flipop_core::pool::spec::RawPoolSpec;
+    use flipop_core::addresses::pool::spec::RawPoolSpec;
     let mut world = World::with(1, 1);
     world.run(100);
     world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
@@ -242,7 +245,7 @@ fn more_than_five_pending_actions_are_looked_up_with_one_list() {
     let mut world = World::with(5, 5);
     (0..5).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
     world.run(19);
-    assert!((25..=30).contains(&world.count(flipop_core::moment::Moment::default(), "poll")));
+    assert!((25..=30).contains(&world.count(flipop_core::model::moment::Moment::default(), "poll")));
 }
 
 #[test]

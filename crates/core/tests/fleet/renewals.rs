@@ -3,8 +3,8 @@
 use crate::dns::condition;
 use crate::world::World;
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
-use flipop_core::fault::FaultKind;
-use flipop_core::spec::RawRecordSet;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::spec::RawRecordSet;
 use std::net::Ipv4Addr;
 
 const WWW: &str = "www.example.com";

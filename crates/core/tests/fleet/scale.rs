@@ -2,21 +2,23 @@
 
 use crate::faults::{fault, fleet, pods_key, spec};
 use crate::world::PROVIDER;
-use flipop_core::action::{Action, Outcome, WrittenStatus};
-use flipop_core::budget::Limits;
-use flipop_core::facts::{
+use flipop_core::addresses::action as addresses;
+use flipop_core::addresses::pool::assign::MAX_OPS;
+use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::fleet::action::{Action, Outcome};
+use flipop_core::fleet::{Fleet, Input};
+use flipop_core::mechanism::budget::Limits;
+use flipop_core::mechanism::effects::{Effect, WrittenStatus};
+use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
 };
-use flipop_core::fault::FaultKind;
-use flipop_core::fleet::{Fleet, Input};
-use flipop_core::ids::{ActionId, DropletId, ObjectName, ObjectRef, Uid};
-use flipop_core::matching::WatchKey;
-use flipop_core::moment::{Context, Moment};
-use flipop_core::pool::assign::MAX_OPS;
-use flipop_core::pool::object::PoolObject;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::pool::status::PoolStatus;
-use flipop_core::spec::RawMatch;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::{ActionId, DropletId, ObjectName, ObjectRef, Uid};
+use flipop_core::model::matching::WatchKey;
+use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::spec::RawMatch;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -118,19 +120,41 @@ impl Large {
     fn run_until(&mut self, end: Moment) {
         loop {
             let plan = self.fleet.plan(self.now);
-            let moves = plan.actions.iter().filter(|action| matches!(action, Action::Assign { .. })).count();
+            let assigns = |effect: &&Effect<Action>| {
+                matches!(effect, Effect::Do(Action::Addresses(addresses::Action::Assign { .. })))
+            };
+            let moves = plan.effects.iter().filter(assigns).count();
             assert!(moves <= MAX_OPS, "{moves} assignments at a time");
-            if plan.actions.is_empty() {
+            if plan.effects.is_empty() {
                 match plan.wake.filter(|wake| *wake <= end) {
                     Some(wake) => self.now = wake,
                     None => break self.now = end,
                 }
             }
-            plan.actions.into_iter().for_each(|action| self.execute(action));
+            plan.effects.into_iter().for_each(|effect| self.execute(effect));
         }
     }
 
-    fn execute(&mut self, action: Action) {
+    fn execute(&mut self, effect: Effect<Action>) {
+        let outcome = match effect {
+            Effect::Do(Action::Addresses(action)) => self.execute_addresses(action).into(),
+            Effect::Do(Action::WriteStatus { pool, status, .. }) => {
+                self.version += 1;
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
+                Outcome::StatusWritten { pool: pool.uid, result: Ok(Box::new(kept)) }
+            }
+            Effect::Do(Action::Annotate { node, uid, value }) => {
+                Outcome::Annotated { node, uid, value, result: Ok(()) }
+            }
+            Effect::Do(Action::CountNodes) => Outcome::NodesCounted(Ok(0)),
+            Effect::Do(Action::SweepAnnotations) => Outcome::Swept(Ok(Vec::new())),
+            Effect::Do(other) => panic!("nobody asked for {other:?}"),
+            Effect::Tell(_) => return,
+        };
+        self.observe(Input::Outcome(outcome));
+    }
+
+    fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
         let (provider, begun) = (PROVIDER.to_owned(), self.now);
         let read = |ip: Ipv4Addr, droplet: Option<DropletId>| ReservedIp {
             ip,
@@ -138,41 +162,42 @@ impl Large {
             droplet,
             locked: false,
         };
-        let outcome = match action {
-            Action::List { .. } => {
+        match action {
+            addresses::Action::List { .. } => {
                 self.calls.push((self.now, None));
                 let ips = self.places.iter().map(|(ip, droplet)| (*ip, read(*ip, *droplet))).collect();
-                Outcome::Listed { provider, begun, result: Ok(ReservedIpList { ips, contradiction: None }) }
+                addresses::Outcome::Listed {
+                    provider,
+                    begun,
+                    result: Ok(ReservedIpList { ips, contradiction: None }),
+                }
             }
-            Action::Get { ip, .. } => {
+            addresses::Action::Get { ip, .. } => {
                 self.calls.push((self.now, None));
-                Outcome::Got { provider, ip, begun, result: Ok(read(ip, self.places[&ip])) }
+                addresses::Outcome::Got { provider, ip, begun, result: Ok(read(ip, self.places[&ip])) }
             }
-            Action::ProveDropletRead { .. } => Outcome::Proved { provider, result: Ok(true) },
-            Action::Assign { ip, droplet, .. } => {
+            addresses::Action::ProveDropletRead { .. } => {
+                addresses::Outcome::Proved { provider, result: Ok(true) }
+            }
+            addresses::Action::Assign { ip, droplet, .. } => {
                 self.calls.push((self.now, Some(ip)));
                 if (self.broken)(ip) {
-                    let failure = flipop_core::action::CallFailure::Fault(fault(FaultKind::Transient, false));
-                    Outcome::Changed { provider, ip, result: Err(failure) }
+                    let failure =
+                        flipop_core::model::fault::CallFailure::Fault(fault(FaultKind::Transient, false));
+                    addresses::Outcome::Changed { provider, ip, result: Err(failure) }
                 } else {
                     let taken = self.places.values().any(|held| *held == Some(droplet));
                     assert!(!taken, "{droplet} has an address already");
                     self.places.insert(ip, Some(droplet));
-                    Outcome::Changed { provider, ip, result: Ok((ActionId(1), ActionStatus::Completed)) }
+                    addresses::Outcome::Changed {
+                        provider,
+                        ip,
+                        result: Ok((ActionId(1), ActionStatus::Completed)),
+                    }
                 }
             }
-            Action::WriteStatus { pool, status, .. } => {
-                self.version += 1;
-                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
-                Outcome::StatusWritten { pool: pool.uid, result: Ok(Box::new(kept)) }
-            }
-            Action::Annotate { node, uid, value } => Outcome::Annotated { node, uid, value, result: Ok(()) },
-            Action::CountNodes => Outcome::NodesCounted(Ok(0)),
-            Action::SweepAnnotations => Outcome::Swept(Ok(Vec::new())),
-            Action::Report(_) => return,
             other => panic!("nobody asked for {other:?}"),
-        };
-        self.observe(Input::Outcome(outcome));
+        }
     }
 
     fn standing(&self) -> usize {
@@ -207,6 +232,6 @@ fn pods_that_come_and_go_by_the_thousand_cost_nothing_while_they_decide_nothing(
         let pod = PodFacts { name: format!("other-{number}"), ..pod(on, number % 2 == 0) };
         large.observe(Input::Pods(pods_key(), Observed::Apply(pod)));
         let plan = large.fleet.plan(large.now);
-        assert!(plan.actions.is_empty() && !plan.fresh, "pod {number}: {:?}", plan.actions);
+        assert!(plan.effects.is_empty() && !plan.fresh, "pod {number}: {:?}", plan.effects);
     }
 }

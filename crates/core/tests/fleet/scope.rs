@@ -1,9 +1,9 @@
 //! The scope `droplet:read`, without which every address looks unassigned: lost and found at bad moments.
 
 use crate::world::{PROVIDER, Trick, World, ip};
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::moment::Moment;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::moment::Moment;
 
 const T: fn(u64) -> Moment = Moment::from_millis;
 

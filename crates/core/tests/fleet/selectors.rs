@@ -1,6 +1,6 @@
 //! Label selectors as users write them: what is said of those that do not parse, and how the others are sent.
 
-use flipop_core::selector::{Selector, is_dns_label};
+use flipop_core::model::selector::{Selector, is_dns_label};
 
 #[test]
 fn what_is_wrong_with_a_selector_is_named_with_what_stands_there_and_what_should() {

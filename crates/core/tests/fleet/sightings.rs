@@ -4,8 +4,8 @@ use crate::creation::{buying, world};
 use crate::faults::spec;
 use crate::orphans::{forgotten, is_uncertain, unknown};
 use crate::world::{PROVIDER, Trick, World, ip};
-use flipop_core::fault::FaultKind;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::model::fault::FaultKind;
 
 /// A pool that has just bought 201, and does not know it.
 fn answer_lost() -> World {
@@ -129,7 +129,7 @@ fn unknown_addresses_stay_named_while_their_pool_is_frozen_or_their_account_cann
 fn an_announced_purchase_is_taken_back_while_it_is_not_known_which_nodes_match() {
     let mut world = world(1);
     world.run(20);
-    world.pools.get_mut("pool").unwrap().status = flipop_core::pool::status::PoolStatus::default();
+    world.pools.get_mut("pool").unwrap().status = flipop_core::addresses::pool::status::PoolStatus::default();
     world.edit("pool", |spec| spec.ips.clear());
     world.set_node(1, false);
     world.start();

@@ -3,9 +3,9 @@
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick};
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::model::fault::FaultKind;
 
 const REFUSED: Trick = Trick::Refused(FaultKind::Unauthorised);
 

@@ -2,12 +2,12 @@
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{Trick, World, ip};
-use flipop_core::facts::Observed;
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::moment::Moment;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::spec::RawMatch;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::moment::Moment;
+use flipop_core::model::spec::RawMatch;
 
 /// Status, reason and message of a condition.
 fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {

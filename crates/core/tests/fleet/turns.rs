@@ -2,10 +2,10 @@
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{Trick, World, droplet, ip};
-use flipop_core::facts::Observed;
-use flipop_core::fault::FaultKind;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::FaultKind;
 
 #[test]
 fn a_node_that_is_refused_again_and_again_keeps_the_address_from_the_next_one_for_seconds_only() {

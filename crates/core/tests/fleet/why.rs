@@ -3,8 +3,8 @@
 
 use crate::faults::spec;
 use crate::world::{NO_NODE, Trick, World, ip};
-use flipop_core::facts::Taint;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::model::facts::Taint;
 
 fn condition<'a>(world: &'a World, kind: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let found = world.status("pool").conditions.iter().find(|condition| condition.kind == kind)?;
@@ -25,7 +25,7 @@ fn a_label_that_no_node_has_is_told_with_the_number_of_nodes_asked_for_once_a_mi
     let mut world = World::new();
     world.add_ip(1);
     world.unlabelled = 12;
-    let matching = flipop_core::spec::RawMatch { node_label: NO_NODE.into(), ..Default::default() };
+    let matching = flipop_core::model::spec::RawMatch { node_label: NO_NODE.into(), ..Default::default() };
     for name in ["pool", "other"] {
         let ips = vec![ip(1).to_string()];
         world.add_pool(name, RawPoolSpec { ips, matching: matching.clone(), ..spec() });

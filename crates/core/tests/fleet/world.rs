@@ -4,17 +4,21 @@ use crate::catalogued;
 pub(crate) use crate::faults::Trick;
 use crate::faults::{Faults, fault, fleet, nodes_key, spec};
 use crate::zones::{self, Dns};
-use flipop_core::action::{Action, AnnotatedNode, CallFailure, Notice, Outcome, WriteFailure};
-use flipop_core::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
-use flipop_core::fault::{Fault, FaultKind};
+use flipop_core::addresses::action as addresses;
+use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::fleet::action::{Action, AnnotatedNode, Outcome};
 use flipop_core::fleet::{Fleet, Input};
-use flipop_core::ids::{ActionId, DropletId, ObjectRef, Uid};
-use flipop_core::matching::WatchKey;
-use flipop_core::moment::{Context, Moment};
-use flipop_core::pool::object::PoolObject;
-use flipop_core::pool::spec::RawPoolSpec;
-use flipop_core::pool::status::PoolStatus;
-use flipop_core::record_set::object::RecordSetObject;
+use flipop_core::mechanism::effects::Effect;
+use flipop_core::mechanism::effects::Notice;
+use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
+use flipop_core::model::fault::{CallFailure, WriteFailure};
+use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::ids::{ActionId, DropletId, ObjectRef, Uid};
+use flipop_core::model::matching::WatchKey;
+use flipop_core::model::moment::{Context, Moment};
+use flipop_core::records::object::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
@@ -228,11 +232,11 @@ impl World {
     pub(crate) fn run_until(&mut self, end: Moment) {
         for _ in 0..100_000 {
             let plan = self.fleet.plan(self.now);
-            for action in plan.actions {
-                self.execute(action);
+            for effect in plan.effects {
+                self.execute(effect);
             }
             let again = self.fleet.plan(self.now);
-            assert!(again.actions.is_empty(), "planning twice does more: {:?}", again.actions);
+            assert!(again.effects.is_empty(), "planning twice does more: {:?}", again.effects);
             if self.follow() {
                 continue;
             }
@@ -308,12 +312,12 @@ impl World {
         self.inputs.push((self.now.plus_millis(40), input));
     }
 
-    pub(crate) fn answer(&mut self, outcome: Outcome) {
+    pub(crate) fn answer(&mut self, outcome: impl Into<Outcome>) {
         self.answer_after(50, outcome);
     }
 
-    pub(crate) fn answer_after(&mut self, ms: u64, outcome: Outcome) {
-        self.inputs.push((self.now.plus_millis(ms), Input::Outcome(outcome)));
+    pub(crate) fn answer_after(&mut self, ms: u64, outcome: impl Into<Outcome>) {
+        self.inputs.push((self.now.plus_millis(ms), Input::Outcome(outcome.into())));
     }
 
     fn sweep(&mut self) {
@@ -326,45 +330,14 @@ impl World {
         self.answer(Outcome::Swept(Ok(nodes)));
     }
 
-    fn execute(&mut self, action: Action) {
-        let provider = PROVIDER.to_owned();
-        match action {
-            Action::List { .. } => {
-                self.call("list");
-                let (result, late_ms) = (self.faults.list(&self.cloud), self.faults.late_lists_ms);
-                self.answer_after(50 + late_ms, Outcome::Listed { provider, begun: self.now, result });
-            }
-            Action::Get { ip, .. } => {
-                self.call(format!("get {ip}"));
-                let result = self.faults.get(&self.cloud, ip);
-                self.answer(Outcome::Got { provider, ip, begun: self.now, result });
-            }
-            Action::ProveDropletRead { .. } => {
-                self.call("prove");
-                self.answer(Outcome::Proved { provider, result: self.faults.proof() });
-            }
-            Action::Poll { ip, action, .. } => {
-                self.call(format!("poll {ip}"));
-                let result = self.progress(action);
-                let answer = Outcome::Polled { provider, ip, begun: self.now, result };
-                self.answer_after(50 + self.faults.late_polls_ms, answer);
-            }
-            Action::Assign { ip, droplet, node, pool, .. } => {
-                self.check_assignment(&pool, ip, droplet, &node);
-                self.call(format!("assign {ip} {node}"));
-                self.assigns += 1;
-                self.change(ip, Some(droplet));
-            }
-            Action::Unassign { ip, droplet, pool, .. } => {
-                self.check_unassignment(&pool, ip, droplet);
-                self.call(format!("unassign {ip}"));
-                self.change(ip, None);
-            }
-            Action::Create { pool, region, .. } => self.create(pool, &region),
-            Action::WriteStatus { pool, resource_version, status, .. } => {
+    fn execute(&mut self, effect: Effect<Action>) {
+        match effect {
+            Effect::Do(Action::Addresses(action)) => self.execute_addresses(action),
+            Effect::Do(Action::Records(action)) => self.execute_dns(action),
+            Effect::Do(Action::WriteStatus { pool, resource_version, status, .. }) => {
                 self.write_status(&pool, &resource_version, *status);
             }
-            Action::WriteIps { pool, add } => {
+            Effect::Do(Action::WriteIps { pool, add }) => {
                 self.call("name");
                 if let Some(failure) = self.faults.ips_writes.clone() {
                     return self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Err(failure) });
@@ -378,21 +351,61 @@ impl World {
                 self.show(seen);
                 self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Ok(()) });
             }
-            Action::Annotate { node, uid, value } => self.annotate(node, uid, value),
-            Action::CountNodes => {
+            Effect::Do(Action::WriteRecordSetStatus { record_set, resource_version, status, .. }) => {
+                self.write_set_status(&record_set, &resource_version, *status);
+            }
+            Effect::Do(Action::Annotate { node, uid, value }) => self.annotate(node, uid, value),
+            Effect::Do(Action::CountNodes) => {
                 self.call("count nodes");
                 self.answer(Outcome::NodesCounted(Ok(self.unlabelled)));
             }
-            Action::SweepAnnotations => self.sweep(),
-            Action::Report(notice) => {
+            Effect::Do(Action::SweepAnnotations) => self.sweep(),
+            Effect::Tell(notice) => {
                 catalogued::check_notice(&notice);
                 self.notices.push(notice.reason.as_str());
                 self.events.push(notice);
             }
-            action @ (Action::FindZone { .. }
-            | Action::ReadRecords { .. }
-            | Action::ApplyRecords { .. }
-            | Action::WriteRecordSetStatus { .. }) => self.execute_dns(action),
+        }
+    }
+
+    fn execute_addresses(&mut self, action: addresses::Action) {
+        let provider = PROVIDER.to_owned();
+        match action {
+            addresses::Action::List { .. } => {
+                self.call("list");
+                let (result, late_ms) = (self.faults.list(&self.cloud), self.faults.late_lists_ms);
+                self.answer_after(
+                    50 + late_ms,
+                    addresses::Outcome::Listed { provider, begun: self.now, result },
+                );
+            }
+            addresses::Action::Get { ip, .. } => {
+                self.call(format!("get {ip}"));
+                let result = self.faults.get(&self.cloud, ip);
+                self.answer(addresses::Outcome::Got { provider, ip, begun: self.now, result });
+            }
+            addresses::Action::ProveDropletRead { .. } => {
+                self.call("prove");
+                self.answer(addresses::Outcome::Proved { provider, result: self.faults.proof() });
+            }
+            addresses::Action::Poll { ip, action, .. } => {
+                self.call(format!("poll {ip}"));
+                let result = self.progress(action);
+                let answer = addresses::Outcome::Polled { provider, ip, begun: self.now, result };
+                self.answer_after(50 + self.faults.late_polls_ms, answer);
+            }
+            addresses::Action::Assign { ip, droplet, node, pool, .. } => {
+                self.check_assignment(&pool, ip, droplet, &node);
+                self.call(format!("assign {ip} {node}"));
+                self.assigns += 1;
+                self.change(ip, Some(droplet));
+            }
+            addresses::Action::Unassign { ip, droplet, pool, .. } => {
+                self.check_unassignment(&pool, ip, droplet);
+                self.call(format!("unassign {ip}"));
+                self.change(ip, None);
+            }
+            addresses::Action::Create { pool, region, .. } => self.create(pool, &region),
         }
     }
 
@@ -445,7 +458,7 @@ impl World {
                 }
             }
         };
-        self.answer(Outcome::Changed { provider, ip, result });
+        self.answer(addresses::Outcome::Changed { provider, ip, result });
     }
 
     fn create(&mut self, pool: ObjectRef, region: &str) {
@@ -474,7 +487,10 @@ impl World {
             result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
         }
         let wait_ms = wait_ms.min(self.call_timeout_ms);
-        self.answer_after(wait_ms, Outcome::Created { provider: PROVIDER.to_owned(), pool, result });
+        self.answer_after(
+            wait_ms,
+            addresses::Outcome::Created { provider: PROVIDER.to_owned(), pool, result },
+        );
     }
 
     pub(crate) fn call(&mut self, what: impl Into<String>) {

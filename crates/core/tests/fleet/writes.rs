@@ -3,10 +3,10 @@
 use crate::creation::world as buying;
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
-use flipop_core::action::WriteFailure;
-use flipop_core::fault::FaultKind;
-use flipop_core::moment::Moment;
-use flipop_core::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::moment::Moment;
 
 #[test]
 fn a_pool_that_is_gone_without_news_is_not_written_in_a_loop() {
@@ -204,14 +204,14 @@ fn a_pool_that_cannot_be_read_at_the_start_keeps_its_memory() {
     let good = world.pools["pool"].clone();
     let mut bad = good.clone();
     bad.spec = Err("desiredIPs: a string".into());
-    bad.status = flipop_core::pool::status::PoolStatus::default();
+    bad.status = flipop_core::addresses::pool::status::PoolStatus::default();
     world.pools.insert("pool".into(), bad);
     world.start();
     world.run(60);
     assert_eq!(world.annotations.len(), 2, "what stands stays");
     // The spec is mended; the server kept what was there, but for what was written meanwhile.
     let mut mended = world.pools["pool"].clone();
-    if mended.status == flipop_core::pool::status::PoolStatus::default() {
+    if mended.status == flipop_core::addresses::pool::status::PoolStatus::default() {
         mended.status = good.status;
     }
     mended.spec = good.spec;

@@ -3,19 +3,22 @@
 use crate::catalogued;
 use crate::faults::fault;
 use crate::world::{PROVIDER, World};
-use flipop_core::action::WrittenStatus;
-use flipop_core::action::{Action, CallFailure, Outcome, Unfinished, WriteFailure};
-use flipop_core::dns::{Change, Record, Rules, Zone};
-use flipop_core::facts::Observed;
-use flipop_core::fault::FaultKind;
 use flipop_core::fleet::Input;
-use flipop_core::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
-use flipop_core::moment::Moment;
-use flipop_core::record_set::name::ZoneRef;
-use flipop_core::record_set::object::RecordSetObject;
-use flipop_core::record_set::spec::RawRecordSetSpec;
-use flipop_core::record_set::status::RecordSetStatus;
-use flipop_core::spec::RawRecordSet;
+use flipop_core::fleet::action::Outcome;
+use flipop_core::mechanism::effects::WrittenStatus;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::FaultKind;
+use flipop_core::model::fault::{CallFailure, WriteFailure};
+use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
+use flipop_core::model::moment::Moment;
+use flipop_core::model::spec::RawRecordSet;
+use flipop_core::records::action as records;
+use flipop_core::records::action::Unfinished;
+use flipop_core::records::dns::{Change, Record, Rules, Zone};
+use flipop_core::records::name::ZoneRef;
+use flipop_core::records::object::RecordSetObject;
+use flipop_core::records::spec::RawRecordSetSpec;
+use flipop_core::records::status::RecordSetStatus;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
@@ -150,7 +153,11 @@ impl Dns {
         self.showing = Some(((CLOUDFLARE.to_owned(), id.to_owned()), name.to_owned()));
     }
 
-    fn find_zone(&mut self, provider: &str, zone: &ZoneRef) -> Result<Zone, flipop_core::fault::Fault> {
+    fn find_zone(
+        &mut self,
+        provider: &str,
+        zone: &ZoneRef,
+    ) -> Result<Zone, flipop_core::model::fault::Fault> {
         self.lookups += 1;
         if zone.text().contains('.') && self.failing_lookups > 0 {
             self.failing_lookups -= 1;
@@ -162,7 +169,12 @@ impl Dns {
         found.map(|(_, zone)| zone.clone()).ok_or_else(|| fault(FaultKind::NotFound, false))
     }
 
-    fn read(&self, key: &ZoneKey, fqdn: &str, now: Moment) -> Result<Vec<Record>, flipop_core::fault::Fault> {
+    fn read(
+        &self,
+        key: &ZoneKey,
+        fqdn: &str,
+        now: Moment,
+    ) -> Result<Vec<Record>, flipop_core::model::fault::Fault> {
         if let Some(kind) = self.read_fault {
             return Err(fault(kind, false));
         }
@@ -269,7 +281,7 @@ impl Dns {
 }
 
 /// What a zone answers that the token cannot see.
-fn unseen(provider: &str) -> flipop_core::fault::Fault {
+fn unseen(provider: &str) -> flipop_core::model::fault::Fault {
     let kind = if provider == CLOUDFLARE { FaultKind::Unauthorised } else { FaultKind::NotFound };
     fault(kind, false)
 }
@@ -363,14 +375,14 @@ impl World {
         self.dns.addresses(PROVIDER, fqdn).iter().map(|ip| ip.octets()[3]).collect()
     }
 
-    pub(crate) fn execute_dns(&mut self, action: Action) {
+    pub(crate) fn execute_dns(&mut self, action: records::Action) {
         match action {
-            Action::FindZone { provider, zone, .. } => {
+            records::Action::FindZone { provider, zone, .. } => {
                 let result = self.dns.find_zone(&provider, &zone);
                 let slow_ms = if matches!(zone, ZoneRef::Name(_)) { self.dns.slow_name_ms } else { 0 };
-                self.answer_after(50 + slow_ms, Outcome::ZoneFound { provider, zone, result });
+                self.answer_after(50 + slow_ms, records::Outcome::ZoneFound { provider, zone, result });
             }
-            Action::ReadRecords { provider, zone, fqdn, mark_of, .. } => {
+            records::Action::ReadRecords { provider, zone, fqdn, mark_of, .. } => {
                 let key = (provider.clone(), zone.id.clone());
                 let looks = if mark_of.is_some() { &mut self.dns.mark_looks } else { &mut self.dns.reads };
                 *looks += 1;
@@ -378,12 +390,13 @@ impl World {
                     Some(kind) => Err(fault(kind, false)),
                     None => self.dns.read(&key, &fqdn, self.now),
                 };
-                let outcome = Outcome::RecordsRead { provider, zone: zone.id, fqdn, mark_of, result };
+                let outcome =
+                    records::Outcome::RecordsRead { provider, zone: zone.id, fqdn, mark_of, result };
                 if self.dns.hanging != Some(key.1.as_str()) {
                     self.answer_after(50 + self.dns.slow_ms, outcome);
                 }
             }
-            Action::ApplyRecords { provider, zone, fqdn, set, owner } => {
+            records::Action::ApplyRecords { provider, zone, fqdn, set, owner } => {
                 self.call(format!("apply {fqdn} for {}", owner.object.name));
                 self.check_changes(&set.changes);
                 self.check_alone(&provider, &zone.id, &fqdn);
@@ -397,20 +410,16 @@ impl World {
                 if self.dns.emptied.len() > emptied {
                     self.check_emptied(&owner);
                 }
-                let outcome = Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result };
+                let outcome = records::Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result };
                 self.answer_after(50 + slow_ms, outcome);
             }
-            Action::WriteRecordSetStatus { record_set, resource_version, status, .. } => {
-                self.write_set_status(&record_set, &resource_version, *status);
-            }
-            other => panic!("not about DNS: {other:?}"),
         }
     }
 
     /// While a name is changed nobody else changes it.
     fn check_alone(&self, provider: &str, zone: &str, fqdn: &str) {
         let at_work = self.inputs.iter().any(|(_, input)| {
-            matches!(input, Input::Outcome(Outcome::RecordsApplied { provider: p, zone: z, fqdn: f, .. })
+            matches!(input, Input::Outcome(Outcome::Records(records::Outcome::RecordsApplied { provider: p, zone: z, fqdn: f, .. }))
                 if (p.as_str(), z.as_str(), f.as_str()) == (provider, zone, fqdn))
         });
         assert!(!at_work, "{fqdn} is changed twice at a time");
@@ -458,7 +467,7 @@ impl World {
         self.version
     }
 
-    fn write_set_status(
+    pub(crate) fn write_set_status(
         &mut self,
         record_set: &ObjectRef,
         resource_version: &str,

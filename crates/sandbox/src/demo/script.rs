@@ -9,7 +9,7 @@ use super::story::{Move, Story};
 use super::teller::{Line, Teller};
 use super::zones::provider_name;
 use super::{DemoError, explain, records, summary};
-use flipop_core::ids::ObjectName;
+use flipop_core::model::ids::ObjectName;
 use flipop_sandbox::apiserver::{Key, Readiness, ScenarioError};
 use std::io::Write;
 use std::net::Ipv4Addr;

@@ -4,7 +4,7 @@ use super::manifest::Document;
 use super::pools::{POOL_KIND, parsed};
 use flipop::api::FloatingIPPool;
 use flipop::api::translate::pool::pool_object;
-use flipop_core::pool::spec::{PoolSpec, RawPoolSpec};
+use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 
 /// The spec of a pool; `None` for other objects and for what cannot be read as one, which the API server refuses.
 pub(super) fn pool_spec(document: &Document) -> Option<PoolSpec> {

@@ -11,7 +11,7 @@ use super::operators::{Operators, Surroundings};
 use super::sets;
 use super::zones::Zone;
 use flipop::clock::Clock;
-use flipop_core::ids::DropletId;
+use flipop_core::model::ids::DropletId;
 use flipop_sandbox::advice::advice;
 use flipop_sandbox::apiserver::{ApiServer, Key, NodeSpec, PodSpec, ScenarioError, kubeconfig_yaml};
 use flipop_sandbox::cloud::{CloudServer, Options, Plan, Provider, RecordView};

@@ -12,7 +12,7 @@ use super::operators::Ended;
 use super::pools::{Standing, Standings};
 use super::stage::Stage;
 use super::teller::{Line, Teller};
-use flipop_core::ids::ObjectName;
+use flipop_core::model::ids::ObjectName;
 use flipop_sandbox::news::{Feed, News, What};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

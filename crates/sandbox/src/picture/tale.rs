@@ -6,7 +6,7 @@
 use crate::cloud::{ChangeKind, RecordVerb};
 use crate::news::{News, What};
 use flipop::kube::objects::NodeSlim;
-use flipop_core::facts::{NodeFacts, Readiness};
+use flipop_core::model::facts::{NodeFacts, Readiness};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -5,7 +5,7 @@ use super::plan::{Act, Side};
 use super::workloads::zone_of;
 use crate::apiserver::{Key, NodeSpec, PodSpec, Readiness, ScenarioError, View};
 use crate::cloud::{Provider, RecordView};
-use flipop_core::ids::DropletId;
+use flipop_core::model::ids::DropletId;
 use serde_json::{Value, json};
 
 /// All that the operator needs of `DigitalOcean`.

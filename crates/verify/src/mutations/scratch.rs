@@ -210,7 +210,7 @@ mod tests {
         );
         for (file, on) in [
             ("Cargo.lock", [true, true, true, true]),
-            ("crates/core/src/moment.rs", [true, true, true, true]),
+            ("crates/core/src/model/moment.rs", [true, true, true, true]),
             ("crates/core/tests/fleet/pods.rs", [true, false, false, true]),
             ("src/admin.rs", [false, true, true, true]),
             ("crates/sandbox/tests/simulation/world.rs", [false, false, true, true]),

@@ -1,15 +1,17 @@
 //! What answers to calls about records mean: for the name, for its zone and the token, and for the budget.
 
-use super::{Dns, budget, notice};
-use crate::account::Account;
-use crate::action::{Action, CallFailure, Unfinished};
-use crate::catalog::events::EventReason;
-use crate::dns::{Access, Record, Zone};
-use crate::fault::{Fault, FaultKind};
-use crate::moment::Context;
-use crate::record_set::name::ZoneRef;
-use crate::record_set::site::{Applied, Site, SiteKey};
-use crate::words::{count_addresses, enumerate, name_addresses};
+use super::{Dns, budget};
+use crate::addresses::account::Account;
+use crate::mechanism::effects::Notice;
+use crate::model::catalog::events::EventReason;
+use crate::model::fault::CallFailure;
+use crate::model::fault::{Fault, FaultKind};
+use crate::model::moment::Context;
+use crate::model::words::{count_addresses, enumerate, name_addresses};
+use crate::records::action::Unfinished;
+use crate::records::dns::{Access, Record, Zone};
+use crate::records::name::ZoneRef;
+use crate::records::site::{Applied, Site, SiteKey};
 use std::collections::BTreeMap;
 
 impl Dns {
@@ -66,7 +68,7 @@ impl Dns {
         result: Result<Vec<Record>, Unfinished>,
         accounts: &mut BTreeMap<String, Account>,
         at @ Context { now, .. }: Context,
-        actions: &mut Vec<Action>,
+        news: &mut Vec<Notice>,
     ) {
         let Some(site) = self.sites.get_mut(key) else { return };
         let (asked, writer) = site.under_way();
@@ -123,7 +125,7 @@ impl Dns {
         match (site.applied(result, at), writer) {
             (Applied::Done, Some(owner)) => {
                 let (warning, reason, message) = changed(&key.fqdn, site);
-                actions.push(notice(&owner, warning, reason, &key.fqdn, message));
+                news.push(Notice::on(&owner, warning, reason, &key.fqdn, message));
             }
             (Applied::Done | Applied::Partly | Applied::NotSent | Applied::Failed(_), _) => {}
         }

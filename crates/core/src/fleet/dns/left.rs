@@ -1,12 +1,13 @@
 //! What is told of records that an object leaves behind because its spec names another place, or none.
 
-use super::{Dns, notice};
-use crate::action::Action;
-use crate::catalog::events::EventReason;
-use crate::ids::Owner;
-use crate::record_set::home::Home;
-use crate::record_set::site::SiteKey;
-use crate::record_set::status::Told;
+use super::Dns;
+use crate::mechanism::effects::{Effects, Notice};
+use crate::model::catalog::events::EventReason;
+use crate::model::ids::Owner;
+use crate::records::action::Action;
+use crate::records::home::Home;
+use crate::records::site::SiteKey;
+use crate::records::status::Told;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Dns {
@@ -16,7 +17,7 @@ impl Dns {
         bare: &[(Owner, Told)],
         owners: &BTreeMap<SiteKey, Owner>,
         permit: bool,
-        actions: &mut Vec<Action>,
+        out: &mut Effects<Action>,
     ) {
         let live: BTreeSet<_> = bare.iter().map(|(owner, _)| &owner.object.uid).collect();
         self.bare.retain(|uid| live.contains(uid));
@@ -27,15 +28,15 @@ impl Dns {
                     Some(set) => set.home,
                     None => Home::recalled(told),
                 };
-                actions.extend(home.and_then(|home| left(owner, &home, owners)));
+                out.tell(home.and_then(|home| left(owner, &home, owners)));
             }
         }
     }
 }
 
 /// The Event about a place that was left, if there are records that nobody looks after.
-pub(super) fn left(owner: &Owner, home: &Home, owners: &BTreeMap<SiteKey, Owner>) -> Option<Action> {
+pub(super) fn left(owner: &Owner, home: &Home, owners: &BTreeMap<SiteKey, Owner>) -> Option<Notice> {
     let looked_after = owners.keys().any(|key| home.is_at(key));
     (home.has_records() && !looked_after)
-        .then(|| notice(owner, true, EventReason::RecordsLeft, home.fqdn(), home.told()))
+        .then(|| Notice::on(owner, true, EventReason::RecordsLeft, home.fqdn(), home.told()))
 }

@@ -1,17 +1,17 @@
 //! Looks for marks of external-dns beside the names of records. Nothing waits for what they show.
 
 use super::{Accounts, Dns, admit};
-use crate::action::Action;
-use crate::budget::Purpose;
-use crate::dns::{Access, Record};
-use crate::fault::Fault;
-use crate::ids::Owner;
-use crate::moment::{Context, Moment};
-use crate::pool::assign::Out;
-use crate::record_set::mark::{Mark, name_of_mark};
-use crate::record_set::set::Located;
-use crate::record_set::site::{Site, SiteKey};
-use crate::record_set::view::View;
+use crate::mechanism::budget::Purpose;
+use crate::mechanism::effects::Effects;
+use crate::model::fault::Fault;
+use crate::model::ids::Owner;
+use crate::model::moment::{Context, Moment};
+use crate::records::action::Action;
+use crate::records::dns::{Access, Record};
+use crate::records::mark::{Mark, name_of_mark};
+use crate::records::set::Located;
+use crate::records::site::{Site, SiteKey};
+use crate::records::view::View;
 use std::collections::BTreeMap;
 
 impl Dns {
@@ -34,7 +34,7 @@ impl Dns {
         owners: &BTreeMap<SiteKey, Owner>,
         accounts: &mut Accounts,
         now: Moment,
-        out: &mut Out,
+        out: &mut Effects<Action>,
     ) {
         self.marks.retain(|key, _| owners.contains_key(key));
         let mut due = Vec::new();
@@ -62,7 +62,7 @@ impl Dns {
             if admit(account, accounts, &key.provider, call, now, out) {
                 account.begun(&key.zone);
                 mark.reading();
-                out.actions.push(Action::ReadRecords {
+                out.act(Action::ReadRecords {
                     provider: key.provider.clone(),
                     owner: view.owner.clone(),
                     zone: zone.clone(),

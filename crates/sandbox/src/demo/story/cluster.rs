@@ -5,7 +5,7 @@ use super::super::records::RecordSet;
 use super::super::teller::Line;
 use super::{Move, OPERATOR, Story};
 use flipop::api::Condition;
-use flipop_core::ids::ObjectName;
+use flipop_core::model::ids::ObjectName;
 use flipop_sandbox::apiserver::{Change, Storage};
 use serde_json::Value;
 use std::collections::BTreeMap;

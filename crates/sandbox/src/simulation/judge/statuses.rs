@@ -4,7 +4,7 @@
 use super::truth::{Pool, Truth};
 use super::validity::{self, Reach, text};
 use crate::cloud::{Cloud, IpView};
-use flipop_core::catalog;
+use flipop_core::model::catalog;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

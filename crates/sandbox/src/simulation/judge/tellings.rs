@@ -4,7 +4,7 @@
 use super::conditions::is_trouble;
 use super::truth::Pool;
 use super::validity::text;
-use flipop_core::catalog::events;
+use flipop_core::model::catalog::events;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

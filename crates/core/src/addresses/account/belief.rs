@@ -1,0 +1,431 @@
+//! What we hold true of one address, and how reads may change it.
+//!
+//! Invariants: a read that was begun less than [`SETTLE_MS`] after the end of our own action cannot contradict
+//! that action's result; any other contradiction counts only once a second read agrees with it. Unknown keeps
+//! what was confirmed.
+
+use crate::mechanism::retry::{Pace, Retry, Schedule};
+use crate::model::facts::ReservedIp;
+use crate::model::fault::FaultKind;
+use crate::model::ids::DropletId;
+use crate::model::moment::{Context, Moment};
+
+/// A read begun this soon after our own action may still show the time before it.
+pub const SETTLE_MS: u64 = 30_000;
+
+/// Two answers of 404 this far apart mean that a created address is gone.
+pub const FORGET_AFTER_MS: u64 = 60_000;
+
+/// An address that the account does not have is asked for this often: one that is on no list may have come to exist.
+const ABSENT_INTERVAL_MS: u64 = 600_000;
+
+/// Where an address is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Place {
+    /// Not read yet.
+    #[default]
+    Unknown,
+    /// The provider answers 404.
+    Absent,
+    /// It exists.
+    Present {
+        /// The droplet that it is assigned to.
+        droplet: Option<DropletId>,
+        /// Region slug.
+        region: String,
+        /// An action on it is pending.
+        locked: bool,
+    },
+}
+
+impl Place {
+    /// From a provider's answer.
+    #[must_use]
+    pub fn of(read: &ReservedIp) -> Self {
+        Self::Present { droplet: read.droplet, region: read.region.clone(), locked: read.locked }
+    }
+
+    /// The droplet that the address is assigned to.
+    #[must_use]
+    pub fn droplet(&self) -> Option<DropletId> {
+        match self {
+            Self::Present { droplet, .. } => *droplet,
+            Self::Unknown | Self::Absent => None,
+        }
+    }
+
+    /// What is told of an address that others have brought there. `node` is the node on that droplet, if one is known.
+    #[must_use]
+    pub fn told_of(&self, ip: std::net::Ipv4Addr, node: Option<&str>) -> String {
+        match self {
+            Self::Present { droplet: Some(droplet), .. } => {
+                let place = match node {
+                    Some(node) => format!("node {node} (droplet {droplet})"),
+                    None => format!("droplet {droplet}"),
+                };
+                format!("{ip} was moved by others: it is on {place} now")
+            }
+            Self::Present { droplet: None, .. } => {
+                format!("{ip} was moved by others: it is on no droplet now")
+            }
+            Self::Unknown | Self::Absent => format!("{ip} was deleted by others: the account has it no more"),
+        }
+    }
+
+    /// Whether both say the same of existence and droplet; `locked` comes and goes and is no contradiction.
+    fn agrees(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Present { droplet: a, .. }, Self::Present { droplet: b, .. }) => a == b,
+            (Self::Absent, Self::Absent) | (Self::Unknown, Self::Unknown) => true,
+            (Self::Unknown | Self::Absent | Self::Present { .. }, _) => false,
+        }
+    }
+}
+
+/// An address that is on no droplet.
+const NOWHERE: Place = Place::Present { droplet: None, region: String::new(), locked: false };
+
+/// A contradiction that waits for a second read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Contradiction {
+    claim: Place,
+    /// When the read was begun that first said so.
+    since: Moment,
+    read: Retry,
+}
+
+/// What a read did to a belief.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing that a plan depends on.
+    Nothing,
+    /// The first knowledge of this address, or a change of `locked` or region.
+    Refreshed,
+    /// Someone else moved, unassigned, deleted or restored the address.
+    Overturned,
+    /// A contradiction, to be confirmed by a read.
+    Doubted,
+}
+
+/// What we hold true of one address.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Belief {
+    place: Place,
+    /// Where a status says it is; it counts only as long as no read says anything.
+    told: Option<DropletId>,
+    settled_at: Option<Moment>,
+    doubt: Option<Contradiction>,
+    unlisted: bool,
+    absent_since: Option<Moment>,
+    absent_twice: bool,
+    /// When it was last asked for by itself and not there, or could not be asked for.
+    absent_read: Option<Moment>,
+    /// Looks at an address that someone else's action keeps locked, and when the next one is.
+    locked: Option<Retry>,
+}
+
+impl Belief {
+    /// Where the address is.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// True while a contradiction waits for its second read: the address is not given out meanwhile.
+    #[must_use]
+    pub fn is_doubted(&self) -> bool {
+        self.doubt.is_some()
+    }
+
+    /// True for an address that exists but is on no list, so that it has to be read singly.
+    #[must_use]
+    pub fn is_unlisted(&self) -> bool {
+        self.unlisted
+    }
+
+    /// True after two answers of 404 that are [`FORGET_AFTER_MS`] apart.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.place == Place::Absent && self.absent_twice && self.doubt.is_none()
+    }
+
+    /// Nothing else is visible either, so that its absence says nothing: it counts from anew.
+    pub(super) fn excuse_absence(&mut self, now: Moment) {
+        if self.absent_since.is_some() {
+            self.absent_since = Some(now);
+            self.absent_twice = false;
+        }
+    }
+
+    /// When this address should be read by itself: for a doubt, to see a lock go, (`confirm_absence`) for its second
+    /// 404, or because it may exist by now without being on any list.
+    #[must_use]
+    pub fn read_due(&self, confirm_absence: bool) -> Option<Moment> {
+        if let Some(doubt) = &self.doubt {
+            return Some(doubt.read.due());
+        }
+        if let Some(look) = self.locked {
+            return Some(look.due());
+        }
+        let since = self.absent_since.filter(|_| self.place == Place::Absent)?;
+        let again = self.absent_read.unwrap_or(since).plus_millis(ABSENT_INTERVAL_MS);
+        let confirms = confirm_absence && !self.absent_twice;
+        Some(if confirms { again.min(since.plus_millis(FORGET_AFTER_MS)) } else { again })
+    }
+
+    /// When to look whether an action of somebody else still keeps the address locked, unless it is read sooner.
+    pub(super) fn look_due(&self) -> Option<Moment> {
+        self.locked.filter(|_| self.doubt.is_none()).map(|look| look.due())
+    }
+
+    /// A status says that the address was moved to this droplet: a first list that says otherwise may be older than
+    /// that, and has to be confirmed.
+    pub fn told(&mut self, droplet: DropletId) {
+        if self.place == Place::Unknown {
+            self.told = Some(droplet);
+        }
+    }
+
+    /// Our own action ended with this result.
+    pub fn settle(&mut self, place: Place, now: Moment) {
+        *self = Self { place, settled_at: Some(now), unlisted: self.unlisted, ..Self::default() };
+    }
+
+    /// Whether a read begun at `begun` may still show the time before our own action.
+    pub(super) fn is_settled_against(&self, begun: Moment) -> bool {
+        self.settled_at.is_some_and(|end| begun < end.plus_millis(SETTLE_MS))
+    }
+
+    /// A complete list that was begun at `begun` has this entry for the address.
+    pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Effect {
+        if entry.is_some() {
+            self.unlisted = false;
+        }
+        let claim = match entry {
+            Some(read) => Place::of(read),
+            None if self.unlisted || self.place == Place::Absent => return Effect::Nothing,
+            None => Place::Absent,
+        };
+        if self.is_settled_against(begun) {
+            return Effect::Nothing;
+        }
+        if let (Place::Unknown, Some(read)) = (&self.place, entry) {
+            let Some(told) = self.told.take().filter(|told| read.droplet != Some(*told)) else {
+                self.adopt(claim, now);
+                return Effect::Refreshed;
+            };
+            self.place = Place::Present { droplet: Some(told), region: read.region.clone(), locked: false };
+        }
+        if self.place.agrees(&claim) {
+            let changed = self.place != claim || self.doubt.is_some();
+            self.adopt(claim, now);
+            return if changed { Effect::Refreshed } else { Effect::Nothing };
+        }
+        self.doubt(claim, begun, now)
+    }
+
+    /// A read of this address alone, begun at `begun`, found it (or, `None`, answered 404).
+    pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Effect {
+        let claim = found.map_or(Place::Absent, Place::of);
+        if self.is_settled_against(begun) {
+            self.doubt = None;
+            return Effect::Nothing;
+        }
+        let doubted_as = self.doubt.as_ref().map(|doubt| doubt.claim.clone());
+        let missing_from_list = doubted_as == Some(Place::Absent);
+        if self.place == Place::Unknown {
+            self.unlisted = found.is_some() && missing_from_list;
+            self.adopt_read(claim, begun, now);
+            return Effect::Refreshed;
+        }
+        if self.place.agrees(&claim) {
+            self.unlisted = self.unlisted || (found.is_some() && missing_from_list);
+            self.adopt_read(claim, begun, now);
+            return Effect::Refreshed;
+        }
+        if doubted_as.is_some_and(|doubted| doubted.agrees(&claim)) {
+            self.adopt_read(claim, begun, now);
+            return Effect::Overturned;
+        }
+        self.doubt(claim, begun, now.plus_millis(1_000))
+    }
+
+    /// A read that was begun at `begun` shows the address on no droplet: since when reads have said so, if that is not
+    /// what we hold true anyway.
+    pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
+        if self.place == Place::Unknown {
+            return self.doubt.as_ref().map(|doubt| doubt.since);
+        }
+        if self.place.agrees(&NOWHERE) || self.is_settled_against(begun) {
+            return None;
+        }
+        Some(self.doubt.as_ref().filter(|_| self.is_denied()).map_or(begun, |doubt| doubt.since))
+    }
+
+    /// Whether a read has said already, or need not say, that the address is on no droplet.
+    pub(super) fn is_denied(&self) -> bool {
+        self.place == Place::Unknown || self.doubt.as_ref().is_some_and(|doubt| doubt.claim.agrees(&NOWHERE))
+    }
+
+    /// A second read that failed, and was put off, is due.
+    pub(super) fn confirm_at_once(&mut self, now: Moment) {
+        if let Some(doubt) = self.doubt.as_mut().filter(|doubt| doubt.read.is_failing()) {
+            doubt.read = Retry::at(now.min(doubt.read.due()));
+        }
+    }
+
+    /// A read of this address alone failed for another reason than 404.
+    pub fn read_failed(&mut self, kind: FaultKind, at @ Context { now, .. }: Context) {
+        let pace = Pace::by(Schedule::of(kind));
+        if let Some(doubt) = &mut self.doubt {
+            doubt.read.failed(pace, at);
+        }
+        if let Some(look) = &mut self.locked {
+            look.failed(pace, at);
+        }
+        if let Some(since) = &mut self.absent_since {
+            if !self.absent_twice {
+                *since = now;
+            }
+            self.absent_read = Some(now);
+        }
+    }
+
+    fn doubt(&mut self, claim: Place, since: Moment, next: Moment) -> Effect {
+        match &mut self.doubt {
+            Some(doubt) if doubt.claim.agrees(&claim) => Effect::Nothing,
+            Some(_) | None => {
+                self.doubt = Some(Contradiction { claim, since, read: Retry::at(next) });
+                Effect::Doubted
+            }
+        }
+    }
+
+    fn adopt(&mut self, claim: Place, now: Moment) {
+        self.doubt = None;
+        self.watch_lock(&claim, now);
+        self.absent_since = None;
+        self.absent_twice = false;
+        self.place = claim;
+    }
+
+    fn watch_lock(&mut self, claim: &Place, now: Moment) {
+        self.locked = match claim {
+            Place::Present { locked: true, .. } => {
+                let mut look = self.locked.unwrap_or_default();
+                look.again(now, super::op::look_again_ms);
+                Some(look)
+            }
+            Place::Present { .. } | Place::Unknown | Place::Absent => None,
+        };
+    }
+
+    fn adopt_read(&mut self, claim: Place, begun: Moment, now: Moment) {
+        self.doubt = None;
+        self.watch_lock(&claim, now);
+        if claim == Place::Absent {
+            self.absent_read = Some(now);
+            let since = *self.absent_since.get_or_insert(begun);
+            self.absent_twice = self.absent_twice || begun.millis_since(since) >= FORGET_AFTER_MS;
+            // What is gone for good is asked for as seldom as any other.
+            self.unlisted &= !self.absent_twice;
+        } else {
+            self.absent_since = None;
+            self.absent_twice = false;
+        }
+        self.place = claim;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(droplet: u64) -> ReservedIp {
+        ReservedIp {
+            ip: "192.0.2.1".parse().unwrap(),
+            region: "nyc3".into(),
+            droplet: (droplet > 0).then_some(DropletId(droplet)),
+            locked: false,
+        }
+    }
+
+    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+
+    #[test]
+    fn the_first_list_is_believed_and_a_contradiction_needs_a_second_witness() {
+        let mut belief = Belief::default();
+        assert_eq!(belief.listed(Some(&at(1)), T(0), T(0)), Effect::Refreshed);
+        assert_eq!(belief.listed(Some(&at(2)), T(50), T(50)), Effect::Doubted);
+        assert_eq!(belief.place().droplet(), Some(DropletId(1)));
+        assert_eq!(belief.read_due(false), Some(T(50)));
+        assert_eq!(belief.read(Some(&at(2)), T(50), T(50)), Effect::Overturned);
+        assert_eq!(belief.place().droplet(), Some(DropletId(2)));
+        assert!(!belief.is_doubted());
+    }
+
+    #[test]
+    fn a_read_that_agrees_with_us_ends_the_doubt_and_a_third_opinion_is_doubted_anew() {
+        let mut belief = Belief::default();
+        belief.listed(Some(&at(1)), T(0), T(0));
+        belief.listed(Some(&at(2)), T(50), T(50));
+        assert_eq!(belief.read(Some(&at(1)), T(51), T(51)), Effect::Refreshed);
+        assert!(!belief.is_doubted());
+        belief.listed(Some(&at(2)), T(100), T(100));
+        assert_eq!(belief.read(Some(&at(3)), T(101), T(101)), Effect::Doubted);
+        assert_eq!(belief.place().droplet(), Some(DropletId(1)));
+        assert_eq!(belief.read(Some(&at(3)), T(102), T(102)), Effect::Overturned);
+    }
+
+    #[test]
+    fn a_read_begun_just_after_our_own_action_cannot_contradict_it() {
+        let mut belief = Belief::default();
+        belief.listed(Some(&at(1)), T(0), T(0));
+        belief.settle(Place::of(&at(2)), T(60));
+        assert_eq!(belief.listed(Some(&at(1)), T(89), T(90)), Effect::Nothing);
+        assert_eq!(belief.read(Some(&at(1)), T(89), T(91)), Effect::Nothing);
+        assert_eq!(belief.listed(None, T(89), T(91)), Effect::Nothing);
+        assert_eq!(belief.place().droplet(), Some(DropletId(2)));
+        assert_eq!(belief.listed(Some(&at(1)), T(90), T(91)), Effect::Doubted);
+    }
+
+    #[test]
+    fn an_address_missing_from_the_list_is_unknown_until_a_read_says_404() {
+        let mut belief = Belief::default();
+        assert_eq!(belief.listed(None, T(0), T(0)), Effect::Doubted);
+        assert_eq!(belief.place(), &Place::Unknown);
+        assert_eq!(belief.read(None, T(0), T(0)), Effect::Refreshed);
+        assert_eq!(belief.place(), &Place::Absent);
+        assert!(!belief.is_gone());
+        assert_eq!(belief.read_due(true), Some(T(60)));
+        belief.read(None, T(60), T(60));
+        assert!(belief.is_gone());
+        assert_eq!(belief.listed(Some(&at(1)), T(61), T(61)), Effect::Doubted);
+        assert_eq!(belief.read(Some(&at(1)), T(61), T(61)), Effect::Overturned);
+        assert!(!belief.is_gone());
+    }
+
+    #[test]
+    fn an_address_that_is_on_no_list_but_exists_is_read_singly() {
+        let mut belief = Belief::default();
+        belief.listed(None, T(0), T(0));
+        belief.read(Some(&at(1)), T(0), T(0));
+        assert!(belief.is_unlisted());
+        assert_eq!(belief.listed(None, T(50), T(50)), Effect::Nothing);
+        assert_eq!(belief.read(Some(&at(2)), T(51), T(51)), Effect::Doubted);
+        assert_eq!(belief.read(Some(&at(2)), T(52), T(52)), Effect::Overturned);
+        belief.listed(Some(&at(2)), T(100), T(100));
+        assert!(!belief.is_unlisted());
+    }
+
+    #[test]
+    fn a_failing_second_read_backs_off() {
+        let mut belief = Belief::default();
+        belief.listed(Some(&at(1)), T(0), T(0));
+        belief.listed(Some(&at(2)), T(50), T(50));
+        belief.read_failed(FaultKind::Transient, Context::exactly(T(50)));
+        assert_eq!(belief.read_due(false), Some(T(51)));
+        belief.read_failed(FaultKind::Unauthorised, Context::exactly(T(51)));
+        assert_eq!(belief.read_due(false), Some(T(111)));
+    }
+}

@@ -1,0 +1,130 @@
+//! Which addresses an account keeps beliefs about: those that pools name, as long as they do.
+
+use super::Account;
+use super::belief::{Belief, Place};
+use super::op::Op;
+use crate::model::facts::ReservedIp;
+use crate::model::ids::DropletId;
+use crate::model::moment::Moment;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+impl Account {
+    /// Which addresses pools name, and which of them are forgotten once they are gone.
+    /// `told`: where statuses say that they are.
+    pub fn name(
+        &mut self,
+        named: &BTreeSet<Ipv4Addr>,
+        remembered: BTreeSet<Ipv4Addr>,
+        told: &BTreeMap<Ipv4Addr, DropletId>,
+        now: Moment,
+    ) {
+        self.remembered = remembered;
+        let ops = &self.ops;
+        let over = |ip: &Ipv4Addr, belief: &Belief| {
+            !named.contains(ip) && !ops.contains_key(ip) && !belief.is_settled_against(now)
+        };
+        let dropped: Vec<Ipv4Addr> =
+            self.beliefs.iter().filter(|(ip, belief)| over(ip, belief)).map(|(ip, _)| *ip).collect();
+        for ip in dropped {
+            self.hand_down(ip);
+        }
+        for ip in named {
+            if self.beliefs.contains_key(ip) {
+                continue;
+            }
+            let mut belief = Belief::default();
+            if self.glimpsed.is_some() {
+                // What such lists showed may be old by now.
+                self.reads.single(*ip);
+            } else if let Some((begun, list)) = &self.listed {
+                belief.listed(list.ips.get(ip), *begun, now);
+            }
+            self.beliefs.insert(*ip, belief);
+        }
+        for (ip, droplet) in told {
+            if let Some(belief) = self.beliefs.get_mut(ip) {
+                belief.told(*droplet);
+            }
+        }
+    }
+
+    /// Of all addresses that pools name none is visible: that each of them is absent says nothing.
+    pub fn excuse_absences(&mut self, now: Moment) {
+        self.beliefs.values_mut().for_each(|belief| belief.excuse_absence(now));
+    }
+
+    /// An address that nobody names any more: what is known of it goes back to where that of all others is.
+    fn hand_down(&mut self, ip: Ipv4Addr) {
+        let Some(belief) = self.beliefs.remove(&ip) else { return };
+        let complete = self.listed.as_mut().map(|(_, list)| &mut list.ips);
+        for ips in complete.into_iter().chain(&mut self.glimpsed) {
+            match belief.place() {
+                Place::Unknown => {}
+                Place::Absent => {
+                    ips.remove(&ip);
+                }
+                Place::Present { droplet, region, locked } => {
+                    let read = ReservedIp { ip, region: region.clone(), droplet: *droplet, locked: *locked };
+                    ips.insert(ip, read);
+                }
+            }
+        }
+    }
+
+    /// Whether any list was believed.
+    pub(super) fn is_listed(&self) -> bool {
+        self.listed.is_some() || self.glimpsed.is_some()
+    }
+
+    /// What lists show, each address as it was shown last.
+    fn shown(&self) -> impl Iterator<Item = (&Ipv4Addr, &ReservedIp)> {
+        let newer = |ip: &Ipv4Addr| self.glimpsed.as_ref().is_some_and(|ips| ips.contains_key(ip));
+        let complete = self.listed.iter().flat_map(|(_, list)| &list.ips);
+        complete.filter(move |(ip, _)| !newer(ip)).chain(self.glimpsed.iter().flatten())
+    }
+
+    /// Every address that the account is known to have, and those that pools name.
+    #[must_use]
+    pub fn known_with(&self, named: &BTreeSet<Ipv4Addr>) -> BTreeSet<Ipv4Addr> {
+        let listed = self.shown().map(|(ip, _)| ip);
+        listed.chain(self.beliefs.keys()).chain(named).copied().collect()
+    }
+
+    /// Every address that the account is known to have, and where it is: as the last list shows it, or as was confirmed
+    /// since. One that is being moved is locked, and said to be where it goes.
+    #[must_use]
+    pub fn seen(&self) -> BTreeMap<Ipv4Addr, ReservedIp> {
+        let mut seen: BTreeMap<_, _> = self.shown().map(|(ip, read)| (*ip, read.clone())).collect();
+        for (ip, belief) in &self.beliefs {
+            match belief.place() {
+                Place::Unknown => {}
+                Place::Absent => drop(seen.remove(ip)),
+                Place::Present { droplet, region, locked } => {
+                    let (region, op) = (region.clone(), self.ops.get(ip));
+                    let droplet = op.and_then(Op::target).or(*droplet);
+                    let locked = *locked || op.is_some();
+                    seen.insert(*ip, ReservedIp { ip: *ip, region, droplet, locked });
+                }
+            }
+        }
+        seen
+    }
+
+    /// Whether lists showed addresses on droplets, foreign ones included.
+    pub(super) fn lists_showed_droplets(&self) -> bool {
+        let mut foreign =
+            self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
+        let mut named = self.beliefs.values().filter(|belief| !belief.is_unlisted());
+        named.any(|belief| belief.place().droplet().is_some()) || foreign.any(|read| read.droplet.is_some())
+    }
+
+    /// Which address stands on which droplet, foreign ones included.
+    #[must_use]
+    pub fn holders(&self) -> BTreeMap<DropletId, Ipv4Addr> {
+        let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
+        let foreign = foreign.filter_map(|read| Some((read.droplet?, read.ip)));
+        let named = self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().droplet()?, *ip)));
+        foreign.chain(named).collect()
+    }
+}

@@ -1,0 +1,351 @@
+//! One assignment or unassignment under way, from the decision to its certain end.
+//!
+//! Invariants: at most one per address and one per droplet; an unknown outcome is followed by reads until the
+//! address reads unlocked, never by a repeat.
+
+use crate::mechanism::retry::{Pace, Retry};
+use crate::model::facts::{ActionStatus, ReservedIp};
+use crate::model::fault::{Fault, FaultKind};
+use crate::model::ids::{ActionId, DropletId, Uid};
+use crate::model::moment::{Context, Moment};
+use std::net::Ipv4Addr;
+
+/// Pending for this long, an action is reported as stalled.
+pub const STALLED_AFTER_MS: u64 = 300_000;
+
+/// What is told of an action that the provider gave up. Without its id, which is another one at each try: what repeats
+/// itself is one Event, and one status.
+const ERRORED: &str = "the provider gave the action up (errored)";
+
+/// Between two looks at a stalled action.
+const STALLED_INTERVAL_MS: u64 = 60_000;
+
+/// An action that the provider accepted and no longer knows may still take effect for this long.
+const UNTOLD_MS: u64 = 60_000;
+
+/// What an operation does to its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpKind {
+    /// Put it on the droplet.
+    Assign,
+    /// Take it off the droplet, to make room there for `successor`.
+    Unassign {
+        /// The address that is assigned to the droplet next.
+        successor: Ipv4Addr,
+    },
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    /// The request is under way.
+    Sending,
+    /// The provider works on it.
+    Polling { action: ActionId, accepted: Moment, looks: u32, poll: Retry, directly: bool },
+    /// The outcome is not known: the address is read until it is.
+    Verifying {
+        cause: FaultKind,
+        message: String,
+        since: Moment,
+        look: Retry,
+        refused: bool,
+        /// When the read was begun that first showed the address unlocked and on no droplet.
+        denied: Option<Moment>,
+        /// Which reads may show that nothing happened.
+        untold: Untold,
+    },
+}
+
+/// How a read is judged that shows the address unlocked where it was before the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Untold {
+    /// The request had no effect.
+    No,
+    /// The provider accepted an action and no longer knows it: only reads from this moment on count.
+    Until(Moment),
+    /// One such read has come; the next one decides.
+    Once(Moment),
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The provider confirmed it.
+    Done,
+    /// It did not happen, and nothing was accepted.
+    Refused(FaultKind, String),
+    /// It was accepted, or may have been, and did not happen.
+    Failed(FaultKind, String),
+    /// The provider's action ended as `errored`.
+    Errored(String),
+    /// The address is gone.
+    AddressGone,
+    /// It never left this process.
+    NotSent,
+}
+
+/// One assignment or unassignment under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Op {
+    /// The pool on whose behalf.
+    pub pool: Uid,
+    /// What it does.
+    pub kind: OpKind,
+    /// The droplet that gains or loses the address.
+    pub droplet: DropletId,
+    /// The node on that droplet.
+    pub node: (Uid, String),
+    /// The droplet on which the address was.
+    pub from: Option<DropletId>,
+    /// When it was decided.
+    pub started: Moment,
+    /// When the change of nodes or pods came that it answers, as far as known.
+    pub caused: Moment,
+    stage: Stage,
+}
+
+impl Op {
+    /// An operation whose request is about to be sent.
+    #[must_use]
+    pub fn new(
+        pool: Uid,
+        kind: OpKind,
+        droplet: DropletId,
+        node: (Uid, String),
+        from: Option<DropletId>,
+        now: Moment,
+    ) -> Self {
+        Self { pool, kind, droplet, node, from, started: now, caused: now, stage: Stage::Sending }
+    }
+
+    /// True while the request's answer is awaited.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        self.stage == Stage::Sending
+    }
+
+    /// The droplet on which the address will be when this succeeds.
+    #[must_use]
+    pub fn target(&self) -> Option<DropletId> {
+        match self.kind {
+            OpKind::Assign => Some(self.droplet),
+            OpKind::Unassign { .. } => None,
+        }
+    }
+
+    /// True from five minutes after the start.
+    #[must_use]
+    pub fn is_stalled(&self, now: Moment) -> bool {
+        self.stage != Stage::Sending && now.millis_since(self.started) >= STALLED_AFTER_MS
+    }
+
+    /// What a user may know of an unknown outcome.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Verifying { message, .. } => Some(message),
+            Stage::Sending | Stage::Polling { .. } => None,
+        }
+    }
+
+    /// The action to ask about, and when.
+    #[must_use]
+    pub fn poll_due(&self) -> Option<(ActionId, Moment, bool)> {
+        match &self.stage {
+            Stage::Polling { action, poll, directly, .. } => Some((*action, poll.due(), *directly)),
+            Stage::Sending | Stage::Verifying { .. } => None,
+        }
+    }
+
+    /// When the address is to be read.
+    #[must_use]
+    pub fn read_due(&self) -> Option<Moment> {
+        match &self.stage {
+            Stage::Verifying { look, .. } => Some(look.due()),
+            Stage::Sending | Stage::Polling { .. } => None,
+        }
+    }
+
+    /// A read that was begun at `begun` shows the address unlocked and on no droplet: since when reads have said so.
+    #[must_use]
+    pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
+        match &self.stage {
+            Stage::Verifying { denied, .. } => Some(denied.unwrap_or(begun)),
+            Stage::Sending | Stage::Polling { .. } => None,
+        }
+    }
+
+    /// The answer to the request. `None` while it goes on.
+    pub fn answered(&mut self, answer: Result<(ActionId, ActionStatus), Fault>, now: Moment) -> Option<End> {
+        match answer {
+            Ok((_, ActionStatus::Completed)) => Some(End::Done),
+            Ok((_, ActionStatus::Errored)) => Some(End::Errored(ERRORED.to_owned())),
+            Ok((action, ActionStatus::InProgress)) => {
+                let poll = Retry::at(now.plus_millis(1_000));
+                self.stage = Stage::Polling { action, accepted: now, looks: 0, poll, directly: false };
+                None
+            }
+            Err(fault) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
+                let refused = !fault.outcome_unknown;
+                self.verify((fault.kind, fault.message), refused, (now, now), Untold::No);
+                None
+            }
+            Err(fault) => Some(End::Refused(fault.kind, fault.message)),
+        }
+    }
+
+    /// The answer to a poll of the action. `None` while it goes on.
+    pub fn polled(
+        &mut self,
+        answer: Result<ActionStatus, Fault>,
+        at @ Context { now, .. }: Context,
+    ) -> Option<End> {
+        let stalled = self.is_stalled(now);
+        let Stage::Polling { accepted, looks, poll, .. } = &mut self.stage else {
+            return None;
+        };
+        match answer {
+            Ok(ActionStatus::Completed) => return Some(End::Done),
+            Ok(ActionStatus::Errored) => return Some(End::Errored(ERRORED.to_owned())),
+            Ok(ActionStatus::InProgress) if stalled => {
+                let message = format!("its action is pending for more than {} s", STALLED_AFTER_MS / 1_000);
+                let next = now.plus_millis(STALLED_INTERVAL_MS);
+                self.verify((FaultKind::InProgress, message), false, (now, next), Untold::No);
+            }
+            Ok(ActionStatus::InProgress) => {
+                *looks = looks.saturating_add(1);
+                *poll = Retry::at(now.plus_millis(look_again_ms(*looks)));
+            }
+            // What gives this answer for so long is not the provider, or will not tell.
+            Err(fault)
+                if fault.kind == FaultKind::NotFound || (stalled && fault.kind == FaultKind::Permanent) =>
+            {
+                let message = format!("the provider does not tell how its action ended: {}", fault.message);
+                let untold = Untold::Until(accepted.plus_millis(UNTOLD_MS));
+                self.verify((fault.kind, message), false, (now, now), untold);
+            }
+            Err(fault) => poll.failed(Pace::of(&fault), at),
+        }
+        None
+    }
+
+    /// A complete list, begun at `begun`, shows the address so while many actions are pending.
+    pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
+        let target = self.target();
+        let started = self.started;
+        let Stage::Polling { looks, poll, directly, .. } = &mut self.stage else { return None };
+        let Some(entry) = entry else {
+            // An address that is on no list has to be asked about singly.
+            *directly = true;
+            return None;
+        };
+        if entry.locked || begun <= started {
+            *looks = looks.saturating_add(1);
+            poll.put_off_to(now.plus_millis(look_again_ms(*looks)));
+        } else if entry.droplet == target {
+            return Some(End::Done);
+        } else {
+            *directly = true;
+        }
+        None
+    }
+
+    /// A read of the address by itself, begun at `begun`. `None` while the outcome stays unknown.
+    pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
+        let target = self.target();
+        let stalled = self.is_stalled(now);
+        let from = self.from;
+        let Stage::Verifying { cause, message, since, look, untold, .. } = &mut self.stage else {
+            return None;
+        };
+        if begun < *since {
+            // It may show the time before the request.
+            return None;
+        }
+        let waits = |read: &ReservedIp| !read.locked && read.droplet != target && read.droplet == from;
+        if found.is_some_and(waits)
+            && let Some(waited) = untold.after(begun)
+        {
+            *untold = waited;
+            look.again(now, look_again_ms);
+            return None;
+        }
+        match found {
+            None => Some(End::AddressGone),
+            Some(read) if read.locked => {
+                look.again(now, |looks| if stalled { STALLED_INTERVAL_MS } else { look_again_ms(looks) });
+                None
+            }
+            Some(read) if read.droplet == target => Some(End::Done),
+            Some(_) => Some(End::Failed(*cause, message.clone())),
+        }
+    }
+
+    /// A read of the address failed for another reason than 404.
+    pub fn read_failed(&mut self, fault: &Fault, at: Context) {
+        if let Stage::Verifying { look, .. } = &mut self.stage {
+            look.failed(Pace::of(fault), at);
+        }
+    }
+
+    /// A look that was put off is due: there is another token, or the scope is there that was missing.
+    pub fn look_at_once(&mut self, now: Moment) {
+        match &mut self.stage {
+            Stage::Sending => {}
+            Stage::Polling { poll: due, .. } | Stage::Verifying { look: due, .. } => due.hasten(now),
+        }
+    }
+
+    /// A read of the address said nothing: where it stands may be hidden from this token. `denies`: when it was begun,
+    /// if it counts once the scope is proved.
+    pub(super) fn read_hidden(&mut self, denies: Option<Moment>, now: Moment) {
+        if let Stage::Verifying { since, look, denied, .. } = &mut self.stage {
+            *denied = denied.or(denies.filter(|begun| *begun >= *since));
+            look.again(now, look_again_ms);
+        }
+    }
+
+    /// True when the request itself was refused, although that had to be looked into.
+    #[must_use]
+    pub fn was_refused(&self) -> bool {
+        matches!(self.stage, Stage::Verifying { refused: true, .. })
+    }
+
+    fn verify(
+        &mut self,
+        (cause, message): (FaultKind, String),
+        refused: bool,
+        (since, next): (Moment, Moment),
+        untold: Untold,
+    ) {
+        let look = Retry::at(next);
+        self.stage = Stage::Verifying { cause, message, since, look, refused, denied: None, untold };
+    }
+}
+
+impl Untold {
+    /// What is waited for after a read, begun at `begun`, that shows nothing changed. `None`: the read is believed.
+    fn after(self, begun: Moment) -> Option<Self> {
+        match self {
+            Self::Until(from) if begun < from => Some(self),
+            Self::Until(from) => Some(Self::Once(from)),
+            Self::No | Self::Once(_) => None,
+        }
+    }
+}
+
+/// Waits between looks at a pending action: 1, 1, 2, 3, then 5 s; a minute once it has been looked at for longer than
+/// [`STALLED_AFTER_MS`].
+pub(super) fn look_again_ms(looks: u32) -> u64 {
+    match looks {
+        0 | 1 => 1_000,
+        2 => 2_000,
+        3 => 3_000,
+        4..=62 => 5_000,
+        _ => STALLED_INTERVAL_MS,
+    }
+}
+
+#[cfg(test)]
+#[path = "op_tests.rs"]
+mod tests;

@@ -1,0 +1,369 @@
+//! Which reads of an account are due, and the moment at which the next one is.
+
+use super::belief::Belief;
+use super::op::Op;
+use super::{Account, DropletRead};
+use crate::addresses::action::Action;
+use crate::mechanism::budget::Purpose;
+use crate::mechanism::effects::Effects;
+use crate::mechanism::retry::{Pace, Retry};
+use crate::model::fault::Fault;
+use crate::model::ids::ObjectRef;
+use crate::model::moment::{Context, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// More pending actions than this are looked up in the list instead of being polled one by one, and so are addresses
+/// that actions of others keep locked.
+const MAX_POLLED: usize = 5;
+
+/// Addresses that are on no list are read singly, this many a round.
+const SINGLES_PER_ROUND: usize = 10;
+
+/// What is left to a list is asked for singly once one takes longer than this: longer than those of a few pages do.
+const LIST_SLOW_MS: u64 = 2_000;
+
+/// Refused, a token is tried once a minute.
+const UNAUTHORISED_INTERVAL_MS: u64 = 60_000;
+
+/// State of the reads themselves.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    list: Retry,
+    /// When the list under way was begun.
+    list_in_flight: Option<Moment>,
+    /// A newer list than the one under way is wanted at this moment.
+    wanted: Option<Moment>,
+    /// Whether a proof is wanted; `prove` says when.
+    prove_wanted: bool,
+    prove: Retry,
+    prove_in_flight: bool,
+    last_proof: Option<Moment>,
+    gets: BTreeSet<Ipv4Addr>,
+    polls: BTreeSet<Ipv4Addr>,
+    singles: BTreeSet<Ipv4Addr>,
+    singles_due: Moment,
+    single_cursor: Option<Ipv4Addr>,
+}
+
+impl Reads {
+    pub(super) fn list_at(&mut self, at: Moment) {
+        self.list = Retry::at(at);
+    }
+
+    /// No later than `at`, unless lists fail: then they keep to the schedule of their retries.
+    pub(super) fn list_by(&mut self, at: Moment) {
+        if !self.list.is_failing() {
+            self.list.hasten(at);
+        }
+    }
+
+    /// What a list that was begun before `at` cannot tell is wanted.
+    pub(super) fn want_list(&mut self, at: Moment) {
+        self.list_by(at);
+        if self.list_in_flight.is_some_and(|begun| begun < at) {
+            self.wanted = Some(self.wanted.map_or(at, |wanted| wanted.min(at)));
+        }
+    }
+
+    /// One that is begun now answers what was wanted until now.
+    fn list_begun(&mut self, now: Moment) {
+        self.list_in_flight = Some(now);
+        self.wanted = self.wanted.filter(|wanted| *wanted > now);
+    }
+
+    pub(super) fn list_done(&mut self, begun: Moment) {
+        self.list_in_flight = None;
+        let regular = begun.plus_millis(super::LIST_INTERVAL_MS);
+        let wanted = self.wanted.take().filter(|wanted| *wanted > begun);
+        self.list = Retry::at(wanted.map_or(regular, |wanted| wanted.min(regular)));
+    }
+
+    pub(super) fn list_failed(&mut self, fault: &Fault, at: Context) {
+        self.list_in_flight = None;
+        // A list is how everything else gets known: even a failure that someone has to mend is tried each minute.
+        self.list.failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
+    }
+
+    /// Lists answer: neither did the last one fail, nor is one under way for long.
+    fn lists_answer(&self, now: Moment) -> bool {
+        !self.list.is_failing() && self.list_slow_at().is_none_or(|slow| slow > now)
+    }
+
+    /// When the list under way will have taken long.
+    fn list_slow_at(&self) -> Option<Moment> {
+        self.list_in_flight.map(|begun| begun.plus_millis(LIST_SLOW_MS))
+    }
+
+    /// A proof is wanted, but not more than one a minute.
+    pub(super) fn prove_at(&mut self, at: Moment) {
+        let earliest = self.last_proof.map_or(at, |last| last.plus_millis(UNAUTHORISED_INTERVAL_MS));
+        self.prove_wanted_at(at.max(earliest));
+    }
+
+    /// A proof is wanted at once.
+    pub(super) fn prove_now(&mut self, at: Moment) {
+        self.prove_wanted_at(at);
+    }
+
+    fn prove_wanted_at(&mut self, at: Moment) {
+        self.prove_wanted = true;
+        self.prove.put_off_to(at);
+    }
+
+    /// A proof is wanted, unless one comes anyway.
+    pub(super) fn prove_soon(&mut self, at: Moment) {
+        if !self.prove_in_flight && !self.prove_wanted {
+            self.prove_wanted_at(at);
+        }
+    }
+
+    /// Answers when the proof was begun.
+    pub(super) fn prove_done(&mut self, answered: bool) -> Option<Moment> {
+        self.prove_in_flight = false;
+        self.prove_wanted = false;
+        if answered {
+            self.prove.succeeded();
+        }
+        self.last_proof
+    }
+
+    pub(super) fn prove_failed(&mut self, fault: &Fault, at: Context) {
+        self.prove_wanted = true;
+        self.prove.failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
+    }
+
+    pub(super) fn get_done(&mut self, ip: Ipv4Addr) {
+        self.gets.remove(&ip);
+    }
+
+    pub(super) fn poll_done(&mut self, ip: Ipv4Addr) {
+        self.polls.remove(&ip);
+    }
+
+    /// An address that is on no list is to be read in its turn.
+    pub(super) fn single(&mut self, ip: Ipv4Addr) {
+        self.singles.insert(ip);
+    }
+
+    /// The next addresses of the rotation, beginning behind the last one that was read.
+    /// Lists may come each second; these reads do not.
+    fn take_singles(&mut self, turn: &mut Turn<'_>) -> Vec<Ipv4Addr> {
+        if self.singles.is_empty() {
+            return Vec::new();
+        }
+        if self.singles_due > turn.now {
+            turn.later(self.singles_due);
+            return Vec::new();
+        }
+        self.singles_due = turn.now.plus_millis(super::LIST_INTERVAL_MS);
+        let cursor = self.single_cursor;
+        let behind = self.singles.iter().filter(|ip| cursor.is_none_or(|cursor| **ip > cursor));
+        let before = self.singles.iter().filter(|ip| cursor.is_some_and(|cursor| **ip <= cursor));
+        let round: Vec<Ipv4Addr> = behind.chain(before).copied().take(SINGLES_PER_ROUND).collect();
+        self.single_cursor = round.last().copied().or(cursor);
+        self.singles.clear();
+        round
+    }
+}
+
+/// Emits what is due and remembers when the next thing is.
+struct Turn<'a> {
+    now: Moment,
+    wake: Option<Moment>,
+    out: &'a mut Effects<Action>,
+}
+
+impl Turn<'_> {
+    fn later(&mut self, at: Moment) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+    }
+}
+
+impl Account {
+    /// Appends the reads that are due to `out` and returns when to ask again. `owners` names the pool for which an
+    /// address is read.
+    pub fn plan_reads(
+        &mut self,
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) -> Option<Moment> {
+        let mut turn = Turn { now, wake: None, out };
+        let listed = self.leaves_polls_to_the_list(now);
+        let pending = self.ops.values().filter_map(Op::poll_due);
+        let pending = pending.filter(|(_, _, directly)| !directly).map(|(_, at, _)| at);
+        if listed && let Some(at) = pending.min() {
+            self.reads.list_by(at);
+        }
+        let locked = self.locked_by_others();
+        let listed_locks = self.lists_tell(now);
+        let looks = locked.iter().filter_map(|ip| self.beliefs.get(ip)?.look_due());
+        if listed_locks && let Some(at) = looks.min() {
+            self.reads.list_by(at);
+        }
+        self.plan_list(&mut turn);
+        if (listed || !locked.is_empty())
+            && let Some(slow) = self.reads.list_slow_at().filter(|slow| *slow > now)
+        {
+            turn.later(slow);
+        }
+        self.plan_proof(&mut turn);
+        if self.is_authorised() {
+            self.plan_gets(owners, (&locked, listed_locks), &mut turn);
+            self.plan_polls(owners, listed, &mut turn);
+        }
+        turn.wake
+    }
+
+    /// Without the scope a list says nothing, nor while one waits for the proof of it.
+    fn lists_say_nothing(&self) -> bool {
+        self.droplet_read == DropletRead::Missing || self.held.is_some()
+    }
+
+    /// A list tells soon where addresses are.
+    fn lists_tell(&self, now: Moment) -> bool {
+        let whole = !self.lists_contradict_themselves();
+        whole && !self.lists_say_nothing() && self.reads.lists_answer(now)
+    }
+
+    /// Many pending actions are looked up with one list.
+    fn leaves_polls_to_the_list(&self, now: Moment) -> bool {
+        // What is on no list has to be asked for singly.
+        let asked = |op: &&Op| op.poll_due().is_some_and(|(_, _, directly)| !directly);
+        let pending = self.ops.values().filter(asked).count();
+        pending > MAX_POLLED && self.lists_tell(now) && self.is_authorised()
+    }
+
+    /// Addresses that actions of others keep locked, where they are many: one list looks at all of them.
+    fn locked_by_others(&self) -> BTreeSet<Ipv4Addr> {
+        let looked_at = |ip: &Ipv4Addr, belief: &Belief| {
+            belief.look_due().is_some() && !belief.is_unlisted() && !self.ops.contains_key(ip)
+        };
+        let locked = self.beliefs.iter().filter(|(ip, belief)| looked_at(ip, belief));
+        let locked: BTreeSet<Ipv4Addr> = locked.map(|(ip, _)| *ip).collect();
+        if locked.len() > MAX_POLLED { locked } else { BTreeSet::new() }
+    }
+
+    fn admit(&mut self, purpose: Purpose, turn: &mut Turn<'_>) -> bool {
+        match self.budget.admit(purpose, turn.now) {
+            Ok(()) => {
+                self.budget.sent(purpose, turn.now);
+                true
+            }
+            Err(at) => {
+                turn.later(at);
+                false
+            }
+        }
+    }
+
+    fn plan_list(&mut self, turn: &mut Turn<'_>) {
+        // When lists say nothing, the proof is what is tried.
+        if self.reads.list_in_flight.is_some() || self.lists_say_nothing() {
+            return;
+        }
+        if self.reads.list.due() > turn.now {
+            turn.later(self.reads.list.due());
+            return;
+        }
+        let purpose = if self.is_listed() { Purpose::Poll } else { Purpose::Assign };
+        if self.admit(purpose, turn) {
+            self.reads.list_begun(turn.now);
+            turn.out.act(Action::List { provider: self.provider.clone() });
+        }
+    }
+
+    fn plan_proof(&mut self, turn: &mut Turn<'_>) {
+        // A refused token is tried with one read a minute: with the list where that says something.
+        let probes = self.is_authorised() || self.lists_say_nothing();
+        let unproved = self.droplet_read != DropletRead::Proved || !self.hidden.is_empty();
+        if !unproved || !self.reads.prove_wanted || self.reads.prove_in_flight || !probes {
+            return;
+        }
+        if self.reads.prove.due() > turn.now {
+            turn.later(self.reads.prove.due());
+        } else if self.admit(Purpose::Assign, turn) {
+            self.reads.prove_in_flight = true;
+            self.reads.last_proof = Some(turn.now);
+            turn.out.act(Action::ProveDropletRead { provider: self.provider.clone() });
+        }
+    }
+
+    fn plan_gets(
+        &mut self,
+        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        (locked, listed): (&BTreeSet<Ipv4Addr>, bool),
+        turn: &mut Turn<'_>,
+    ) {
+        let mut due: Vec<(Ipv4Addr, Moment, Purpose)> = Vec::new();
+        for (ip, belief) in self.beliefs.iter().filter(|(ip, _)| !(listed && locked.contains(ip))) {
+            let at = match self.ops.get(ip) {
+                Some(op) => op.read_due(),
+                None => belief.read_due(self.remembered.contains(ip)),
+            };
+            // Many that no list looks at come after what moves ours, and what records need.
+            let purpose = if locked.contains(ip) { Purpose::Poll } else { Purpose::Look };
+            due.extend(at.map(|at| (*ip, at, purpose)));
+        }
+        due.extend(self.reads.take_singles(turn).into_iter().map(|ip| (ip, turn.now, Purpose::Poll)));
+        // Where there is not room for all, those that wait longest come first.
+        due.sort_by_key(|(_, at, _)| *at);
+        for (ip, at, purpose) in due {
+            if self.reads.gets.contains(&ip) {
+                continue;
+            }
+            if at > turn.now {
+                turn.later(at);
+            } else if self.admit(purpose, turn) {
+                self.reads.gets.insert(ip);
+                let pool = owners.get(&ip).cloned();
+                turn.out.act(Action::Get { provider: self.provider.clone(), pool, ip });
+            }
+        }
+    }
+
+    fn plan_polls(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, listed: bool, turn: &mut Turn<'_>) {
+        let mut pending: Vec<_> =
+            self.ops.iter().filter_map(|(ip, op)| Some((*ip, op.poll_due()?))).collect();
+        pending.sort_by_key(|(_, (_, at, _))| *at);
+        for (ip, (action, at, directly)) in pending {
+            if (listed && !directly) || self.reads.polls.contains(&ip) {
+                continue;
+            }
+            if at > turn.now {
+                turn.later(at);
+            } else if self.admit(Purpose::Poll, turn) {
+                self.reads.polls.insert(ip);
+                let pool = owners.get(&ip).cloned();
+                turn.out.act(Action::Poll { provider: self.provider.clone(), pool, ip, action });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fault::FaultKind;
+
+    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+
+    #[test]
+    fn a_list_that_was_wanted_before_one_that_failed_hides_no_later_wish() {
+        let mut reads = Reads::default();
+        reads.list_begun(T(10));
+        reads.want_list(T(11));
+        let fault = Fault {
+            kind: FaultKind::Transient,
+            message: "x".into(),
+            outcome_unknown: false,
+            retry_after_ms: None,
+        };
+        reads.list_failed(&fault, Context::exactly(T(12)));
+        reads.list_begun(T(13));
+        reads.want_list(T(14));
+        reads.list_done(T(13));
+        assert_eq!(reads.list.due(), T(14));
+    }
+}

@@ -1,0 +1,153 @@
+//! Whether the token may read droplets: without that scope every address looks unassigned.
+//!
+//! Invariant: that an address stands on no droplet, where it was held to stand on one, counts only once the scope was
+//! proved by a read that was begun no sooner than the one that first said so.
+
+use super::Account;
+use crate::model::facts::ReservedIp;
+use crate::model::fault::FaultKind;
+use crate::model::moment::{Context, Moment};
+use std::net::Ipv4Addr;
+
+/// Whether the token may read droplets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DropletRead {
+    /// Not proved yet, or no longer.
+    #[default]
+    Unproved,
+    /// A droplet was seen, or the droplets could be listed.
+    Proved,
+    /// The provider refuses to list droplets.
+    Missing,
+}
+
+impl Account {
+    /// What was proved before a pause, or of another token, is proved no more.
+    pub(super) fn forget_scope(&mut self) {
+        self.droplet_read = DropletRead::Unproved;
+        self.scope_seen = None;
+    }
+
+    /// Whether what was begun at `begun` was begun with this token and after the last pause.
+    pub(super) fn is_of_now(&self, begun: Moment) -> bool {
+        begun >= self.token_since.max(self.not_before)
+    }
+
+    /// A read that was begun at `begun` proves the scope: what waited for that is looked at again.
+    pub(super) fn saw_scope(&mut self, begun: Moment) {
+        if !self.is_of_now(begun) {
+            return;
+        }
+        if self.droplet_read == DropletRead::Missing {
+            // Nobody could see meanwhile what others moved.
+            self.forget_listed();
+            self.held = None;
+            self.reads.list_at(begun);
+        }
+        self.droplet_read = DropletRead::Proved;
+        self.scope_seen = self.scope_seen.max(Some(begun));
+        for ip in std::mem::take(&mut self.hidden) {
+            if let Some(op) = self.ops.get_mut(&ip) {
+                op.look_at_once(begun);
+            } else if let Some(belief) = self.beliefs.get_mut(&ip) {
+                belief.confirm_at_once(begun);
+            }
+        }
+    }
+
+    /// An address was read, at `begun`, without a droplet: it may stand on one that is only not shown.
+    pub(super) fn may_be_hidden(&self, ip: Ipv4Addr, read: &ReservedIp, begun: Moment) -> bool {
+        let since = match (self.ops.get(&ip), self.beliefs.get(&ip)) {
+            // Locked, it decides nothing.
+            (Some(op), _) => op.denied_since(begun).filter(|_| !read.locked),
+            (None, belief) => belief.and_then(|belief| belief.denied_since(begun)),
+        };
+        let unproved = self.droplet_read != DropletRead::Proved || !self.is_of_now(begun);
+        unproved || since.is_some_and(|since| self.scope_seen < Some(since))
+    }
+
+    /// The scope has to be proved before it is believed that the address stands nowhere. Others go on meanwhile.
+    pub(super) fn doubt_scope(
+        &mut self,
+        ip: Ipv4Addr,
+        read: &ReservedIp,
+        begun: Moment,
+        at @ Context { now, .. }: Context,
+    ) {
+        let counts = self.droplet_read == DropletRead::Proved && self.is_of_now(begun);
+        self.hidden.insert(ip);
+        if counts {
+            self.reads.prove_soon(now);
+        }
+        if let Some(op) = self.ops.get_mut(&ip) {
+            op.read_hidden(Some(begun).filter(|_| counts && !read.locked), now);
+        } else if let Some(belief) = self.beliefs.get_mut(&ip) {
+            if counts && !belief.is_denied() {
+                belief.read(Some(read), begun, now);
+            } else {
+                belief.read_failed(FaultKind::Transient, at);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addresses::account::Changes;
+    use crate::addresses::action::Action;
+    use crate::mechanism::budget::Limits;
+    use crate::mechanism::effects::{Effect, Effects};
+    use crate::model::facts::ReservedIpList;
+    use crate::model::ids::DropletId;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+
+    fn read(last: u8, droplet: Option<u64>) -> ReservedIp {
+        let ip = Ipv4Addr::new(192, 0, 2, last);
+        ReservedIp { ip, region: "nyc3".into(), droplet: droplet.map(DropletId), locked: false }
+    }
+
+    #[test]
+    fn what_the_former_token_was_not_shown_is_not_believed_for_a_proof_of_the_new_one() {
+        for exchanged in [true, false] {
+            let mut account = Account::new("p", Limits::DIGITALOCEAN);
+            let both = [read(1, Some(1)), read(2, Some(2))].map(|read| (read.ip, read));
+            let ips = both.iter().map(|(ip, _)| *ip).collect();
+            account.name(&ips, BTreeSet::new(), &BTreeMap::new(), T(0));
+            let list = ReservedIpList { ips: both.clone().into(), ..Default::default() };
+            account.on_list(T(0), Ok(list), Context::exactly(T(0)));
+            let mut get = |found: ReservedIp, begun, token| {
+                if token {
+                    account.token_changed(T(20));
+                }
+                account.on_get(found.ip, begun, Ok(found), Context::exactly(begun.plus_millis(100)))
+            };
+            assert_eq!(get(read(1, None), T(10), false), Changes::default());
+            get(read(2, Some(2)), T(21), exchanged);
+            let changes = get(read(1, None), T(15), false);
+            assert_eq!(changes.overturned.is_empty(), exchanged);
+        }
+    }
+
+    #[test]
+    fn a_proof_that_is_older_than_the_list_that_waits_for_it_releases_nothing() {
+        let mut account = Account::new("p", Limits::DIGITALOCEAN);
+        account.reads.prove_now(T(5));
+        let plan = |account: &mut Account, now| {
+            let mut out = Effects::default();
+            account.plan_reads(&BTreeMap::new(), now, &mut out);
+            let proves = |effect: &Effect<_>| matches!(effect, Effect::Do(Action::ProveDropletRead { .. }));
+            out.into_vec().iter().any(proves)
+        };
+        assert!(plan(&mut account, T(5)));
+        let list = ReservedIpList { ips: [(read(1, None).ip, read(1, None))].into(), ..Default::default() };
+        account.on_list(T(10), Ok(list), Context::exactly(T(11)));
+        account.on_proof(Ok(true), Context::exactly(T(12)));
+        assert!(!account.is_known());
+        assert!(plan(&mut account, T(12)), "another proof comes");
+        account.on_proof(Ok(false), Context::exactly(T(13)));
+        assert_eq!(account.droplet_read(), DropletRead::Missing);
+    }
+}

@@ -1,0 +1,139 @@
+//! The calls to providers of addresses that decisions ask for, and their answers.
+//!
+//! An action names every detail, so that whoever executes it decides nothing. Each one is answered by exactly one
+//! [`Outcome`].
+
+use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
+use crate::model::fault::{CallFailure, Fault};
+use crate::model::ids::{ActionId, DropletId, ObjectRef};
+use crate::model::moment::Moment;
+use std::net::Ipv4Addr;
+
+/// A call to a provider of addresses.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Read every address of an account.
+    List {
+        /// The provider.
+        provider: String,
+    },
+    /// Read one address.
+    Get {
+        /// The provider.
+        provider: String,
+        /// The pool that names the address.
+        pool: Option<ObjectRef>,
+        /// The address.
+        ip: Ipv4Addr,
+    },
+    /// Find out whether the token may read droplets.
+    ProveDropletRead {
+        /// The provider.
+        provider: String,
+    },
+    /// Ask how far an action is.
+    Poll {
+        /// The provider.
+        provider: String,
+        /// The pool on whose behalf the action runs.
+        pool: Option<ObjectRef>,
+        /// The address that it changes.
+        ip: Ipv4Addr,
+        /// The action.
+        action: ActionId,
+    },
+    /// Put an address on a droplet.
+    Assign {
+        /// The provider.
+        provider: String,
+        /// The pool on whose behalf.
+        pool: ObjectRef,
+        /// The address.
+        ip: Ipv4Addr,
+        /// The droplet.
+        droplet: DropletId,
+        /// Name of the node on it, for logs.
+        node: String,
+    },
+    /// Take an address off its droplet.
+    Unassign {
+        /// The provider.
+        provider: String,
+        /// The pool on whose behalf.
+        pool: ObjectRef,
+        /// The address.
+        ip: Ipv4Addr,
+        /// The droplet, for logs.
+        droplet: DropletId,
+    },
+    /// Buy an address.
+    Create {
+        /// The provider.
+        provider: String,
+        /// The pool on whose behalf.
+        pool: ObjectRef,
+        /// Region slug.
+        region: String,
+    },
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// To [`Action::List`].
+    Listed {
+        /// The provider.
+        provider: String,
+        /// When the first request was sent.
+        begun: Moment,
+        /// The list.
+        result: Result<ReservedIpList, Fault>,
+    },
+    /// To [`Action::Get`].
+    Got {
+        /// The provider.
+        provider: String,
+        /// The address.
+        ip: Ipv4Addr,
+        /// When the request was sent.
+        begun: Moment,
+        /// What was read.
+        result: Result<ReservedIp, Fault>,
+    },
+    /// To [`Action::ProveDropletRead`].
+    Proved {
+        /// The provider.
+        provider: String,
+        /// Whether the scope is there.
+        result: Result<bool, Fault>,
+    },
+    /// To [`Action::Poll`].
+    Polled {
+        /// When the call began.
+        begun: Moment,
+        /// The provider.
+        provider: String,
+        /// The address.
+        ip: Ipv4Addr,
+        /// Status of the action.
+        result: Result<ActionStatus, Fault>,
+    },
+    /// To [`Action::Assign`] and [`Action::Unassign`].
+    Changed {
+        /// The provider.
+        provider: String,
+        /// The address.
+        ip: Ipv4Addr,
+        /// The action that the provider started.
+        result: Result<(ActionId, ActionStatus), CallFailure>,
+    },
+    /// To [`Action::Create`].
+    Created {
+        /// The provider.
+        provider: String,
+        /// The pool.
+        pool: ObjectRef,
+        /// The new address.
+        result: Result<Ipv4Addr, CallFailure>,
+    },
+}

@@ -1,0 +1,474 @@
+//! Who gets which address: the heart of the operator.
+//!
+//! Total and level-triggered: the same facts give the same plan, and planning twice starts nothing twice, because
+//! what was started stands in the account as an operation.
+
+use super::behind::Behind;
+use super::report::{Report, Wait};
+use super::{Candidate, Pool};
+use crate::addresses::account::Account;
+use crate::addresses::account::belief::{Belief, Place};
+use crate::addresses::account::op::{Op, OpKind};
+use crate::addresses::account::rights::Right;
+use crate::addresses::action::Action;
+use crate::mechanism::budget::Purpose;
+use crate::mechanism::effects::Effects;
+use crate::model::facts::ReservedIp;
+use crate::model::fault::FaultKind;
+use crate::model::ids::{DropletId, ObjectName, ObjectRef, Uid};
+use crate::model::moment::Moment;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Operations under way per account. Far above what a failover needs; it bounds memory and sockets.
+pub const MAX_OPS: usize = 64;
+
+/// What a pool has to know of the rest of the world.
+#[derive(Debug)]
+pub struct World<'a> {
+    /// Now.
+    pub now: Moment,
+    /// Mutating calls may start.
+    pub permit: bool,
+    /// The oldest pool that names an address.
+    pub owners: &'a BTreeMap<Ipv4Addr, ObjectRef>,
+    /// The used addresses that stand on droplets, of all pools of the account.
+    pub standing: &'a BTreeMap<DropletId, (ObjectRef, Ipv4Addr)>,
+    /// Every address of the account.
+    pub seen: &'a BTreeMap<Ipv4Addr, ReservedIp>,
+    /// Every address that stands on a droplet.
+    pub holders: &'a BTreeMap<DropletId, Ipv4Addr>,
+    /// The other pools.
+    pub others: &'a BTreeMap<Uid, Pool>,
+}
+
+/// An address that can be given out.
+#[derive(Debug, Clone)]
+struct Free {
+    ip: Ipv4Addr,
+    region: String,
+    from: Option<DropletId>,
+}
+
+/// A candidate that can take one.
+#[derive(Debug, Clone, Copy)]
+struct Taker<'a> {
+    name: &'a String,
+    candidate: &'a Candidate,
+    droplet: DropletId,
+    /// An address of this pool, disabled or let go, that has to leave first.
+    evict: Option<Ipv4Addr>,
+}
+
+impl Taker<'_> {
+    /// An address goes only to a node of its own region, as far as both are known.
+    fn suits(&self, free: &Free) -> bool {
+        let region = self.candidate.region.as_deref();
+        region.is_none_or(|region| region == free.region || free.region.is_empty())
+    }
+}
+
+impl Pool {
+    /// Decides which assignments start now. Only for a live pool with its nodes and its account known.
+    pub fn plan_assignments(&mut self, account: &mut Account, world: &World<'_>, out: &mut Effects<Action>) {
+        let mine: Vec<Ipv4Addr> = self
+            .used()
+            .into_iter()
+            .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
+            .collect();
+        let mut report = self.note_standing(&mine, account, world);
+        let served =
+            report.active.iter().filter_map(|(ip, node)| Some((*ip, self.candidates.get(node)?.uid.clone())));
+        for (ip, node) in served.collect::<Vec<_>>() {
+            self.forget_failures_of(ip, &node);
+        }
+        self.forget_refusals_that_are_explained(world.holders);
+        let free = self.free_addresses(&mine, account, world, out);
+        // Thousands of candidates are not copied for each plan.
+        let candidates = std::mem::take(&mut self.candidates);
+        let takers = self.takers(&candidates, account, world, &mut report, out);
+        self.pair(free, takers, account, world, &mut report, out);
+        self.candidates = candidates;
+        self.report = report;
+    }
+
+    /// A node that was in use, nobody knew by what: once that is known, it decides, and when it has left nothing is in the
+    /// way any more.
+    fn forget_refusals_that_are_explained(&mut self, holders: &BTreeMap<DropletId, Ipv4Addr>) {
+        let failures = &mut self.node_failures;
+        if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
+            return;
+        }
+        let held = |candidate: &&Candidate| candidate.droplet().is_some_and(|on| holders.contains_key(&on));
+        for candidate in self.candidates.values().filter(held) {
+            if failures.get(&candidate.uid).is_some_and(|failure| failure.kind == FaultKind::NodeInUse) {
+                failures.remove(&candidate.uid);
+            }
+        }
+    }
+
+    /// Forgets what the token was refused, unless it still lacks the right: something was accepted since, or there is
+    /// another token. Of a frozen pool too, which goes on telling what is wrong.
+    pub fn forgive_token_moving(&mut self, account: &Account) {
+        if !account.rights.lacks(Right::Move) {
+            for record in self.ips.values_mut() {
+                record.failure.take_if(|failure| failure.kind == FaultKind::Unauthorised);
+                record.error.take_if(|(kind, _)| *kind == FaultKind::Unauthorised);
+            }
+        }
+    }
+
+    /// Notes which addresses are another pool's, where nothing else is planned.
+    pub fn note_lost(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) {
+        self.report.lost = self.lost_of(owners);
+    }
+
+    /// Of a frozen pool: follows the addresses that stood on candidates, which others may have moved. One whose nodes are
+    /// only not read yet waits for them instead.
+    pub fn follow_standing(&mut self, account: &Account) {
+        for (ip, _) in self.ips.iter().filter(|(_, record)| record.was_active) {
+            let place = account.place(*ip);
+            if *place == Place::Unknown {
+                continue;
+            }
+            let on = |candidate: &Candidate| candidate.droplet() == place.droplet();
+            let standing = place.droplet().and_then(|_| self.candidates.iter().find(|(_, known)| on(known)));
+            // What a former term knew of nodes is no ground for a new claim.
+            match standing.filter(|(node, _)| self.matched || self.report.active.get(ip) == Some(*node)) {
+                Some((node, _)) => self.report.active.insert(*ip, node.clone()),
+                None => self.report.active.remove(ip),
+            };
+        }
+    }
+
+    /// Whether an address stood on a candidate when last planned, and others took it off since.
+    #[must_use]
+    pub fn has_left(&self, ip: Ipv4Addr) -> bool {
+        self.ips.get(&ip).is_some_and(|record| record.was_active) && !self.report.active.contains_key(&ip)
+    }
+
+    fn lost_of(&self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) -> BTreeMap<Ipv4Addr, ObjectName> {
+        let lost = |ip: &Ipv4Addr| owners.get(ip).filter(|owner| owner.uid != self.object.uid);
+        self.effective().into_iter().filter_map(|ip| Some((ip, lost(&ip)?.name.clone()))).collect()
+    }
+
+    /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
+    fn note_standing(&mut self, mine: &[Ipv4Addr], account: &Account, world: &World<'_>) -> Report {
+        let mut report = Report { lost: self.lost_of(world.owners), ..Report::default() };
+        let stands: BTreeSet<(DropletId, Ipv4Addr)> =
+            mine.iter().filter_map(|ip| Some((account.place(*ip).droplet()?, *ip))).collect();
+        let on = |droplet: DropletId| {
+            stands.range((droplet, Ipv4Addr::UNSPECIFIED)..=(droplet, Ipv4Addr::BROADCAST)).map(|(_, ip)| *ip)
+        };
+        for (name, candidate) in &self.candidates {
+            report.active.extend(candidate.droplet().into_iter().flat_map(on).map(|ip| (ip, name.clone())));
+        }
+        for ip in self.effective() {
+            let record = self.ips.entry(ip).or_default();
+            if report.active.contains_key(&ip) {
+                record.was_active = true;
+                record.left = None;
+            } else if record.was_active {
+                record.was_active = false;
+                self.counter += 1;
+                record.released = self.counter;
+            }
+        }
+        for candidate in self.candidates.values_mut() {
+            // By droplet: two nodes of one droplet (one of them about to go) have its address both.
+            let holds = candidate.droplet().and_then(|droplet| on(droplet).next_back());
+            if candidate.holds.is_some() && holds.is_none() {
+                self.counter += 1;
+                candidate.lost = Some(self.counter);
+            } else if holds.is_some() {
+                candidate.lost = None;
+            }
+            candidate.holds = holds;
+        }
+        report
+    }
+
+    /// Addresses to give out: unassigned ones first, then those whose node stopped matching longest ago; after all of
+    /// them those that could not be assigned, so that a broken one keeps no node from a good one.
+    fn free_addresses(
+        &self,
+        mine: &[Ipv4Addr],
+        account: &Account,
+        world: &World<'_>,
+        out: &mut Effects<Action>,
+    ) -> Vec<Free> {
+        let promised: BTreeSet<Ipv4Addr> = account
+            .ops()
+            .filter_map(|(_, op)| match op.kind {
+                OpKind::Unassign { successor } => Some(successor),
+                OpKind::Assign => None,
+            })
+            .collect();
+        let mut free: Vec<((u64, bool, u64, usize), Free)> = Vec::new();
+        for (position, ip) in mine.iter().enumerate() {
+            let record = self.ips.get(ip);
+            let idle =
+                account.op(*ip).is_none() && !promised.contains(ip) && record.is_none_or(|r| !r.was_active);
+            let doubted = account.belief(*ip).is_none_or(Belief::is_doubted);
+            let Place::Present { droplet, region, locked: false } = account.place(*ip) else { continue };
+            if !idle || doubted || !self.is_recorded(*ip) {
+                continue;
+            }
+            let failure = record.and_then(|record| record.failure.as_ref());
+            if let Some(due) =
+                failure.and_then(|failure| failure.waits(droplet, self.spec_version, world.now))
+            {
+                out.later(due);
+                continue;
+            }
+            let behind = Behind::place(record.and_then(|record| record.behind), world.now);
+            let released = record.map_or(0, |record| record.released);
+            let entry = Free { ip: *ip, region: region.clone(), from: *droplet };
+            free.push(((behind, droplet.is_some(), released, position), entry));
+        }
+        free.sort_by_key(|(key, _)| *key);
+        free.into_iter().map(|(_, free)| free).collect()
+    }
+
+    /// A created address is given out only once the server remembers it: an interrupted creation is resolved by what is
+    /// new and unassigned, so that an assigned address that nobody recorded would be lost.
+    fn is_recorded(&self, ip: Ipv4Addr) -> bool {
+        self.on_server.remembers(ip) || self.spec.ips.contains(&ip)
+    }
+
+    /// Candidates without an address that can take one, in the order in which they get one. Notes why the others wait.
+    fn takers<'a>(
+        &self,
+        candidates: &'a BTreeMap<String, Candidate>,
+        account: &Account,
+        world: &World<'_>,
+        report: &mut Report,
+        out: &mut Effects<Action>,
+    ) -> Vec<Taker<'a>> {
+        let mut busy: BTreeMap<DropletId, (Ipv4Addr, &Uid)> = BTreeMap::new();
+        for (ip, op) in account.ops() {
+            busy.insert(op.droplet, (ip, &op.pool));
+        }
+        let mut takers = Vec::new();
+        for (name, candidate) in candidates.iter().filter(|(_, candidate)| candidate.holds.is_none()) {
+            match self.taker(name, candidate, &busy, account, world) {
+                Ok(taker) => takers.push(taker),
+                Err(wait) => {
+                    if let Wait::RetryAt(at, _) | Wait::Pending(at, _) = &wait {
+                        out.later(*at);
+                    }
+                    report.waiting.insert(name.clone(), wait);
+                }
+            }
+        }
+        takers.sort_by_key(|taker| {
+            let Candidate { uid, lost, order, .. } = taker.candidate;
+            let behind = Behind::place(self.behind.get(uid).copied(), world.now);
+            (!self.roomy.contains_key(uid), behind, lost.is_none(), *lost, *order)
+        });
+        takers
+    }
+
+    fn taker<'a>(
+        &self,
+        name: &'a String,
+        candidate: &'a Candidate,
+        busy: &BTreeMap<DropletId, (Ipv4Addr, &Uid)>,
+        account: &Account,
+        world: &World<'_>,
+    ) -> Result<Taker<'a>, Wait> {
+        if let Some(message) = super::spec::droplet_problem(&candidate.provider_id) {
+            return Err(Wait::NotADroplet(message));
+        }
+        let droplet = candidate.droplet().ok_or_else(|| Wait::NotADroplet(String::new()))?;
+        if let Some((claimer, ip)) =
+            world.standing.get(&droplet).filter(|(claimer, _)| claimer.uid != self.object.uid)
+        {
+            return Err(claim(world, claimer, *ip, droplet));
+        }
+        if let Some((ip, pool)) = busy.get(&droplet) {
+            let other = (**pool != self.object.uid).then(|| world.others.get(*pool)).flatten();
+            return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, droplet)));
+        }
+        let evict = match world.holders.get(&droplet) {
+            None => None,
+            Some(holder) => Some(self.evictable((*holder, droplet), account, world)?),
+        };
+        let makes_room = |pool: &&Pool| {
+            let plans = pool.matched && pool.is_live() && pool.spec.provider == self.spec.provider;
+            plans && pool.roomy.contains_key(&candidate.uid)
+        };
+        if let Some(other) = world.others.values().find(makes_room) {
+            return Err(Wait::Claimed(other.object.name.clone()));
+        }
+        if let Some(failure) = self.node_failures.get(&candidate.uid)
+            && let Some(due) = failure.waits(&candidate.provider_id, self.spec_version, world.now)
+        {
+            let message = failure.message.clone();
+            let busy = failure.kind == FaultKind::InProgress;
+            return Err(if busy { Wait::Pending(due, message) } else { Wait::RetryAt(due, message) });
+        }
+        Ok(Taker { name, candidate, droplet, evict })
+    }
+
+    /// An address that stands on a candidate of ours without being used here: may it be taken off?
+    fn evictable(
+        &self,
+        (holder, droplet): (Ipv4Addr, DropletId),
+        account: &Account,
+        world: &World<'_>,
+    ) -> Result<Ipv4Addr, Wait> {
+        let owner = world.owners.get(&holder);
+        let ours = owner.is_some_and(|owner| owner.uid == self.object.uid)
+            || (owner.is_none()
+                && self.memory.as_ref().is_some_and(|memory| memory.former.contains(&holder)));
+        match owner {
+            _ if ours => {}
+            Some(owner) => {
+                // A surplus address serves nobody, though its pool may match the node: somebody has to take it off.
+                let pool = world.others.get(&owner.uid);
+                let surplus = pool.is_some_and(|pool| pool.matched && !pool.used().contains(&holder));
+                let blocked = Wait::ClaimedBy(owner.name.clone(), holder);
+                return Err(if surplus { blocked } else { claim(world, owner, holder, droplet) });
+            }
+            None => return Err(Wait::Foreign(holder)),
+        }
+        if account.op(holder).is_some() || account.belief(holder).is_none_or(Belief::is_doubted) {
+            return Err(Wait::InFlight(holder));
+        }
+        if let Some(failure) = self.ips.get(&holder).and_then(|record| record.failure.as_ref())
+            && let Some(due) = failure.waits(&account.place(holder).droplet(), self.spec_version, world.now)
+        {
+            return Err(Wait::RetryAt(due, failure.message.clone()));
+        }
+        match account.place(holder) {
+            Place::Present { locked: false, .. } => Ok(holder),
+            Place::Present { .. } | Place::Unknown | Place::Absent => Err(Wait::InFlight(holder)),
+        }
+    }
+
+    fn pair(
+        &mut self,
+        mut free: Vec<Free>,
+        takers: Vec<Taker<'_>>,
+        account: &mut Account,
+        world: &World<'_>,
+        report: &mut Report,
+        out: &mut Effects<Action>,
+    ) {
+        let awaited = |uid: &Uid, ip: &mut Ipv4Addr| {
+            let taker = takers.iter().find(|taker| taker.candidate.uid == *uid);
+            let free = free.iter().find(|free| free.ip == *ip);
+            taker.zip(free).is_some_and(|(taker, free)| taker.suits(free))
+        };
+        self.roomy.retain(awaited);
+        for taker in takers {
+            // Another node of the same droplet may have been first.
+            if let Some((ip, _)) = account.ops().find(|(_, op)| op.droplet == taker.droplet) {
+                report.waiting.insert(taker.name.clone(), Wait::InFlight(ip));
+                continue;
+            }
+            let region = taker.candidate.region.as_deref();
+            let room = self.roomy.get(&taker.candidate.uid).copied();
+            let fits = |free: &Free| {
+                taker.suits(free)
+                    && match room {
+                        Some(ip) => ip == free.ip,
+                        None => !self.roomy.values().any(|ip| *ip == free.ip),
+                    }
+            };
+            let Some(position) = free.iter().position(fits) else {
+                let wait = match region {
+                    Some(region) if !free.is_empty() && !free.iter().any(|free| taker.suits(free)) => {
+                        Wait::OtherRegion(region.to_owned())
+                    }
+                    Some(_) | None => Wait::NoFreeIp,
+                };
+                report.waiting.insert(taker.name.clone(), wait);
+                continue;
+            };
+            match self.may_assign(room.is_some(), account, world) {
+                Ok(()) => {
+                    self.roomy.remove(&taker.candidate.uid);
+                    let free = free.remove(position);
+                    report.waiting.insert(taker.name.clone(), Wait::InFlight(taker.evict.unwrap_or(free.ip)));
+                    self.start(&free, &taker, account, world, out);
+                }
+                Err((wait, at)) => {
+                    if let Some(at) = at {
+                        out.later(at);
+                    }
+                    report.waiting.insert(taker.name.clone(), wait);
+                }
+            }
+        }
+    }
+
+    /// Whether one more assignment may start now, and if not, when to look again. `has_room`: its node has made room
+    /// for it, and the pool's cool-off was left to it.
+    fn may_assign(
+        &self,
+        has_room: bool,
+        account: &mut Account,
+        world: &World<'_>,
+    ) -> Result<(), (Wait, Option<Moment>)> {
+        if self.spec.cool_off_ms > 0 {
+            let ours = || account.ops().filter(|(_, op)| op.pool == self.object.uid);
+            if ours().any(|(_, op)| op.is_unanswered()) || !(has_room || self.roomy.is_empty()) {
+                return Err((Wait::CoolOff, None));
+            }
+            // Making room is the first half of an assignment.
+            let last = ours().map(|(_, op)| op.started).chain(self.last_assigned).max();
+            if let Some(at) =
+                last.map(|at| at.plus_millis(self.spec.cool_off_ms)).filter(|at| *at > world.now)
+            {
+                return Err((Wait::CoolOff, Some(at)));
+            }
+        }
+        if !world.permit || !account.is_authorised() {
+            return Err((Wait::Unsure, None));
+        }
+        if account.ops().count() >= MAX_OPS {
+            return Err((Wait::Full, None));
+        }
+        if let Some(at) = account.rights.waits(Right::Move, world.now) {
+            return Err((Wait::Refused(account.rights.message(Right::Move).to_owned()), Some(at)));
+        }
+        account.budget().admit(Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
+    }
+
+    fn start(
+        &self,
+        free: &Free,
+        taker: &Taker<'_>,
+        account: &mut Account,
+        world: &World<'_>,
+        out: &mut Effects<Action>,
+    ) {
+        account.budget().sent(Purpose::Assign, world.now);
+        account.rights.sent(Right::Move, world.now);
+        let node = (taker.candidate.uid.clone(), taker.name.clone());
+        let (ip, kind) = match taker.evict {
+            Some(holder) => (holder, OpKind::Unassign { successor: free.ip }),
+            None => (free.ip, OpKind::Assign),
+        };
+        let from = if taker.evict.is_some() { Some(taker.droplet) } else { free.from };
+        let mut op = Op::new(self.object.uid.clone(), kind, taker.droplet, node, from, world.now);
+        op.caused = self.changed_at;
+        account.begin(ip, op);
+        let (provider, pool, droplet) = (self.spec.provider.clone(), self.object.clone(), taker.droplet);
+        out.act(match kind {
+            OpKind::Assign => Action::Assign { provider, pool, ip, droplet, node: taker.name.clone() },
+            OpKind::Unassign { .. } => Action::Unassign { provider, pool, ip, droplet },
+        });
+    }
+}
+
+/// How a droplet that another pool claims looks from here.
+fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Ipv4Addr, droplet: DropletId) -> Wait {
+    let name: ObjectName = claimer.name.clone();
+    // Of a pool whose nodes are not read yet nobody knows that it does not.
+    let serves = |pool: &Pool| !pool.matched || pool.candidate_on(droplet).is_some();
+    let serves = world.others.get(&claimer.uid).is_some_and(serves);
+    if serves { Wait::Claimed(name) } else { Wait::ClaimedBy(name, ip) }
+}

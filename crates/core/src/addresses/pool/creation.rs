@@ -1,0 +1,496 @@
+//! Buying missing addresses without ever losing one or buying one twice.
+//!
+//! The intent (region, addresses listed before) is in the object's status before the request is sent. After a crash
+//! or a lost reply the account is listed twice, 30 s apart or more: no new address means that nothing was bought;
+//! exactly one is ours; of several only the user can tell. Invariant: addresses created and possibly created are
+//! never more than `desiredIPs`.
+
+use super::Pool;
+use super::absences::{Absences, BETWEEN_LISTS_MS};
+use super::assign::World;
+use super::memory::Intent;
+use super::orphans::Sightings;
+use crate::addresses::account::Account;
+use crate::addresses::account::rights::Right;
+use crate::addresses::action::Action;
+use crate::mechanism::budget::Purpose;
+use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::retry::{Pace, Retry, Schedule};
+use crate::model::catalog::events::EventReason;
+use crate::model::fault::CallFailure;
+use crate::model::fault::{Fault, FaultKind};
+use crate::model::moment::{Context, Moment};
+use crate::model::words::name_all;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// How far the creation under way has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Progress {
+    /// None is under way.
+    #[default]
+    Idle,
+    /// The intent is to be written into the status.
+    Announcing,
+    /// The request is under way.
+    Sending { since: Moment },
+    /// It is not known whether an address was bought; lists begun after `since` will tell.
+    Resolving { since: Moment, first: Option<Moment> },
+}
+
+/// How far a creation is, as far as it concerns other pools of the account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purchase {
+    /// Nothing was asked for.
+    None,
+    /// An intent is written down; the request follows.
+    Announced,
+    /// The request is under way, or its effect unknown.
+    Open,
+}
+
+/// State of a pool's creations that need not survive a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Creation {
+    pub(super) stage: Progress,
+    /// Number of the last intent.
+    pub(super) number: u64,
+    retry: Retry,
+    /// Why the last creation failed.
+    pub failure: Option<(FaultKind, String)>,
+    /// The status on the server loses our fields: the installed CRDs are older than the operator.
+    pub crds_outdated: bool,
+    /// Addresses of unknown origin that stand on candidates and stand in for new ones.
+    pub orphans: BTreeSet<Ipv4Addr>,
+    pub(super) sightings: Sightings,
+    search: Search,
+}
+
+impl Creation {
+    /// Whether an address was bought is being found out.
+    pub(super) fn is_resolving(&self) -> bool {
+        matches!(self.stage, Progress::Resolving { .. })
+    }
+}
+
+/// The search for what a creation of unknown outcome brought.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Search {
+    /// New addresses that lists have shown.
+    found: BTreeSet<Ipv4Addr>,
+    /// A list has left out what another one showed: no more addresses are waited for than were found by then.
+    doubted: bool,
+    /// Which of those that were found lists leave out.
+    away: Absences,
+}
+
+impl Pool {
+    /// True while an address was bought that the server's copy of the status, or else the spec, does not remember yet.
+    #[must_use]
+    pub fn has_unrecorded_creation(&self) -> bool {
+        let in_spec = |written| self.creation.crds_outdated && written;
+        let mut created = self.memory.iter().flat_map(|memory| &memory.created);
+        created.any(|created| !self.on_server.remembers(created.ip) && !in_spec(created.written))
+    }
+
+    /// The provider that answers for the creation under way, else for the next one: an edit of `spec.provider` does not
+    /// change what was asked of whom.
+    #[must_use]
+    pub fn creates_at(&self) -> &str {
+        let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        let asked = intent.map(|intent| intent.provider.as_str()).filter(|provider| !provider.is_empty());
+        asked.unwrap_or(&self.spec.provider)
+    }
+
+    /// How many addresses are missing.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.spec.desired.map_or(0, |desired| desired.saturating_sub(self.effective().len()))
+    }
+
+    /// How far this pool is with a creation, for the other pools of the account. An intent that the server does not
+    /// take holds nobody up: what others buy meanwhile makes it a new one before it is sent.
+    #[must_use]
+    pub fn purchase(&self) -> Purchase {
+        let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        match self.creation.stage {
+            Progress::Announcing if self.writes.is_status_failing() => Purchase::None,
+            Progress::Announcing => Purchase::Announced,
+            Progress::Sending { .. } | Progress::Resolving { .. } => Purchase::Open,
+            Progress::Idle if intent.is_some_and(Intent::is_open) => Purchase::Open,
+            Progress::Idle => Purchase::None,
+        }
+    }
+
+    /// Decides on creations. `named` are the addresses that any pool names; `others` says how far
+    /// other pools of the account are with creations of theirs.
+    pub fn plan_creation(
+        &mut self,
+        account: &mut Account,
+        world: &World<'_>,
+        named: &BTreeSet<Ipv4Addr>,
+        others: Purchase,
+        out: &mut Effects<Action>,
+    ) {
+        self.weigh_uncertain(account, named, out);
+        self.look_for_orphans(account, world.seen, named);
+        if !account.rights.lacks(Right::Create) {
+            self.forgive_token_creating();
+        }
+        match self.creation.stage {
+            Progress::Idle => self.announce(account, world, named, others, out),
+            Progress::Announcing => self.send(account, world, named, others, out),
+            Progress::Sending { .. } => {}
+            Progress::Resolving { since, first } => self.resolve(account, named, (since, first), out),
+        }
+    }
+
+    /// Ends a creation that was asked of `account`, which the spec no longer names.
+    pub fn end_creation(
+        &mut self,
+        account: &mut Account,
+        named: &BTreeSet<Ipv4Addr>,
+        out: &mut Effects<Action>,
+    ) {
+        self.weigh_uncertain(account, named, out);
+        match self.creation.stage {
+            // Nothing was sent yet.
+            Progress::Announcing => self.forget_intent(),
+            Progress::Resolving { since, first } => self.resolve(account, named, (since, first), out),
+            Progress::Idle | Progress::Sending { .. } => {}
+        }
+    }
+
+    /// An uncertainty ends when the user names one of its addresses, or when at most one is left.
+    fn weigh_uncertain(
+        &mut self,
+        account: &mut Account,
+        named: &BTreeSet<Ipv4Addr>,
+        out: &mut Effects<Action>,
+    ) {
+        let spec_ips: BTreeSet<Ipv4Addr> = self.spec.ips.iter().copied().collect();
+        let Some((begun, listed)) = account.last_list() else { return };
+        let Some(memory) = &mut self.memory else { return };
+        let Some(Intent { region, uncertain: Some(uncertain), .. }) = &memory.intent else { return };
+        if let Some(chosen) = uncertain.intersection(&spec_ips).next().copied() {
+            memory.intent = None;
+            memory.bought(chosen, true);
+            out.tell([self.notice(
+                false,
+                EventReason::Adopted,
+                chosen,
+                format!("{chosen} counts as the address that was created"),
+            )]);
+            return;
+        }
+        let left: BTreeSet<Ipv4Addr> = uncertain
+            .iter()
+            .copied()
+            .filter(|ip| {
+                let read = listed.get(ip);
+                let gone = self.creation.search.away.is_gone(*ip, read.is_some(), begun);
+                let free = read.is_none_or(|read| read.droplet.is_none() && read.region == *region);
+                !gone && free && !named.contains(ip)
+            })
+            .collect();
+        // What this list leaves out is neither adopted nor given up before another list agrees.
+        if left.len() <= 1 && left.iter().all(|ip| listed.contains_key(ip)) {
+            memory.intent = None;
+            for ip in left {
+                self.adopt(ip, out);
+            }
+        } else if let Some(at) = self.creation.search.away.undecided(begun) {
+            account.want_list(at);
+        }
+    }
+
+    fn announce(
+        &mut self,
+        account: &mut Account,
+        world: &World<'_>,
+        named: &BTreeSet<Ipv4Addr>,
+        others: Purchase,
+        out: &mut Effects<Action>,
+    ) {
+        if account.last_list().is_none() || account.lists_contradict_themselves() {
+            return;
+        }
+        if self.missing() <= self.creation.orphans.len() {
+            self.creation.failure = None;
+            return;
+        }
+        let uncertain = self.memory.as_ref().is_some_and(|memory| memory.intent.is_some());
+        if others > Purchase::None
+            || uncertain
+            || self.creation.crds_outdated
+            || !self.is_live()
+            || !self.spec.may_create()
+            || !self.matched
+        {
+            return;
+        }
+        let (Some(region), Some(memory)) = (self.spec.region.clone(), &mut self.memory) else { return };
+        let refused = account.rights.waits(Right::Create, world.now);
+        let due = refused.map_or(self.creation.retry.due(), |at| at.max(self.creation.retry.due()));
+        if due > world.now {
+            out.later(due);
+            return;
+        }
+        if let Err(at) = account.budget().admit(Purpose::Create, world.now) {
+            out.later(at);
+            return;
+        }
+        let known = account.known_with(named);
+        self.creation.number = self.creation.number.saturating_add(1);
+        let (number, provider) = (self.creation.number, self.spec.provider.clone());
+        memory.intent = Some(Intent { number, provider, region, known, uncertain: None });
+        self.creation.stage = Progress::Announcing;
+    }
+
+    /// Sends the request once the server holds the intent.
+    fn send(
+        &mut self,
+        account: &mut Account,
+        world: &World<'_>,
+        named: &BTreeSet<Ipv4Addr>,
+        others: Purchase,
+        out: &mut Effects<Action>,
+    ) {
+        let intent = self.memory.as_ref().and_then(|memory| memory.intent.clone());
+        let Some(intent) = intent else {
+            self.creation.stage = Progress::Idle;
+            return;
+        };
+        let elsewhere = self.spec.region.as_ref() != Some(&intent.region);
+        if elsewhere
+            || self.missing() <= self.creation.orphans.len()
+            || !self.is_live()
+            || !self.spec.may_create()
+            || !self.matched
+        {
+            // Nothing was sent yet: the intent is simply taken back, and another may take its place.
+            self.forget_intent();
+            return self.announce(account, world, named, others, out);
+        }
+        let kept = self.on_server.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        if account.lists_contradict_themselves() {
+            return;
+        }
+        if kept != Some(&intent) || others > Purchase::Announced || !world.permit || !account.is_authorised()
+        {
+            return;
+        }
+        if !account.known_with(named).is_subset(&intent.known) {
+            // Pools or people have bought meanwhile: a new intent tells theirs from what this request brings.
+            self.forget_intent();
+            self.announce(account, world, named, others, out);
+            return;
+        }
+        let free = account.budget().admit(Purpose::Create, world.now);
+        if let Some(at) = free.err().max(account.rights.waits(Right::Create, world.now)) {
+            out.later(at);
+            return;
+        }
+        account.creating = Some(self.object.uid.clone());
+        account.budget().sent(Purpose::Create, world.now);
+        account.rights.sent(Right::Create, world.now);
+        self.creation.stage = Progress::Sending { since: world.now };
+        let (provider, pool) = (self.spec.provider.clone(), self.object.clone());
+        out.act(Action::Create { provider, pool, region: intent.region });
+    }
+
+    fn resolve(
+        &mut self,
+        account: &mut Account,
+        named: &BTreeSet<Ipv4Addr>,
+        (since, first): (Moment, Option<Moment>),
+        out: &mut Effects<Action>,
+    ) {
+        let Some((begun, listed)) = account.last_list().filter(|(begun, _)| *begun > since) else { return };
+        let Some(intent) = self.memory.as_mut().and_then(|memory| memory.intent.as_mut()) else {
+            self.creation.stage = Progress::Idle;
+            return;
+        };
+        let new: BTreeSet<Ipv4Addr> = listed
+            .values()
+            .filter(|read| !intent.known.contains(&read.ip) && !named.contains(&read.ip))
+            .filter(|read| read.droplet.is_none() && read.region == intent.region)
+            .map(|read| read.ip)
+            .collect();
+        // A list that leaves out what a former one shows is not believed until another agrees.
+        let Search { found, doubted, away } = &mut self.creation.search;
+        let is_open = |ip: &&Ipv4Addr| {
+            let there = listed.contains_key(ip);
+            let gone = away.is_gone(**ip, there, begun);
+            !there && !gone
+        };
+        let open = found.iter().filter(is_open).count();
+        let late = first.is_some_and(|first| begun.millis_since(first) >= BETWEEN_LISTS_MS);
+        if !late || open > 0 {
+            if !*doubted {
+                found.extend(new);
+            }
+            *doubted |= late;
+            let first = first.unwrap_or(begun);
+            let next = away.undecided(begun).filter(|_| late);
+            self.creation.stage = Progress::Resolving { since, first: Some(first) };
+            account.want_list(next.unwrap_or(first.plus_millis(BETWEEN_LISTS_MS)));
+            return;
+        }
+        self.creation.search = Search::default();
+        self.creation.stage = Progress::Idle;
+        if new.len() > 1 {
+            let message = format!("one of {} may be ours; put it into spec.ips", name_all(&new));
+            intent.uncertain = Some(new);
+            out.tell([self.notice(true, EventReason::CreationUncertain, "addresses", message)]);
+        } else {
+            self.forget_intent();
+            for ip in new {
+                self.adopt(ip, out);
+            }
+        }
+    }
+
+    fn adopt(&mut self, ip: Ipv4Addr, out: &mut Effects<Action>) {
+        if let Some(memory) = &mut self.memory {
+            memory.bought(ip, false);
+        }
+        out.tell([self.notice(
+            false,
+            EventReason::Adopted,
+            ip,
+            format!("adopted {ip}, created by an interrupted request"),
+        )]);
+    }
+
+    fn forget_intent(&mut self) {
+        self.creation.stage = Progress::Idle;
+        if let Some(memory) = &mut self.memory {
+            memory.intent = None;
+        }
+    }
+
+    /// Whether only what the Go operator's CRDs keep is worth writing. When the wait is over the whole status is
+    /// written once more, to see whether the server has learned to keep it.
+    pub fn writes_go_fields_only<A>(&self, now: Moment, out: &mut Effects<A>) -> bool {
+        let waits = self.creation.crds_outdated && self.creation.retry.due() > now;
+        if waits {
+            out.later(self.creation.retry.due());
+        }
+        waits
+    }
+
+    /// What was seen of addresses of unknown origin at another provider's account is out of date by the time that the
+    /// pool asks that provider again.
+    pub(super) fn provider_changed(&mut self) {
+        self.creation.sightings = Sightings::default();
+    }
+
+    /// Another region or another number makes it another request, due at once.
+    pub(super) fn request_changed(&mut self) {
+        if !self.creation.crds_outdated {
+            self.creation.retry = Retry::default();
+        }
+    }
+
+    /// What was refused for want of rights is due at once: there is another token, or another creation was accepted.
+    pub(super) fn forgive_token_creating(&mut self) {
+        if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorised).is_some() {
+            self.request_changed();
+        }
+    }
+
+    /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
+    pub fn status_refused(&mut self, at: Context) {
+        if self.creation.stage == Progress::Announcing {
+            self.forget_intent();
+            self.put_off(FaultKind::Permanent, at);
+        }
+    }
+
+    /// The server has kept our fields.
+    pub fn crds_are_current(&mut self, now: Moment) {
+        // Not before it is due: CRDs that keep a part of an intent show it only by the next one.
+        if self.creation.crds_outdated && self.creation.retry.due() <= now {
+            self.creation.crds_outdated = false;
+        }
+    }
+
+    /// What the server has of the memory is all of it, so that nothing will be written that could show it.
+    pub fn recheck_crds(&mut self, now: Moment) {
+        if self.memory.is_some() && self.memory == self.on_server.memory {
+            self.crds_are_current(now);
+        }
+    }
+
+    /// The server's copy of the status has lost our fields: nothing may be bought that could not be remembered.
+    pub fn crds_are_outdated(&mut self, at: Context) {
+        if self.creation.stage == Progress::Announcing {
+            self.forget_intent();
+        }
+        self.creation.crds_outdated = true;
+        self.put_off(FaultKind::Permanent, at);
+    }
+
+    /// The answer to a creation.
+    pub fn on_created(
+        &mut self,
+        account: &mut Account,
+        result: Result<Ipv4Addr, CallFailure>,
+        at @ Context { now, .. }: Context,
+        news: &mut Vec<Notice>,
+    ) {
+        let outdated = if let Err(CallFailure::Fault(fault)) = &result
+            && let Progress::Sending { since } = self.creation.stage
+        {
+            account.is_outdated(fault, since)
+        } else {
+            false
+        };
+        match result {
+            Ok(ip) => {
+                let region =
+                    self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).map(|i| i.region.clone());
+                self.forget_intent();
+                self.memory.get_or_insert_default().bought(ip, false);
+                account.rights.granted(Right::Create);
+                account.created(ip, &region.unwrap_or_default(), now);
+                self.creation.retry.succeeded();
+                self.creation.failure = None;
+                news.push(self.notice(false, EventReason::Created, ip, format!("created {ip}")));
+            }
+            // A refusal bought nothing: it is as if nothing had been sent.
+            Err(_) if outdated => self.creation.stage = Progress::Announcing,
+            Err(CallFailure::NotSent) => {
+                account.budget().not_sent();
+                self.creation.stage = Progress::Announcing;
+            }
+            Err(CallFailure::Fault(fault)) => {
+                if fault.kind == FaultKind::Unauthorised {
+                    account.rights.refused(Right::Create, &fault.message, now);
+                }
+                account.refused(&fault, now);
+                let Fault { kind, message, outcome_unknown, .. } = fault;
+                news.push(self.notice(
+                    true,
+                    EventReason::CreationFailed,
+                    kind,
+                    format!("failed to create an address: {kind}: {message}"),
+                ));
+                self.creation.failure = Some((kind, message));
+                self.put_off(kind, at);
+                if outcome_unknown {
+                    self.creation.stage = Progress::Resolving { since: now, first: None };
+                    self.creation.search = Search::default();
+                    account.want_list(now.plus_millis(1));
+                } else {
+                    self.forget_intent();
+                }
+            }
+        }
+    }
+
+    fn put_off(&mut self, kind: FaultKind, at: Context) {
+        self.creation.retry.failed(Pace::by(Schedule::of(kind)), at);
+    }
+}

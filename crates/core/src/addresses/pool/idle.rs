@@ -1,0 +1,236 @@
+//! The condition `AddressesIdle`: addresses that serve nowhere, where each stands, and why.
+//!
+//! Invariants: an address is told only after it was idle for [`TOLD_AFTER_MS`], and never while an operation on it is
+//! under way; while the account or the nodes are unknown, what was said before stays.
+
+use super::Pool;
+use crate::addresses::account::Account;
+use crate::addresses::account::belief::Place;
+use crate::model::catalog::pool::AddressesIdle;
+use crate::model::condition::{Condition, ConditionType};
+use crate::model::ids::DropletId;
+use crate::model::matching::{NodeStore, PodStore, verdict};
+use crate::model::moment::Moment;
+use crate::model::words::enumerate;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Most addresses find another node sooner.
+const TOLD_AFTER_MS: u64 = 5_000;
+
+/// The reasons of nodes may change all the time; the addresses that are idle count at once.
+const REWRITTEN_AFTER_MS: u64 = 60_000;
+
+/// How an address is idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Used, on a droplet that is no matching node.
+    NoMatch(DropletId),
+    /// Used, on no droplet.
+    Unassigned,
+    /// Used, and not in the account.
+    Absent,
+    /// Created and beyond `desiredIPs`.
+    Surplus(Option<DropletId>),
+}
+
+/// What the text depends on, beside the reasons of nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Facts {
+    spec_version: u64,
+    idle: Vec<(Ipv4Addr, How)>,
+    any_candidate: bool,
+    any_waits: bool,
+}
+
+/// What is idle, since when, and what was said of it.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    /// When each address is told.
+    due: BTreeMap<Ipv4Addr, Moment>,
+    told: Option<(Moment, Facts, String)>,
+    /// Looked at in this process.
+    noted: bool,
+}
+
+impl Idle {
+    /// The condition names the address now.
+    fn tells(&self, ip: Ipv4Addr) -> bool {
+        self.told.as_ref().is_some_and(|(_, facts, _)| facts.idle.iter().any(|(told, _)| *told == ip))
+    }
+}
+
+impl Pool {
+    /// Notes what is idle, and returns when to look again.
+    pub(crate) fn note_idle(
+        &mut self,
+        account: &Account,
+        nodes: &NodeStore,
+        pods: Option<&PodStore>,
+        now: Moment,
+    ) -> Option<Moment> {
+        let all: Vec<(Ipv4Addr, How)> = self.idle_addresses(account);
+        // What a status calls idle already was so for long enough when it was written.
+        let known = !self.idle.noted && self.on_server.conditions.iter().any(is_ours);
+        self.idle.noted = true;
+        let ips: BTreeSet<Ipv4Addr> = all.iter().map(|(ip, _)| *ip).collect();
+        // What fails time and again is told at once when a try is over.
+        self.idle.due.retain(|ip, _| ips.contains(ip) || account.op(*ip).is_some());
+        for ip in &ips {
+            let lasts = known && self.on_server.calls_idle(*ip);
+            let due = if lasts { now } else { now.plus_millis(TOLD_AFTER_MS) };
+            self.idle.due.entry(*ip).or_insert(due);
+        }
+        let is_due = |ip: &Ipv4Addr| self.idle.due.get(ip).is_some_and(|due| *due <= now);
+        let later = self
+            .idle
+            .due
+            .iter()
+            .filter(|(ip, due)| ips.contains(*ip) && **due > now)
+            .map(|(_, due)| *due)
+            .min();
+        let idle: Vec<(Ipv4Addr, How)> = all.into_iter().filter(|(ip, _)| is_due(ip)).collect();
+        if idle.is_empty() {
+            self.idle.told = None;
+            return later;
+        }
+        let facts = Facts {
+            spec_version: self.spec_version,
+            idle,
+            any_candidate: !self.candidates.is_empty(),
+            any_waits: !self.report.waiting.is_empty(),
+        };
+        let current = self
+            .idle
+            .told
+            .as_ref()
+            .filter(|(at, told, _)| *told == facts && now.millis_since(*at) < REWRITTEN_AFTER_MS);
+        let told_at = if let Some((at, ..)) = current {
+            *at
+        } else {
+            let text = self.idle_text(&facts.idle, nodes, pods);
+            self.idle.told = Some((now, facts, text));
+            now
+        };
+        [later, Some(told_at.plus_millis(REWRITTEN_AFTER_MS))].into_iter().flatten().min()
+    }
+
+    /// The condition, where there is one. `known`: nodes and account are known.
+    pub(super) fn idle_condition(&self, known: bool) -> Option<Condition> {
+        if !known || self.spec.is_frozen() {
+            return self.on_server.conditions.iter().find(|old| is_ours(old)).cloned();
+        }
+        let (_, facts, text) = self.idle.told.as_ref()?;
+        let surplus = |(_, how): &(Ipv4Addr, How)| matches!(how, How::Surplus(_));
+        let all_surplus = facts.idle.iter().all(surplus);
+        let reason = if all_surplus { AddressesIdle::Surplus } else { AddressesIdle::NotServing };
+        Some(Condition::new(reason, text.clone()))
+    }
+
+    fn idle_addresses(&self, account: &Account) -> Vec<(Ipv4Addr, How)> {
+        let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
+        let created: BTreeSet<Ipv4Addr> = self.created().collect();
+        let how = |ip: Ipv4Addr| {
+            // A request without an answer may be refused at once: until then what was said stays, and nothing is added.
+            let moves = account.op(ip).is_some_and(|op| !op.is_unanswered() || !self.idle.tells(ip));
+            if moves
+                || self.report.lost.contains_key(&ip)
+                || self.report.active.contains_key(&ip) && used.contains(&ip)
+            {
+                return None;
+            }
+            match account.place(ip) {
+                Place::Present { locked: true, .. } | Place::Unknown => None,
+                Place::Present { droplet, .. } if !used.contains(&ip) => {
+                    created.contains(&ip).then_some(How::Surplus(*droplet))
+                }
+                Place::Present { droplet: Some(droplet), .. } => Some(How::NoMatch(*droplet)),
+                Place::Present { droplet: None, .. } => Some(How::Unassigned),
+                Place::Absent => used.contains(&ip).then_some(How::Absent),
+            }
+        };
+        self.effective().into_iter().filter_map(|ip| Some((ip, how(ip)?))).collect()
+    }
+
+    /// What is said of an address that is left out for a while because it could not be assigned.
+    fn retried(&self, idle: &[(Ipv4Addr, How)]) -> Option<String> {
+        let failure = |ip: &Ipv4Addr| self.ips.get(ip)?.failure.as_ref();
+        let (ip, failure) = idle.iter().find_map(|(ip, _)| Some((ip, failure(ip)?)))?;
+        Some(format!("the last assignment of {ip} failed and is tried again: {}", failure.message))
+    }
+
+    fn idle_text(&self, idle: &[(Ipv4Addr, How)], nodes: &NodeStore, pods: Option<&PodStore>) -> String {
+        let on: BTreeSet<DropletId> = idle
+            .iter()
+            .filter_map(|(_, how)| match how {
+                How::NoMatch(droplet) | How::Surplus(Some(droplet)) => Some(*droplet),
+                How::Unassigned | How::Absent | How::Surplus(None) => None,
+            })
+            .collect();
+        let machine =
+            |node: &&crate::model::facts::NodeFacts| node.droplet().filter(|droplet| on.contains(droplet));
+        let named: BTreeMap<DropletId, String> = nodes
+            .iter()
+            .filter_map(|node| {
+                let droplet = machine(&node)?;
+                let criteria = self.spec.criteria.as_ref()?;
+                let text = match verdict(criteria, node, pods) {
+                    Err(why) => format!("{}, which {why}", node.name),
+                    Ok(()) => node.name.clone(),
+                };
+                Some((droplet, text))
+            })
+            .collect();
+        let place = |droplet: &DropletId| {
+            let unknown = || format!("droplet {droplet}, which is no node that spec.match.nodeLabel selects");
+            named.get(droplet).cloned().unwrap_or_else(unknown)
+        };
+        let mut parts = Vec::new();
+        let stand = idle.iter().filter_map(|(ip, how)| match how {
+            How::NoMatch(droplet) => Some(format!("{ip} stands on {}", place(droplet))),
+            How::Unassigned | How::Absent | How::Surplus(_) => None,
+        });
+        let next = self.retried(idle).unwrap_or_else(|| self.why_no_other());
+        parts.extend(joined(stand, &format!("; {next}")));
+        let group = |wanted: fn(&How) -> bool| -> Vec<String> {
+            idle.iter().filter(|(_, how)| wanted(how)).map(|(ip, _)| ip.to_string()).collect()
+        };
+        let unassigned = group(|how| *how == How::Unassigned);
+        if !unassigned.is_empty() {
+            let why = if self.report.waiting.is_empty() {
+                "there are more addresses than matching nodes".to_owned()
+            } else {
+                self.retried(idle).unwrap_or_else(|| self.why_no_other())
+            };
+            parts.push(format!("{} unassigned and billed: {why}", they_are(&unassigned)));
+        }
+        let absent = group(|how| *how == How::Absent);
+        if !absent.is_empty() {
+            parts.push(format!("{} not in the account; correct spec.ips", they_are(&absent)));
+        }
+        let surplus = idle.iter().filter_map(|(ip, how)| match how {
+            How::Surplus(Some(droplet)) => Some(format!("{ip} (on {})", place(droplet))),
+            How::Surplus(None) => Some(format!("{ip} (unassigned and billed)")),
+            How::NoMatch(_) | How::Unassigned | How::Absent => None,
+        });
+        let surplus: Vec<String> = surplus.collect();
+        if !surplus.is_empty() {
+            parts.push(format!("{} beyond spec.desiredIPs", they_are(&surplus)));
+        }
+        parts.join("; ")
+    }
+}
+
+fn is_ours(condition: &Condition) -> bool {
+    condition.is(ConditionType::AddressesIdle)
+}
+
+fn joined(items: impl Iterator<Item = String>, tail: &str) -> Option<String> {
+    let items: Vec<String> = items.collect();
+    (!items.is_empty()).then(|| format!("{}{tail}", enumerate(items.into_iter())))
+}
+
+fn they_are(items: &[String]) -> String {
+    let verb = if items.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", enumerate(items.iter().cloned()))
+}

@@ -1,0 +1,167 @@
+//! Holders that stopped matching since the last plan: why, and what becomes of their addresses.
+//!
+//! Owns the one message for each plan. Does not decide who gets an address.
+
+use super::Pool;
+use super::change::{Change, Phases};
+use super::report::Wait;
+use crate::addresses::account::belief::Place;
+use crate::addresses::account::op::OpKind;
+use crate::addresses::account::{Account, Finished};
+use crate::mechanism::effects::Notice;
+use crate::model::catalog::events::EventReason;
+use crate::model::ids::DropletId;
+use crate::model::mismatch::Mismatch;
+use crate::model::moment::Moment;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Nodes that one message names.
+const MAX_NAMED: usize = 3;
+
+/// One message of several losses, each with its reason and what comes next; `None` without any.
+pub(crate) fn summary(told: &[(String, String)], many: &str) -> Option<String> {
+    match told {
+        [] => None,
+        [(why, next)] => Some(format!("{why}: {next}")),
+        several => {
+            let named: Vec<String> =
+                several.iter().take(MAX_NAMED).map(|(why, next)| format!("{why} ({next})")).collect();
+            let more = several.len().saturating_sub(MAX_NAMED);
+            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+            Some(format!("{} {many}: {}{more}", several.len(), named.join(", ")))
+        }
+    }
+}
+
+/// Losses that are not told yet, by what was lost.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    lost: BTreeMap<Ipv4Addr, (String, Mismatch)>,
+    /// The criteria were edited since the last plan, so that a node may have lost its match without changing.
+    pub(super) edited: bool,
+}
+
+impl Losses {
+    /// A node that holds an address no longer matches.
+    pub(super) fn note(&mut self, ip: Ipv4Addr, node: &str, why: Mismatch) {
+        let why = if self.edited { Mismatch::Edited } else { why };
+        self.lost.insert(ip, (node.to_owned(), why));
+    }
+}
+
+impl Pool {
+    /// The candidate is none any more. Returns true when it was one.
+    pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch) -> bool {
+        let Some(candidate) = self.candidates.remove(name) else { return false };
+        if let Some(ip) = candidate.holds {
+            self.losses.note(ip, name, why);
+        }
+        true
+    }
+
+    /// The Event of the holders that lost their match, after the plan that follows it. What came back meanwhile, or is
+    /// used no more, is no loss.
+    pub(crate) fn tell_losses(&mut self, account: &Account) -> Option<Notice> {
+        if self.losses.lost.is_empty() {
+            return None;
+        }
+        let lost = std::mem::take(&mut self.losses.lost);
+        let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
+        let mut orphaned = false;
+        let mut told = Vec::new();
+        let waiting = self.report.waiting.clone();
+        let mut takers = waiting.iter().filter(|(_, wait)| wait.takes());
+        for (ip, (node, why)) in lost {
+            if !used.contains(&ip) || self.report.active.contains_key(&ip) {
+                continue;
+            }
+            let (taken, next) = self.what_becomes_of(ip, &mut takers, account);
+            orphaned |= !taken;
+            self.ips.entry(ip).or_default().left = Some((node.clone(), why.clone()));
+            told.push((format!("{node} {why}"), next));
+        }
+        let message = summary(&told, "nodes with an address no longer match")?;
+        Some(self.notice(orphaned, EventReason::MatchLost, "match", message))
+    }
+
+    /// Whether another node takes the address over, and what a user may read of that. Each of the `takers` takes one.
+    fn what_becomes_of<'a>(
+        &self,
+        ip: Ipv4Addr,
+        takers: &mut impl Iterator<Item = (&'a String, &'a Wait)>,
+        account: &Account,
+    ) -> (bool, String) {
+        if let Some(op) = account.op(ip) {
+            return (true, format!("{ip} moves to {}", op.node.1));
+        }
+        match takers.next() {
+            Some((node, wait)) => (true, format!("{ip} waits for {node}: {wait}")),
+            None => (false, format!("{ip} stays there, since {}", self.why_no_other())),
+        }
+    }
+
+    /// A finished operation, as `/debug` shows it.
+    pub(crate) fn change_of(&self, finished: &Finished, now: Moment) -> Change {
+        let Finished { ip, op, .. } = finished;
+        let droplet = |droplet: DropletId| format!("droplet {droplet}");
+        let left = self.ips.get(ip).and_then(|record| record.left.as_ref());
+        let assigns = op.kind == OpKind::Assign;
+        let from = match (left.filter(|_| assigns), op.from) {
+            (Some((node, _)), Some(_)) => node.clone(),
+            (_, Some(from)) => {
+                self.candidate_on(from).map_or_else(|| droplet(from), |(name, _)| name.clone())
+            }
+            (_, None) => String::new(),
+        };
+        let reason = match (op.kind, left, op.from) {
+            (OpKind::Unassign { successor }, ..) => format!("makes room for {successor}"),
+            (OpKind::Assign, Some((node, why)), _) => format!("{node} {why}"),
+            (OpKind::Assign, None, Some(_)) => "stood on no matching node".to_owned(),
+            (OpKind::Assign, None, None) => "was unassigned".to_owned(),
+        };
+        Change {
+            at: now,
+            object: self.object.name.clone(),
+            ip: *ip,
+            from,
+            to: if assigns { op.node.1.clone() } else { String::new() },
+            reason,
+            phases: Some(Phases {
+                decided_ms: op.started.millis_since(op.caused),
+                confirmed_ms: now.millis_since(op.started),
+            }),
+        }
+    }
+
+    /// A move that somebody else made, as `/debug` shows it.
+    pub(crate) fn change_by_others(&self, ip: Ipv4Addr, place: &Place, now: Moment) -> Change {
+        let name = |droplet: DropletId| {
+            self.candidate_on(droplet).map_or_else(|| format!("droplet {droplet}"), |(name, _)| name.clone())
+        };
+        Change {
+            at: now,
+            object: self.object.name.clone(),
+            ip,
+            from: self.report.active.get(&ip).cloned().unwrap_or_default(),
+            to: place.droplet().map(name).unwrap_or_default(),
+            reason: "changed by others".to_owned(),
+            phases: None,
+        }
+    }
+
+    /// Why an address without a matching node goes to no other one now.
+    pub(super) fn why_no_other(&self) -> String {
+        let waiting = || self.report.waiting.iter();
+        if let Some((node, wait)) = waiting().find(|(_, wait)| wait.takes()) {
+            return format!("{node} waits for an address ({wait})");
+        }
+        let blocked = waiting().find(|(_, wait)| !matches!(wait, Wait::NoFreeIp | Wait::InFlight(_)));
+        match blocked {
+            Some((node, wait)) => format!("no matching node can take one ({node}: {wait})"),
+            None if self.candidates.is_empty() => "no other node matches".to_owned(),
+            None if self.report.waiting.is_empty() => "every matching node has an address".to_owned(),
+            None => "no matching node is free".to_owned(),
+        }
+    }
+}

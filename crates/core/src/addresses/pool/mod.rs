@@ -1,0 +1,481 @@
+//! One `FloatingIPPool`: its spec, its memory, its candidates, and what is decided for it.
+//!
+//! Invariants: an assignment that stands between a used address and a candidate is never moved; only addresses of
+//! this pool are given out, and only to candidates; nothing is done before the nodes and the account are known.
+
+mod absences;
+pub mod assign;
+mod behind;
+mod blocked;
+pub mod change;
+pub mod creation;
+mod idle;
+pub(crate) mod losses;
+pub mod memory;
+pub mod object;
+pub mod orphans;
+mod outcome;
+mod recall;
+pub mod render;
+pub mod report;
+pub mod spec;
+pub mod status;
+
+use crate::addresses::account::Account;
+use crate::addresses::account::belief::Place;
+use crate::addresses::pool::object::PoolObject;
+use crate::mechanism::failure::Failure;
+use crate::mechanism::writes::Writes;
+use crate::model::condition::Condition;
+use crate::model::facts::NodeFacts;
+use crate::model::fault::FaultKind;
+use crate::model::ids::{DropletId, ObjectKind, ObjectRef, Seniority, Uid};
+use crate::model::matching::{NodeStore, PodStore, verdict};
+use crate::model::mismatch::Mismatch;
+use crate::model::moment::Moment;
+use crate::model::spec::Providers;
+use crate::model::survey::Explanation;
+use behind::Behind;
+use memory::Memory;
+use report::Report;
+use spec::PoolSpec;
+use status::PoolStatus;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// A node that matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// `metadata.uid` of the node.
+    pub uid: Uid,
+    /// `spec.providerID` of the node.
+    pub provider_id: String,
+    /// Region of the node, where it is known.
+    pub region: Option<String>,
+    /// When it became a candidate, as a count.
+    pub order: u64,
+    /// When it lost the address that it had, as a count.
+    pub lost: Option<u64>,
+    /// The address of this pool that it has.
+    pub holds: Option<Ipv4Addr>,
+}
+
+impl Candidate {
+    /// The droplet that the node runs on.
+    #[must_use]
+    pub fn droplet(&self) -> Option<DropletId> {
+        DropletId::from_provider_id(&self.provider_id)
+    }
+}
+
+/// What the pool knows of one of its addresses beside the account's belief.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IpRecord {
+    /// When its node stopped matching, as a count; 0 for before we looked.
+    pub released: u64,
+    /// It was on a candidate when last planned.
+    pub was_active: bool,
+    /// Until when it is not offered, and why.
+    pub failure: Option<Failure<Option<DropletId>>>,
+    /// How its last action failed, for the status.
+    pub error: Option<(FaultKind, String)>,
+    /// It could not be assigned lately, so that others go first.
+    pub behind: Option<Behind>,
+    /// Nodes that lately could not have it, for reasons that may be the address's.
+    pub refused_by: BTreeSet<Uid>,
+    /// The matching node that it stood on last, and why that matches no more.
+    pub left: Option<(String, Mismatch)>,
+    /// Assignments that succeeded, since the process started.
+    pub assignments: u64,
+    /// Assignments that failed, since the process started.
+    pub errors: u64,
+}
+
+/// A pool.
+#[derive(Debug)]
+pub struct Pool {
+    /// Which object.
+    pub object: ObjectRef,
+    /// Decides who is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Version of the object that the next status write replaces.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The spec.
+    pub spec: PoolSpec,
+    /// The spec as it was written, or why it cannot be read.
+    raw: Result<spec::RawPoolSpec, String>,
+    /// Counts changes of the spec.
+    pub spec_version: u64,
+    /// What has to survive a restart; `None` before the first plan when the status carries none.
+    pub memory: Option<Memory>,
+    /// The status as the server has it.
+    pub on_server: PoolStatus,
+    /// Nodes that match, by name.
+    pub candidates: BTreeMap<String, Candidate>,
+    /// The nodes and pods of this pool are completely known.
+    pub matched: bool,
+    /// Per address.
+    pub ips: BTreeMap<Ipv4Addr, IpRecord>,
+    /// Per node whose assignment failed.
+    pub node_failures: BTreeMap<Uid, Failure<String>>,
+    /// Nodes that go behind the others.
+    pub behind: BTreeMap<Uid, Behind>,
+    /// Nodes that made room for an address, which nobody else may have before them.
+    pub roomy: BTreeMap<Uid, Ipv4Addr>,
+    /// State of the creation under way.
+    pub creation: creation::Creation,
+    /// When the last assignment was started that was accepted or may have been.
+    pub last_assigned: Option<Moment>,
+    /// When the candidates last changed.
+    pub changed_at: Moment,
+    /// What the last plan found.
+    pub report: Report,
+    /// Holders that stopped matching, until that is told.
+    losses: losses::Losses,
+    /// Why no node matches.
+    pub(crate) no_match: Explanation,
+    /// Addresses that serve nowhere.
+    idle: idle::Idle,
+    /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
+    pub conditions: Option<Vec<Condition>>,
+    /// Writes of status and spec under way and their retries.
+    pub writes: Writes<PoolStatus>,
+    /// Addresses that were effective when last planned: one that leaves is let go.
+    held: BTreeSet<Ipv4Addr>,
+    /// What `spec.ips` named when the memory was taken from the status.
+    named_first: BTreeSet<Ipv4Addr>,
+    unread: bool,
+    counter: u64,
+}
+
+impl Pool {
+    /// A pool as it was first seen.
+    #[must_use]
+    pub fn new(seen: PoolObject, providers: &Providers) -> Self {
+        let mut pool = Self {
+            object: seen.object.clone(),
+            created_at_s: seen.created_at_s,
+            generation: seen.generation,
+            resource_version: seen.resource_version.clone(),
+            deleting: seen.deleting,
+            spec: PoolSpec::default(),
+            raw: Err(String::new()),
+            spec_version: 0,
+            memory: None,
+            on_server: PoolStatus::default(),
+            candidates: BTreeMap::new(),
+            matched: false,
+            ips: BTreeMap::new(),
+            node_failures: BTreeMap::new(),
+            behind: BTreeMap::new(),
+            roomy: BTreeMap::new(),
+            creation: creation::Creation::default(),
+            last_assigned: None,
+            changed_at: Moment::default(),
+            report: Report::default(),
+            losses: losses::Losses::default(),
+            no_match: Explanation::default(),
+            idle: idle::Idle::default(),
+            conditions: None,
+            writes: Writes::default(),
+            held: BTreeSet::new(),
+            named_first: BTreeSet::new(),
+            unread: false,
+            counter: 0,
+        };
+        pool.recall(&seen);
+        pool.update(seen, providers);
+        pool
+    }
+
+    /// True while what the pool remembers is not known, so that writing its status would wipe that out.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.unread
+    }
+
+    /// Whether a version of the object is older than the one that is known: watch events and answers to our own
+    /// writes come by different ways and overtake each other.
+    #[must_use]
+    pub fn is_newer_than(&self, resource_version: &str) -> bool {
+        let version = |text: &str| text.parse::<u64>().ok();
+        match (version(&self.resource_version), version(resource_version)) {
+            (Some(ours), Some(theirs)) => theirs < ours,
+            (None, _) | (_, None) => false,
+        }
+    }
+
+    /// Leadership begins: what was known before says nothing about now.
+    pub fn distrust(&mut self) {
+        self.matched = false;
+        self.conditions = None;
+        self.losses = losses::Losses::default();
+    }
+
+    /// Takes in another version of the object. Returns true when the spec changed.
+    pub fn update(&mut self, seen: PoolObject, providers: &Providers) -> bool {
+        if self.unread {
+            self.recall(&seen);
+        }
+        self.generation = seen.generation;
+        self.resource_version = seen.resource_version;
+        self.deleting = seen.deleting;
+        self.on_server = seen.status;
+        self.writes.observed_again();
+        if self.raw == seen.spec {
+            return false;
+        }
+        let criteria = self.spec.criteria.take();
+        let request = (self.spec.region.clone(), self.spec.desired);
+        let provider = self.spec.provider.clone();
+        self.spec = match &seen.spec {
+            Ok(raw) => PoolSpec::parse(raw, providers),
+            Err(message) => self.spec.unreadable(message),
+        };
+        if criteria != self.spec.criteria {
+            self.losses.edited = true;
+            self.no_match.forget();
+        }
+        if self.spec.criteria.is_none() {
+            // What stands stays: the last criteria that could be read go on saying which nodes match.
+            self.spec.criteria = criteria;
+        }
+        if request != (self.spec.region.clone(), self.spec.desired) {
+            self.request_changed();
+        }
+        if provider != self.spec.provider {
+            self.provider_changed();
+        }
+        self.raw = seen.spec;
+        self.spec_version += 1;
+        true
+    }
+
+    /// Every address that counts, in order: `spec.ips`, then what was created.
+    #[must_use]
+    pub fn effective(&self) -> Vec<Ipv4Addr> {
+        let written = self.spec.ips.iter().copied();
+        let created = self.created();
+        let mut list: Vec<Ipv4Addr> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for ip in written.chain(created).filter(|ip| !self.spec.released.contains(ip)) {
+            if seen.insert(ip) {
+                list.push(ip);
+            }
+        }
+        list
+    }
+
+    /// The addresses that are used: the first `desiredIPs`, or all.
+    #[must_use]
+    pub fn used(&self) -> Vec<Ipv4Addr> {
+        let mut list = self.effective();
+        if let Some(desired) = self.spec.desired {
+            list.truncate(desired);
+        }
+        list
+    }
+
+    /// The addresses that the operator created, or that count as created.
+    pub fn created(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.memory.iter().flat_map(|memory| memory.created.iter().map(|created| created.ip))
+    }
+
+    /// How many addresses the pool is to use; those that are not there yet are to be created.
+    #[must_use]
+    pub fn goal(&self) -> usize {
+        self.spec.desired.unwrap_or_else(|| self.used().len())
+    }
+
+    /// The addresses that were effective when the spec could last be followed.
+    #[must_use]
+    pub fn held(&self) -> &BTreeSet<Ipv4Addr> {
+        &self.held
+    }
+
+    /// Where the status on the server says that addresses serve.
+    pub fn told(&self) -> impl Iterator<Item = (Ipv4Addr, DropletId)> {
+        self.on_server.serving()
+    }
+
+    /// The pool's addresses that may still stand on a droplet although they are not effective.
+    #[must_use]
+    pub fn former(&self) -> BTreeSet<Ipv4Addr> {
+        self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
+    }
+
+    /// Decides which of two pools is the older.
+    #[must_use]
+    pub const fn seniority(&self) -> Seniority<'_> {
+        Seniority::of(self.created_at_s, ObjectKind::Pool, &self.object)
+    }
+
+    /// True while the pool may act at all.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        !self.deleting && !self.spec.is_frozen()
+    }
+
+    /// The candidate on a droplet, with its name.
+    #[must_use]
+    pub fn candidate_on(&self, droplet: DropletId) -> Option<(&String, &Candidate)> {
+        self.candidates.iter().find(|(_, candidate)| candidate.droplet() == Some(droplet))
+    }
+
+    /// A count that grows by one each time: the order of events inside a pool.
+    fn tick(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    /// Looks at some nodes again (`None`: at all of them). Returns true when the candidates changed.
+    pub fn rematch(
+        &mut self,
+        touched: Option<&BTreeSet<String>>,
+        nodes: &NodeStore,
+        pods: Option<&PodStore>,
+    ) -> bool {
+        let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
+        if !complete || self.spec.is_frozen() {
+            let changed = self.matched && !complete;
+            self.matched = complete && self.matched;
+            return changed;
+        }
+        let mut changed = !self.matched;
+        let all = touched.is_none() || !self.matched;
+        self.matched = true;
+        if all {
+            let names: BTreeSet<String> =
+                nodes.iter().map(|node| node.name.clone()).chain(self.candidates.keys().cloned()).collect();
+            for name in &names {
+                changed |= self.rematch_one(name, nodes.get(name), pods);
+            }
+            self.forget_failures_of_others(nodes);
+        } else {
+            let mut gone = false;
+            for name in touched.into_iter().flatten() {
+                gone |= nodes.get(name).is_none();
+                changed |= self.rematch_one(name, nodes.get(name), pods);
+            }
+            if gone {
+                self.forget_failures_of_others(nodes);
+            }
+        }
+        self.losses.edited = false;
+        changed
+    }
+
+    /// What failed on nodes that are gone must not be remembered for ever.
+    fn forget_failures_of_others(&mut self, nodes: &NodeStore) {
+        if self.node_failures.is_empty() && self.behind.is_empty() {
+            return;
+        }
+        let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
+        self.node_failures.retain(|uid, _| live.contains(uid));
+        self.behind.retain(|uid, _| live.contains(uid));
+    }
+
+    fn rematch_one(&mut self, name: &str, node: Option<&NodeFacts>, pods: Option<&PodStore>) -> bool {
+        let Some(criteria) = &self.spec.criteria else { return false };
+        let Some(node) = node else { return self.drop_candidate(name, Mismatch::Gone) };
+        if let Err(why) = verdict(criteria, node, pods) {
+            return self.drop_candidate(name, why);
+        }
+        match self.candidates.get_mut(name) {
+            Some(known) if known.uid == node.uid && known.provider_id == node.provider_id => {
+                let changed = known.region != node.region;
+                known.region.clone_from(&node.region);
+                changed
+            }
+            Some(_) | None => {
+                self.drop_candidate(name, Mismatch::Replaced);
+                let order = self.tick();
+                let candidate = Candidate {
+                    uid: node.uid.clone(),
+                    provider_id: node.provider_id.clone(),
+                    region: node.region.clone(),
+                    order,
+                    lost: None,
+                    holds: None,
+                };
+                self.candidates.insert(name.to_owned(), candidate);
+                true
+            }
+        }
+    }
+
+    /// While the account is unknown what was confirmed stays so, but only on nodes that still match, and are the
+    /// machines that they were.
+    pub fn forget_mismatched(&mut self, account: &Account) {
+        if self.matched && self.is_live() {
+            let candidates = &self.candidates;
+            self.report.active.retain(|ip, node| {
+                let place = account.place(*ip).droplet();
+                let same = |candidate: &Candidate| place.is_none() || candidate.droplet() == place;
+                candidates.get(node).is_some_and(same)
+            });
+            self.report.waiting.retain(|node, _| candidates.contains_key(node));
+        }
+    }
+
+    /// Keeps the memory true: what is let go, released or gone for good.
+    pub fn keep_memory(
+        &mut self,
+        account: &Account,
+        named_elsewhere: &BTreeSet<Ipv4Addr>,
+        others_visible: bool,
+    ) {
+        if self.raw.is_err() || self.spec.is_frozen() {
+            // What cannot be read or followed says nothing about what was let go.
+            return;
+        }
+        let without_memory = self.memory.is_none() && self.spec.desired.is_some();
+        let mut memory = self.memory.clone().unwrap_or_else(|| {
+            // Whoever made them: without our memory, the addresses of a pool that creates count as created.
+            let mut memory = Memory::default();
+            if self.spec.desired.is_some() {
+                self.spec.ips.iter().for_each(|ip| memory.remember(*ip, true));
+            }
+            memory
+        });
+        let released = &self.spec.released;
+        memory.created.retain(|created| {
+            let gone = others_visible
+                && account.belief(created.ip).is_some_and(crate::addresses::account::belief::Belief::is_gone);
+            !released.contains(&created.ip) && !gone
+        });
+        let named = memory.created.iter_mut().filter(|created| self.spec.ips.contains(&created.ip));
+        named.for_each(|created| created.written = true);
+        self.memory = Some(memory);
+        let effective: BTreeSet<Ipv4Addr> = self.effective().into_iter().collect();
+        // Where our memory was lost, what the status shows may have been created and not let go.
+        let let_go = |ip: &&Ipv4Addr| {
+            !without_memory || self.spec.released.contains(ip) || self.named_first.contains(ip)
+        };
+        let let_go: Vec<Ipv4Addr> = self.held.difference(&effective).filter(let_go).copied().collect();
+        if let Some(memory) = &mut self.memory {
+            memory.former.extend(let_go);
+            memory.former.retain(|ip| {
+                let gone =
+                    account.belief(*ip).is_some_and(crate::addresses::account::belief::Belief::is_gone);
+                let standing = match account.place(*ip) {
+                    Place::Unknown => true,
+                    Place::Absent => !(others_visible && gone),
+                    // What is on its way may come to stand on a node of ours.
+                    Place::Present { droplet, locked, .. } => droplet.is_some() || *locked,
+                };
+                (standing || account.op(*ip).is_some())
+                    && !effective.contains(ip)
+                    && !named_elsewhere.contains(ip)
+            });
+        }
+        // What failed for an address that was let go still says when it may be tried again.
+        let former = self.former();
+        self.ips.retain(|ip, _| effective.contains(ip) || former.contains(ip));
+        self.held = effective.difference(named_elsewhere).copied().collect();
+    }
+}

@@ -1,0 +1,24 @@
+//! A pool as the watch shows it.
+
+use super::spec::RawPoolSpec;
+use super::status::PoolStatus;
+use crate::model::ids::ObjectRef;
+
+/// A pool as the watch shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolObject {
+    /// Which pool.
+    pub object: ObjectRef,
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides who is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The spec, or why it cannot be read.
+    pub spec: Result<RawPoolSpec, String>,
+    /// The status, with what the operator remembers in it.
+    pub status: PoolStatus,
+}

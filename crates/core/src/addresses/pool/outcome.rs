@@ -1,0 +1,185 @@
+//! What the end of an operation means for the pool that started it: counts, cool-off, and who has to wait.
+
+use super::Pool;
+use super::behind::Behind;
+use crate::addresses::account::op::{End, OpKind};
+use crate::addresses::account::{Account, Finished};
+use crate::mechanism::effects::Notice;
+use crate::mechanism::failure::Failure;
+use crate::mechanism::retry::Schedule;
+use crate::model::catalog::events::EventReason;
+use crate::model::fault::FaultKind;
+use crate::model::ids::{ObjectKind, Uid};
+use crate::model::moment::Context;
+use std::fmt;
+use std::net::Ipv4Addr;
+
+/// An address that so many nodes in a row could not have is itself what is wrong.
+const REFUSALS_THAT_BLAME_THE_ADDRESS: usize = 2;
+
+/// After so many failures in a row a node lets others go first, whatever is in its way.
+const FAILURES_THAT_SET_A_NODE_BACK: u32 = 2;
+
+/// Whether it may be the address that is in the way, so that its node is better served by another one.
+fn says_something_of_the_address(kind: FaultKind) -> bool {
+    match kind {
+        FaultKind::Transient | FaultKind::Permanent | FaultKind::NotFound | FaultKind::Invalid => true,
+        FaultKind::InProgress
+        | FaultKind::Throttled
+        | FaultKind::Unauthorised
+        | FaultKind::Quota
+        | FaultKind::NodeInUse => false,
+    }
+}
+
+impl Pool {
+    /// Takes in the end of an operation of this pool.
+    pub fn finished(
+        &mut self,
+        finished: &Finished,
+        account: &mut Account,
+        at @ Context { now, .. }: Context,
+        news: &mut Vec<Notice>,
+    ) {
+        let Finished { ip, op, end } = finished;
+        let assigns = op.kind == OpKind::Assign;
+        if assigns && !matches!(end, End::Refused(..) | End::NotSent) && !op.was_refused() {
+            // An accepted or unknown outcome starts the cool-off; a refusal does not.
+            self.last_assigned = self.last_assigned.max(Some(op.started));
+        }
+        let node = &op.node.1;
+        match end {
+            End::NotSent => {}
+            End::Done => {
+                let record = self.ips.entry(*ip).or_default();
+                (record.failure, record.error) = (None, None);
+                if assigns {
+                    record.assignments += 1;
+                    self.forget_failures_of(*ip, &op.node.0);
+                    news.push(self.notice(
+                        false,
+                        EventReason::Assigned,
+                        format!("{ip}:{node}"),
+                        format!("assigned {ip} to node {node} (droplet {})", op.droplet),
+                    ));
+                } else {
+                    if let OpKind::Unassign { successor } = op.kind {
+                        self.roomy.insert(op.node.0.clone(), successor);
+                    }
+                    news.push(self.notice(
+                        false,
+                        EventReason::Unassigned,
+                        ip,
+                        format!("took {ip} off node {node} to make room"),
+                    ));
+                }
+            }
+            End::Errored(message) => {
+                self.failed(*ip, finished, (FaultKind::Transient, message), true, at, news);
+            }
+            End::AddressGone => {
+                let message = "the account does not have this address";
+                self.failed(*ip, finished, (FaultKind::NotFound, message), false, at, news);
+            }
+            End::Refused(kind, message) | End::Failed(kind, message) => {
+                if *kind == FaultKind::NodeInUse {
+                    // Something stands on that droplet that the last list did not show.
+                    account.want_list(now);
+                }
+                self.failed(*ip, finished, (*kind, message), false, at, news);
+            }
+        }
+    }
+
+    /// An address that serves, and its node, have failed at nothing any more.
+    pub(super) fn forget_failures_of(&mut self, ip: Ipv4Addr, node: &Uid) {
+        let record = self.ips.entry(ip).or_default();
+        (record.failure, record.error, record.behind) = (None, None, None);
+        record.refused_by.clear();
+        self.node_failures.remove(node);
+        self.behind.remove(node);
+    }
+
+    fn failed(
+        &mut self,
+        ip: Ipv4Addr,
+        finished: &Finished,
+        (kind, message): (FaultKind, &str),
+        errored: bool,
+        at: Context,
+        news: &mut Vec<Notice>,
+    ) {
+        let op = &finished.op;
+        let (node, name) = &op.node;
+        let gone = finished.end == End::AddressGone;
+        let record = self.ips.entry(ip).or_default();
+        if Behind::place(record.behind, at.now) == 0 {
+            record.refused_by.clear();
+        }
+        if matches!(kind, FaultKind::Invalid | FaultKind::Permanent) {
+            record.refused_by.insert(node.clone());
+        }
+        let blamed = record.refused_by.len() >= REFUSALS_THAT_BLAME_THE_ADDRESS;
+        let (ip_waits, node_waits, mut goes_behind) = match kind {
+            FaultKind::Transient => (true, true, errored),
+            FaultKind::InProgress => (true, true, false),
+            FaultKind::Throttled | FaultKind::Unauthorised | FaultKind::Quota => (true, false, false),
+            FaultKind::NotFound => (gone, !gone, !gone),
+            FaultKind::NodeInUse => (false, true, true),
+            FaultKind::Permanent | FaultKind::Invalid => (blamed, true, true),
+        };
+        // What only asks for patience is no error, and an occupied droplet none of the address.
+        let of_the_address = !matches!(kind, FaultKind::InProgress | FaultKind::NodeInUse);
+        record.error = of_the_address.then(|| (kind, message.to_owned()));
+        let unassigns = op.kind != OpKind::Assign;
+        if ip_waits || unassigns {
+            Failure::note(&mut record.failure, (kind, message), (op.from, self.spec_version), None, at);
+        }
+        if node_waits && !unassigns {
+            let mut slot = self.node_failures.remove(node);
+            let input =
+                self.candidates.get(name).map_or_else(|| op.droplet.provider_id(), |c| c.provider_id.clone());
+            let pace = errored.then_some(Schedule::Fast);
+            Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, at);
+            if let Some(failure) = slot {
+                goes_behind |= failure.retry.tries() >= FAILURES_THAT_SET_A_NODE_BACK;
+                self.node_failures.insert(node.clone(), failure);
+            }
+        }
+        if goes_behind && !unassigns {
+            let behind = Behind::since(self.tick(), at.now);
+            self.behind.insert(node.clone(), behind);
+        }
+        if says_something_of_the_address(kind) && !unassigns {
+            let behind = Behind::since(self.tick(), at.now);
+            self.ips.entry(ip).or_default().behind = Some(behind);
+        }
+        // The provider being busy with an earlier request is no error.
+        if kind != FaultKind::InProgress {
+            if !unassigns {
+                self.ips.entry(ip).or_default().errors += 1;
+            }
+            let (what, node) = if unassigns { ("unassign", "from") } else { ("assign", "to") };
+            news.push(self.notice(
+                true,
+                EventReason::AssignmentFailed,
+                format!("{ip}:{name}"),
+                format!("failed to {what} {ip} {node} node {name}: {kind}: {message}"),
+            ));
+        }
+    }
+
+    /// An Event on this pool.
+    #[must_use]
+    pub fn notice(
+        &self,
+        warning: bool,
+        reason: EventReason,
+        subject: impl fmt::Display,
+        message: String,
+    ) -> Notice {
+        let subject = subject.to_string();
+        let (kind, object) = (ObjectKind::Pool, self.object.clone());
+        Notice { kind, object, warning, reason, subject, message }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a pool takes from its status when leadership begins, and what this process knows better.
+//!
+//! A process that loses its lease ends, so that one which leads again after a gap was the last to buy: how a purchase
+//! ended it knows better than the server, to which that may not have been written.
+
+use super::Pool;
+use super::creation::{Creation, Progress};
+use super::memory::{Intent, Memory};
+use crate::addresses::pool::object::PoolObject;
+use crate::model::moment::Moment;
+use std::net::Ipv4Addr;
+
+impl Pool {
+    /// Takes the memory from the status: at the first sight of the pool and whenever leadership begins. Of an object
+    /// that cannot be read it is not known, until it can.
+    pub fn recall(&mut self, seen: &PoolObject) {
+        self.unread = seen.spec.is_err();
+        if self.unread {
+            return;
+        }
+        let status = &seen.status;
+        let mut memory = status.memory.clone();
+        if let Some(memory) = &mut memory {
+            memory.intent.take_if(|intent| self.has_settled(intent));
+        }
+        for ip in self.unrecorded() {
+            memory.get_or_insert_default().bought(ip, false);
+        }
+        self.memory = memory;
+        self.held = status.held_addresses();
+        let named = seen.spec.iter().flat_map(|spec| &spec.ips);
+        self.named_first = named.filter_map(|ip| ip.parse().ok()).collect();
+        self.creation = self.creation.recalled(self.memory.as_ref());
+    }
+
+    /// Whether this process knew an intent as the server has it, and knows how it ended since.
+    fn has_settled(&self, intent: &Intent) -> bool {
+        let of = |memory: &Option<Memory>| memory.as_ref().and_then(|memory| memory.intent.clone());
+        let ours = of(&self.memory);
+        of(&self.on_server.memory).as_ref() == Some(intent)
+            && ours.is_none_or(|ours| ours.number != intent.number)
+    }
+
+    /// What was bought and stands in neither the status nor the spec of the server.
+    fn unrecorded(&self) -> Vec<Ipv4Addr> {
+        let created = self.memory.iter().flat_map(|memory| &memory.created);
+        let unrecorded = created.filter(|created| !created.written && !self.on_server.remembers(created.ip));
+        unrecorded.map(|created| created.ip).collect()
+    }
+}
+
+impl Creation {
+    /// After a restart, or a pause in the leadership, an open intent has to be resolved.
+    fn recalled(&self, memory: Option<&Memory>) -> Self {
+        let intent = memory.and_then(|memory| memory.intent.as_ref());
+        let noted = memory.map(|memory| memory.orphans.as_ref().unwrap_or(&memory.unknown));
+        let mut recalled = Self::default();
+        recalled.number = intent.map_or(0, |intent| intent.number).max(self.number);
+        recalled.orphans = noted.cloned().unwrap_or_default();
+        if intent.is_some_and(Intent::is_open) {
+            recalled.stage = Progress::Resolving { since: Moment::default(), first: None };
+        }
+        recalled
+    }
+}

@@ -1,0 +1,410 @@
+//! What a user reads of a pool: status and conditions, derived from the same facts as the plan.
+
+use super::Pool;
+use super::report::Wait;
+use super::status::{IpEntry, IpState, PoolStatus};
+use crate::addresses::account::belief::Place;
+use crate::addresses::account::op::OpKind;
+use crate::addresses::account::{Account, DropletRead};
+use crate::mechanism::effects::Notice;
+use crate::model::catalog::events::EventReason;
+use crate::model::catalog::pool::{
+    AnnotationsDenied, CRDsOutdated, Conflict, CreationFailed, CreationUncertain, NodesBlocked,
+    ProviderReady, Ready, SpecValid, Stalled, WriteDenied,
+};
+use crate::model::condition::{Condition, ConditionType, Status};
+use crate::model::fault::FaultKind;
+use crate::model::moment::Moment;
+use crate::model::spec::Scope;
+use crate::model::words::{enumerate, name_all};
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+/// What to do about CRDs that drop our fields.
+const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this version first \
+                             (kubectl apply -f crds)";
+
+impl Pool {
+    /// The status that the facts demand. `annotations_denied` says why nodes cannot be annotated, if so.
+    #[must_use]
+    pub fn render(
+        &self,
+        account: Option<&Account>,
+        annotations_denied: Option<&str>,
+        now: Moment,
+    ) -> PoolStatus {
+        let mut status = PoolStatus {
+            error: self.error(),
+            used_ips: i64::try_from(self.goal()).ok(),
+            observed_generation: self.generation,
+            memory: self.memory.clone(),
+            ..PoolStatus::default()
+        };
+        self.remember_let_go(&mut status);
+        for (text, message) in &self.spec.bad_ips {
+            status.ips.insert(text.clone(), error_entry(message));
+        }
+        let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
+        for ip in self.effective() {
+            let entry = account.and_then(|account| self.entry(ip, used.contains(&ip), account));
+            let entry = entry.or_else(|| self.on_server.ips.get(&ip.to_string()).cloned());
+            status.ips.extend(entry.map(|entry| (ip.to_string(), entry)));
+        }
+        if self.spec.is_frozen() {
+            // What it held before stays where it is, and is let go only once the spec can be followed again.
+            for ip in self.held() {
+                let followed = account.filter(|_| self.ips.get(ip).is_some_and(|record| record.was_active));
+                let entry = followed.and_then(|account| self.entry(*ip, true, account));
+                let name = ip.to_string();
+                if let Some(entry) = entry.or_else(|| self.on_server.ips.get(&name).cloned()) {
+                    status.ips.entry(name).or_insert(entry);
+                }
+            }
+        }
+        let known = account.is_some_and(Account::is_known) && self.matched && self.is_live();
+        if known {
+            for (name, wait) in &self.report.waiting {
+                let list =
+                    if wait.is_error() { &mut status.node_errors } else { &mut status.assignable_nodes };
+                list.push(name.clone());
+            }
+        } else {
+            status.assignable_nodes.clone_from(&self.on_server.assignable_nodes);
+            status.node_errors.clone_from(&self.on_server.node_errors);
+        }
+        status.conditions = self.conditions(account, annotations_denied, &status, now);
+        status.conditions.sort();
+        status
+    }
+
+    /// What the spec let go since the account could last be read is remembered too: else, after a restart, it would be
+    /// taken for somebody else's.
+    fn remember_let_go(&self, status: &mut PoolStatus) {
+        let effective: BTreeSet<Ipv4Addr> = self.effective().into_iter().collect();
+        let let_go = self.held().difference(&effective).filter(|_| !self.spec.is_frozen());
+        match &mut status.memory {
+            Some(memory) => memory.former.extend(let_go),
+            None => status.ips.extend(let_go.filter_map(|ip| {
+                let name = ip.to_string();
+                let told = self.on_server.ips.get(&name)?.clone();
+                Some((name, told))
+            })),
+        }
+    }
+
+    /// `status.error`: what is wrong with the spec, else why the last creation failed.
+    fn error(&self) -> String {
+        let problems: Vec<String> = self.spec.problems.iter().map(ToString::to_string).collect();
+        if !problems.is_empty() {
+            return problems.join("; ");
+        }
+        if self.creation.crds_outdated {
+            return CRDS_OUTDATED.to_owned();
+        }
+        match &self.creation.failure {
+            Some((kind, message)) => format!("failed to create an address: {kind}: {message}"),
+            None => String::new(),
+        }
+    }
+
+    /// One address. `None` while nothing is known of it that is newer than the last status.
+    fn entry(&self, ip: Ipv4Addr, used: bool, account: &Account) -> Option<IpEntry> {
+        if let Some(owner) = self.report.lost.get(&ip) {
+            return Some(error_entry(&format!(
+                "claimed by the older pool {owner}; take it out of one of the two"
+            )));
+        }
+        let provider_id = |droplet: Option<crate::model::ids::DropletId>| {
+            droplet.map(crate::model::ids::DropletId::provider_id).unwrap_or_default()
+        };
+        let entry = |state: IpState, droplet| IpEntry {
+            state: state.as_str().to_owned(),
+            provider_id: provider_id(droplet),
+            ..IpEntry::default()
+        };
+        if let Some(op) = account.op(ip) {
+            let node_name = op.target().map(|_| op.node.1.clone()).unwrap_or_default();
+            let error = op.trouble().unwrap_or_default().to_owned();
+            return Some(IpEntry { node_name, error, ..entry(IpState::InProgress, Some(op.droplet)) });
+        }
+        let (droplet, locked) = match account.place(ip) {
+            Place::Unknown => return None,
+            Place::Absent => return Some(error_entry("the account does not have this address")),
+            Place::Present { droplet, locked, .. } => (*droplet, *locked),
+        };
+        if !used {
+            return Some(entry(IpState::Disabled, droplet));
+        }
+        if let Some(node) = self.report.active.get(&ip) {
+            return Some(IpEntry { node_name: node.clone(), ..entry(IpState::Active, droplet) });
+        }
+        if locked {
+            return Some(entry(IpState::InProgress, droplet));
+        }
+        let last = self.on_server.ips.get(&ip.to_string());
+        if !self.matched && last.is_some_and(|last| last.provider_id == provider_id(droplet)) {
+            // Whether that node matches is not known: what was said of it stays.
+            return last.cloned();
+        }
+        if let Some((kind, message)) = self.ips.get(&ip).and_then(|record| record.error.as_ref()) {
+            let error = format!("{kind}: {message}");
+            return Some(IpEntry { error, ..entry(IpState::Error, droplet) });
+        }
+        Some(entry(if droplet.is_some() { IpState::NoMatch } else { IpState::Unassigned }, droplet))
+    }
+
+    fn conditions(
+        &self,
+        account: Option<&Account>,
+        annotations_denied: Option<&str>,
+        status: &PoolStatus,
+        now: Moment,
+    ) -> Vec<Condition> {
+        let known = account.is_some_and(Account::is_known) && self.matched;
+        let mut conditions = vec![self.with_minimum(self.ready(account, status)), self.spec_valid()];
+        conditions.extend(account.and_then(|account| provider_condition(account).or_else(|| self.refusal())));
+        conditions.extend(self.idle_condition(known));
+        conditions.extend(self.conflict());
+        conditions.extend(self.blocked_nodes());
+        conditions.extend(self.creation_uncertain());
+        conditions.extend(account.and_then(|account| self.stalled(account, now)));
+        if let Some((kind, message)) = &self.creation.failure {
+            conditions.push(Condition::new(CreationFailed::from(*kind), message.clone()));
+        }
+        if self.creation.crds_outdated {
+            conditions.push(Condition::new(CRDsOutdated::StatusFieldsPruned, CRDS_OUTDATED.to_owned()));
+        }
+        if let Some(message) = annotations_denied {
+            conditions.push(Condition::new(AnnotationsDenied::Forbidden, message.to_owned()));
+        }
+        let unwritten = self.memory.iter().flat_map(|memory| &memory.created).any(|created| !created.written);
+        if let Some(message) = self.writes.ips_denied.as_ref().filter(|_| unwritten) {
+            conditions.push(Condition::new(WriteDenied::Refused, message.clone()));
+        }
+        conditions
+    }
+
+    /// What was sent for this pool and refused for want of rights, and is to be sent again.
+    fn refusal(&self) -> Option<Condition> {
+        let moved = self.ips.iter().filter(|(ip, _)| !self.report.active.contains_key(ip));
+        let moved = moved.filter_map(|(_, record)| record.failure.as_ref());
+        let moved = moved.map(|failure| (failure.kind, &failure.message));
+        let created = self.creation.failure.iter().map(|(kind, message)| (*kind, message));
+        let (kind, message) = moved.chain(created).find(|(kind, _)| *kind == FaultKind::Unauthorised)?;
+        Some(Condition::new(ProviderReady::from(kind), message.clone()))
+    }
+
+    /// A refusal that the server's copy of the status does not tell of. It has to be told before the token is proved
+    /// anew, which may take a minute; told once, it changes nothing that is said while that goes on.
+    #[must_use]
+    pub fn has_untold_refusal(&self) -> bool {
+        let told = |new: &Condition| {
+            self.on_server.conditions.iter().any(|old| old.kind == new.kind && old.reason == new.reason)
+        };
+        self.refusal().is_some_and(|refusal| !told(&refusal))
+    }
+
+    /// What a status says is wrong that the last one did not: an Event for each, so that it is seen when it began.
+    #[must_use]
+    pub fn news(&self, status: &PoolStatus) -> Vec<Notice> {
+        let told = |new: &Condition| {
+            let before = self.on_server.conditions.iter().find(|old| old.kind == new.kind);
+            before.is_some_and(|old| old.status == new.status && old.reason == new.reason)
+        };
+        let fresh = status.conditions.iter().filter(|condition| !told(condition));
+        fresh
+            .filter_map(|condition| {
+                let reason = trouble_of(condition)?;
+                Some(self.notice(true, reason, &condition.reason, condition.message.clone()))
+            })
+            .collect()
+    }
+
+    fn ready(&self, account: Option<&Account>, status: &PoolStatus) -> Condition {
+        if self.spec.is_frozen() {
+            let first = self.spec.problems.iter().min_by_key(|problem| problem.scope);
+            let why = first.map(|problem| format!(" ({problem})")).unwrap_or_default();
+            let message = format!("frozen by a mistake{why}: what stands stays, nothing new is done");
+            return Condition::new(Ready::InvalidSpec, message);
+        }
+        if !account.is_some_and(Account::is_known) {
+            let why = account.and_then(provider_condition);
+            let why = why.map(|trouble| format!(": {}", trouble.message)).unwrap_or_default();
+            let message = format!("the provider has not been read yet{why}");
+            return Condition::new(Ready::ProviderUnread, message);
+        }
+        if !self.matched {
+            return Condition::new(Ready::NodesUnread, "the nodes have not been read yet".to_owned());
+        }
+        let (active, candidates) = (self.report.active.len(), self.candidates.len());
+        let used = self.used().len();
+        let goal = self.goal();
+        let waiting = status.assignable_nodes.len() + status.node_errors.len();
+        let without = match waiting {
+            0 => "no matching node is without one".to_owned(),
+            1 => "1 matching node has none".to_owned(),
+            many => format!("{many} matching nodes have none"),
+        };
+        let message = format!("{active} of {goal} addresses are on matching nodes; {without}");
+        if goal == 0 {
+            let message = "the pool has no address: name some in spec.ips, or set spec.desiredIPs and spec.region to have \
+                           some created";
+            Condition::new(Ready::NoAddresses, message.to_owned())
+        } else if candidates == 0 {
+            let why = self.no_match.text();
+            let message =
+                format!("no node matches spec.match ({why}); {active} of {goal} addresses are in use");
+            Condition::new(Ready::NoMatchingNode, message)
+        } else if active >= goal.min(candidates) {
+            Condition::new(Ready::Assigned, message)
+        } else if self.missing() > 0 && active == used {
+            Condition::new(Ready::MissingAddresses, message)
+        } else {
+            let blocked = account.and_then(|account| self.blocked_for(account));
+            let (reason, message) = match blocked {
+                Some((reason, why)) => (reason, format!("{message}; {why}")),
+                None => (Ready::Assigning, message),
+            };
+            Condition::new(reason, message)
+        }
+    }
+
+    /// What `spec.minActive` makes of `Ready`: it takes the place of no other reason. Of what is Unknown nobody can say how
+    /// many are active.
+    fn with_minimum(&self, ready: Condition) -> Condition {
+        let Some(minimum) = self.spec.min_active.filter(|minimum| self.report.active.len() < *minimum) else {
+            return ready;
+        };
+        let short = format!("fewer than spec.minActive ({minimum}) are active");
+        if ready.has(Status::True) {
+            let message = format!("{short}: {}", ready.message);
+            Condition::new(Ready::BelowMinimum, message)
+        } else if ready.has(Status::False) {
+            let message = format!("{}; {short}", ready.message);
+            ready.with_message(message)
+        } else {
+            ready
+        }
+    }
+
+    fn spec_valid(&self) -> Condition {
+        let problems = &self.spec.problems;
+        match problems.iter().min_by_key(|problem| problem.scope) {
+            None => Condition::new(SpecValid::Valid, String::new()),
+            Some(worst) => {
+                let reason = match worst.scope {
+                    Scope::Pool => SpecValid::PoolFrozen,
+                    Scope::Creation => SpecValid::CreationImpossible,
+                    Scope::Entry => SpecValid::EntryIgnored,
+                    Scope::RecordSet => SpecValid::RecordSetIgnored,
+                    Scope::Minimum => SpecValid::MinActiveIgnored,
+                };
+                let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                Condition::new(reason, message.join("; "))
+            }
+        }
+    }
+
+    fn conflict(&self) -> Option<Condition> {
+        if self.report.lost.is_empty() {
+            return None;
+        }
+        let lost =
+            self.report.lost.iter().map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
+        Some(Condition::new(Conflict::AddressClaimed, enumerate(lost)))
+    }
+
+    fn blocked_nodes(&self) -> Option<Condition> {
+        let blocked: Vec<String> = self
+            .report
+            .waiting
+            .iter()
+            .filter(|(_, wait)| wait.is_error())
+            .map(|(name, wait)| format!("{name}: {wait}"))
+            .collect();
+        let reason = self.report.waiting.values().find_map(Wait::blocked)?;
+        Some(Condition::new(reason, enumerate(blocked.into_iter())))
+    }
+
+    fn creation_uncertain(&self) -> Option<Condition> {
+        let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        if let Some(uncertain) = intent.and_then(|intent| intent.uncertain.as_ref()) {
+            let list = name_all(uncertain);
+            let message = format!(
+                "a creation was interrupted and one of these may be its result: {list}; add the right one to spec.ips"
+            );
+            return Some(Condition::new(CreationUncertain::SeveralNewAddresses, message));
+        }
+        if self.creation.orphans.is_empty() || self.missing() == 0 {
+            return None;
+        }
+        let list = name_all(&self.creation.orphans);
+        let message = format!(
+            "these stand on matching nodes, no pool names them, and they may be this pool's: {list}; put them into \
+             spec.ips, or take them off their droplets to have new ones created"
+        );
+        Some(Condition::new(CreationUncertain::UnknownAddressesOnNodes, message))
+    }
+
+    fn stalled(&self, account: &Account, now: Moment) -> Option<Condition> {
+        let stalled: Vec<String> = account
+            .ops()
+            .filter(|(_, op)| op.pool == self.object.uid && op.is_stalled(now))
+            .map(|(ip, op)| match op.kind {
+                OpKind::Assign => format!("{ip} to {}", op.node.1),
+                OpKind::Unassign { .. } => format!("{ip} off {}", op.node.1),
+            })
+            .collect();
+        (!stalled.is_empty()).then(|| {
+            let message = format!(
+                "pending at the provider for more than 5 min, look at the droplets' actions there: {}",
+                enumerate(stalled.into_iter())
+            );
+            Condition::new(Stalled::ActionPending, message)
+        })
+    }
+}
+
+fn provider_condition(account: &Account) -> Option<Condition> {
+    if account.droplet_read() == DropletRead::Missing {
+        let message = "the token lacks the scope droplet:read, without which every address looks unassigned; nothing is \
+                       assigned until it has it";
+        return Some(Condition::new(ProviderReady::ScopeMissing, message.to_owned()));
+    }
+    let trouble = account.trouble()?;
+    Some(Condition::new(ProviderReady::from(trouble.kind), trouble.message.clone()))
+}
+
+/// The reason of the Event that tells of a condition, if it is trouble that no other Event tells of.
+fn trouble_of(condition: &Condition) -> Option<EventReason> {
+    let (trouble, event) = match ConditionType::parse(&condition.kind)? {
+        ConditionType::SpecValid => (Status::False, EventReason::InvalidSpec),
+        ConditionType::ProviderReady => (Status::False, EventReason::ProviderNotReady),
+        ConditionType::AddressesIdle => (Status::True, EventReason::AddressesIdle),
+        ConditionType::Conflict => (Status::True, EventReason::Conflict),
+        ConditionType::NodesBlocked => (Status::True, EventReason::NodesBlocked),
+        ConditionType::CreationUncertain => (Status::True, EventReason::CreationUncertain),
+        ConditionType::Stalled => (Status::True, EventReason::Stalled),
+        ConditionType::CRDsOutdated => (Status::True, EventReason::CRDsOutdated),
+        ConditionType::AnnotationsDenied => (Status::True, EventReason::AnnotationsDenied),
+        ConditionType::WriteDenied => (Status::True, EventReason::WriteDenied),
+        ConditionType::WatchFailing => (Status::True, EventReason::WatchFailing),
+        ConditionType::Ready
+        | ConditionType::CreationFailed
+        | ConditionType::EventsDenied
+        | ConditionType::AddressMissing
+        | ConditionType::TTLRaised
+        | ConditionType::ExternalDNS
+        | ConditionType::RecordSetReady
+        | ConditionType::RecordSetConflict
+        | ConditionType::RecordSetTTLRaised
+        | ConditionType::RecordSetExternalDNS => return None,
+    };
+    let told_elsewhere =
+        [NodesBlocked::AssignmentFailed.as_str(), CreationUncertain::SeveralNewAddresses.as_str()];
+    (condition.has(trouble) && !told_elsewhere.contains(&condition.reason.as_str())).then_some(event)
+}
+
+fn error_entry(message: &str) -> IpEntry {
+    IpEntry { state: IpState::Error.as_str().to_owned(), error: message.to_owned(), ..IpEntry::default() }
+}

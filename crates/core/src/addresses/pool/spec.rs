@@ -1,0 +1,323 @@
+//! From the words of a `FloatingIPPool`'s spec to what the planner works with, and to the list of what is wrong.
+//!
+//! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
+
+use crate::model::facts::region_slug;
+use crate::model::ids::{DropletId, ObjectKind};
+use crate::model::matching::Criteria;
+use crate::model::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
+use crate::model::words::shown;
+use crate::records::spec::SetSpec;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// The spec of a pool as it was written; empty strings and 0 mean absent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RawPoolSpec {
+    /// Provider of the addresses.
+    pub provider: String,
+    /// Region in which missing addresses are created.
+    pub region: String,
+    /// How many addresses are used; the rest is created or disabled.
+    pub desired_ips: i64,
+    /// With fewer active addresses the pool is not ready.
+    pub min_active: i64,
+    /// Addresses in order of preference.
+    pub ips: Vec<String>,
+    /// Created addresses to let go.
+    pub released_ips: Vec<String>,
+    /// Least time between the starts of two assignments, in seconds.
+    pub cool_off_seconds: f64,
+    /// Which nodes.
+    pub matching: RawMatch,
+    /// DNS of the pool.
+    pub record_set: Option<RawRecordSet>,
+}
+
+/// What the planner works with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PoolSpec {
+    /// Name of the provider of addresses, which may be unknown.
+    pub provider: String,
+    /// Region in which missing addresses are created.
+    pub region: Option<String>,
+    /// How many addresses are used; `None` for all of `ips`.
+    pub desired: Option<usize>,
+    /// With fewer active addresses the pool is not ready; `None` where that does not matter.
+    pub min_active: Option<usize>,
+    /// The good entries of `spec.ips`, in order, each once.
+    pub ips: Vec<Ipv4Addr>,
+    /// The bad entries of `spec.ips` with what is wrong with them.
+    pub bad_ips: BTreeMap<String, String>,
+    /// Created addresses to let go.
+    pub released: BTreeSet<Ipv4Addr>,
+    /// Least time between the starts of two assignments.
+    pub cool_off_ms: u64,
+    /// Which nodes; `None` when the selectors do not parse.
+    pub criteria: Option<Criteria>,
+    /// The pool's record set, if it wants one.
+    pub record_set: Option<SetSpec>,
+    /// Everything that is wrong, in the order of the fields.
+    pub problems: Vec<SpecProblem>,
+}
+
+/// `desiredIPs` beyond this is surely a mistake; it bounds what is created and the size of a status.
+pub const MAX_DESIRED: i64 = 1_000;
+
+/// More seconds of cool-off than this (a year) mean the same as this.
+const MAX_COOL_OFF_SECONDS: f64 = 31_536_000.0;
+
+impl PoolSpec {
+    /// Reads what was written.
+    #[must_use]
+    pub fn parse(raw: &RawPoolSpec, providers: &Providers) -> Self {
+        let mut spec = Self { provider: raw.provider.clone(), ..Self::default() };
+        spec.read_provider(providers);
+        spec.read_addresses(raw);
+        spec.criteria = raw.matching.criteria(Scope::Pool, &mut spec.problems);
+        spec.cool_off_ms = cool_off_ms(raw.cool_off_seconds);
+        // The Go operator's client writes an absent record set as one of empty fields.
+        let wanted = raw.record_set.as_ref().filter(|raw| **raw != RawRecordSet::default());
+        spec.record_set = wanted.map(|record_set| {
+            let problems = &mut spec.problems;
+            SetSpec::parse(record_set, &raw.provider, ObjectKind::Pool, providers, problems)
+        });
+        spec.read_minimum(raw.min_active);
+        spec
+    }
+
+    /// This spec with everything in it frozen, because a newer one cannot be read.
+    #[must_use]
+    pub fn unreadable(&self, message: &str) -> Self {
+        let mut spec = Self { problems: Vec::new(), ..self.clone() };
+        spec.problem(Scope::Pool, "spec", format!("cannot be read: {message}"));
+        spec
+    }
+
+    /// True when a mistake stops the whole pool.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.problems.iter().any(|problem| problem.scope == Scope::Pool)
+    }
+
+    /// True when a mistake stops the creation of addresses.
+    #[must_use]
+    pub fn may_create(&self) -> bool {
+        !self.problems.iter().any(|problem| matches!(problem.scope, Scope::Pool | Scope::Creation))
+    }
+
+    fn problem(&mut self, scope: Scope, field: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(SpecProblem { scope, field: field.into(), message: message.into() });
+    }
+
+    fn read_provider(&mut self, providers: &Providers) {
+        if providers.ip.contains(&self.provider) {
+            return;
+        }
+        let usable: Vec<&str> = providers.ip.iter().map(String::as_str).collect();
+        let usable = if usable.is_empty() { "none is configured".to_owned() } else { usable.join(", ") };
+        let shown = shown(&self.provider);
+        let message = match (providers.known.get(&self.provider), shown.as_str()) {
+            (Some(_), name) if providers.dns_only.contains(name) => {
+                format!("provider {name:?} has no floating IPs; use one that has: {usable}")
+            }
+            (Some(variable), name) => {
+                format!("provider {name:?} has no token; set {variable} for the operator")
+            }
+            (None, "") => format!("no provider is named; use one of: {usable}"),
+            (None, name) => format!("unknown provider {name:?}; use one of: {usable}"),
+        };
+        self.problem(Scope::Pool, "spec.provider", message);
+    }
+
+    /// CRDs refuse what is out of bounds; a value that they let through switches off this feature alone.
+    fn read_minimum(&mut self, raw: i64) {
+        if (0..=MAX_DESIRED).contains(&raw) {
+            self.min_active = usize::try_from(raw).ok().filter(|minimum| *minimum > 0);
+        } else {
+            let message =
+                format!("{raw} is ignored; use a number from 1 to {MAX_DESIRED}, or 0 to ask for none");
+            self.problem(Scope::Minimum, "spec.minActive", message);
+        }
+    }
+
+    fn read_addresses(&mut self, raw: &RawPoolSpec) {
+        for (position, text) in raw.ips.iter().enumerate() {
+            let field = format!("spec.ips[{position}]");
+            match parse_ipv4(text) {
+                Ok(ip) if self.ips.contains(&ip) => {
+                    self.problem(
+                        Scope::Entry,
+                        field,
+                        format!("{ip} is listed twice; the first entry counts"),
+                    );
+                }
+                Ok(ip) => self.ips.push(ip),
+                Err(message) => {
+                    self.bad_ips.insert(text.clone(), message.clone());
+                    self.problem(Scope::Entry, field, message);
+                }
+            }
+        }
+        for (position, text) in raw.released_ips.iter().enumerate() {
+            match parse_ipv4(text) {
+                Ok(ip) => {
+                    self.released.insert(ip);
+                }
+                Err(message) => self.problem(Scope::Entry, format!("spec.releasedIPs[{position}]"), message),
+            }
+        }
+        self.region = Some(region_slug(&raw.region)).filter(|region| !region.is_empty());
+        match raw.desired_ips {
+            desired if desired > MAX_DESIRED => {
+                let message =
+                    format!("{desired} is more than the operator supports; use at most {MAX_DESIRED}");
+                self.problem(Scope::Creation, "spec.desiredIPs", message);
+                self.desired = usize::try_from(MAX_DESIRED).ok();
+            }
+            desired => self.desired = usize::try_from(desired).ok().filter(|desired| *desired > 0),
+        }
+        match self.desired {
+            Some(desired) if self.region.is_none() && desired > self.ips.len() => {
+                let message =
+                    "no region is named, so no address can be created; name the region of your nodes";
+                self.problem(Scope::Creation, "spec.region", message);
+            }
+            None if raw.ips.is_empty() => {
+                let message = "neither desiredIPs nor ips says which addresses to use; set one of them";
+                self.problem(Scope::Pool, "spec.ips", message);
+            }
+            Some(_) | None => {}
+        }
+    }
+}
+
+/// A finite, non-negative number of seconds as milliseconds; anything else is no cool-off.
+fn cool_off_ms(seconds: f64) -> u64 {
+    if seconds.is_finite() && seconds > 0.0 {
+        let duration = std::time::Duration::from_secs_f64(seconds.min(MAX_COOL_OFF_SECONDS));
+        u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    } else {
+        0
+    }
+}
+
+fn parse_ipv4(text: &str) -> Result<Ipv4Addr, String> {
+    let shown = shown(text);
+    match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) => Ok(ip),
+        Ok(IpAddr::V6(_)) => {
+            Err(format!("{shown:?} is an IPv6 address; only IPv4 addresses can be assigned"))
+        }
+        Err(_) => Err(format!("{shown:?} is not an IPv4 address")),
+    }
+}
+
+/// Why a node that matches cannot be given an address of this provider at all.
+#[must_use]
+pub fn droplet_problem(provider_id: &str) -> Option<String> {
+    DropletId::from_provider_id(provider_id)
+        .is_none()
+        .then(|| format!("spec.providerID {provider_id:?} is not of the form digitalocean://<droplet id>"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::matching::Toleration;
+
+    fn providers() -> Providers {
+        Providers {
+            ip: BTreeSet::from(["digitalocean".to_owned()]),
+            dns: BTreeSet::from(["digitalocean".to_owned(), "cloudflare".to_owned()]),
+            known: BTreeMap::from([
+                ("digitalocean".to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned()),
+                ("cloudflare".to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
+            ]),
+            dns_only: BTreeSet::from(["cloudflare".to_owned()]),
+            keep_last_record: false,
+        }
+    }
+
+    fn raw() -> RawPoolSpec {
+        RawPoolSpec {
+            provider: "digitalocean".into(),
+            ips: vec!["192.0.2.1".into()],
+            ..RawPoolSpec::default()
+        }
+    }
+
+    fn problems(raw: &RawPoolSpec) -> Vec<(Scope, String)> {
+        PoolSpec::parse(raw, &providers()).problems.into_iter().map(|p| (p.scope, p.field)).collect()
+    }
+
+    #[test]
+    fn a_plain_spec_has_no_problem() {
+        let spec = PoolSpec::parse(&raw(), &providers());
+        assert_eq!(spec.problems, []);
+        assert_eq!(spec.desired, None);
+        assert!(!spec.is_frozen() && spec.may_create());
+    }
+
+    #[test]
+    fn each_mistake_reaches_as_far_as_the_contract_says() {
+        let pool = |field: &str| vec![(Scope::Pool, field.to_owned())];
+        assert_eq!(problems(&RawPoolSpec { provider: String::new(), ..raw() }), pool("spec.provider"));
+        assert_eq!(problems(&RawPoolSpec { provider: "aws".into(), ..raw() }), pool("spec.provider"));
+        assert_eq!(problems(&RawPoolSpec { provider: "cloudflare".into(), ..raw() }), pool("spec.provider"));
+        assert_eq!(problems(&RawPoolSpec { ips: Vec::new(), ..raw() }), pool("spec.ips"));
+        let matching = RawMatch { node_label: "a in".into(), ..RawMatch::default() };
+        assert_eq!(problems(&RawPoolSpec { matching, ..raw() }), pool("spec.match.nodeLabel"));
+        let matching = RawMatch { pod_label: "!".into(), ..RawMatch::default() };
+        assert_eq!(problems(&RawPoolSpec { matching, ..raw() }), pool("spec.match.podLabel"));
+        for pod_namespace in ["web/secrets?x=", "..", "Web", "a.b", "-a", "a b"].map(str::to_owned) {
+            let matching = RawMatch { pod_namespace, ..RawMatch::default() };
+            assert_eq!(problems(&RawPoolSpec { matching, ..raw() }), pool("spec.match.podNamespace"));
+        }
+        let creation = vec![(Scope::Creation, "spec.region".to_owned())];
+        assert_eq!(problems(&RawPoolSpec { desired_ips: 2, ..raw() }), creation);
+        // Without anything to create no region is needed.
+        let listed = ["192.0.2.1", "192.0.2.2"].map(str::to_owned).to_vec();
+        assert_eq!(problems(&RawPoolSpec { desired_ips: 2, ips: listed, ..raw() }), []);
+        let ips =
+            ["192.0.2.1", "nonsense", "2001:db8::1", "192.0.2.1", "192.0.2.2"].map(str::to_owned).to_vec();
+        let spec = PoolSpec::parse(&RawPoolSpec { ips, ..raw() }, &providers());
+        assert_eq!(spec.ips, ["192.0.2.1".parse::<Ipv4Addr>().unwrap(), "192.0.2.2".parse().unwrap()]);
+        let fields: Vec<_> = spec.problems.iter().map(|p| (p.scope, p.field.as_str())).collect();
+        assert_eq!(
+            fields,
+            [(Scope::Entry, "spec.ips[1]"), (Scope::Entry, "spec.ips[2]"), (Scope::Entry, "spec.ips[3]")]
+        );
+        assert!(!spec.is_frozen());
+    }
+
+    #[test]
+    fn a_provider_without_its_token_is_told_apart_from_an_unknown_one() {
+        let without = Providers { ip: BTreeSet::new(), dns: BTreeSet::new(), ..providers() };
+        let spec = PoolSpec::parse(&raw(), &without);
+        assert!(spec.problems[0].message.contains("DIGITALOCEAN_ACCESS_TOKEN"), "{:?}", spec.problems);
+    }
+
+    #[test]
+    fn cool_off_takes_fractions_and_survives_any_number() {
+        for (seconds, ms) in [
+            (0.0, 0),
+            (-1.0, 0),
+            (f64::NAN, 0),
+            (f64::INFINITY, 0),
+            (0.25, 250),
+            (20.0, 20_000),
+            (1e300, 31_536_000_000),
+        ] {
+            assert_eq!(cool_off_ms(seconds), ms, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn tolerations_are_never_an_error() {
+        let odd =
+            Toleration { operator: "Sometimes".into(), effect: "Whatever".into(), ..Toleration::default() };
+        let matching = RawMatch { tolerations: vec![odd], ..RawMatch::default() };
+        assert_eq!(problems(&RawPoolSpec { matching, ..raw() }), []);
+    }
+}

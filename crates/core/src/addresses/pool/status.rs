@@ -1,0 +1,162 @@
+//! The status of a pool as data, and when it is written.
+
+use super::memory::Memory;
+use crate::model::catalog::records::UnderWay;
+use crate::model::condition::{Condition, ConditionType, Status};
+use crate::model::ids::{DropletId, ObjectKind};
+use crate::records::status::{PublishedSet, SetReport, Told, warning};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// The types of all conditions of a pool's record set begin alike, with this one: what sums it up.
+const POOL_PREFIX: &str = "RecordSet";
+
+crate::described! {
+    /// State of an address, as status and metrics name it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum IpState {
+        /// The address is on a matching node, and the provider has confirmed it.
+        Active = "active",
+        /// An operation on the address is under way.
+        InProgress = "in-progress",
+        /// The last operation on the address failed, or the address cannot be used. `error` of the address says why.
+        Error = "error",
+        /// The address is on a droplet that is not a matching node.
+        NoMatch = "no-match",
+        /// The address is on no droplet.
+        Unassigned = "unassigned",
+        /// The pool does not use the address, because it already uses `desiredIPs` others.
+        Disabled = "disabled",
+    }
+    /// The word in status and metrics.
+    fn as_str -> &'static str;
+}
+
+/// One entry of `status.ips`; empty strings mean absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IpEntry {
+    /// One of [`IpState`]'s words.
+    pub state: String,
+    /// The matching node that it is on.
+    pub node_name: String,
+    /// The provider ID of the droplet that it is on.
+    pub provider_id: String,
+    /// What is wrong.
+    pub error: String,
+}
+
+/// The status of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PoolStatus {
+    /// By address; entries of `spec.ips` that are no address appear as written.
+    pub ips: BTreeMap<String, IpEntry>,
+    /// How many addresses the pool uses, those included that are still to be created; `None` before anybody counted.
+    pub used_ips: Option<i64>,
+    /// Candidates that wait for an address, sorted.
+    pub assignable_nodes: Vec<String>,
+    /// Candidates whose assignment failed or is blocked, sorted.
+    pub node_errors: Vec<String>,
+    /// Spec error or last creation error.
+    pub error: String,
+    /// Conditions, sorted by type.
+    pub conditions: Vec<Condition>,
+    /// The generation that this describes.
+    pub observed_generation: i64,
+    /// What has to survive a restart.
+    pub memory: Option<Memory>,
+    /// The record set as last published.
+    pub record_set: Option<PublishedSet>,
+}
+
+impl PoolStatus {
+    /// What it says of the pool's record set, if the pool is of this generation.
+    #[must_use]
+    pub fn told_of_records(&self, generation: i64) -> Told {
+        let summary = self.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
+        let failed =
+            summary.filter(|told| told.has(Status::False) && told.reason != UnderWay::InProgress.as_str());
+        Told {
+            published: self.record_set.clone().unwrap_or_default(),
+            right: summary.is_some_and(|summary| summary.has(Status::True)),
+            error: failed.map(|summary| summary.message.clone()).unwrap_or_default(),
+            current: summary.is_some() && self.observed_generation == generation,
+            warning: warning(&self.conditions, ObjectKind::Pool),
+        }
+    }
+
+    /// Whether it says that an address serves nowhere.
+    #[must_use]
+    pub fn calls_idle(&self, ip: Ipv4Addr) -> bool {
+        let idle = [IpState::NoMatch, IpState::Unassigned, IpState::Error, IpState::Disabled];
+        let state = self.ips.get(&ip.to_string()).map(|entry| entry.state.as_str());
+        state.is_some_and(|state| idle.iter().any(|idle| idle.as_str() == state))
+    }
+
+    /// Whether an address stands here as created, so that it survives a restart.
+    #[must_use]
+    pub fn remembers(&self, ip: Ipv4Addr) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.has_created(ip))
+    }
+
+    /// Addresses that, by this status, are active, and their droplets.
+    pub fn serving(&self) -> impl Iterator<Item = (Ipv4Addr, DropletId)> {
+        let active = self.ips.iter().filter(|(_, entry)| entry.state == IpState::Active.as_str());
+        active.filter_map(|(ip, entry)| {
+            Some((ip.parse().ok()?, DropletId::from_provider_id(&entry.provider_id)?))
+        })
+    }
+
+    /// The addresses that, by this status, the pool held: those that it lists, but for entries that are no more than
+    /// an error.
+    #[must_use]
+    pub fn held_addresses(&self) -> BTreeSet<Ipv4Addr> {
+        let held = |entry: &IpEntry| entry.state != IpState::Error.as_str() || !entry.provider_id.is_empty();
+        self.ips.iter().filter(|(_, entry)| held(entry)).filter_map(|(ip, _)| ip.parse().ok()).collect()
+    }
+}
+
+impl PoolStatus {
+    /// Whether a write would change anything. With `outdated_crds` only what the Go operator's CRDs keep is compared.
+    #[must_use]
+    pub fn same_as(&self, on_server: &Self, outdated_crds: bool) -> bool {
+        if !outdated_crds {
+            return self == on_server;
+        }
+        let Self { ips, assignable_nodes, node_errors, error, .. } = self;
+        *ips == on_server.ips
+            && *assignable_nodes == on_server.assignable_nodes
+            && *node_errors == on_server.node_errors
+            && *error == on_server.error
+    }
+
+    /// Whether the server kept this without what a creation must not lose, as it does where the installed CRDs know
+    /// nothing of it. A pool that has no memory yet shows it by its conditions, of which there are always some.
+    #[must_use]
+    pub fn is_pruned_to(&self, kept: &Self) -> bool {
+        let memory = self.memory.is_some() && self.memory != kept.memory;
+        memory || (!self.conditions.is_empty() && kept.conditions.is_empty())
+    }
+}
+
+/// Adds what is known of a pool's record set to the pool's status; what is not known yet stays as it was.
+pub fn complete(status: &mut PoolStatus, report: Option<&SetReport>, on_server: &PoolStatus) {
+    let Some(report) = report else {
+        status.record_set.clone_from(&on_server.record_set);
+        let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
+        // Of another generation it says nothing, and whoever reads it would think that it does.
+        let current = status.observed_generation == on_server.observed_generation;
+        let ours: Vec<_> = ours
+            .filter(|condition| current || !condition.is(ConditionType::RecordSetReady))
+            .cloned()
+            .collect();
+        status.conditions.extend(ours);
+        return;
+    };
+    status.record_set = Some(report.published.clone());
+    status.conditions.extend(report.conditions(ObjectKind::Pool));
+    if let Some(message) = &report.spec_error {
+        let parts = [status.error.as_str(), message.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        status.error = parts.join("; ");
+    }
+}

@@ -1,0 +1,101 @@
+//! What the answers to actions mean, and for whom.
+
+use super::Fleet;
+use super::action::Outcome;
+use crate::addresses::account::op::End;
+use crate::addresses::account::{Account, Changes};
+use crate::addresses::action::Outcome as OfAddresses;
+use crate::addresses::pool::orphans;
+use crate::model::fault::CallFailure;
+use crate::model::moment::Context;
+use crate::records::action::Outcome as OfRecords;
+use crate::records::site::SiteKey;
+
+impl Fleet {
+    /// Every answer changes what is under way, so that plans are made anew even when nothing else has changed.
+    pub(super) fn observe_outcome(&mut self, outcome: Outcome, at: Context) {
+        self.dirty = true;
+        match outcome {
+            Outcome::Addresses(outcome) => self.addresses_answered(outcome, at),
+            Outcome::Records(outcome) => self.records_answered(outcome, at),
+            Outcome::StatusWritten { pool, result } => self.status_written(&pool, result, at),
+            Outcome::IpsWritten { pool, add, result } => self.ips_written(&pool, &add, &result, at),
+            Outcome::RecordSetStatusWritten { record_set, result } => {
+                self.record_set_status_written(&record_set, result, at);
+            }
+            Outcome::Annotated { node, uid, value, result } => {
+                self.annotations.written(node, uid, value, result, at);
+            }
+            Outcome::Swept(result) => self.annotations.swept(result, at),
+            Outcome::NodesCounted(result) => self.nodes_counted(&result),
+        }
+    }
+
+    fn addresses_answered(&mut self, outcome: OfAddresses, at @ Context { now, .. }: Context) {
+        match outcome {
+            OfAddresses::Listed { provider, begun, result } => {
+                self.with_account(&provider, at, |account| account.on_list(begun, result, at));
+            }
+            OfAddresses::Got { provider, ip, begun, result } => {
+                self.with_account(&provider, at, |account| account.on_get(ip, begun, result, at));
+            }
+            OfAddresses::Proved { provider, result } => {
+                self.with_account(&provider, at, |account| account.on_proof(result, at));
+            }
+            OfAddresses::Polled { provider, ip, begun, result } => {
+                self.with_account(&provider, at, |account| account.on_poll(ip, begun, result, at));
+            }
+            OfAddresses::Changed { provider, ip, result } => {
+                let answer = match result {
+                    Ok(action) => Some(Ok(action)),
+                    Err(CallFailure::Fault(fault)) => Some(Err(fault)),
+                    Err(CallFailure::NotSent) => None,
+                };
+                self.with_account(&provider, at, |account| account.on_changed(ip, answer, now));
+            }
+            OfAddresses::Created { provider, pool, result } => {
+                let Some(account) = self.accounts.get_mut(&provider) else { return };
+                account.creating = None;
+                match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
+                    Some(pool) => pool.on_created(account, result, at, &mut self.outbox),
+                    None => self.outbox.extend(orphans::ownerless(pool, &result)),
+                }
+            }
+        }
+    }
+
+    fn records_answered(&mut self, outcome: OfRecords, at: Context) {
+        match outcome {
+            OfRecords::ZoneFound { provider, zone, result } => {
+                self.dns.zone_found(&provider, &zone, result, at);
+            }
+            OfRecords::RecordsRead { provider, zone, fqdn, mark_of: None, result } => {
+                self.dns.records_read(&SiteKey { provider, zone, fqdn }, result, at);
+            }
+            OfRecords::RecordsRead { provider, zone, mark_of: Some(fqdn), result, .. } => {
+                self.dns.mark_read(&SiteKey { provider, zone, fqdn }, result, at);
+            }
+            OfRecords::RecordsApplied { provider, zone, fqdn, result } => {
+                let (key, accounts) = (SiteKey { provider, zone, fqdn }, &mut self.accounts);
+                self.dns.records_applied(&key, result, accounts, at, &mut self.outbox);
+            }
+        }
+    }
+
+    fn with_account(&mut self, provider: &str, at: Context, act: impl FnOnce(&mut Account) -> Changes) {
+        let Some(account) = self.accounts.get_mut(provider) else { return };
+        let changes = act(account);
+        for finished in &changes.finished {
+            if let Some(pool) = self.pools.get_mut(&finished.op.pool) {
+                if finished.end == End::Done {
+                    self.changes.push(pool.change_of(finished, at.now));
+                }
+                pool.finished(finished, account, at, &mut self.outbox);
+            }
+            if finished.end == End::Done && finished.op.target().is_some() {
+                self.latencies_ms.push(at.now.millis_since(finished.op.caused));
+            }
+        }
+        self.tell_overturned(provider, &changes.overturned, at.now);
+    }
+}

@@ -1,0 +1,339 @@
+//! How many requests one token may send, and which of them go first.
+//!
+//! Owns the decision "may this request be sent now, and if not, when to ask again". It does not send, does not read
+//! headers and does not retry: the provider layer hands in a [`RateReport`], the caller says what it sends.
+//!
+//! Invariants: within any window never more than its limit, where a request that may go out at any time until a round
+//! ends is in every window until then; nothing before a block's end; a share of every limit is kept for assignments;
+//! whoever asks again at the moment that [`Budget::admit`] named is admitted in the end, because a used-up quota is
+//! probed with one request at a time once its reset has come.
+
+use crate::model::moment::Moment;
+use std::collections::VecDeque;
+
+/// What arrives at the provider within a minute may have been sent within a minute and this: a request waits at most
+/// five seconds for its connection.
+const ARRIVAL_SPREAD_MS: u64 = 5_000;
+
+/// One probe of a used-up quota at a time: the next follows the answer, or this long after, the deadline of a call.
+const PROBE_MS: u64 = 10_000;
+
+/// Of any limit, polls may use what lies above this share, in percent. Polls are a few a minute; a storm of them (an
+/// outage with every action pending) must leave room for what moves addresses.
+const KEPT_FROM_POLLS_PERCENT: u64 = 40;
+
+/// Of any limit, DNS and looks at single addresses may use what lies above this share, in percent: an address on a
+/// healthy node comes first, and many that are locked by others must not keep one from getting there.
+const KEPT_FROM_DNS_PERCENT: u64 = 20;
+
+/// Of any limit, reads of DNS records that are known may use what lies above this share, in percent. With hundreds of
+/// names they all are due together after a start, and changes of records, and polls, must not have to wait for them.
+const KEPT_FROM_REREADS_PERCENT: u64 = 50;
+
+/// Of any limit, what the rounds under way may have ahead of them, in percent: beyond it a round sends one request. So
+/// however many rounds are slow, what they have not sent yet keeps neither polls nor other names waiting.
+const RESERVED_PERCENT: u64 = 20;
+
+/// Of the long quota, the share that is kept from polls, in percent. Smaller than that of the short window: one hour's
+/// quota is never used up by ordinary work, and its last tenth is hundreds of requests.
+const QUOTA_KEPT_FROM_POLLS_PERCENT: u64 = 10;
+
+/// Of the long quota, the share that is kept from DNS and from looks at single addresses, in percent.
+const QUOTA_KEPT_FROM_DNS_PERCENT: u64 = 5;
+
+/// The limits that a provider documents, with a margin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests within `window_ms`.
+    pub requests: usize,
+    /// Length of the sliding window.
+    pub window_ms: u64,
+    /// Creations of addresses within `creation_window_ms`.
+    pub creations: usize,
+    /// Length of the creations' sliding window.
+    pub creation_window_ms: u64,
+}
+
+impl Limits {
+    /// `DigitalOcean`: 250 requests a minute, of which ten are left to other users of the token, and 12 new addresses
+    /// a minute. Its hourly limit is in every answer's headers.
+    pub const DIGITALOCEAN: Self = Self {
+        requests: 240,
+        window_ms: 60_000 + ARRIVAL_SPREAD_MS,
+        creations: 12,
+        creation_window_ms: 60_000 + ARRIVAL_SPREAD_MS,
+    };
+
+    /// Cloudflare: 1,200 requests in five minutes per user, of which 50 are left to others. No addresses.
+    pub const CLOUDFLARE: Self = Self {
+        requests: 1_150,
+        window_ms: 300_000 + ARRIVAL_SPREAD_MS,
+        creations: 0,
+        creation_window_ms: 60_000,
+    };
+}
+
+/// What the provider last said about a token's long quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Requests that the quota holds in all, when the provider said so.
+    pub limit: Option<u64>,
+    /// Requests left at `observed_at`.
+    pub remaining: u64,
+    /// When the oldest counted request expires: a sliding window, so that only little comes back then.
+    pub reset_at: Moment,
+    /// When the answer arrived.
+    pub observed_at: Moment,
+}
+
+/// What the provider layer knows about a token's rate limits: the latest facts, whichever call they came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RateReport {
+    /// Counts the changes of the token: another token, another budget.
+    pub token_generation: u64,
+    /// HTTP requests begun with this token: a list is one call and may be many requests.
+    pub requests: u64,
+    /// The long quota, if the provider tells.
+    pub quota: Option<Quota>,
+    /// Nothing may be sent before this moment.
+    pub blocked_until: Option<Moment>,
+}
+
+/// What a call is for, in the order of priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Buys an address: as urgent as an assignment, with a limit of its own.
+    Create,
+    /// Moves an address, or reads what must be known before any can be moved.
+    Assign,
+    /// Reads where one address is.
+    Look,
+    /// Changes or reads DNS records.
+    Dns,
+    /// Looks whether something has changed.
+    Poll,
+    /// Looks whether DNS records that are known have changed.
+    Reread,
+}
+
+/// What keeps a call back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// The provider asked for a pause until then.
+    Paused(Moment),
+    /// The long quota is used up, or what is left of it is kept for what is more urgent. Some of it comes back then.
+    UsedUp(Moment),
+    /// As many requests as may be were sent lately. Room comes back all the time.
+    Full,
+}
+
+/// The budget of one token.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    limits: Limits,
+    sends: VecDeque<Moment>,
+    creations: VecDeque<Moment>,
+    /// Requests of rounds under way that follow on those before them: sent when nobody knows yet.
+    reserved: u64,
+    report: RateReport,
+    /// Calls announced with [`Budget::sent`] and [`Budget::reserve`] under the present token.
+    announced: u64,
+    /// Requests since the quota was observed.
+    since_quota: u64,
+    /// The last request sent while the quota was used up.
+    probe: Option<Moment>,
+}
+
+impl Budget {
+    /// A budget that has sent nothing yet.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            sends: VecDeque::new(),
+            creations: VecDeque::new(),
+            reserved: 0,
+            report: RateReport::default(),
+            announced: 0,
+            since_quota: 0,
+            probe: None,
+        }
+    }
+
+    /// Takes in what the provider layer learned since.
+    pub fn observe(&mut self, now: Moment, report: &RateReport) {
+        if report.token_generation != self.report.token_generation {
+            // The window of requests stays: several tokens may belong to one account.
+            self.announced = 0;
+            self.since_quota = 0;
+            self.probe = None;
+        }
+        let fresh = report.quota != self.report.quota;
+        if fresh {
+            self.since_quota = 0;
+            self.probe = None;
+        }
+        self.report = *report;
+        // Pages of a list beyond the first were sent without being announced.
+        let unannounced = report.requests.saturating_sub(self.announced);
+        for _ in 0..unannounced.min(self.capacity()) {
+            self.sends.push_back(now);
+        }
+        if !fresh {
+            self.since_quota = self.since_quota.saturating_add(unannounced);
+        }
+        self.announced = self.announced.max(report.requests);
+        self.forget(now);
+    }
+
+    /// What keeps a call of this purpose back, if anything does.
+    #[must_use]
+    pub fn held(&self, purpose: Purpose, now: Moment) -> Option<Held> {
+        let later = |until: Option<Moment>| until.filter(|until| *until > now);
+        let paused = later(self.report.blocked_until).map(Held::Paused);
+        let used_up = || later(self.quota_frees(purpose, now)).map(Held::UsedUp);
+        let full = || later(self.window_frees(purpose, now)).map(|_| Held::Full);
+        paused.or_else(used_up).or_else(full)
+    }
+
+    /// Whether a call may be sent now.
+    ///
+    /// # Errors
+    /// The moment, later than `now`, at which to ask again.
+    pub fn admit(&mut self, purpose: Purpose, now: Moment) -> Result<(), Moment> {
+        self.forget(now);
+        let waits = [
+            self.report.blocked_until,
+            self.window_frees(purpose, now),
+            self.creation_frees(purpose, now),
+            self.quota_frees(purpose, now),
+        ];
+        match waits.into_iter().flatten().filter(|wait| *wait > now).max() {
+            Some(wait) => Err(wait),
+            None => Ok(()),
+        }
+    }
+
+    /// A call that was admitted goes out.
+    pub fn sent(&mut self, purpose: Purpose, now: Moment) {
+        self.forget(now);
+        self.sends.push_back(now);
+        if purpose == Purpose::Create {
+            self.creations.push_back(now);
+        }
+        if self.quota_low(purpose) {
+            self.probe = Some(now);
+        }
+        self.announced = self.announced.saturating_add(1);
+        self.since_quota = self.since_quota.saturating_add(1);
+    }
+
+    /// Takes in one more request of a round whose first request goes out now. False where there is no room for it. It
+    /// is sent some time before the round ends, which has to be told with [`Budget::release`].
+    pub fn reserve(&mut self, purpose: Purpose, now: Moment) -> bool {
+        if self.reserved >= share(self.capacity(), RESERVED_PERCENT) || self.admit(purpose, now).is_err() {
+            return false;
+        }
+        self.reserved = self.reserved.saturating_add(1);
+        self.announced = self.announced.saturating_add(1);
+        self.since_quota = self.since_quota.saturating_add(1);
+        true
+    }
+
+    /// A round ended: of the requests reserved for it so many were sent, at the latest now, and the others never.
+    pub fn release(&mut self, reserved: usize, sent: usize, now: Moment) {
+        self.reserved = self.reserved.saturating_sub(u64::try_from(reserved).unwrap_or(u64::MAX));
+        self.sends.extend(std::iter::repeat_n(now, sent));
+        (sent..reserved).for_each(|_| self.not_sent());
+        self.forget(now);
+    }
+
+    /// A call that was announced with [`Budget::sent`] was not sent after all, for want of a permit. It stays in the
+    /// windows (harmless: nobody may write then) and leaves the count against which the report is held.
+    pub fn not_sent(&mut self) {
+        self.announced = self.announced.saturating_sub(1);
+        self.since_quota = self.since_quota.saturating_sub(1);
+    }
+
+    /// Requests left in the quota, as far as known.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        self.report.quota.map(|quota| quota.remaining.saturating_sub(self.since_quota))
+    }
+
+    fn capacity(&self) -> u64 {
+        u64::try_from(self.limits.requests).unwrap_or(u64::MAX)
+    }
+
+    fn forget(&mut self, now: Moment) {
+        let over = |at: &Moment, window: u64| at.plus_millis(window) <= now;
+        while self.sends.front().is_some_and(|at| over(at, self.limits.window_ms))
+            // Only lists that grew beyond the window's limit get here: the newest entries are what matters.
+            || self.sends.len() > self.limits.requests
+        {
+            self.sends.pop_front();
+        }
+        while self.creations.front().is_some_and(|at| over(at, self.limits.creation_window_ms)) {
+            self.creations.pop_front();
+        }
+    }
+
+    /// When enough of the window's sends have expired for one more of this purpose; `None` when they have already.
+    fn window_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
+        let kept = match purpose {
+            Purpose::Create | Purpose::Assign => 0,
+            Purpose::Look | Purpose::Dns => KEPT_FROM_DNS_PERCENT,
+            Purpose::Poll => KEPT_FROM_POLLS_PERCENT,
+            Purpose::Reread => KEPT_FROM_REREADS_PERCENT,
+        };
+        let allowed = usize::try_from(share(self.capacity(), 100 - kept)).unwrap_or(usize::MAX);
+        let reserved = usize::try_from(self.reserved).unwrap_or(usize::MAX);
+        frees(&self.sends, allowed.saturating_sub(reserved), self.limits.window_ms, now)
+    }
+
+    fn creation_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
+        match purpose {
+            Purpose::Create => {
+                frees(&self.creations, self.limits.creations, self.limits.creation_window_ms, now)
+            }
+            Purpose::Assign | Purpose::Look | Purpose::Dns | Purpose::Poll | Purpose::Reread => None,
+        }
+    }
+
+    /// When the quota may be tried again; `None` while there is enough of it.
+    fn quota_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
+        if !self.quota_low(purpose) {
+            return None;
+        }
+        let reset_at = self.report.quota?.reset_at;
+        let answer_due = self.probe.map(|sent| sent.plus_millis(PROBE_MS)).filter(|due| *due > now);
+        Some(answer_due.map_or(reset_at, |due| due.max(reset_at)))
+    }
+
+    fn quota_low(&self, purpose: Purpose) -> bool {
+        let Some(quota) = self.report.quota else { return false };
+        let kept = match purpose {
+            Purpose::Create | Purpose::Assign => 0,
+            Purpose::Look | Purpose::Dns => QUOTA_KEPT_FROM_DNS_PERCENT,
+            Purpose::Poll | Purpose::Reread => QUOTA_KEPT_FROM_POLLS_PERCENT,
+        };
+        let kept = quota.limit.map_or(0, |limit| share(limit, kept));
+        quota.remaining.saturating_sub(self.since_quota) <= kept
+    }
+}
+
+fn share(whole: u64, percent: u64) -> u64 {
+    whole.saturating_mul(percent) / 100
+}
+
+/// When fewer than `allowed` of `times` lie within the window; `None` when that is so already.
+fn frees(times: &VecDeque<Moment>, allowed: usize, window_ms: u64, now: Moment) -> Option<Moment> {
+    let surplus = times.len().checked_sub(allowed)?;
+    // Where nothing is allowed at all, the caller asks in vain, but not in a tight loop. Rounds that end make room too,
+    // and their ends are awaited anyway.
+    Some(times.get(surplus).copied().unwrap_or(now).plus_millis(window_ms))
+}
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod tests;

@@ -1,0 +1,107 @@
+//! What a decision yields: things to do, Events to tell, and when to decide again.
+//!
+//! Each layer has actions of its own; the layer above takes them in as one of its own, in the order in which they came.
+
+use crate::model::catalog::events::EventReason;
+use crate::model::ids::{ObjectKind, ObjectRef, Owner};
+use crate::model::moment::Moment;
+
+/// An Event on one of our objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Kind of the object.
+    pub kind: ObjectKind,
+    /// The object.
+    pub object: ObjectRef,
+    /// True for `Warning`, false for `Normal`.
+    pub warning: bool,
+    /// Its reason.
+    pub reason: EventReason,
+    /// What it is about, such as an address: with the reason it tells one happening from another.
+    pub subject: String,
+    /// What happened.
+    pub message: String,
+}
+
+impl Notice {
+    /// About this object.
+    #[must_use]
+    pub fn on(owner: &Owner, warning: bool, reason: EventReason, subject: &str, message: String) -> Self {
+        let Owner { kind, object } = owner.clone();
+        Self { kind, object, warning, reason, subject: subject.to_owned(), message }
+    }
+}
+
+/// What a write of a status left on the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrittenStatus<S> {
+    /// The object's new version.
+    pub resource_version: String,
+    /// The status as the server kept it.
+    pub status: S,
+}
+
+/// One thing that a decision yields.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect<A> {
+    /// Do this; an outcome answers it.
+    Do(A),
+    /// Tell the user of a change. Nobody waits for that.
+    Tell(Notice),
+}
+
+/// What a decision yields.
+#[derive(Debug)]
+pub struct Effects<A> {
+    effects: Vec<Effect<A>>,
+    wake: Option<Moment>,
+}
+
+impl<A> Default for Effects<A> {
+    fn default() -> Self {
+        Self { effects: Vec::new(), wake: None }
+    }
+}
+
+impl<A> Effects<A> {
+    /// Something is to be done.
+    pub fn act(&mut self, action: impl Into<A>) {
+        self.effects.push(Effect::Do(action.into()));
+    }
+
+    /// Users are told.
+    pub fn tell(&mut self, notices: impl IntoIterator<Item = Notice>) {
+        self.effects.extend(notices.into_iter().map(Effect::Tell));
+    }
+
+    /// Decide again at `at`, if that is a time at all, or before.
+    pub fn later(&mut self, at: impl Into<Option<Moment>>) {
+        if let Some(at) = at.into() {
+            self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+        }
+    }
+
+    /// Takes in what a decision of a lower layer yields.
+    pub fn lend<B: Into<A>, R>(&mut self, decide: impl FnOnce(&mut Effects<B>) -> R) -> R {
+        let mut lent = Effects::default();
+        let answer = decide(&mut lent);
+        self.later(lent.wake);
+        self.effects.extend(lent.effects.into_iter().map(|effect| match effect {
+            Effect::Do(action) => Effect::Do(action.into()),
+            Effect::Tell(notice) => Effect::Tell(notice),
+        }));
+        answer
+    }
+
+    /// When to decide again at the latest.
+    #[must_use]
+    pub fn wake(&self) -> Option<Moment> {
+        self.wake
+    }
+
+    /// Everything that is to be done and told, in order.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<Effect<A>> {
+        self.effects
+    }
+}

@@ -1,0 +1,71 @@
+//! A failed request and when it may be repeated.
+
+use crate::mechanism::retry::{Pace, Retry, Schedule};
+use crate::model::fault::FaultKind;
+use crate::model::moment::{Context, Moment};
+
+/// A request that failed. `I` is the input that, once changed, makes it a new request, due at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure<I> {
+    /// Kind of the last failure.
+    pub kind: FaultKind,
+    /// What a user may read of it.
+    pub message: String,
+    /// How often in a row, and when to try again.
+    pub retry: Retry,
+    input: I,
+    spec_version: u64,
+}
+
+impl<I: PartialEq> Failure<I> {
+    /// Notes one more failure in `slot`.
+    pub fn note(
+        slot: &mut Option<Self>,
+        (kind, message): (FaultKind, &str),
+        (input, spec_version): (I, u64),
+        pace: Option<Schedule>,
+        at: Context,
+    ) {
+        // What has to be mended is not tried more slowly for what passed before it was found, nor the other way round.
+        let alike = |failure: &Self| Schedule::of(failure.kind) == Schedule::of(kind);
+        let before = slot
+            .take()
+            .filter(|failure| failure.concerns(&input, spec_version))
+            .filter(|before| alike(before));
+        let mut retry = before.map(|failure| failure.retry).unwrap_or_default();
+        retry.failed(Pace::by(pace.unwrap_or(Schedule::of(kind))), at);
+        *slot = Some(Self { kind, message: message.to_owned(), retry, input, spec_version });
+    }
+
+    /// Whether this is about the same request.
+    #[must_use]
+    pub fn concerns(&self, input: &I, spec_version: u64) -> bool {
+        self.input == *input && self.spec_version == spec_version
+    }
+
+    /// When the same request may be sent again, if that is not yet.
+    #[must_use]
+    pub fn waits(&self, input: &I, spec_version: u64, now: Moment) -> Option<Moment> {
+        (self.concerns(input, spec_version) && self.retry.due() > now).then_some(self.retry.due())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_another_schedule_is_the_first_one_of_it() {
+        let at = |seconds: u64| Moment::from_millis(seconds * 1_000);
+        let mut slot = None;
+        let mut note = |kind, now| {
+            let when = Context::exactly(at(now));
+            Failure::note(&mut slot, (kind, "broken"), ((), 0), None, when);
+            slot.as_ref().map(|failure| failure.retry.due().millis_since(at(now)) / 1_000)
+        };
+        let waits = [1, 2, 3].map(|now| note(FaultKind::InProgress, now));
+        assert_eq!(waits, [Some(1), Some(1), Some(5)]);
+        assert_eq!([4, 5].map(|now| note(FaultKind::NodeInUse, now)), [Some(60), Some(300)]);
+        assert_eq!(note(FaultKind::Transient, 6), Some(1));
+    }
+}

@@ -1,0 +1,8 @@
+//! How anything is done: what a decision yields, when a request may be sent, and when it is repeated. Knows neither
+//! addresses nor records.
+
+pub mod budget;
+pub mod effects;
+pub mod failure;
+pub mod retry;
+pub mod writes;

@@ -1,0 +1,192 @@
+//! When a request that failed is sent again: the schedules, and the count of failures that moves along them.
+
+use crate::model::fault::{Fault, FaultKind, WriteFailure};
+use crate::model::moment::{Context, Jitter, Moment};
+
+/// Whatever the API server asks for, a write waits no longer than by the longest step of the schedule.
+const LONGEST_WAIT_MS: u64 = 300_000;
+
+/// How long to wait before the next try, by the number of failures so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schedule {
+    /// For what is likely to pass soon: in progress, transient, throttled without a time.
+    Fast,
+    /// For what someone has to mend: not found, in use, invalid, quota, permanent.
+    Slow,
+    /// One read per minute and token.
+    Unauthorised,
+}
+
+impl Schedule {
+    /// The schedule on which a kind of failure is retried.
+    #[must_use]
+    pub fn of(kind: FaultKind) -> Self {
+        match kind {
+            FaultKind::InProgress | FaultKind::Transient | FaultKind::Throttled => Self::Fast,
+            FaultKind::NotFound
+            | FaultKind::NodeInUse
+            | FaultKind::Invalid
+            | FaultKind::Quota
+            | FaultKind::Permanent => Self::Slow,
+            FaultKind::Unauthorised => Self::Unauthorised,
+        }
+    }
+
+    /// Milliseconds to wait after failure number `failures` (1 for the first), up to a tenth longer by `jitter`.
+    #[must_use]
+    pub fn delay_ms(self, failures: u32, jitter: Jitter) -> u64 {
+        let base = match self {
+            Self::Fast => match failures {
+                0..=2 => 1_000,
+                3..=4 => 5_000,
+                5..=7 => 10_000,
+                8..=12 => 60_000,
+                _ => 300_000,
+            },
+            Self::Slow => match failures {
+                0..=1 => 60_000,
+                2 => 300_000,
+                _ => 600_000,
+            },
+            Self::Unauthorised => 60_000,
+        };
+        base + base / 10 * u64::from(jitter.thousandths()) / 1_000
+    }
+}
+
+/// How long a failure delays the next try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    schedule: Schedule,
+    /// No sooner than the other side asked for.
+    asked_ms: u64,
+    /// No later than this, unless the other side asked for more.
+    longest_ms: u64,
+}
+
+impl Pace {
+    /// By this schedule.
+    #[must_use]
+    pub const fn by(schedule: Schedule) -> Self {
+        Self { schedule, asked_ms: 0, longest_ms: u64::MAX }
+    }
+
+    /// By the schedule of its kind, and no sooner than the provider asked for.
+    #[must_use]
+    pub fn of(fault: &Fault) -> Self {
+        Self { asked_ms: fault.retry_after_ms.unwrap_or(0), ..Self::by(Schedule::of(fault.kind)) }
+    }
+
+    /// Of a write to Kubernetes: by its schedule, and no sooner than the API server asked for.
+    #[must_use]
+    pub fn of_write(failure: &WriteFailure) -> Self {
+        match failure {
+            WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) => Self::by(Schedule::Slow),
+            WriteFailure::Throttled { wait_ms, .. } => {
+                Self { asked_ms: (*wait_ms).min(LONGEST_WAIT_MS), ..Self::by(Schedule::Fast) }
+            }
+            WriteFailure::NotSent
+            | WriteFailure::Conflict
+            | WriteFailure::Gone
+            | WriteFailure::Transient(_) => Self::by(Schedule::Fast),
+        }
+    }
+
+    /// The same, but no step of the schedule takes longer than `longest_ms`.
+    #[must_use]
+    pub const fn within(self, longest_ms: u64) -> Self {
+        Self { longest_ms, ..self }
+    }
+
+    /// The wait after failure number `failures`.
+    fn wait_ms(self, failures: u32, jitter: Jitter) -> u64 {
+        self.schedule.delay_ms(failures, jitter).min(self.longest_ms).max(self.asked_ms)
+    }
+}
+
+/// Tries in a row that did not bring what is wanted, and when the next one is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retry {
+    tries: u32,
+    due: Moment,
+}
+
+impl Retry {
+    /// Due at this moment, as if nothing had been tried.
+    #[must_use]
+    pub const fn at(due: Moment) -> Self {
+        Self { tries: 0, due }
+    }
+
+    /// When it is due.
+    #[must_use]
+    pub const fn due(&self) -> Moment {
+        self.due
+    }
+
+    /// Tries in a row.
+    #[must_use]
+    pub const fn tries(&self) -> u32 {
+        self.tries
+    }
+
+    /// The last try was in vain.
+    #[must_use]
+    pub const fn is_failing(&self) -> bool {
+        self.tries > 0
+    }
+
+    /// A try failed.
+    pub fn failed(&mut self, pace: Pace, at: Context) {
+        self.again(at.now, |tries| pace.wait_ms(tries, at.jitter));
+    }
+
+    /// A try was in vain; `wait_ms` says how long to wait after so many.
+    pub fn again(&mut self, now: Moment, wait_ms: impl FnOnce(u32) -> u64) {
+        self.tries = self.tries.saturating_add(1);
+        self.due = now.plus_millis(wait_ms(self.tries));
+    }
+
+    /// It went well, and is due when it was.
+    pub const fn succeeded(&mut self) {
+        self.tries = 0;
+    }
+
+    /// It is due at this moment, whatever was before, and goes on along its schedule if it fails.
+    pub const fn put_off_to(&mut self, due: Moment) {
+        self.due = due;
+    }
+
+    /// It is due at this moment at the earliest.
+    pub fn not_before(&mut self, earliest: Moment) {
+        self.due = self.due.max(earliest);
+    }
+
+    /// It is due at this moment at the latest.
+    pub fn hasten(&mut self, latest: Moment) {
+        self.due = self.due.min(latest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fast_schedule_is_the_contract_s() {
+        let waits: Vec<u64> = (1..=14).map(|n| Schedule::Fast.delay_ms(n, Jitter::NONE) / 1_000).collect();
+        assert_eq!(waits, [1, 1, 5, 5, 10, 10, 10, 60, 60, 60, 60, 60, 300, 300]);
+    }
+
+    #[test]
+    fn the_slow_schedule_is_the_contract_s() {
+        let waits: Vec<u64> = (1..=4).map(|n| Schedule::Slow.delay_ms(n, Jitter::NONE) / 1_000).collect();
+        assert_eq!(waits, [60, 300, 600, 600]);
+    }
+
+    #[test]
+    fn jitter_lengthens_a_wait_by_less_than_a_tenth() {
+        let longest = Schedule::Slow.delay_ms(1, Jitter::from_random(999));
+        assert!((60_000..66_000).contains(&longest), "{longest}");
+    }
+}

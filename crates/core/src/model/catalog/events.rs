@@ -1,0 +1,163 @@
+//! The reasons of Events.
+
+use super::records::Obstacle;
+use crate::model::ids::ObjectKind;
+
+const POOL: &[ObjectKind] = &[ObjectKind::Pool];
+const BOTH: &[ObjectKind] = &[ObjectKind::Pool, ObjectKind::RecordSet];
+
+/// The type of the Events that have a reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// `Normal`.
+    Normal,
+    /// `Warning`.
+    Warning,
+    /// Either, as the text of the entry says.
+    Either,
+}
+
+/// What there is to know of the Events that have a reason.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The reason.
+    pub reason: EventReason,
+    /// The kinds of objects that have such Events.
+    pub objects: &'static [ObjectKind],
+    /// Their type.
+    pub severity: Severity,
+    /// What they mean.
+    pub meaning: &'static str,
+}
+
+/// Declares [`EventReason`] and its texts.
+macro_rules! events {
+    ($($($reason:ident)|+ => $severity:ident on $objects:ident, $meaning:literal;)+) => {
+        /// The reason of an Event.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum EventReason {$($(
+            #[doc = $meaning]
+            $reason,
+        )+)+}
+
+        impl EventReason {
+            /// The reason as it is written.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {$($(Self::$reason => stringify!($reason),)+)+}
+            }
+        }
+
+        /// Every reason, in the order of the documentation.
+        pub const ALL: &[Entry] = &[$($(Entry {
+            reason: EventReason::$reason,
+            objects: $objects,
+            severity: Severity::$severity,
+            meaning: $meaning,
+        },)+)+];
+    };
+}
+
+events! {
+    Assigned => Normal on POOL,
+        "The provider confirmed that the address is on the node's droplet.";
+    Unassigned => Normal on POOL,
+        "The provider confirmed that the address has left the node's droplet. FLIPOP unassigns an address only to make \
+         room for a used one.";
+    AssignmentFailed => Warning on POOL,
+        "An assignment or unassignment failed. FLIPOP tries again.";
+    MatchLost => Either on BOTH,
+        "Nodes that have an address, or whose addresses are published, no longer match. The message says how many they \
+         are, names up to three with the reason, and says what happens next. A Warning means that no other node takes \
+         over.";
+    MovedByOthers => Warning on POOL,
+        "Someone else moved, unassigned or deleted the address. The message says where it is now, and names the node if \
+         FLIPOP knows it.";
+    AddressesIdle => Warning on POOL,
+        "The condition [`AddressesIdle`](conditions.md#addressesidle) began to hold.";
+    NotReady => Warning on BOTH,
+        "`Ready` has been False or Unknown for 5 s. The text has its reason and message.";
+    RecordSetNotReady => Warning on POOL,
+        "`RecordSetReady` has been False for 5 s. The text has its reason and message.";
+    Recovered => Normal on BOTH,
+        "`Ready` or `RecordSetReady` is True again after `NotReady` or `RecordSetNotReady`.";
+    Created => Normal on POOL,
+        "An address was bought.";
+    Adopted => Normal on POOL,
+        "From now on an address counts as created by FLIPOP. It was found after an interrupted creation, or you chose it \
+         by putting it into `spec.ips`.";
+    CreatedWithoutPool => Warning on POOL,
+        "An address was bought, or may have been bought, for a pool that was deleted meanwhile. Put it into `spec.ips` \
+         of another pool, or release it.";
+    CreationFailed => Warning on POOL,
+        "A creation failed: see [`CreationFailed`](conditions.md#creationfailed).";
+    CreationUncertain => Warning on POOL,
+        "FLIPOP found addresses that may be the pool's: see \
+         [`CreationUncertain`](conditions.md#creationuncertain).";
+    InvalidSpec => Warning on BOTH,
+        "The spec has a mistake. On a pool: [`SpecValid`](conditions.md#specvalid) became False. Of DNS records: \
+         [`Ready` or `RecordSetReady`](conditions.md#ready-and-recordsetready) has this reason.";
+    ProviderNotReady => Warning on POOL,
+        "[`ProviderReady`](conditions.md#providerready) became False.";
+    Conflict => Warning on POOL,
+        "The condition [`Conflict`](conditions.md#conflict) began to hold.";
+    NodesBlocked => Warning on POOL,
+        "The condition [`NodesBlocked`](conditions.md#nodesblocked) began to hold, with another reason than \
+         `AssignmentFailed`, which has an Event of its own.";
+    Stalled => Warning on POOL,
+        "The condition [`Stalled`](conditions.md#stalled) began to hold.";
+    CRDsOutdated => Warning on POOL,
+        "The condition [`CRDsOutdated`](conditions.md#crdsoutdated) began to hold.";
+    AnnotationsDenied => Warning on POOL,
+        "The condition [`AnnotationsDenied`](conditions.md#annotationsdenied) began to hold.";
+    WriteDenied => Warning on POOL,
+        "The condition [`WriteDenied`](conditions.md#writedenied) began to hold.";
+    WatchFailing => Warning on POOL,
+        "The condition [`WatchFailing`](conditions.md#watchfailing) began to hold.";
+    RecordsChanged => Normal on BOTH,
+        "The records of the name are now as the message says.";
+    RecordsRemoved => Warning on BOTH,
+        "FLIPOP deleted the last records of the name because no node matches (`whenEmpty: Delete`). The message names \
+         them.";
+    RecordsLeft => Warning on BOTH,
+        "An edit of the spec names another `recordName`, `zone` or `provider`, or removes `dnsRecordSet`. The records \
+         that the message names stay at the former place. Delete them unless somebody uses them. If the edit was made \
+         while FLIPOP was not running, the message lacks the zone, and an edit of the provider alone is not noticed.";
+    NameClaimed | CNAME | NotFound | Unauthorised | Transient | NodeInUse | Invalid | Quota | Permanent =>
+        Warning on BOTH,
+        "The records cannot be written: [`Ready` or `RecordSetReady`](conditions.md#ready-and-recordsetready) has this \
+         reason.";
+}
+
+impl From<Obstacle> for EventReason {
+    fn from(obstacle: Obstacle) -> Self {
+        match obstacle {
+            Obstacle::InvalidSpec => Self::InvalidSpec,
+            Obstacle::NameClaimed => Self::NameClaimed,
+            Obstacle::CNAME => Self::CNAME,
+            Obstacle::NotFound => Self::NotFound,
+            Obstacle::Unauthorised => Self::Unauthorised,
+            Obstacle::Transient => Self::Transient,
+            Obstacle::NodeInUse => Self::NodeInUse,
+            Obstacle::Invalid => Self::Invalid,
+            Obstacle::Quota => Self::Quota,
+            Obstacle::Permanent => Self::Permanent,
+        }
+    }
+}
+
+/// Whether the operator can write such an Event about such an object. All names are those of manifests.
+#[must_use]
+pub fn contains(object: &str, kind: &str, reason: &str) -> bool {
+    let types: &[&str] = match ALL.iter().find(|entry| is_about(entry, object, reason)) {
+        None => &[],
+        Some(Entry { severity: Severity::Normal, .. }) => &["Normal"],
+        Some(Entry { severity: Severity::Warning, .. }) => &["Warning"],
+        Some(Entry { severity: Severity::Either, .. }) => &["Normal", "Warning"],
+    };
+    types.contains(&kind)
+}
+
+fn is_about(entry: &Entry, object: &str, reason: &str) -> bool {
+    entry.reason.as_str() == reason && entry.objects.iter().any(|kind| kind.as_str() == object)
+}

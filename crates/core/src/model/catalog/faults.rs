@@ -1,0 +1,57 @@
+//! The kinds of failure of a provider's call, for people.
+
+use crate::model::fault::FaultKind;
+
+/// Declares the texts of each kind of failure.
+macro_rules! faults {
+    ($($kind:ident => $answered:literal, $remedy:literal;)+) => {
+        /// Every kind of failure, in the order of the documentation.
+        pub const ALL: &[FaultKind] = &[$(FaultKind::$kind,)+];
+
+        /// What the provider answered.
+        #[must_use]
+        pub const fn answered(kind: FaultKind) -> &'static str {
+            match kind {$(FaultKind::$kind => $answered,)+}
+        }
+
+        /// What helps.
+        #[must_use]
+        pub const fn remedy(kind: FaultKind) -> &'static str {
+            match kind {$(FaultKind::$kind => $remedy,)+}
+        }
+    };
+}
+
+faults! {
+    Unauthorised =>
+        "401 or 403. At Cloudflare also 400, if it is about the token.",
+        "401: the token is not valid; set another one. 403: the token lacks scopes. See \
+         [Tokens and scopes](../operations/tokens.md). FLIPOP retries once a minute.";
+    Throttled =>
+        "429.",
+        "Wait. Look for other users of the token, or ask the provider for a higher limit. See \
+         [Request budgets](../how-it-works/budgets.md).";
+    Quota =>
+        "403 or 422 about a limit, in answer to a creation. At Cloudflare: the zone is full.",
+        "Addresses: ask for more reserved IPs, or lower `desiredIPs`. Records: delete some, or change the plan.";
+    NotFound =>
+        "404. At Cloudflare also an id that is malformed.",
+        "The droplet, address or zone does not exist, or the token cannot see it.";
+    NodeInUse =>
+        "422: the droplet already has an address.",
+        "See `ForeignAddress` of [`NodesBlocked`](#nodesblocked). FLIPOP lists the account at once.";
+    Invalid =>
+        "400, or any other 422.",
+        "Read the message: it says why. One cause is an address in another datacenter than the droplet.";
+    InProgress =>
+        "409, or 422 about a pending event.",
+        "Wait.";
+    Transient =>
+        "5xx, 408, a timeout, a reset, an answer that cannot be read, or an action that ended as `errored`.",
+        "Wait.";
+    Permanent =>
+        "Anything else, including a redirect. Also a refusal that is `not of the API's form`: the page of a filter, a \
+         captcha, or the login of a proxy.",
+        "Check `DIGITALOCEAN_API_URL` and `CLOUDFLARE_API_URL`. For a page, check the proxy and the addresses that may \
+         call the API.";
+}

@@ -1,0 +1,172 @@
+//! What the operator can say in a condition or an Event: every type, status and reason, with what it means and what
+//! helps. `docs/reference/conditions.md` and `docs/reference/events.md` are made from it.
+//!
+//! Invariant: nothing is said that does not stand here. A [`Condition`](crate::model::condition::Condition) is made from a
+//! [`Finding`], which only the enums of this module can become; each variant is declared together with its texts. The
+//! reason of an Event is an [`EventReason`](events::EventReason), declared in the same way.
+//!
+//! The texts are Markdown. Links in them start from `docs/reference/`.
+
+/// Declares the reasons of conditions, with their texts: sections of one condition type each, in which every enum is
+/// closed and becomes a [`Finding`].
+macro_rules! sections {
+    ($($kind:ident: $holds:literal {$(
+        $(#[$doc:meta])*
+        enum $name:ident {$(
+            $($variant:ident)|+ => $status:ident, $meaning:literal, $remedy:literal;
+        )+}
+    )+})+) => {
+        $($(
+            $(#[$doc])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+            pub enum $name {$($(
+                #[doc = $meaning]
+                $variant,
+            )+)+}
+
+            impl $name {
+                /// The reason as it is written.
+                #[must_use]
+                pub const fn as_str(self) -> &'static str {
+                    match self {$($(Self::$variant => stringify!($variant),)+)+}
+                }
+
+                /// The condition's status where this is the reason.
+                #[must_use]
+                pub const fn status(self) -> $crate::model::catalog::types::Status {
+                    match self {$($(Self::$variant => $crate::model::catalog::types::Status::$status,)+)+}
+                }
+            }
+
+            impl From<$name> for $crate::model::catalog::Finding {
+                fn from(reason: $name) -> Self {
+                    let kind = $crate::model::catalog::types::ConditionType::$kind;
+                    Self { kind, status: reason.status(), reason: reason.as_str() }
+                }
+            }
+        )+)+
+
+        /// The condition types of this module, in the order of the documentation.
+        pub(super) const SECTIONS: &[$crate::model::catalog::Section] = &[$($crate::model::catalog::Section {
+            kind: $crate::model::catalog::types::ConditionType::$kind,
+            holds: $holds,
+            rows: &[$($($($crate::model::catalog::Row {
+                status: $crate::model::catalog::types::Status::$status,
+                reason: stringify!($variant),
+                meaning: $meaning,
+                remedy: $remedy,
+                variant: concat!(stringify!($name), "::", stringify!($variant)),
+            },)+)+)+],
+        },)+];
+    };
+}
+
+pub mod events;
+pub mod faults;
+pub mod pool;
+pub mod record_set;
+pub mod records;
+pub mod shared;
+pub mod types;
+
+use crate::model::ids::ObjectKind;
+use types::{ConditionType, Status};
+
+/// What a condition says, without its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finding {
+    kind: ConditionType,
+    status: Status,
+    reason: &'static str,
+}
+
+impl Finding {
+    /// The condition's type; of one about DNS records as on a `NodeDNSRecordSet`, without the prefix that it has on a
+    /// pool.
+    #[must_use]
+    pub fn kind(self) -> ConditionType {
+        self.kind
+    }
+
+    /// Its status.
+    #[must_use]
+    pub fn status(self) -> Status {
+        self.status
+    }
+
+    /// Its reason.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        self.reason
+    }
+}
+
+/// A condition type and what it can say.
+#[derive(Debug, Clone, Copy)]
+pub struct Section {
+    /// The type; of one about DNS records as on a `NodeDNSRecordSet`.
+    pub kind: ConditionType,
+    /// When the condition is present.
+    pub holds: &'static str,
+    /// What it can say.
+    pub rows: &'static [Row],
+}
+
+/// One thing that a condition can say.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// The condition's status.
+    pub status: Status,
+    /// The condition's reason.
+    pub reason: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// What helps.
+    pub remedy: &'static str,
+    /// The enum and variant behind it, as code names them.
+    pub variant: &'static str,
+}
+
+/// The conditions that a pool alone has, those about its DNS records aside.
+#[must_use]
+pub fn of_pools() -> &'static [Section] {
+    pool::SECTIONS
+}
+
+/// The conditions that both kinds have under one name.
+#[must_use]
+pub fn of_both() -> &'static [Section] {
+    shared::SECTIONS
+}
+
+/// The conditions about DNS records: on a pool their types have a prefix.
+#[must_use]
+pub fn of_records() -> &'static [Section] {
+    records::SECTIONS
+}
+
+/// The conditions that a `NodeDNSRecordSet` alone has, and what it alone says in those of [`of_records`].
+#[must_use]
+pub fn of_record_sets() -> &'static [Section] {
+    record_set::SECTIONS
+}
+
+/// Every condition type of a kind of object, with what it can say there.
+pub fn of(object: ObjectKind) -> impl Iterator<Item = (ConditionType, Row)> {
+    let own = match object {
+        ObjectKind::Pool => of_pools(),
+        ObjectKind::RecordSet => of_record_sets(),
+    };
+    let plain = own.iter().chain(of_both()).map(|section| (section.kind, section.rows));
+    let records = of_records().iter().map(move |section| (section.kind.about_records(object), section.rows));
+    plain.chain(records).flat_map(|(kind, rows)| rows.iter().map(move |row| (kind, *row)))
+}
+
+/// Whether the operator can write such a condition on such an object. All names are those of manifests.
+#[must_use]
+pub fn contains(object: &str, kind: &str, status: &str, reason: &str) -> bool {
+    let same = |(its_kind, row): (ConditionType, Row)| {
+        its_kind.as_str() == kind && row.status.as_str() == status && row.reason == reason
+    };
+    ObjectKind::parse(object).is_some_and(|object| of(object).any(same))
+}

@@ -1,0 +1,113 @@
+//! The types of conditions and their statuses.
+
+use crate::model::ids::ObjectKind;
+
+/// Declares [`ConditionType`].
+macro_rules! types {
+    ($($variant:ident)+) => {
+        /// The type of a condition. Those that begin with `RecordSet` are about the DNS records of a pool.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum ConditionType {$(
+            #[doc = concat!("`", stringify!($variant), "`.")]
+            $variant,
+        )+}
+
+        impl ConditionType {
+            /// Every type.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The type as it is written.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {$(Self::$variant => stringify!($variant),)+}
+            }
+        }
+    };
+}
+
+types! {
+    Ready
+    SpecValid
+    ProviderReady
+    AddressesIdle
+    Conflict
+    NodesBlocked
+    CreationUncertain
+    CreationFailed
+    Stalled
+    WatchFailing
+    AnnotationsDenied
+    EventsDenied
+    WriteDenied
+    CRDsOutdated
+    AddressMissing
+    TTLRaised
+    ExternalDNS
+    RecordSetReady
+    RecordSetConflict
+    RecordSetTTLRaised
+    RecordSetExternalDNS
+}
+
+impl ConditionType {
+    /// The type that has this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
+    }
+
+    /// The type in which such an object says this of its DNS records.
+    #[must_use]
+    pub fn about_records(self, object: ObjectKind) -> Self {
+        match object {
+            ObjectKind::Pool => self.of_a_pools_records(),
+            ObjectKind::RecordSet => self,
+        }
+    }
+
+    fn of_a_pools_records(self) -> Self {
+        match self {
+            Self::Ready | Self::RecordSetReady => Self::RecordSetReady,
+            Self::Conflict | Self::RecordSetConflict => Self::RecordSetConflict,
+            Self::TTLRaised | Self::RecordSetTTLRaised => Self::RecordSetTTLRaised,
+            Self::ExternalDNS | Self::RecordSetExternalDNS => Self::RecordSetExternalDNS,
+            // What is not about records alone has no name of its own on a pool.
+            Self::SpecValid
+            | Self::ProviderReady
+            | Self::AddressesIdle
+            | Self::NodesBlocked
+            | Self::CreationUncertain
+            | Self::CreationFailed
+            | Self::Stalled
+            | Self::WatchFailing
+            | Self::AnnotationsDenied
+            | Self::EventsDenied
+            | Self::WriteDenied
+            | Self::CRDsOutdated
+            | Self::AddressMissing => self,
+        }
+    }
+}
+
+/// The status of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// `True`.
+    True,
+    /// `False`.
+    False,
+    /// `Unknown`.
+    Unknown,
+}
+
+impl Status {
+    /// The status as it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A condition of an object's status: its type, status and reason are those of the catalog.
+
+use crate::model::catalog::Finding;
+pub use crate::model::catalog::types::{ConditionType, Status};
+use crate::model::ids::ObjectKind;
+
+/// A condition without its times, which the shell adds. Its fields are texts, since on the server may stand what another
+/// version or somebody else wrote. What this crate says itself is made from a [`Finding`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Condition {
+    /// Type in `CamelCase`.
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Reason in `CamelCase`.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+impl Condition {
+    /// One that says this.
+    pub(crate) fn new(finding: impl Into<Finding>, message: String) -> Self {
+        let finding = finding.into();
+        Self::of(finding.kind(), finding, message)
+    }
+
+    /// One that says this of the DNS records of such an object.
+    pub(crate) fn about_records(object: ObjectKind, finding: impl Into<Finding>, message: String) -> Self {
+        let finding = finding.into();
+        Self::of(finding.kind().about_records(object), finding, message)
+    }
+
+    fn of(kind: ConditionType, finding: Finding, message: String) -> Self {
+        let (kind, status) = (kind.as_str().to_owned(), finding.status().as_str().to_owned());
+        Self { kind, status, reason: finding.reason().to_owned(), message }
+    }
+
+    /// The same in other words.
+    pub(crate) fn with_message(self, message: String) -> Self {
+        Self { message, ..self }
+    }
+
+    /// Whether it is of this type.
+    pub(crate) fn is(&self, kind: ConditionType) -> bool {
+        self.kind == kind.as_str()
+    }
+
+    /// Whether it has this status.
+    pub(crate) fn has(&self, status: Status) -> bool {
+        self.status == status.as_str()
+    }
+}

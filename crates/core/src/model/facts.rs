@@ -1,0 +1,147 @@
+//! What is known of nodes, pods and reserved IPs, cut down to what decisions use.
+
+use crate::model::ids::{DropletId, Uid};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// The node annotation that carries the confirmed reserved IP.
+pub const RESERVED_IP_ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
+
+/// The node label that names the region, which the cloud's controller manager writes.
+pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
+
+/// A region as the provider names it, however a user or an object spells it: the provider takes capitals and white space
+/// as well, and answers without.
+#[must_use]
+pub fn region_slug(text: &str) -> String {
+    text.trim().to_ascii_lowercase()
+}
+
+/// A taint of a node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    /// Key of the taint.
+    pub key: String,
+    /// Value of the taint, empty when absent.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`, or whatever else the object says.
+    pub effect: String,
+}
+
+/// Status of the condition `Ready`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// `True`.
+    Ready,
+    /// `False`, or absent.
+    NotReady,
+    /// `Unknown`, which Kubernetes writes when a kubelet stops reporting.
+    Unknown,
+}
+
+impl Readiness {
+    /// True for `True`.
+    #[must_use]
+    pub fn is_ready(self) -> bool {
+        self == Self::Ready
+    }
+}
+
+impl From<bool> for Readiness {
+    fn from(ready: bool) -> Self {
+        if ready { Self::Ready } else { Self::NotReady }
+    }
+}
+
+/// What decisions need of a node. Labels are not kept: nodes are filtered by label on the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Name of the node.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `spec.providerID`, empty when it is not set.
+    pub provider_id: String,
+    /// Condition `Ready`.
+    pub ready: Readiness,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// The value of [`REGION_LABEL`].
+    pub region: Option<String>,
+    /// IPv4 addresses of type `ExternalIP`, in the order of the object.
+    pub external_ips: Vec<Ipv4Addr>,
+    /// IPv4 addresses of type `InternalIP`, in the order of the object.
+    pub internal_ips: Vec<Ipv4Addr>,
+    /// The value of [`RESERVED_IP_ANNOTATION`], verbatim.
+    pub annotation: Option<String>,
+    /// The annotation was last written by field manager `flipop`.
+    pub annotation_ours: bool,
+}
+
+impl NodeFacts {
+    /// The droplet that this node runs on, when `spec.providerID` names one.
+    #[must_use]
+    pub fn droplet(&self) -> Option<DropletId> {
+        DropletId::from_provider_id(&self.provider_id)
+    }
+}
+
+/// What decisions need of a pod. Pods are filtered by namespace and label on the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod.
+    pub name: String,
+    /// `spec.nodeName`, empty before it is scheduled.
+    pub node: String,
+    /// Phase `Running`, condition `Ready` is `True`, and no `metadata.deletionTimestamp`.
+    pub serving: bool,
+}
+
+/// One reserved IP as a provider answered it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservedIp {
+    /// The address.
+    pub ip: Ipv4Addr,
+    /// Region slug.
+    pub region: String,
+    /// The droplet that it is assigned to.
+    pub droplet: Option<DropletId>,
+    /// An action on it is pending.
+    pub locked: bool,
+}
+
+/// A list of an account's reserved IPs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReservedIpList {
+    /// Every address on every page.
+    pub ips: BTreeMap<Ipv4Addr, ReservedIp>,
+    /// `None`: the list is complete. Else what contradicts what in it: it shows where its addresses stand, and says
+    /// nothing of those that it leaves out.
+    pub contradiction: Option<String>,
+}
+
+/// How far a provider's action is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionStatus {
+    /// Not done yet.
+    InProgress,
+    /// Done.
+    Completed,
+    /// It failed, and had no effect.
+    Errored,
+}
+
+/// One step of a watch, for objects of one kind under one selector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Observed<T> {
+    /// The complete list: what is not in it is gone.
+    Reset(Vec<T>),
+    /// One object was added or changed.
+    Apply(T),
+    /// One object was deleted or no longer matches the filter.
+    Delete(T),
+}

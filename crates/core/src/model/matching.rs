@@ -1,0 +1,316 @@
+//! Which nodes match, over stores fed by filtered watches.
+//!
+//! A store answers nothing until its first complete list. Labels are filtered on the server and never looked at here.
+
+use crate::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
+use crate::model::mismatch::Mismatch;
+use crate::model::selector::Selector;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A toleration of a spec; empty strings mean absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Toleration {
+    /// Effect to tolerate, empty for all.
+    pub effect: String,
+    /// Key to tolerate, empty for all.
+    pub key: String,
+    /// `Equal` (also when empty) or `Exists`; any other tolerates nothing.
+    pub operator: String,
+    /// Value for `Equal`.
+    pub value: String,
+}
+
+impl Toleration {
+    /// `ToleratesTaint` of k8s.io/api v0.32.
+    #[must_use]
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        if !self.effect.is_empty() && self.effect != taint.effect {
+            return false;
+        }
+        if !self.key.is_empty() && self.key != taint.key {
+            return false;
+        }
+        match self.operator.as_str() {
+            "" | "Equal" => self.value == taint.value,
+            "Exists" => true,
+            _ => false,
+        }
+    }
+}
+
+/// One filtered watch. Equal keys share one watch.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WatchKey {
+    /// Nodes with these labels.
+    Nodes {
+        /// Canonical label selector, empty for all.
+        selector: String,
+    },
+    /// Pods with these labels.
+    Pods {
+        /// Namespace, empty for all.
+        namespace: String,
+        /// Canonical label selector, empty for all.
+        selector: String,
+    },
+}
+
+/// What a node has to meet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Criteria {
+    /// Node labels.
+    pub node_selector: Selector,
+    /// Namespace (empty for all) and labels of the pods, one of which must serve on the node.
+    pub pods: Option<(String, Selector)>,
+    /// Taints that do not matter.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl Criteria {
+    /// The watch that yields the nodes.
+    #[must_use]
+    pub fn node_watch(&self) -> WatchKey {
+        WatchKey::Nodes { selector: self.node_selector.to_string() }
+    }
+
+    /// The watch that yields the pods, when pods matter.
+    #[must_use]
+    pub fn pod_watch(&self) -> Option<WatchKey> {
+        self.pods.as_ref().map(|(namespace, selector)| WatchKey::Pods {
+            namespace: namespace.clone(),
+            selector: selector.to_string(),
+        })
+    }
+}
+
+/// Nodes of one watch.
+#[derive(Debug, Default)]
+pub struct NodeStore {
+    complete: bool,
+    nodes: BTreeMap<String, NodeFacts>,
+}
+
+impl NodeStore {
+    /// Takes in one step of the watch and returns the names of the nodes that may have changed.
+    pub fn observe(&mut self, observed: Observed<NodeFacts>) -> BTreeSet<String> {
+        match observed {
+            Observed::Reset(nodes) => {
+                let fresh: BTreeMap<_, _> = nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
+                let mut touched: BTreeSet<String> =
+                    self.nodes.keys().filter(|name| !fresh.contains_key(*name)).cloned().collect();
+                let first = !self.complete;
+                touched.extend(
+                    fresh
+                        .iter()
+                        .filter(|(name, node)| first || self.nodes.get(*name) != Some(node))
+                        .map(|(n, _)| n.clone()),
+                );
+                self.nodes = fresh;
+                self.complete = true;
+                touched
+            }
+            Observed::Apply(node) => {
+                if self.nodes.get(&node.name) == Some(&node) {
+                    return BTreeSet::new();
+                }
+                let name = node.name.clone();
+                self.nodes.insert(name.clone(), node);
+                BTreeSet::from([name])
+            }
+            Observed::Delete(node) => {
+                // A deletion of an earlier object of this name says nothing about the one that stands here now.
+                if self.nodes.get(&node.name).is_some_and(|known| known.uid == node.uid) {
+                    self.nodes.remove(&node.name);
+                    return BTreeSet::from([node.name]);
+                }
+                BTreeSet::new()
+            }
+        }
+    }
+
+    /// True once the first complete list has arrived.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// From now on only a new complete list counts.
+    pub fn distrust(&mut self) {
+        self.complete = false;
+    }
+
+    /// A node by its name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&NodeFacts> {
+        self.nodes.get(name)
+    }
+
+    /// All nodes, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &NodeFacts> {
+        self.nodes.values()
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct StoredPod {
+    node: Box<str>,
+    serving: bool,
+}
+
+/// Pods of one watch.
+#[derive(Debug, Default)]
+pub struct PodStore {
+    complete: bool,
+    pods: BTreeMap<(Box<str>, Box<str>), StoredPod>,
+    serving: BTreeMap<Box<str>, u32>,
+}
+
+impl PodStore {
+    /// Takes in one step of the watch and returns the names of the nodes that gained their first or lost their
+    /// last serving pod.
+    pub fn observe(&mut self, observed: Observed<PodFacts>) -> BTreeSet<String> {
+        match observed {
+            Observed::Reset(pods) => {
+                let before = std::mem::take(&mut self.serving);
+                let first = !self.complete;
+                self.pods.clear();
+                for pod in pods {
+                    self.insert(pod);
+                }
+                self.complete = true;
+                let nodes = before.keys().chain(self.serving.keys());
+                nodes
+                    .filter(|node| first || before.contains_key(*node) != self.serving.contains_key(*node))
+                    .map(ToString::to_string)
+                    .collect()
+            }
+            Observed::Apply(pod) => {
+                let removed = self.remove(&pod.namespace, &pod.name);
+                let node: Box<str> = pod.node.as_str().into();
+                let inserted = self.insert(pod);
+                match (removed, inserted) {
+                    (Some(old), true) if old == node => BTreeSet::new(),
+                    (old, inserted) => {
+                        old.into_iter().chain(inserted.then_some(node)).map(|node| node.to_string()).collect()
+                    }
+                }
+            }
+            Observed::Delete(pod) => {
+                self.remove(&pod.namespace, &pod.name).into_iter().map(|node| node.to_string()).collect()
+            }
+        }
+    }
+
+    /// Returns true when the pod is the first one that serves on its node.
+    fn insert(&mut self, pod: PodFacts) -> bool {
+        let PodFacts { namespace, name, node, serving } = pod;
+        let node: Box<str> = node.into();
+        let mut first = false;
+        if serving && !node.is_empty() {
+            let count = self.serving.entry(node.clone()).or_insert(0);
+            *count += 1;
+            first = *count == 1;
+        }
+        self.pods.insert((namespace.into(), name.into()), StoredPod { node, serving });
+        first
+    }
+
+    /// Returns the node when its last serving pod went.
+    fn remove(&mut self, namespace: &str, name: &str) -> Option<Box<str>> {
+        let StoredPod { node, serving } = self.pods.remove(&(namespace.into(), name.into()))?;
+        if !serving {
+            return None;
+        }
+        let count = self.serving.get_mut(&node)?;
+        *count -= 1;
+        if *count > 0 {
+            return None;
+        }
+        self.serving.remove(&node);
+        Some(node)
+    }
+
+    /// True once the first complete list has arrived.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// From now on only a new complete list counts.
+    pub fn distrust(&mut self) {
+        self.complete = false;
+    }
+
+    /// How many pods there are, serving or not.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Whether any of them serves.
+    #[must_use]
+    pub fn any_serves(&self) -> bool {
+        !self.serving.is_empty()
+    }
+
+    /// Whether at least one pod serves on the node.
+    #[must_use]
+    pub fn serves_on(&self, node: &str) -> bool {
+        self.serving.contains_key(node)
+    }
+}
+
+/// Whether a node, known to have the labels, matches.
+///
+/// # Errors
+/// The first reason why it does not.
+pub fn verdict(criteria: &Criteria, node: &NodeFacts, pods: Option<&PodStore>) -> Result<(), Mismatch> {
+    if node.deleting {
+        return Err(Mismatch::Deleting);
+    }
+    match node.ready {
+        Readiness::Ready => {}
+        Readiness::NotReady => return Err(Mismatch::NotReady),
+        Readiness::Unknown => return Err(Mismatch::ReadyUnknown),
+    }
+    if node.provider_id.is_empty() {
+        return Err(Mismatch::NoProviderId);
+    }
+    let untolerated =
+        node.taints.iter().find(|taint| !criteria.tolerations.iter().any(|t| t.tolerates(taint)));
+    if let Some(taint) = untolerated {
+        return Err(Mismatch::Taint(taint.clone()));
+    }
+    if criteria.pods.is_some() && !pods.is_some_and(|pods| pods.serves_on(&node.name)) {
+        return Err(Mismatch::PodNotReady);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod example {
+    //! A node that meets every criterion, for tests.
+
+    use crate::model::facts::{NodeFacts, Readiness};
+    use crate::model::ids::Uid;
+
+    pub(crate) fn node(name: &str) -> NodeFacts {
+        NodeFacts {
+            name: name.into(),
+            uid: Uid(format!("uid-{name}")),
+            provider_id: "digitalocean://1".into(),
+            ready: Readiness::Ready,
+            deleting: false,
+            taints: Vec::new(),
+            region: None,
+            external_ips: Vec::new(),
+            internal_ips: Vec::new(),
+            annotation: None,
+            annotation_ours: false,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "matching_tests.rs"]
+mod tests;

@@ -1,0 +1,16 @@
+//! What there is: names, facts, failures, time, and the words in which users are told of them. Decides nothing but
+//! which nodes match.
+
+pub mod catalog;
+pub mod condition;
+pub mod described;
+pub mod facts;
+pub mod fault;
+pub mod ids;
+pub mod matching;
+pub mod mismatch;
+pub mod moment;
+pub mod selector;
+pub mod spec;
+pub mod survey;
+pub mod words;

@@ -1,0 +1,115 @@
+//! What the specs of both kinds have in common, as it was written, and the mistakes in it.
+//!
+//! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
+
+use crate::model::matching::{Criteria, Toleration};
+use crate::model::selector::{Selector, SelectorError, is_dns_label};
+use crate::model::words::shown;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// `spec.match` as it was written; empty strings mean absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RawMatch {
+    /// Label selector of nodes.
+    pub node_label: String,
+    /// Namespace of pods.
+    pub pod_namespace: String,
+    /// Label selector of pods.
+    pub pod_label: String,
+    /// Tolerations of node taints.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl RawMatch {
+    /// What a node has to meet; `None` when a selector does not parse or the namespace is no name of one, which is noted
+    /// with this scope.
+    #[must_use]
+    pub fn criteria(&self, scope: Scope, problems: &mut Vec<SpecProblem>) -> Option<Criteria> {
+        let mut parse = |field: &str, text: &str| {
+            let note = |error: SelectorError| {
+                let (field, message) = (field.to_owned(), format!("not a label selector: {error}"));
+                problems.push(SpecProblem { scope, field, message });
+            };
+            Selector::parse(text).map_err(note).ok()
+        };
+        let node_selector = parse("spec.match.nodeLabel", &self.node_label);
+        let pod_selector = parse("spec.match.podLabel", &self.pod_label);
+        let namespace = &self.pod_namespace;
+        if !namespace.is_empty() && !is_dns_label(namespace) {
+            // It becomes a part of a path at the API server, and must not lead elsewhere there.
+            let shown = shown(namespace);
+            let message =
+                format!("{shown:?} is no name of a namespace; use lower case letters, digits and '-'");
+            problems.push(SpecProblem { scope, field: "spec.match.podNamespace".to_owned(), message });
+            return None;
+        }
+        let (node_selector, pod_selector) = (node_selector?, pod_selector?);
+        let pods = (!self.pod_namespace.is_empty() || !self.pod_label.is_empty())
+            .then(|| (self.pod_namespace.clone(), pod_selector));
+        Some(Criteria { node_selector, pods, tolerations: self.tolerations.clone() })
+    }
+}
+
+/// `spec.dnsRecordSet` as it was written; empty strings and 0 mean absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RawRecordSet {
+    /// DNS provider.
+    pub provider: String,
+    /// Zone, by name or (Cloudflare) by id.
+    pub zone: String,
+    /// Record name, relative or fully qualified.
+    pub record_name: String,
+    /// Seconds.
+    pub ttl: i64,
+    /// What happens when the set would be empty.
+    pub when_empty: String,
+}
+
+/// What specs are held against: which providers this process can use for what (decides between "unknown" and "has no
+/// token"), and what holds where a spec says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Providers {
+    /// Names of the providers of addresses that have a token.
+    pub ip: BTreeSet<String>,
+    /// Names of the providers of DNS that have a token.
+    pub dns: BTreeSet<String>,
+    /// Every name that the software knows, with the variable that configures it.
+    pub known: BTreeMap<String, String>,
+    /// Those among them that have no addresses to give, with a token or without.
+    pub dns_only: BTreeSet<String>,
+    /// Record sets of nodes without `whenEmpty` keep their records when nothing is left to publish.
+    pub keep_last_record: bool,
+}
+
+/// How far a mistake reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The whole pool: what stands stays, nothing new is done.
+    Pool,
+    /// Only the creation of missing addresses.
+    Creation,
+    /// Only this entry of `spec.ips`.
+    Entry,
+    /// Only the record set.
+    RecordSet,
+    /// Only whether enough addresses are active.
+    Minimum,
+}
+
+/// One mistake in a spec.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecProblem {
+    /// How far it reaches.
+    pub scope: Scope,
+    /// The field, as a path such as `spec.match.nodeLabel`.
+    pub field: String,
+    /// What is wrong and what one can do.
+    pub message: String,
+}
+
+impl fmt::Display for SpecProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}

@@ -1,0 +1,71 @@
+//! Texts for people: how a number, a list or what somebody wrote is put into a message.
+
+use crate::model::moment::Moment;
+use std::net::Ipv4Addr;
+
+/// Names shown in one message; the rest is counted.
+pub const MAX_NAMED: usize = 5;
+
+/// Addresses named where each has to be: of 1,000 bytes they take 850.
+const MAX_ADDRESSES: usize = 50;
+
+/// Characters of a bad text that a message repeats.
+const MAX_SHOWN: usize = 64;
+
+/// A number of addresses in words.
+pub(crate) fn count_addresses(count: usize) -> String {
+    if count == 1 { "1 address".to_owned() } else { format!("{count} addresses") }
+}
+
+/// The first few items, and how many more there are.
+pub(crate) fn enumerate(items: impl Iterator<Item = String>) -> String {
+    first_of(items, MAX_NAMED)
+}
+
+/// The addresses that somebody may have to write again, as many as find room in an Event, and how many more there are.
+pub(crate) fn name_addresses<'a>(addresses: impl IntoIterator<Item = &'a Ipv4Addr>) -> String {
+    first_of(addresses.into_iter().map(ToString::to_string), MAX_ADDRESSES)
+}
+
+fn first_of(items: impl Iterator<Item = String>, most: usize) -> String {
+    let all: Vec<String> = items.collect();
+    let more = all.len().saturating_sub(most);
+    let mut text = all.into_iter().take(most).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text = format!("{text} and {more} more");
+    }
+    text
+}
+
+/// All items, where each has to be named.
+pub(crate) fn name_all<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The time of day at the end of the minute in which a moment lies. Where the clock's origin lies is said by `epoch_ms`.
+/// By the minute, so that ends that lie close together are told in the same words.
+pub(crate) fn time_of_day(moment: Moment, epoch_ms: u64) -> String {
+    let minutes = moment.plus_millis(epoch_ms).as_millis().div_ceil(60_000);
+    format!("{:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
+}
+
+/// What somebody wrote, cut to what a message repeats.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_day_is_told_by_the_minute_that_follows() {
+        // 2026-11-26 23:59:30 UTC when the clock stood at nothing.
+        let epoch_ms = 1_795_737_570_000;
+        for (ms, told) in
+            [(0, "00:00"), (1, "00:00"), (30_000, "00:00"), (30_001, "00:01"), (3_630_000, "01:00")]
+        {
+            assert_eq!(time_of_day(Moment::from_millis(ms), epoch_ms), format!("{told} UTC"));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The calls to providers of DNS that decisions ask for, and their answers.
+
+use super::dns::{ChangeSet, Record, Zone};
+use super::name::ZoneRef;
+use crate::model::fault::{CallFailure, Fault};
+use crate::model::ids::Owner;
+
+/// A call to a provider of DNS.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Find out which zone is meant.
+    FindZone {
+        /// The provider of DNS.
+        provider: String,
+        /// The object on whose behalf.
+        owner: Owner,
+        /// The zone as the spec refers to it.
+        zone: ZoneRef,
+    },
+    /// Read every record of a name.
+    ReadRecords {
+        /// The provider of DNS.
+        provider: String,
+        /// The object on whose behalf.
+        owner: Owner,
+        /// The zone.
+        zone: Zone,
+        /// The name.
+        fqdn: String,
+        /// The name whose mark of external-dns is looked for there; `None` where the records themselves are.
+        mark_of: Option<String>,
+    },
+    /// Change the address records of a name.
+    ApplyRecords {
+        /// The provider of DNS.
+        provider: String,
+        /// The object on whose behalf.
+        owner: Owner,
+        /// The zone.
+        zone: Zone,
+        /// The name.
+        fqdn: String,
+        /// What to do, in this order.
+        set: ChangeSet,
+    },
+}
+
+/// A change set that was carried out in part, or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// So many changes, from the front of the list, certainly had their effect.
+    pub done: usize,
+    /// The records that updates and creates among them left, where they are known.
+    pub records: Vec<Record>,
+    /// Why the next one failed.
+    pub cause: CallFailure,
+}
+
+/// The answer to a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// To [`Action::FindZone`].
+    ZoneFound {
+        /// The provider of DNS.
+        provider: String,
+        /// The zone as the spec refers to it.
+        zone: ZoneRef,
+        /// The zone.
+        result: Result<Zone, Fault>,
+    },
+    /// To [`Action::ReadRecords`].
+    RecordsRead {
+        /// The provider of DNS.
+        provider: String,
+        /// Id of the zone.
+        zone: String,
+        /// The name.
+        fqdn: String,
+        /// The name whose mark was looked for there, as in the action.
+        mark_of: Option<String>,
+        /// Every record of the name.
+        result: Result<Vec<Record>, Fault>,
+    },
+    /// To [`Action::ApplyRecords`].
+    RecordsApplied {
+        /// The provider of DNS.
+        provider: String,
+        /// Id of the zone.
+        zone: String,
+        /// The name.
+        fqdn: String,
+        /// The records that updates and creates left, in the order of the changes.
+        result: Result<Vec<Record>, Unfinished>,
+    },
+}

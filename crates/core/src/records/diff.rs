@@ -1,0 +1,184 @@
+//! From the records that a name has to those that it should have.
+//!
+//! Invariants: only address records are touched; carried out in order and stopped anywhere, a set that has an address
+//! and shall have one never passes through none; the order of records and addresses does not matter.
+
+use crate::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// TTL of new records unless a spec says otherwise: short, because failover is what the records are for.
+pub const DEFAULT_TTL: u32 = 60;
+
+/// Which TTL records get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TtlRule {
+    /// Every record this one.
+    Every(u32),
+    /// Existing records keep theirs, new ones get this one.
+    New(u32),
+}
+
+/// Which addresses a record set should have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// These; never empty.
+    Exact(BTreeSet<Ipv4Addr>),
+    /// None: the set is deleted.
+    Empty,
+    /// Whatever it has.
+    Keep,
+}
+
+/// What a record set should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its addresses.
+    pub target: Target,
+    /// Addresses of which too little is known: they stay where they are and are not added.
+    pub undecided: BTreeSet<Ipv4Addr>,
+    /// Its TTL.
+    pub ttl: TtlRule,
+}
+
+impl TtlRule {
+    fn is_met_by(self, record: &Record) -> bool {
+        match self {
+            // A proxied record answers with a TTL of the provider's choice, whatever was written.
+            Self::Every(ttl) => record.proxied || record.ttl == ttl,
+            Self::New(_) => true,
+        }
+    }
+
+    fn of(self, record: &Record) -> u32 {
+        match self {
+            Self::Every(_) if record.proxied => record.ttl,
+            Self::Every(ttl) => ttl,
+            Self::New(_) => record.ttl,
+        }
+    }
+
+    fn of_new(self) -> u32 {
+        match self {
+            Self::Every(ttl) | Self::New(ttl) => ttl,
+        }
+    }
+}
+
+/// The changes that make the address records of a name what is wanted: updates, then creates, then deletes. None at
+/// all while an alias stands at the name.
+#[must_use]
+pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
+    let mut ours: Vec<&Record> = records.iter().filter(|record| record.kind == ADDRESS_KIND).collect();
+    ours.sort_by(|a, b| a.id.cmp(&b.id));
+    let addresses: BTreeSet<Ipv4Addr> = match &wanted.target {
+        Target::Keep => return ChangeSet::default(),
+        Target::Empty => BTreeSet::new(),
+        Target::Exact(addresses) => {
+            let kept = ours.iter().filter_map(|record| record.address());
+            addresses.iter().copied().chain(kept.filter(|ip| wanted.undecided.contains(ip))).collect()
+        }
+    };
+    if alias(records).is_some() {
+        return ChangeSet::default();
+    }
+    // Of several records with one address, the one that need not change stays.
+    let mut kept: BTreeMap<Ipv4Addr, &Record> = BTreeMap::new();
+    for record in &ours {
+        let Some(ip) = record.address().filter(|ip| addresses.contains(ip)) else { continue };
+        let best = kept.entry(ip).or_insert(record);
+        if wanted.ttl.is_met_by(record) && !wanted.ttl.is_met_by(best) {
+            *best = record;
+        }
+    }
+    let stays: BTreeSet<&str> = kept.values().map(|record| record.id.as_str()).collect();
+    let mut surplus = ours.iter().filter(|record| !stays.contains(record.id.as_str()));
+    let (right, stale): (Vec<_>, Vec<_>) = kept.iter().partition(|(_, record)| wanted.ttl.is_met_by(record));
+    let update =
+        |record: &Record, ip| Change::Update { id: record.id.clone(), ip, ttl: wanted.ttl.of(record) };
+    let mut changes: Vec<Change> = stale.iter().map(|(ip, record)| update(record, **ip)).collect();
+    let mut creates = Vec::new();
+    for ip in addresses.iter().filter(|ip| !kept.contains_key(*ip)) {
+        match surplus.next() {
+            Some(record) => changes.push(update(record, *ip)),
+            None => creates.push(Change::Create { ip: *ip, ttl: wanted.ttl.of_new() }),
+        }
+    }
+    changes.extend(creates);
+    changes.extend(surplus.map(|record| Change::Delete { id: record.id.clone() }));
+    ChangeSet { changes, survivor: !right.is_empty() }
+}
+
+/// The records that changes leave as they are.
+fn untouched<'a>(records: &'a [Record], changes: &'a [Change]) -> impl Iterator<Item = &'a Record> {
+    let touched: BTreeSet<&String> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Update { id, .. } | Change::Delete { id } => Some(id),
+            Change::Create { .. } => None,
+        })
+        .collect();
+    records.iter().filter(move |record| !touched.contains(&record.id))
+}
+
+/// Whether changes do nothing but delete, and of the addresses that stay none is among the certain ones.
+#[must_use]
+pub fn only_keeps_others(records: &[Record], set: &ChangeSet, certain: &BTreeSet<String>) -> bool {
+    let only_deletes =
+        !set.is_empty() && set.changes.iter().all(|change| matches!(change, Change::Delete { .. }));
+    let mut stay = untouched(records, &set.changes).filter(|record| record.address().is_some());
+    only_deletes && set.survivor && !stay.any(|record| certain.contains(&record.id))
+}
+
+/// The same changes behind one that writes an address that stays as it is: if that one is not there any more, it fails,
+/// and nothing is deleted.
+#[must_use]
+pub fn with_proof(records: &[Record], mut set: ChangeSet) -> ChangeSet {
+    let as_it_is = |record: &Record| {
+        let ip = record.address()?;
+        Some(Change::Update { id: record.id.clone(), ip, ttl: record.ttl })
+    };
+    let proof = untouched(records, &set.changes).find_map(as_it_is);
+    if let Some(proof) = proof {
+        set.changes.insert(0, proof);
+        // Nothing else that stays is certain.
+        set.survivor = false;
+    }
+    set
+}
+
+/// The alias at a name, beside which no address record may stand.
+#[must_use]
+pub fn alias(records: &[Record]) -> Option<&Record> {
+    records.iter().find(|record| record.kind == "CNAME")
+}
+
+/// Whether external-dns left its mark at a name: it will go on writing there.
+#[must_use]
+pub fn is_marked_by_external_dns(records: &[Record]) -> bool {
+    records.iter().any(|record| record.kind == "TXT" && record.data.contains("heritage=external-dns"))
+}
+
+/// The addresses that records hold.
+#[must_use]
+pub fn addresses(records: &[Record]) -> BTreeSet<Ipv4Addr> {
+    records.iter().filter_map(Record::address).collect()
+}
+
+/// What stands at a name after changes to `before` were answered with `answered`.
+#[must_use]
+pub fn after(before: &[Record], changes: &[Change], answered: Vec<Record>) -> Vec<Record> {
+    let touched: BTreeSet<&str> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Update { id, .. } | Change::Delete { id } => Some(id.as_str()),
+            Change::Create { .. } => None,
+        })
+        .collect();
+    let untouched = before.iter().filter(|record| !touched.contains(record.id.as_str())).cloned();
+    untouched.chain(answered).collect()
+}
+
+#[cfg(test)]
+#[path = "diff_tests.rs"]
+mod tests;

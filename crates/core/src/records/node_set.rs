@@ -1,0 +1,277 @@
+//! One `NodeDNSRecordSet`: its spec, the nodes that match, and which of their addresses it publishes.
+
+use super::object::RecordSetObject;
+use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec, WhenEmpty};
+use super::status::{RecordSetStatus, Remark, SetReport};
+use super::view::Choice;
+use crate::mechanism::retry::{Pace, Retry, Schedule};
+use crate::mechanism::writes::Writes;
+use crate::model::catalog::record_set::AddressMissing;
+use crate::model::condition::Condition;
+use crate::model::facts::NodeFacts;
+use crate::model::ids::ObjectRef;
+use crate::model::matching::{NodeStore, PodStore, verdict};
+use crate::model::mismatch::Mismatch;
+use crate::model::moment::{Context, Moment};
+use crate::model::spec::Providers;
+use crate::model::survey::Explanation;
+use crate::model::words::enumerate;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// A record set with an object of its own.
+#[derive(Debug)]
+pub struct NodeSet {
+    /// Which object.
+    pub object: ObjectRef,
+    /// Decides who is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Version of the object that the next status write replaces.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The spec.
+    pub spec: NodeSetSpec,
+    /// The spec as it was written, or why it cannot be read.
+    raw: Result<RawRecordSetSpec, String>,
+    /// The status as the server has it.
+    pub on_server: RecordSetStatus,
+    /// The nodes and pods of this set are completely known.
+    pub matched: bool,
+    /// Nodes that match, with the addresses that are published of them.
+    nodes: BTreeMap<String, Vec<Ipv4Addr>>,
+    /// Nodes with published addresses that stopped matching, until that is told.
+    losses: BTreeMap<String, Mismatch>,
+    /// The criteria were edited since the last plan.
+    edited: bool,
+    /// Why no node matches.
+    pub(crate) no_match: Explanation,
+    /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
+    pub conditions: Option<Vec<Condition>>,
+    /// Writes of the status under way and their retries.
+    pub writes: Writes<RecordSetStatus>,
+    /// The installed CRDs drop our fields: how often that was seen, and when to look again.
+    outdated_crds: Option<Retry>,
+}
+
+impl NodeSet {
+    /// A set as it was first seen.
+    #[must_use]
+    pub fn new(seen: RecordSetObject, providers: &Providers) -> Self {
+        let mut set = Self {
+            object: seen.object.clone(),
+            created_at_s: seen.created_at_s,
+            generation: seen.generation,
+            resource_version: String::new(),
+            deleting: seen.deleting,
+            spec: NodeSetSpec::unreadable(None, ""),
+            raw: Err(String::new()),
+            on_server: RecordSetStatus::default(),
+            matched: false,
+            nodes: BTreeMap::new(),
+            losses: BTreeMap::new(),
+            edited: false,
+            no_match: Explanation::default(),
+            conditions: None,
+            writes: Writes::default(),
+            outdated_crds: None,
+        };
+        set.update(seen, providers);
+        set
+    }
+
+    /// Whether a version of the object is older than the one that is known.
+    #[must_use]
+    pub fn is_newer_than(&self, resource_version: &str) -> bool {
+        let version = |text: &str| text.parse::<u64>().ok();
+        version(&self.resource_version)
+            .zip(version(resource_version))
+            .is_some_and(|(ours, theirs)| theirs < ours)
+    }
+
+    /// Leadership begins: what was known before says nothing about now.
+    pub fn distrust(&mut self) {
+        self.matched = false;
+        self.conditions = None;
+        self.losses.clear();
+    }
+
+    /// Takes in another version of the object. Returns true when the spec changed.
+    pub fn update(&mut self, seen: RecordSetObject, providers: &Providers) -> bool {
+        self.generation = seen.generation;
+        self.resource_version = seen.resource_version;
+        self.deleting = seen.deleting;
+        self.on_server = seen.status;
+        self.writes.observed_again();
+        if self.raw == seen.spec {
+            return false;
+        }
+        let criteria = self.spec.criteria.clone();
+        self.spec = match &seen.spec {
+            Ok(raw) => NodeSetSpec::parse(raw, providers),
+            Err(message) => {
+                let before = Some(self.spec.clone());
+                NodeSetSpec::unreadable(before, message)
+            }
+        };
+        self.raw = seen.spec;
+        if criteria != self.spec.criteria {
+            self.edited = true;
+            self.no_match.forget();
+        }
+        true
+    }
+
+    /// Whether any node matches, as far as known.
+    #[must_use]
+    pub fn has_nodes(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+
+    /// Looks at some nodes again (`None`: at all of them). Returns true when what is published may have changed.
+    pub fn rematch(
+        &mut self,
+        touched: Option<&BTreeSet<String>>,
+        nodes: &NodeStore,
+        pods: Option<&PodStore>,
+    ) -> bool {
+        let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
+        let Some(source) = self.spec.source.filter(|_| complete && self.spec.criteria.is_some()) else {
+            return std::mem::take(&mut self.matched);
+        };
+        let mut changed = !self.matched;
+        let all = touched.is_none() || !self.matched;
+        self.matched = true;
+        if all {
+            let known = self.nodes.keys().cloned();
+            let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).chain(known).collect();
+            for name in &names {
+                changed |= self.rematch_one(name, nodes.get(name), pods, source);
+            }
+        } else {
+            for name in touched.into_iter().flatten() {
+                changed |= self.rematch_one(name, nodes.get(name), pods, source);
+            }
+        }
+        self.edited = false;
+        changed
+    }
+
+    fn rematch_one(
+        &mut self,
+        name: &str,
+        node: Option<&NodeFacts>,
+        pods: Option<&PodStore>,
+        source: AddressSource,
+    ) -> bool {
+        let Some(criteria) = &self.spec.criteria else { return false };
+        let Some(node) = node else { return self.drop_node(name, Mismatch::Gone) };
+        if let Err(why) = verdict(criteria, node, pods) {
+            return self.drop_node(name, why);
+        }
+        let addresses = source.of(node);
+        let before = self.nodes.insert(name.to_owned(), addresses.clone());
+        before.as_ref() != Some(&addresses)
+    }
+
+    /// The node matches no more. Returns true when it did.
+    fn drop_node(&mut self, name: &str, why: Mismatch) -> bool {
+        let Some(addresses) = self.nodes.remove(name) else { return false };
+        if !addresses.is_empty() {
+            let why = if self.edited { Mismatch::Edited } else { why };
+            self.losses.insert(name.to_owned(), why);
+        }
+        true
+    }
+
+    /// Whether it is a warning, and the message, of the nodes that lost their match since the last plan. One that
+    /// matches again is no loss. `kept`: the name is not emptied yet.
+    pub(crate) fn tell_losses(&mut self, kept: bool) -> Option<(bool, String)> {
+        if !self.matched {
+            return None;
+        }
+        let mut losses = std::mem::take(&mut self.losses);
+        losses.retain(|name, _| !self.nodes.contains_key(name));
+        let none_left = self.nodes.is_empty();
+        let next = match (none_left, self.spec.set.when_empty) {
+            (false, _) => "the records follow",
+            (true, WhenEmpty::Keep) => "no other node matches, and the last records stay (whenEmpty: Keep)",
+            (true, WhenEmpty::Delete) if kept => {
+                "no other node matches, and the records stay for up to 10 min"
+            }
+            (true, WhenEmpty::Delete) => {
+                "no other node matches, and the records are removed (whenEmpty: Delete)"
+            }
+        };
+        let why: Vec<(String, String)> =
+            losses.iter().map(|(name, why)| (format!("{name} {why}"), String::new())).collect();
+        let told = match why.as_slice() {
+            [] => return None,
+            [(only, _)] => only.clone(),
+            several => {
+                let named = several.iter().map(|(why, _)| why.clone()).take(3).collect::<Vec<_>>().join(", ");
+                let more = if several.len() > 3 {
+                    format!(", and {} more", several.len() - 3)
+                } else {
+                    String::new()
+                };
+                format!("{} nodes no longer match ({named}{more})", several.len())
+            }
+        };
+        Some((none_left, format!("{told}: {next}")))
+    }
+
+    /// What is to be published; `None` while too little is known to say.
+    #[must_use]
+    pub fn choice(&self) -> Option<Choice> {
+        let known = self.matched && !self.deleting && self.spec.problems.is_empty();
+        known.then(|| Choice {
+            addresses: self.nodes.values().flatten().copied().collect(),
+            undecided: BTreeSet::new(),
+            any_node: !self.nodes.is_empty(),
+        })
+    }
+
+    /// Matching nodes of which nothing can be published.
+    #[must_use]
+    pub fn lacking(&self) -> Option<Remark> {
+        let source = self.spec.source.filter(|_| self.matched)?;
+        let names: Vec<String> = self
+            .nodes
+            .iter()
+            .filter(|(_, addresses)| addresses.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect();
+        let message = format!(
+            "{} of {} matching nodes lack {}: {}",
+            names.len(),
+            self.nodes.len(),
+            source.lacking(),
+            enumerate(names.iter().cloned())
+        );
+        (!names.is_empty()).then_some(Remark { finding: AddressMissing::NodeWithoutAddress.into(), message })
+    }
+
+    /// The status that a report demands.
+    #[must_use]
+    pub fn render(&self, report: &SetReport) -> RecordSetStatus {
+        report.status(self.generation, &self.spec.problems)
+    }
+
+    /// Whether only what the Go operator's CRDs keep is worth writing, and until when.
+    #[must_use]
+    pub fn writes_go_fields_until(&self, now: Moment) -> Option<Moment> {
+        self.outdated_crds.map(|retry| retry.due()).filter(|until| *until > now)
+    }
+
+    /// A status was written: whether the server kept our fields shows whether its CRDs are current.
+    pub fn kept(&mut self, sent: Option<&RecordSetStatus>, kept: &RecordSetStatus, at: Context) {
+        if !kept.conditions.is_empty() {
+            self.outdated_crds = None;
+        } else if sent.is_some_and(|sent| !sent.conditions.is_empty()) {
+            self.outdated_crds.get_or_insert_default().failed(Pace::by(Schedule::Slow), at);
+        }
+    }
+}

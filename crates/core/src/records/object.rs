@@ -1,0 +1,24 @@
+//! A record set as the watch shows it.
+
+use super::spec::RawRecordSetSpec;
+use super::status::RecordSetStatus;
+use crate::model::ids::ObjectRef;
+
+/// A record set as the watch shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordSetObject {
+    /// Which record set.
+    pub object: ObjectRef,
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides who is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The spec, or why it cannot be read.
+    pub spec: Result<RawRecordSetSpec, String>,
+    /// The status.
+    pub status: RecordSetStatus,
+}

@@ -1,0 +1,463 @@
+//! What one object wants of DNS, over time: its target, when its changes have settled, and what is said about it.
+
+use super::account::DnsAccount;
+use super::diff::{Target, TtlRule, Wanted};
+use super::home::{Home, Spot};
+use super::name::{NameError, ZoneRef, check_shown, qualify};
+use super::site::{Site, SiteKey};
+use super::spec::{Destination, WhenEmpty};
+use super::status::{Phase, PublishedSet, Remark, SetReport, Told, described};
+use super::view::{Choice, View};
+use crate::model::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised};
+use crate::model::fault::FaultKind;
+use crate::model::ids::{ObjectKind, Owner};
+use crate::model::moment::Moment;
+use crate::model::words::{count_addresses, enumerate};
+use crate::records::dns::{Rules, Zone};
+
+/// After the last change of what a node set wants: a burst of events of nodes becomes one round.
+const QUIET_MS: u64 = 300;
+
+/// After the first change of what a node set wants: a burst that does not end is not waited for.
+const PATIENCE_MS: u64 = 2_000;
+
+/// A change that takes longer is told as in progress; most are over before the status could be written.
+const TOLD_AFTER_MS: u64 = 3_000;
+
+/// Where no node has matched this spec since this leadership began, a name is emptied only after so long: a mistake in
+/// the criteria, or a cluster whose nodes are just starting, looks like the loss of every node.
+const UNMATCHED_KEPT_MS: u64 = 600_000;
+
+/// A transient failure is told from this one on: most pass before the status could be written.
+const TOLD_FAILURES: u32 = 2;
+
+/// Where a set is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Located {
+    /// The spec does not say.
+    Nowhere,
+    /// The zone is being looked up; the name as far as known.
+    Pending(String),
+    /// The name does not fit the zone.
+    Bad(String),
+    /// There.
+    At(SiteKey, Zone),
+}
+
+impl Located {
+    /// Finds the place of a spec.
+    #[must_use]
+    pub fn of(place: Option<&Destination>, account: Option<&DnsAccount>) -> Self {
+        let Some(Destination { provider, zone, record_name }) = place else { return Self::Nowhere };
+        let known = account.and_then(|account| account.zone(zone));
+        let known = known.or_else(|| match zone {
+            // Without a token nothing can be looked up or written, but the name can be told.
+            ZoneRef::Name(name) if account.is_none() => {
+                Some(Zone { id: name.clone(), name: Some(name.clone()), shown: None, ttl_floor: 0 })
+            }
+            ZoneRef::Name(_) | ZoneRef::Id(_) => None,
+        });
+        let name = match (&known, zone) {
+            (Some(zone), _) => qualify(record_name, zone.name.as_deref())
+                .and_then(|fqdn| check_shown(fqdn, zone.shown.as_deref())),
+            (None, ZoneRef::Name(name)) => qualify(record_name, Some(name)),
+            (None, ZoneRef::Id(_)) => return Self::Pending(record_name.clone()),
+        };
+        match (name, known) {
+            (Ok(fqdn), Some(zone)) => {
+                let key = SiteKey { provider: provider.clone(), zone: zone.id.clone(), fqdn };
+                Self::At(key, zone)
+            }
+            (Ok(fqdn), None) => Self::Pending(fqdn),
+            (Err(error), _) => Self::Bad(name_problem(&error)),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Nowhere | Self::Bad(_) => "",
+            Self::Pending(name) => name,
+            Self::At(key, _) => &key.fqdn,
+        }
+    }
+}
+
+fn name_problem(error: &NameError) -> String {
+    format!("spec.dnsRecordSet.recordName: {error}")
+}
+
+/// What is known beside the object itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// Where the set is.
+    pub located: &'a Located,
+    /// Another object owns it.
+    pub lost_to: Option<&'a Owner>,
+    /// What stands there.
+    pub site: Option<&'a Site>,
+    /// Where external-dns has marked the name as its own.
+    pub marked_at: Option<&'a str>,
+    /// The token.
+    pub account: Option<&'a DnsAccount>,
+    /// What keeps requests with the token back, in words.
+    pub limit: Option<&'a str>,
+}
+
+/// How this leadership knows one generation of a spec.
+#[derive(Debug)]
+struct Trial {
+    generation: i64,
+    since: Moment,
+    /// Some node has matched it.
+    matched: bool,
+}
+
+/// What an object wanted last, and what was said about it.
+#[derive(Debug, Default)]
+pub struct Set {
+    site: Option<SiteKey>,
+    wanted: Option<Wanted>,
+    /// The first and the last change that is not in DNS yet.
+    changes: Option<(Moment, Moment)>,
+    /// The set was deleted for want of nodes, which is done once.
+    emptied: bool,
+    /// Until when a node has to match this generation of the spec before the name may be emptied.
+    trial: Option<Trial>,
+    /// The status says so, or may soon, and first records are to be written, of which whoever takes over has to know.
+    unsaid: bool,
+    raised: Option<(u32, u32)>,
+    pending_since: Option<Moment>,
+    /// What was said of the limit that its change waits for.
+    limited: Option<String>,
+    announced: String,
+    /// Where it published last.
+    pub home: Option<Home>,
+    /// What there is to say; `None` when that is what was said before.
+    pub report: Option<SetReport>,
+    /// The name for people and metrics.
+    pub name: String,
+}
+
+impl Set {
+    /// A set of which only its status is known.
+    #[must_use]
+    pub fn recalled(told: &Told) -> Self {
+        Self { announced: told.error.clone(), home: Home::recalled(told), ..Self::default() }
+    }
+
+    /// Where the spec has it now. Answers the place that it left with records there, if it was another.
+    pub fn move_to(&mut self, view: &View, key: &SiteKey, zone: &Zone) -> Option<Home> {
+        // What a mistake says is followed by nobody.
+        let place = view.spec.place.as_ref().filter(|_| view.problems.is_empty())?;
+        Home::settle(&mut self.home, &view.told, Spot::new(place.clone(), key.clone(), zone))
+    }
+
+    /// What is wanted at a place now.
+    pub fn want(
+        &mut self,
+        view: &View,
+        choice: &Choice,
+        (key, zone, rules): (&SiteKey, &Zone, Rules),
+        site: &Site,
+        now: Moment,
+    ) -> Wanted {
+        let Told { published, right, current, .. } = &view.told;
+        let told_empty = *right && *current && published.fqdn == key.fqdn && published.addresses.is_empty();
+        if self.site.as_ref() != Some(key) {
+            // An edit may name another place, where nothing was deleted yet.
+            self.emptied = told_empty;
+            self.unsaid = false;
+            self.site = Some(key.clone());
+            self.wanted = None;
+            self.changes = None;
+        }
+        self.try_out(view.generation, choice.any_node, now);
+        if !choice.addresses.is_empty() {
+            self.unsaid |= self.emptied && view.spec.when_empty == WhenEmpty::Delete;
+            self.emptied = false;
+        } else if site.is_confirmed() && site.addresses().is_some_and(|addresses| addresses.is_empty()) {
+            self.emptied = true;
+        }
+        self.unsaid &= *right && *current && !choice.addresses.is_empty();
+        let target = if !choice.addresses.is_empty() {
+            Target::Exact(choice.addresses.clone())
+        } else if choice.any_node
+            || !choice.undecided.is_empty()
+            || self.emptied
+            || self.kept_until().is_some_and(|until| until > now)
+        {
+            Target::Keep
+        } else {
+            match view.spec.when_empty {
+                WhenEmpty::Keep => Target::Keep,
+                WhenEmpty::Delete => Target::Empty,
+            }
+        };
+        let ttl = self.raise(view.spec.ttl, zone.ttl_floor, rules);
+        let wanted = Wanted { target, undecided: choice.undecided.clone(), ttl };
+        if self.wanted.as_ref() != Some(&wanted) {
+            self.changes = Some((self.changes.map_or(now, |(first, _)| first), now));
+            self.wanted = Some(wanted.clone());
+        }
+        wanted
+    }
+
+    fn try_out(&mut self, generation: i64, any_node: bool, now: Moment) {
+        let same = self.trial.take().filter(|trial| trial.generation == generation);
+        let mut trial = same.unwrap_or(Trial { generation, since: now, matched: false });
+        trial.matched |= any_node;
+        self.trial = Some(trial);
+    }
+
+    /// Until when the name is not emptied although no node matches: none has matched since this leadership and this
+    /// generation of the spec began.
+    #[must_use]
+    pub fn kept_until(&self) -> Option<Moment> {
+        let trial = self.trial.as_ref().filter(|trial| !trial.matched)?;
+        Some(trial.since.plus_millis(UNMATCHED_KEPT_MS))
+    }
+
+    fn raise(&mut self, ttl: TtlRule, floor: u32, rules: Rules) -> TtlRule {
+        let raised = |asked: u32| asked < floor && Some(asked) != rules.ttl_automatic;
+        self.raised = None;
+        match ttl {
+            TtlRule::Every(asked) if raised(asked) => {
+                self.raised = Some((asked, floor));
+                TtlRule::Every(floor)
+            }
+            TtlRule::New(asked) if raised(asked) => TtlRule::New(floor),
+            TtlRule::Every(_) | TtlRule::New(_) => ttl,
+        }
+    }
+
+    /// When the changes have settled. Those of pools need no time: they are few, and each is a failover. But first records
+    /// wait until the status no longer says that there are none, though not for long: whoever takes over would believe it,
+    /// and never delete them.
+    #[must_use]
+    pub fn settled_at(&self, kind: ObjectKind) -> Moment {
+        match (kind, self.changes) {
+            (_, Some((first, _))) if self.unsaid => first.plus_millis(PATIENCE_MS),
+            (ObjectKind::Pool, _) | (ObjectKind::RecordSet, None) => Moment::default(),
+            (ObjectKind::RecordSet, Some((first, last))) => {
+                last.plus_millis(QUIET_MS).min(first.plus_millis(PATIENCE_MS))
+            }
+        }
+    }
+
+    /// What is wanted is in DNS, or on its way there.
+    pub fn settled(&mut self) {
+        self.changes = None;
+        self.unsaid = false;
+    }
+
+    /// Decides what is to be said, and returns when to decide anew.
+    pub fn tell(&mut self, view: &View, scene: Scene<'_>, now: Moment) -> Option<Moment> {
+        self.name = match scene.located.name() {
+            "" => view.spec.record_name.clone(),
+            name => name.to_owned(),
+        };
+        let (told, later) = self.phase(view, scene, now);
+        let published = self.published(view, scene);
+        let right = matches!(told, Some((Phase::Active { .. }, _)));
+        if let (Located::At(key, _), Some(home), true) =
+            (scene.located, &mut self.home, right || scene.lost_to.is_some())
+        {
+            home.holds(key, &published.addresses);
+        }
+        self.report = told.map(|(phase, spec_error)| SetReport {
+            phase,
+            spec_error,
+            published,
+            remarks: self.remarks(view, scene),
+        });
+        later
+    }
+
+    /// An error that nobody was told of yet, as it is being told. What is wrong with a pool's spec, the pool tells.
+    pub fn announce(&mut self, view: &View) -> Option<(Obstacle, String)> {
+        if view.owner.kind == ObjectKind::Pool && !view.problems.is_empty() {
+            return None;
+        }
+        match &self.report.as_ref()?.phase {
+            Phase::Active { .. } => self.announced.clear(),
+            Phase::InProgress { .. } => {}
+            Phase::Failed { message, .. } if self.announced == *message => {}
+            Phase::Failed { reason, message } => {
+                self.announced.clone_from(message);
+                return Some((*reason, message.clone()));
+            }
+        }
+        None
+    }
+
+    fn phase(
+        &mut self,
+        view: &View,
+        scene: Scene<'_>,
+        now: Moment,
+    ) -> (Option<(Phase, Option<String>)>, Option<Moment>) {
+        let failed = |reason, message| (Some((Phase::Failed { reason, message }, None)), None);
+        if !view.problems.is_empty() {
+            return failed(Obstacle::InvalidSpec, view.problems.join("; "));
+        }
+        if let Located::Bad(message) = scene.located {
+            let phase = Phase::Failed { reason: Obstacle::InvalidSpec, message: message.clone() };
+            return (Some((phase, Some(message.clone()))), None);
+        }
+        if let Some(owner) = scene.lost_to {
+            return failed(Obstacle::NameClaimed, claimed(&self.name, owner));
+        }
+        let wanted = self.wanted.as_ref().filter(|_| view.choice.is_some());
+        if let (Some(wanted), Some(site)) = (wanted, scene.site)
+            && site.is_right(wanted)
+        {
+            (self.pending_since, self.limited) = (None, None);
+            let kept = self.kept_until().is_some_and(|until| until > now);
+            let deletes = view.spec.when_empty == WhenEmpty::Delete;
+            let nothing = site.addresses().is_some_and(|addresses| addresses.is_empty());
+            if (wanted.target == Target::Empty || deletes && kept && nothing) && !site.is_confirmed() {
+                // A later leader would rely on it.
+                let message =
+                    "nothing is published, for all that is known; the name is read once more".to_owned();
+                return (Some((Phase::InProgress { message }, None)), None);
+            }
+            return (Some((active(wanted, view, site, (self.emptied, kept)), None)), None);
+        }
+        if let Some((reason, message)) = failure(view, scene) {
+            return failed(reason, message);
+        }
+        if let Some(message) = scene.site.and_then(waits_for) {
+            return (Some((Phase::InProgress { message }, None)), None);
+        }
+        if view.choice.is_none() {
+            return (None, None);
+        }
+        let since = *self.pending_since.get_or_insert(now);
+        let differs = scene.site.is_some_and(Site::is_known);
+        let due = since.plus_millis(TOLD_AFTER_MS);
+        if !view.told.current || self.unsaid || (differs && due <= now) {
+            // Between two tries it stays: a status that goes to and fro tells nothing.
+            self.limited = limit(view, scene).or(self.limited.take());
+            let about = || "the records are about to be changed".to_owned();
+            let message = self.limited.clone().unwrap_or_else(about);
+            (Some((Phase::InProgress { message }, None)), None)
+        } else {
+            (None, differs.then_some(due))
+        }
+    }
+
+    fn published(&self, view: &View, scene: Scene<'_>) -> PublishedSet {
+        let fqdn = scene.located.name().to_owned();
+        let before = &view.told.published;
+        let addresses = match scene.site.and_then(Site::addresses) {
+            // What others wrote where nothing of this object is any more is not its own.
+            _ if scene.lost_to.is_some() || self.emptied || fqdn.is_empty() => Vec::new(),
+            Some(addresses) => addresses.into_iter().collect(),
+            None if before.fqdn == fqdn => before.addresses.clone(),
+            None => Vec::new(),
+        };
+        PublishedSet { fqdn, addresses }
+    }
+
+    fn remarks(&self, view: &View, scene: Scene<'_>) -> Vec<Remark> {
+        let mut remarks = view.remarks.clone();
+        if let Some(owner) = scene.lost_to {
+            let message = claimed(&self.name, owner);
+            remarks.push(Remark { finding: Conflict::NameClaimed.into(), message });
+            return remarks;
+        }
+        if let Some((asked, floor)) = self.raised.filter(|(asked, _)| view.spec.ttl == TtlRule::Every(*asked))
+        {
+            let message =
+                format!("the zone takes no TTL below {floor} s; {floor} is used in place of {asked}");
+            remarks.push(Remark { finding: TTLRaised::BelowFloor.into(), message });
+        }
+        if let Some(at) = scene.marked_at {
+            let message = format!(
+                "a TXT record of external-dns stands at {at}: it may change the same records; let only one of the two \
+                 manage {}",
+                self.name
+            );
+            remarks.push(Remark { finding: ExternalDNS::OwnershipRecord.into(), message });
+        }
+        remarks
+    }
+}
+
+fn claimed(name: &str, owner: &Owner) -> String {
+    let older = described(owner.kind, &owner.object.name);
+    format!("{name} is claimed by the older {older}; choose another recordName for one of the two")
+}
+
+fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, bool)) -> Phase {
+    let any_node = view.choice.as_ref().is_some_and(|choice| choice.any_node);
+    let why = match view.no_match.as_str() {
+        "" => "there is no address to publish".to_owned(),
+        why => format!("no node matches spec.match ({why})"),
+    };
+    let addresses: Vec<String> = site.addresses().iter().flatten().map(ToString::to_string).collect();
+    let (count, named) = (addresses.len(), enumerate(addresses.into_iter()));
+    let (reason, message) = match &wanted.target {
+        Target::Exact(_) => (Settled::Published, format!("{}: {named}", count_addresses(count))),
+        Target::Keep | Target::Empty if count == 0 || emptied => {
+            (Settled::Empty, format!("{why}; no address is published"))
+        }
+        Target::Keep | Target::Empty if any_node => {
+            (Settled::Kept, format!("no matching node has an address to publish; the records stay: {named}"))
+        }
+        Target::Keep | Target::Empty => {
+            let deletes = view.spec.when_empty == WhenEmpty::Delete && kept;
+            let until = if deletes { " for now, and go if none matches within 10 min" } else { "" };
+            (Settled::Kept, format!("{why}; the records stay{until}: {named}"))
+        }
+    };
+    Phase::Active { reason, message }
+}
+
+/// What a change waits for that the provider puts off again and again.
+fn waits_for(site: &Site) -> Option<String> {
+    let (kind, count, message) = site.failure()?;
+    (kind == FaultKind::InProgress && count >= TOLD_FAILURES).then(|| message.to_owned())
+}
+
+/// The limit that a change waits for, in words.
+fn limit(view: &View, scene: Scene<'_>) -> Option<String> {
+    let zone = view.spec.place.as_ref().zip(scene.account);
+    let zone = zone.and_then(|(place, account)| account.zone_failure(&place.zone));
+    let refused = zone.or_else(|| scene.site.and_then(Site::failure));
+    let refused = refused.filter(|(kind, ..)| *kind == FaultKind::Throttled);
+    let refused = || refused.map(|(_, _, message)| format!("the provider throttles the token: {message}"));
+    let what = scene.limit.map(str::to_owned).or_else(refused)?;
+    Some(format!("the records are changed later: {what}"))
+}
+
+/// What stands in the way at the provider.
+fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
+    let place = view.spec.place.as_ref()?;
+    let account = scene.account?;
+    let zone = place.zone.text();
+    let id = match scene.located {
+        Located::At(key, _) => key.zone.as_str(),
+        Located::Nowhere | Located::Pending(_) | Located::Bad(_) => zone,
+    };
+    if scene.site.is_some_and(Site::has_alias) {
+        let (_, _, message) = scene.site.and_then(Site::failure)?;
+        return Some((Obstacle::CNAME, message.to_owned()));
+    }
+    let refused = account.refusal(id).map(|message| (FaultKind::Unauthorised, TOLD_FAILURES, message));
+    let found = account.zone_failure(&place.zone).or_else(|| scene.site.and_then(Site::failure)).or(refused);
+    let (kind, count, message) = found?;
+    let text = match kind {
+        FaultKind::InProgress | FaultKind::Throttled => return None,
+        FaultKind::Transient if count < TOLD_FAILURES => return None,
+        // What one can do differs between providers, and is in the message.
+        FaultKind::NotFound => format!("spec.dnsRecordSet.zone {zone}: {message}"),
+        FaultKind::Unauthorised => format!("in the zone {zone} (spec.dnsRecordSet.zone): {message}"),
+        FaultKind::Transient
+        | FaultKind::NodeInUse
+        | FaultKind::Invalid
+        | FaultKind::Quota
+        | FaultKind::Permanent => format!("failed to bring the records up to date: {kind}: {message}"),
+    };
+    Some((Obstacle::of(kind)?, text))
+}

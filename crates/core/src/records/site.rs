@@ -1,0 +1,490 @@
+//! What is known of the records at one name, and what happens there next.
+//!
+//! A site is where claims meet: it belongs to a name and not to an object, so that its knowledge passes on with the
+//! claim, and so that one change set at a time is under way whoever asked for it.
+//!
+//! Invariants: nothing is written without a read, or an own complete write, that is still believed; after a failed
+//! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time, except that
+//! what is still believed is written while it is only read again. The answer to such a read tells nothing.
+//!
+//! What reads are worth, [`Looks`] tell.
+
+use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
+use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
+use crate::mechanism::failure::Failure;
+use crate::model::fault::CallFailure;
+use crate::model::fault::{Fault, FaultKind};
+use crate::model::ids::Owner;
+use crate::model::moment::{Context, Moment};
+use crate::records::dns::{Access, Change, ChangeSet, Record};
+use std::collections::{BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+
+/// What others change at a name is noticed after this long.
+pub const RESYNC_MS: u64 = 600_000;
+
+/// Reads after a write that may have had an effect.
+const READS_IN_DOUBT: u8 = 2;
+
+/// At most [`MAX_ROUNDS`] begin within this time.
+const ROUNDS_WINDOW_MS: u64 = 2_000;
+
+/// The first leaves at once, the second takes up what came meanwhile, and more would only chase a flapping node.
+const MAX_ROUNDS: usize = 2;
+
+/// Where records are. Zones are told by their id, which a zone that is written by name gets once it is looked up.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SiteKey {
+    /// The provider.
+    pub provider: String,
+    /// The zone's id.
+    pub zone: String,
+    /// The fully qualified name.
+    pub fqdn: String,
+}
+
+/// The read under way.
+#[derive(Debug)]
+struct Reading {
+    begun: Moment,
+    /// It was begun before a restart or with another token: its answer is only an end.
+    outdated: bool,
+    /// A write was begun meanwhile: the answer may show the time before it.
+    overtaken: bool,
+}
+
+/// The change set under way.
+#[derive(Debug)]
+struct Applying {
+    wanted: Wanted,
+    changes: Vec<Change>,
+    left: usize,
+    writer: Owner,
+    /// It was begun before a restart or with another token: what it leaves is read again.
+    outdated: bool,
+}
+
+/// Reads that are still needed before anything is written.
+#[derive(Debug)]
+struct Doubt {
+    reads: u8,
+    next: Moment,
+}
+
+/// What to do at a site.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A call is under way.
+    Busy,
+    /// All is right; look again at this moment.
+    Rest(Moment),
+    /// Something is to be done, but not before this moment.
+    Wait(Moment),
+    /// Read the records: something waits for that.
+    Read,
+    /// Read them again: all is right for all that is known.
+    Reread,
+    /// Change them.
+    Apply(ChangeSet),
+}
+
+/// How a change set that was sent ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// Everything was carried out.
+    Done,
+    /// What fitted into one call was carried out; the rest follows.
+    Partly,
+    /// Nothing was sent, or sending stopped for want of a permit.
+    NotSent,
+    /// It failed.
+    Failed(FaultKind),
+}
+
+/// The records at one name.
+#[derive(Debug, Default)]
+pub struct Site {
+    records: Option<Vec<Record>>,
+    /// The records are as last seen, for all we know.
+    believed: bool,
+    looks: Looks,
+    read_due: Moment,
+    doubt: Option<Doubt>,
+    reading: Option<Reading>,
+    applying: Option<Applying>,
+    /// When the latest rounds began.
+    rounds: VecDeque<Moment>,
+    /// What the round under way goes on with, when its changes did not fit into one call.
+    goes_on: Option<Wanted>,
+    /// The addresses that the latest round took away, in all of its calls.
+    removed: BTreeSet<Ipv4Addr>,
+    write_failure: Option<Failure<Wanted>>,
+    /// Of a read without which nothing is known. Those that succeed end no failure of a write, which would never back off.
+    read_failure: Option<Failure<()>>,
+    /// Of a read of what is known already.
+    reread_failure: Option<Failure<()>>,
+}
+
+impl Site {
+    /// A call is under way.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.reading.is_some() || self.applying.is_some()
+    }
+
+    /// The addresses that stand there, as last seen.
+    #[must_use]
+    pub fn addresses(&self) -> Option<BTreeSet<Ipv4Addr>> {
+        self.records.as_deref().map(addresses)
+    }
+
+    /// The addresses that the latest round took away.
+    #[must_use]
+    pub fn removed(&self) -> &BTreeSet<Ipv4Addr> {
+        &self.removed
+    }
+
+    /// The records are known, and nothing speaks against it.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.believed && self.reread_failure.is_none()
+    }
+
+    /// The records are known, not from a single look at them, and nothing is about to change them.
+    #[must_use]
+    pub fn is_confirmed(&self) -> bool {
+        self.is_known() && self.looks.agree() && self.applying.is_none()
+    }
+
+    /// Whether external-dns writes there too.
+    #[must_use]
+    pub fn is_marked_by_external_dns(&self) -> bool {
+        self.records.as_deref().is_some_and(is_marked_by_external_dns)
+    }
+
+    /// Whether an alias stands in the way.
+    #[must_use]
+    pub fn has_alias(&self) -> bool {
+        self.records.as_deref().is_some_and(|records| alias(records).is_some())
+    }
+
+    /// Whether the records, as far as known, are what is wanted.
+    #[must_use]
+    pub fn is_right(&self, wanted: &Wanted) -> bool {
+        let records = self.records.as_deref().filter(|_| self.is_known());
+        records.is_some_and(|records| alias(records).is_none() && diff(records, wanted).is_empty())
+    }
+
+    /// The last failure, how often it came in a row, and its message.
+    #[must_use]
+    pub fn failure(&self) -> Option<(FaultKind, u32, &str)> {
+        let read = self.read_failure.as_ref().map(told);
+        read.or(self.write_failure.as_ref().map(told)).or(self.reread_failure.as_ref().map(told))
+    }
+
+    /// Everything is read again before anything is written.
+    pub fn restart(&mut self) {
+        self.believed = false;
+        self.looks.restart();
+        self.doubt.iter_mut().for_each(|doubt| doubt.reads = READS_IN_DOUBT);
+        self.goes_on = None;
+        self.forgive();
+    }
+
+    /// Nobody names it. True while it is to be kept: for the end of a call, or to remember our last write for as long as
+    /// lists may show the time before it.
+    pub fn unclaimed(&mut self, now: Moment) -> bool {
+        if self.is_busy() {
+            return true;
+        }
+        self.restart();
+        self.looks.is_settling(now)
+    }
+
+    /// Another token: what the old one was refused may work now.
+    pub fn forgive(&mut self) {
+        self.write_failure = None;
+        self.read_failure = None;
+        self.reread_failure = None;
+        self.reading.iter_mut().for_each(|reading| reading.outdated = true);
+        self.applying.iter_mut().for_each(|applying| applying.outdated = true);
+    }
+
+    /// The call of this kind that is under way was begun before a restart or with another token.
+    #[must_use]
+    pub fn is_outdated(&self, access: Access) -> bool {
+        match access {
+            Access::Read => self.reading.as_ref().is_some_and(|reading| reading.outdated),
+            Access::Write => self.applying.as_ref().is_some_and(|applying| applying.outdated),
+        }
+    }
+
+    /// What to do now. `settled_at` is when changes of what is wanted have had their time to settle; `paced` sites begin
+    /// only so many rounds in a row.
+    #[must_use]
+    pub fn next(&self, wanted: &Wanted, settled_at: Moment, paced: bool, now: Moment) -> Step {
+        if self.applying.is_some() {
+            return Step::Busy;
+        }
+        let failed_write = self.write_failure.as_ref().and_then(|failure| failure.waits(wanted, 0, now));
+        let known = self.records.as_deref().filter(|_| self.believed && self.doubt.is_none());
+        let changes = known.map(|records| diff(records, wanted)).unwrap_or_default();
+        let doubtful = self.looks.hold(known.unwrap_or_default(), &changes);
+        let held = doubtful.filter(|until| *until > now);
+        if !changes.is_empty() && held.is_none() {
+            let changes = match known.filter(|_| doubtful.is_some()) {
+                Some(records) => with_proof(records, changes),
+                None => changes,
+            };
+            let paused = self.rounds.front().filter(|_| paced && self.rounds.len() >= MAX_ROUNDS);
+            let paused = paused.map_or(now, |first| first.plus_millis(ROUNDS_WINDOW_MS));
+            let begins = if self.goes_on.as_ref() == Some(wanted) { now } else { paused.max(settled_at) };
+            let begins = begins.max(failed_write.unwrap_or(now));
+            return if begins > now { Step::Wait(begins) } else { Step::Apply(changes) };
+        }
+        if self.reading.is_some() {
+            return held.map_or(Step::Busy, Step::Wait);
+        }
+        let failed_read = self.read_failure.as_ref().and_then(|failure| failure.waits(&(), 0, now));
+        let failed_read = failed_read.max(failed_write);
+        let doubted = self.doubt.as_ref().map(|doubt| doubt.next).filter(|next| *next > now);
+        if let Some(due) = failed_read.or(doubted) {
+            return Step::Wait(due);
+        }
+        if known.is_none() {
+            return Step::Read;
+        }
+        let failed = self.reread_failure.as_ref().map(|failure| failure.retry.due());
+        match (failed.or(Some(self.read_due)).filter(|due| *due > now), held) {
+            (Some(due), Some(until)) => Step::Wait(due.min(until)),
+            (Some(due), None) if failed.is_some() => Step::Wait(due),
+            (Some(due), None) => Step::Rest(due),
+            (None, Some(_)) => Step::Read,
+            (None, None) => Step::Reread,
+        }
+    }
+
+    /// Since when the records are due to be read again.
+    #[must_use]
+    pub fn read_due(&self) -> Moment {
+        self.read_due
+    }
+
+    /// The records are due to be read again, whatever else there is to be done.
+    #[must_use]
+    pub fn is_reread_due(&self, now: Moment) -> bool {
+        let failed = self.reread_failure.as_ref().is_some_and(|failure| failure.retry.due() > now);
+        !self.is_busy() && self.read_due <= now && !failed
+    }
+
+    /// All is right: what failed before is over.
+    pub fn rested(&mut self) {
+        self.write_failure = None;
+        self.read_failure = None;
+    }
+
+    /// A read goes out.
+    pub fn reading(&mut self, now: Moment) {
+        self.reading = Some(Reading { begun: now, outdated: false, overtaken: false });
+    }
+
+    /// A change set goes out, with `left` more changes to follow.
+    pub fn applying(
+        &mut self,
+        wanted: Wanted,
+        changes: Vec<Change>,
+        left: usize,
+        writer: Owner,
+        now: Moment,
+    ) {
+        if self.goes_on.as_ref() != Some(&wanted) {
+            self.removed.clear();
+            self.rounds.push_back(now);
+            if self.rounds.len() > MAX_ROUNDS {
+                self.rounds.pop_front();
+            }
+        }
+        self.goes_on = None;
+        self.reading.iter_mut().for_each(|reading| reading.overtaken = true);
+        self.applying = Some(Applying { wanted, changes, left, writer, outdated: false });
+    }
+
+    /// How many changes are under way, and for whom.
+    #[must_use]
+    pub fn under_way(&self) -> (usize, Option<Owner>) {
+        let applying = self.applying.as_ref();
+        applying.map_or((0, None), |applying| (applying.changes.len(), Some(applying.writer.clone())))
+    }
+
+    /// The answer to a read.
+    pub fn read(&mut self, result: Result<Vec<Record>, Fault>, at @ Context { now, .. }: Context) {
+        let begun = match self.reading.take() {
+            Some(Reading { begun, outdated: false, overtaken: false }) => begun,
+            Some(Reading { .. }) | None => return,
+        };
+        let records = match result {
+            Ok(records) => self.looks.without_gone(begun, records),
+            Err(fault) if self.believed => {
+                let what = (fault.kind, fault.message.as_str());
+                Failure::note(&mut self.reread_failure, what, ((), 0), None, at);
+                put_off(&mut self.reread_failure, &fault, now);
+                return;
+            }
+            Err(fault) => {
+                self.fail_reading(&fault, at);
+                return;
+            }
+        };
+        self.reread_failure = None;
+        let alias = alias(&records).map(|record| record.data.clone());
+        if let Some(doubt) = &mut self.doubt {
+            doubt.reads = doubt.reads.saturating_sub(1);
+            doubt.next = now.plus_millis(BETWEEN_LOOKS_MS);
+            if doubt.reads > 0 {
+                self.records = Some(records);
+                return;
+            }
+            self.doubt = None;
+            self.looks.trust(begun, &records);
+        } else {
+            let known = self.records.as_deref().filter(|_| self.believed);
+            if self.looks.look(begun, now, known, &records) == Shown::Past {
+                self.read_due = self.looks.next().unwrap_or(now);
+                return;
+            }
+        }
+        self.records = Some(records);
+        self.believed = true;
+        self.read_due = self.looks.next().unwrap_or(now.plus_millis(RESYNC_MS));
+        if let Some(alias) = alias {
+            let shown: String = alias.chars().take(253).collect();
+            let message = format!(
+                "a CNAME to {shown:?} stands at this name, beside which no address can stand; delete it, or choose another \
+                 recordName"
+            );
+            let fault =
+                Fault { kind: FaultKind::Permanent, message, outcome_unknown: false, retry_after_ms: None };
+            self.believed = false;
+            self.fail_reading(&fault, at);
+        } else {
+            self.read_failure = None;
+        }
+    }
+
+    /// Of the change set under way, the rest was not sent after so many changes. True when the records that these left
+    /// are all known: they are the answer then, and what is left follows without a read.
+    pub fn stopped_after(&mut self, done: usize, records: &[Record]) -> bool {
+        let Some(applying) = self.applying.as_mut().filter(|_| done > 0) else { return false };
+        let kept = applying.changes.iter().take(done);
+        if records.len() != kept.filter(|change| !matches!(change, Change::Delete { .. })).count() {
+            return false;
+        }
+        applying.left = applying.left.saturating_add(applying.changes.len().saturating_sub(done));
+        applying.changes.truncate(done);
+        true
+    }
+
+    /// The answer to a change set: the records that updates and creates left, or how many changes certainly had their
+    /// effect and why the next one failed.
+    pub fn applied(
+        &mut self,
+        result: Result<Vec<Record>, (usize, CallFailure)>,
+        at @ Context { now, .. }: Context,
+    ) -> Applied {
+        let Some(Applying { wanted, changes, left, writer: _, outdated }) = self.applying.take() else {
+            return Applied::NotSent;
+        };
+        match result {
+            Ok(answered) => {
+                let expected =
+                    changes.iter().filter(|change| !matches!(change, Change::Delete { .. })).count();
+                let complete = answered.len() == expected;
+                let ids = answered.iter().map(|record| record.id.clone()).collect();
+                let before = self.records.as_deref().unwrap_or_default();
+                let records = after(before, &changes, answered);
+                self.removed.extend(addresses(before).difference(&addresses(&records)));
+                let taken = diff(&records, &wanted).changes.len() <= left;
+                self.records = Some(records);
+                self.believed = complete && !outdated;
+                if complete && !taken {
+                    let message = "the provider answered other records than were asked for".to_owned();
+                    let kind = FaultKind::Invalid;
+                    let fault = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
+                    self.distrust((&changes, 0), now);
+                    self.fail_writing(&fault, wanted, at);
+                    return Applied::Failed(kind);
+                }
+                if complete && outdated {
+                    // It is read again at once, and a list may still show the time before this write.
+                    self.distrust((&changes, changes.len()), now);
+                }
+                self.write_failure = None;
+                self.read_failure = None;
+                self.goes_on = (left > 0).then_some(wanted);
+                // A list may still show the time before this write.
+                let failed = self.reread_failure.take().map_or(now, |failure| failure.retry.due());
+                self.looks.wrote(self.records.as_deref().unwrap_or_default(), ids, &changes, now);
+                let settled = self.read_due.max(now.plus_millis(SETTLE_MS));
+                self.read_due = self.looks.next().unwrap_or(settled).max(failed);
+                if left > 0 { Applied::Partly } else { Applied::Done }
+            }
+            Err((0, CallFailure::NotSent)) => {
+                self.believed &= !outdated;
+                Applied::NotSent
+            }
+            Err((done, CallFailure::NotSent)) => {
+                self.distrust((&changes, done), now);
+                Applied::NotSent
+            }
+            Err((done, CallFailure::Fault(mut fault))) => {
+                self.believed = false;
+                self.reread_failure = None;
+                if fault.kind == FaultKind::NotFound {
+                    // A record that others deleted meanwhile; that the zone is gone shows when it is read.
+                    fault.kind = FaultKind::Transient;
+                }
+                if done > 0 || fault.outcome_unknown {
+                    self.distrust((&changes, done), now);
+                }
+                self.fail_writing(&fault, wanted, at);
+                Applied::Failed(fault.kind)
+            }
+        }
+    }
+
+    /// So many of the changes had their effect, and others may have had it.
+    fn distrust(&mut self, changes: (&[Change], usize), now: Moment) {
+        self.looks.doubt(self.records.as_deref().unwrap_or_default(), changes, now);
+        self.believed = false;
+        self.reread_failure = None;
+        self.doubt = Some(Doubt { reads: READS_IN_DOUBT, next: now });
+    }
+
+    fn fail_writing(&mut self, fault: &Fault, wanted: Wanted, at @ Context { now, .. }: Context) {
+        let what = (fault.kind, fault.message.as_str());
+        Failure::note(&mut self.write_failure, what, (wanted, 0), None, at);
+        put_off(&mut self.write_failure, fault, now);
+    }
+
+    fn fail_reading(&mut self, fault: &Fault, at @ Context { now, .. }: Context) {
+        let what = (fault.kind, fault.message.as_str());
+        Failure::note(&mut self.read_failure, what, ((), 0), None, at);
+        put_off(&mut self.read_failure, fault, now);
+    }
+}
+
+/// A failure as others see it.
+fn told<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
+    (failure.kind, failure.retry.tries(), failure.message.as_str())
+}
+
+/// What the provider asks to wait is waited.
+fn put_off<I>(failure: &mut Option<Failure<I>>, fault: &Fault, now: Moment) {
+    if let (Some(failure), Some(wait)) = (failure, fault.retry_after_ms) {
+        failure.retry.not_before(now.plus_millis(wait));
+    }
+}
+
+#[cfg(test)]
+#[path = "site_tests.rs"]
+mod tests;

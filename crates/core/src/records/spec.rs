@@ -1,0 +1,430 @@
+//! From the words of `spec.dnsRecordSet`, and of a `NodeDNSRecordSet`'s spec, to what is worked with, and to the list
+//! of what is wrong. A mistake stops this record set and nothing else.
+
+use super::diff::{DEFAULT_TTL, TtlRule};
+use super::name::ZoneRef;
+use crate::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
+use crate::model::ids::ObjectKind;
+use crate::model::matching::Criteria;
+use crate::model::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
+use crate::model::words::shown;
+use crate::records::dns::{Rules, ZoneForm};
+use std::net::Ipv4Addr;
+
+/// Where a `NodeDNSRecordSet` is hosted that says nothing about it.
+const DEFAULT_PROVIDER: &str = "digitalocean";
+
+/// Where a record set is, as far as the spec alone says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    /// The provider, which may be unknown.
+    pub provider: String,
+    /// The zone.
+    pub zone: ZoneRef,
+    /// The name as it was written.
+    pub record_name: String,
+}
+
+/// What becomes of a set for which there is no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenEmpty {
+    /// It stays as it is.
+    Keep,
+    /// It is deleted.
+    Delete,
+}
+
+/// A record set as it is worked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetSpec {
+    /// Where it is; `None` when the spec does not say it well enough. It is claimed even if the rest is wrong.
+    pub place: Option<Destination>,
+    /// The provider that is named or meant, which may be unknown; shown even where there is no place.
+    pub provider: String,
+    /// The name as it was written, shown where there is no place.
+    pub record_name: String,
+    /// TTL of the records, before the zone's floor.
+    pub ttl: TtlRule,
+    /// What becomes of it without addresses.
+    pub when_empty: WhenEmpty,
+    /// Nothing is wrong with it.
+    pub valid: bool,
+}
+
+impl SetSpec {
+    /// Reads what was written, and notes what is wrong with it.
+    #[must_use]
+    pub fn parse(
+        raw: &RawRecordSet,
+        default_provider: &str,
+        kind: ObjectKind,
+        providers: &Providers,
+        problems: &mut Vec<SpecProblem>,
+    ) -> Self {
+        let before = problems.len();
+        let provider = if raw.provider.is_empty() { default_provider } else { &raw.provider };
+        let problem = provider_problem(provider, providers);
+        let known = problem.is_none();
+        if let Some(message) = problem {
+            let inherited = raw.provider.is_empty() && !default_provider.is_empty();
+            let field = if inherited { "spec.provider" } else { "spec.dnsRecordSet.provider" };
+            // A pool tells of its provider itself.
+            if !problems.iter().any(|told| told.field == field) {
+                problems.push(SpecProblem { scope: Scope::RecordSet, field: field.to_owned(), message });
+            }
+        }
+        let mut note = |field: &str, message: String| {
+            let field = format!("spec.dnsRecordSet.{field}");
+            problems.push(SpecProblem { scope: Scope::RecordSet, field, message });
+        };
+        let rules = Rules::of(provider);
+        let form = rules.map_or(ZoneForm::NameOrId, |rules| rules.zone_form);
+        let zone = raw.zone.trim();
+        let zone = if zone.is_empty() {
+            note("zone", "no zone is named; write the DNS zone, for example example.com".to_owned());
+            None
+        } else {
+            ZoneRef::parse(zone, form).map_err(|error| note("zone", error.to_string())).ok()
+        };
+        if raw.record_name.is_empty() {
+            note(
+                "recordName",
+                "no name is given; write one such as www, or @ for the zone itself".to_owned(),
+            );
+        }
+        // What depends on nothing but the spec is told at once; the name of a zone that is known by its id is not.
+        if let Some(ZoneRef::Name(zone)) = &zone
+            && !raw.record_name.is_empty()
+            && let Err(error) = super::name::qualify(&raw.record_name, Some(zone))
+        {
+            note("recordName", error.to_string());
+        }
+        let ttl = read_ttl(raw.ttl, kind, rules, &mut note);
+        let when_empty = read_when_empty(&raw.when_empty, kind, providers.keep_last_record, &mut note);
+        let place = zone.filter(|_| !raw.record_name.is_empty()).map(|zone| Destination {
+            provider: provider.to_owned(),
+            zone,
+            record_name: raw.record_name.clone(),
+        });
+        let (provider, record_name) = (provider.to_owned(), raw.record_name.clone());
+        Self { place, provider, record_name, ttl, when_empty, valid: known && problems.len() == before }
+    }
+}
+
+fn provider_problem(provider: &str, providers: &Providers) -> Option<String> {
+    if providers.dns.contains(provider) {
+        return None;
+    }
+    let usable: Vec<&str> = providers.dns.iter().map(String::as_str).collect();
+    let usable = if usable.is_empty() { "none is configured".to_owned() } else { usable.join(", ") };
+    Some(match (providers.known.get(provider), provider) {
+        (Some(variable), name) => {
+            format!("provider {name:?} has no token; set {variable} for the operator")
+        }
+        (None, "") => format!("no provider is named; use one of: {usable}"),
+        (None, name) => format!("unknown provider {:?}; use one of: {usable}", shown(name)),
+    })
+}
+
+fn read_ttl(
+    raw: i64,
+    kind: ObjectKind,
+    rules: Option<Rules>,
+    note: &mut impl FnMut(&str, String),
+) -> TtlRule {
+    let default = match kind {
+        ObjectKind::Pool => TtlRule::Every(DEFAULT_TTL),
+        ObjectKind::RecordSet => TtlRule::New(DEFAULT_TTL),
+    };
+    let ceiling = rules.map_or(u32::MAX, |rules| rules.ttl_ceiling);
+    match u32::try_from(raw) {
+        Ok(0) => default,
+        Ok(ttl) if ttl <= ceiling => TtlRule::Every(ttl),
+        Ok(_) => {
+            note("ttl", format!("{raw} is more than the provider allows; use at most {ceiling} seconds"));
+            default
+        }
+        Err(_) if raw < 0 => {
+            note("ttl", format!("{raw} is negative; write seconds, or leave it out for {DEFAULT_TTL}"));
+            default
+        }
+        Err(_) => {
+            note("ttl", format!("{raw} is more than any provider allows; use at most {ceiling} seconds"));
+            default
+        }
+    }
+}
+
+fn read_when_empty(
+    raw: &str,
+    kind: ObjectKind,
+    keep: bool,
+    note: &mut impl FnMut(&str, String),
+) -> WhenEmpty {
+    match (raw, kind) {
+        ("Keep", _) | ("", ObjectKind::Pool) => WhenEmpty::Keep,
+        ("", ObjectKind::RecordSet) if keep => WhenEmpty::Keep,
+        ("Delete", _) | ("", ObjectKind::RecordSet) => WhenEmpty::Delete,
+        (other, _) => {
+            note("whenEmpty", format!("unknown value {:?}; use Keep or Delete", shown(other)));
+            WhenEmpty::Keep
+        }
+    }
+}
+
+/// Which address of a node is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressSource {
+    /// Those of type `ExternalIP`.
+    External,
+    /// Those of type `InternalIP`.
+    Internal,
+    /// The reserved IP in the annotation.
+    Annotation,
+}
+
+impl AddressSource {
+    fn parse(raw: &str) -> Option<Self> {
+        match raw {
+            "" | "ExternalIP" => Some(Self::External),
+            "InternalIP" => Some(Self::Internal),
+            RESERVED_IP_ANNOTATION => Some(Self::Annotation),
+            _ => None,
+        }
+    }
+
+    /// The addresses of a node that are published: IPv4 only, possibly none.
+    #[must_use]
+    pub fn of(self, node: &NodeFacts) -> Vec<Ipv4Addr> {
+        match self {
+            Self::External => node.external_ips.clone(),
+            Self::Internal => node.internal_ips.clone(),
+            Self::Annotation => {
+                node.annotation.iter().filter_map(|value| value.trim().parse().ok()).collect()
+            }
+        }
+    }
+
+    /// What a node without one lacks.
+    #[must_use]
+    pub fn lacking(self) -> &'static str {
+        match self {
+            Self::External => "an IPv4 address of type ExternalIP",
+            Self::Internal => "an IPv4 address of type InternalIP",
+            Self::Annotation => "an IPv4 address in the annotation flipop.digitalocean.com/ipv4-reserved-ip",
+        }
+    }
+}
+
+/// The spec of a `NodeDNSRecordSet` as it was written; empty strings mean absent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RawRecordSetSpec {
+    /// Default of `dnsRecordSet.provider`.
+    pub provider: String,
+    /// Which nodes.
+    pub matching: RawMatch,
+    /// The records.
+    pub record_set: Option<RawRecordSet>,
+    /// Which address of a node.
+    pub address_type: String,
+}
+
+/// The spec of a `NodeDNSRecordSet` as it is worked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSetSpec {
+    /// The record set.
+    pub set: SetSpec,
+    /// Which address of a node; `None` when the spec names another one.
+    pub source: Option<AddressSource>,
+    /// Which nodes; `None` when the selectors do not parse.
+    pub criteria: Option<Criteria>,
+    /// Everything that is wrong.
+    pub problems: Vec<SpecProblem>,
+}
+
+impl NodeSetSpec {
+    /// Reads what was written.
+    #[must_use]
+    pub fn parse(raw: &RawRecordSetSpec, providers: &Providers) -> Self {
+        let mut problems = Vec::new();
+        let provider = if raw.provider.is_empty() { DEFAULT_PROVIDER } else { &raw.provider };
+        let record_set = raw.record_set.clone().unwrap_or_default();
+        let set = SetSpec::parse(&record_set, provider, ObjectKind::RecordSet, providers, &mut problems);
+        let source = AddressSource::parse(&raw.address_type);
+        if source.is_none() {
+            problems.push(SpecProblem {
+                scope: Scope::RecordSet,
+                field: "spec.addressType".to_owned(),
+                message: format!(
+                    "unknown value {:?}; use ExternalIP, InternalIP or {RESERVED_IP_ANNOTATION}",
+                    shown(&raw.address_type)
+                ),
+            });
+        }
+        let criteria = raw.matching.criteria(Scope::RecordSet, &mut problems);
+        Self { set, source, criteria, problems }
+    }
+
+    /// Nothing is known of what was written.
+    #[must_use]
+    pub fn unreadable(before: Option<Self>, message: &str) -> Self {
+        let empty = Self {
+            set: SetSpec {
+                place: None,
+                provider: String::new(),
+                record_name: String::new(),
+                ttl: TtlRule::New(DEFAULT_TTL),
+                when_empty: WhenEmpty::Keep,
+                valid: false,
+            },
+            source: None,
+            criteria: None,
+            problems: Vec::new(),
+        };
+        let problem = SpecProblem {
+            scope: Scope::RecordSet,
+            field: "spec".to_owned(),
+            message: format!("cannot be read: {message}"),
+        };
+        // What could be read last goes on being claimed.
+        Self { problems: vec![problem], ..before.unwrap_or(empty) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn providers() -> Providers {
+        let known = [("digitalocean", "DIGITALOCEAN_ACCESS_TOKEN"), ("cloudflare", "CLOUDFLARE_TOKEN")];
+        Providers {
+            ip: BTreeSet::new(),
+            dns: known.map(|(name, _)| name.to_owned()).into(),
+            known: known.map(|(name, variable)| (name.to_owned(), variable.to_owned())).into(),
+            dns_only: BTreeSet::new(),
+            keep_last_record: false,
+        }
+    }
+
+    fn raw() -> RawRecordSet {
+        RawRecordSet { zone: "example.com".into(), record_name: "www".into(), ..RawRecordSet::default() }
+    }
+
+    fn parse(raw: &RawRecordSet, kind: ObjectKind) -> (SetSpec, Vec<String>) {
+        let mut problems = Vec::new();
+        let spec = SetSpec::parse(raw, "digitalocean", kind, &providers(), &mut problems);
+        (spec, problems.iter().map(|problem| problem.field.replace("spec.dnsRecordSet.", "")).collect())
+    }
+
+    #[test]
+    fn defaults_differ_by_kind() {
+        let (pool, problems) = parse(&raw(), ObjectKind::Pool);
+        assert_eq!((pool.ttl, pool.when_empty, problems), (TtlRule::Every(60), WhenEmpty::Keep, vec![]));
+        let (node, problems) = parse(&raw(), ObjectKind::RecordSet);
+        assert_eq!((node.ttl, node.when_empty, problems), (TtlRule::New(60), WhenEmpty::Delete, vec![]));
+        let kept = Providers { keep_last_record: true, ..providers() };
+        let when_empty = |when_empty: &str| {
+            let raw = RawRecordSet { when_empty: when_empty.into(), ..raw() };
+            let kind = ObjectKind::RecordSet;
+            SetSpec::parse(&raw, "digitalocean", kind, &kept, &mut Vec::new()).when_empty
+        };
+        assert_eq!((when_empty(""), when_empty("Delete")), (WhenEmpty::Keep, WhenEmpty::Delete));
+    }
+
+    #[test]
+    fn white_space_around_a_zone_means_nothing() {
+        for (zone, is) in [
+            (" example.com\n", ZoneRef::Name("example.com".into())),
+            ("\t0da42c8d2132a9ddaf714f9e7c920711 ", ZoneRef::Id("0da42c8d2132a9ddaf714f9e7c920711".into())),
+        ] {
+            let raw = RawRecordSet { zone: zone.into(), provider: "cloudflare".into(), ..raw() };
+            let (spec, problems) = parse(&raw, ObjectKind::Pool);
+            assert_eq!(problems, [""; 0]);
+            assert_eq!(spec.place.map(|place| place.zone), Some(is));
+        }
+    }
+
+    #[test]
+    fn each_mistake_names_its_field_and_the_place_is_claimed_where_it_can_be_told() {
+        for (raw, field, claimed) in [
+            (RawRecordSet { zone: String::new(), ..raw() }, "zone", false),
+            (RawRecordSet { zone: " \n".into(), ..raw() }, "zone", false),
+            (RawRecordSet { zone: "a b.c".into(), ..raw() }, "zone", false),
+            (RawRecordSet { record_name: String::new(), ..raw() }, "recordName", false),
+            (RawRecordSet { record_name: "www.other.org.".into(), ..raw() }, "recordName", true),
+            (RawRecordSet { ttl: -1, ..raw() }, "ttl", true),
+            (RawRecordSet { ttl: i64::MAX, ..raw() }, "ttl", true),
+            (RawRecordSet { ttl: 2_147_483_648, ..raw() }, "ttl", true),
+            (RawRecordSet { ttl: 86_401, provider: "cloudflare".into(), ..raw() }, "ttl", true),
+            (RawRecordSet { when_empty: "delete".into(), ..raw() }, "whenEmpty", true),
+            (RawRecordSet { provider: "route53".into(), ..raw() }, "provider", true),
+        ] {
+            let (spec, problems) = parse(&raw, ObjectKind::Pool);
+            assert_eq!(problems, [field], "{raw:?}");
+            assert!(!spec.valid);
+            assert_eq!(spec.place.is_some(), claimed, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn a_provider_without_a_token_is_told_apart_from_an_unknown_one() {
+        let none = Providers { dns: BTreeSet::new(), ..providers() };
+        let message = provider_problem("cloudflare", &none).unwrap();
+        assert!(message.contains("CLOUDFLARE_TOKEN"), "{message}");
+        let none = Providers { known: BTreeMap::new(), ..none };
+        assert!(provider_problem("cloudflare", &none).unwrap().contains("unknown provider"));
+    }
+
+    #[test]
+    fn a_node_set_takes_its_provider_from_the_record_set_then_from_the_spec_then_the_default() {
+        let provider = |outer: &str, inner: &str| {
+            let record_set = Some(RawRecordSet { provider: inner.into(), ..raw() });
+            let raw = RawRecordSetSpec { provider: outer.into(), record_set, ..RawRecordSetSpec::default() };
+            let spec = NodeSetSpec::parse(&raw, &providers());
+            assert_eq!(spec.problems, []);
+            spec.set.place.unwrap().provider
+        };
+        assert_eq!(provider("", ""), "digitalocean");
+        assert_eq!(provider("cloudflare", ""), "cloudflare");
+        assert_eq!(provider("digitalocean", "cloudflare"), "cloudflare");
+    }
+
+    #[test]
+    fn an_address_type_is_one_of_three() {
+        let parse = |text: &str| {
+            let raw = RawRecordSetSpec {
+                record_set: Some(raw()),
+                address_type: text.into(),
+                ..RawRecordSetSpec::default()
+            };
+            let spec = NodeSetSpec::parse(&raw, &providers());
+            (spec.source, spec.problems.into_iter().map(|problem| problem.field).collect::<Vec<_>>())
+        };
+        assert_eq!(parse(""), (Some(AddressSource::External), vec![]));
+        assert_eq!(parse("InternalIP"), (Some(AddressSource::Internal), vec![]));
+        assert_eq!(parse(RESERVED_IP_ANNOTATION), (Some(AddressSource::Annotation), vec![]));
+        assert_eq!(parse("Hostname"), (None, vec!["spec.addressType".to_owned()]));
+    }
+
+    #[test]
+    fn of_an_annotation_only_an_ipv4_address_counts() {
+        let node = |annotation: &str| NodeFacts {
+            name: "n".into(),
+            uid: crate::model::ids::Uid("u".into()),
+            provider_id: String::new(),
+            ready: true.into(),
+            deleting: false,
+            taints: Vec::new(),
+            region: None,
+            external_ips: Vec::new(),
+            internal_ips: Vec::new(),
+            annotation: Some(annotation.to_owned()),
+            annotation_ours: false,
+        };
+        assert_eq!(AddressSource::Annotation.of(&node("192.0.2.1")), [Ipv4Addr::new(192, 0, 2, 1)]);
+        for other in ["", "2001:db8::1", "nonsense"] {
+            assert!(AddressSource::Annotation.of(&node(other)).is_empty(), "{other}");
+        }
+    }
+}

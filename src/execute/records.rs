@@ -1,0 +1,59 @@
+//! Calls to providers of DNS.
+
+use super::{Executor, call_failure};
+use crate::provider::CallContext;
+use crate::provider::dns::{Applied, DnsProvider, Unfinished};
+use crate::provider::observe::{self, Call, Record};
+use flipop_core::model::fault::CallFailure;
+use flipop_core::model::ids::Owner;
+use flipop_core::records::action::{self, Action, Outcome};
+use std::sync::Arc;
+
+impl Executor {
+    /// `None` for a provider that does not exist, of which no object can be live.
+    pub(super) async fn call_dns_provider(&self, action: Action) -> Option<Outcome> {
+        Some(match action {
+            Action::FindZone { provider, owner, zone } => {
+                let result = self.dns_provider(&provider)?.find_zone(&context(&owner), zone.text()).await;
+                Outcome::ZoneFound { provider, zone, result }
+            }
+            Action::ReadRecords { provider, owner, zone, fqdn, mark_of } => {
+                let client = self.dns_provider(&provider)?;
+                let result = client.read_records(&context(&owner), &zone, &fqdn).await;
+                Outcome::RecordsRead { provider, zone: zone.id, fqdn, mark_of, result }
+            }
+            Action::ApplyRecords { provider, owner, zone, fqdn, set } => {
+                let client = self.dns_provider(&provider)?;
+                let context = context(&owner);
+                let record = Record {
+                    provider: client.provider(),
+                    call: Call::EnsureDnsARecordSet,
+                    context: &context,
+                    clock: &self.clock,
+                    observer: self.observer.as_ref(),
+                };
+                let applied = client.apply(&context, &self.permit, &zone, &fqdn, &set);
+                let result = observe::recorded(record, applied).await;
+                let result = match result {
+                    Ok(Applied { done, records }) if done == set.changes.len() => Ok(records),
+                    Ok(Applied { done, records }) => {
+                        Err(action::Unfinished { done, records, cause: CallFailure::NotSent })
+                    }
+                    Err(Unfinished { done, cause }) => {
+                        Err(action::Unfinished { done, records: Vec::new(), cause: call_failure(cause) })
+                    }
+                };
+                Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result }
+            }
+        })
+    }
+
+    fn dns_provider(&self, name: &str) -> Option<&Arc<dyn DnsProvider>> {
+        self.providers.dns.get(name)
+    }
+}
+
+fn context(owner: &Owner) -> CallContext {
+    let name = &owner.object.name;
+    CallContext::object(owner.kind.as_str(), name.namespace.clone(), name.name.clone())
+}
