@@ -4,7 +4,7 @@ use crate::corpus::{replay, samples};
 use flipop_core::dns::ZoneForm;
 use flipop_core::record_set::name::{ZoneRef, qualify};
 use flipop_core::selector::Selector;
-use flipop_sandbox::simulation::Plan;
+use flipop_simulation::Plan;
 use proptest::prelude::*;
 use proptest::sample::Index;
 

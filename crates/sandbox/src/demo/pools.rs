@@ -4,6 +4,7 @@
 use flipop::api::translate::pool::pool_object;
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus};
 use flipop::kube::objects::{NodeSlim, PodSlim};
+use flipop_apiserver::ApiServer;
 use flipop_core::facts::{NodeFacts, Observed, PodFacts, RESERVED_IP_ANNOTATION};
 use flipop_core::ids::ObjectName;
 use flipop_core::matching::{Criteria, PodStore, verdict};
@@ -11,7 +12,6 @@ use flipop_core::pool::spec::{PoolSpec, RawPoolSpec};
 use flipop_core::selector::Selector;
 use flipop_core::spec::{Scope, SpecProblem};
 use flipop_sandbox::advice::providers;
-use flipop_sandbox::apiserver::ApiServer;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
