@@ -5,7 +5,6 @@ use super::error::{ApiError, Cause};
 use super::meta::{self, as_map, at, set_at, text, text_at};
 use super::resource::Resource;
 use super::store::seconds;
-use super::write::Intent;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
@@ -66,7 +65,7 @@ fn drop_empty_maps(object: &mut Value) {
 }
 
 /// Checks that depend on the kind, and the form of labels and annotations.
-pub(crate) fn validate(intent: &Intent, object: &Value) -> Result<(), ApiError> {
+pub(crate) fn validate(resource: &Resource, object: &Value) -> Result<(), ApiError> {
     let mut causes = Vec::new();
     string_map(object, "labels", &mut causes);
     string_map(object, "annotations", &mut causes);
@@ -82,9 +81,9 @@ pub(crate) fn validate(intent: &Intent, object: &Value) -> Result<(), ApiError> 
         }
     }
     if !causes.is_empty() {
-        return Err(intent.invalid(text(object, "name"), &causes));
+        return Err(resource.invalid(text(object, "name"), &causes));
     }
-    if intent.resource.is(crd::GROUP, crd::PLURAL) {
+    if resource.is(crd::GROUP, crd::PLURAL) {
         crd::validate(object)?;
     }
     Ok(())

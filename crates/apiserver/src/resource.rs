@@ -3,6 +3,7 @@
 //! A [`Resource`] is one served (group, version, plural). Two of them can share one [`Storage`]: the versions of a
 //! custom resource, and the two faces of events.
 
+use super::error::{ApiError, Cause};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -100,6 +101,11 @@ impl Resource {
 
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.storage.group == group && self.storage.plural == plural
+    }
+
+    /// The refusal of an object of this kind.
+    pub(crate) fn invalid(&self, name: &str, causes: &[Cause]) -> ApiError {
+        ApiError::invalid(&self.group, &self.kind, name, causes)
     }
 }
 

@@ -56,10 +56,6 @@ impl Intent {
     fn is_status(&self) -> bool {
         self.writer.subresource == "status"
     }
-
-    pub(crate) fn invalid(&self, name: &str, causes: &[Cause]) -> ApiError {
-        ApiError::invalid(&self.resource.group, &self.resource.kind, name, causes)
-    }
 }
 
 impl Store {
@@ -184,10 +180,12 @@ impl Store {
         if name.is_empty() {
             let mut cause = Cause::required("metadata.name");
             "Required value: name or generateName is required".clone_into(&mut cause.message);
-            return Err(intent.invalid("", &[cause]));
+            return Err(intent.resource.invalid("", &[cause]));
         }
         if let Err(why) = admission::check_name(&intent.resource, &name) {
-            return Err(intent.invalid(&name, &[Cause::invalid("metadata.name", &json!(name), &why)]));
+            return Err(intent
+                .resource
+                .invalid(&name, &[Cause::invalid("metadata.name", &json!(name), &why)]));
         }
         set(object, "name", Value::String(name.clone()));
         if intent.resource.namespaced {
@@ -314,10 +312,10 @@ fn check(intent: &Intent, old: Option<&Value>, object: &mut Value) -> Result<Vec
         schema::set_defaults(object, &custom.schema);
         let causes = schema::validate(object, old, &custom.schema);
         if !causes.is_empty() {
-            return Err(intent.invalid(&name, &causes));
+            return Err(resource.invalid(&name, &causes));
         }
     }
-    admission::validate(intent, object)?;
+    admission::validate(resource, object)?;
     Ok(warnings)
 }
 
@@ -373,7 +371,7 @@ fn check_versions(
     };
     if !sent_uid.is_empty() && sent_uid != uid {
         let cause = Cause::invalid("metadata.uid", &json!(sent_uid), "field is immutable");
-        return Err(intent.invalid(&key.name, &[cause]));
+        return Err(resource.invalid(&key.name, &[cause]));
     }
     Ok(())
 }
