@@ -33,7 +33,7 @@ test:
 
 # Simulations: random seeds, all plans of the sweeps, three days.
 simulate SEEDS="600":
-    SIMULATION_SEEDS={{SEEDS}} SIMULATION_SWEEP=1 SIMULATION_DAYS=3 cargo test --profile simulation --locked --package flipop-sandbox --test simulation --test days -- --nocapture
+    SIMULATION_SEEDS={{SEEDS}} SIMULATION_SWEEP=1 SIMULATION_DAYS=3 cargo test --profile simulation --locked --package flipop-simulation --test simulation --test days -- --nocapture
 
 # Breaks the operator in one place at a time and expects tests to fail: the tests of the tests.
 mutations *ARGS:

@@ -31,8 +31,8 @@ fn file(module: &str) -> PathBuf {
     let (suite, rest) = module.split_once('/').unwrap_or_else(|| panic!("no place of {module}"));
     let folder = match suite {
         "core" => "crates/core/tests/fleet",
-        "sandbox" => "crates/sandbox/tests",
-        "simulation" => "crates/sandbox/tests/simulation",
+        "long" => "crates/simulation/tests",
+        "simulation" => "crates/simulation/tests/simulation",
         "provider_http" | "leadership" | "crds" | "fuzz" | "apiserver" => {
             return format!("tests/{module}.rs").into();
         }

@@ -10,14 +10,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where rooms are looked at.
-const CRATES: [&str; 4] = ["crates/core/src", "src", "crates/sandbox/src", "crates/bench/src"];
+const CRATES: [&str; 7] = [
+    "crates/core/src",
+    "src",
+    "crates/apiserver/src",
+    "crates/cloud/src",
+    "crates/simulation/src",
+    "crates/sandbox/src",
+    "crates/bench/src",
+];
 
 /// The knots: rooms of a folder that import each other, alone or in a ring.
-const KNOTS: [&str; 4] = [
-    "crates/sandbox/src/apiserver: admission write",
-    "crates/sandbox/src/apiserver: discovery handler openapi scale virtual_resources",
-    "crates/sandbox/src/cloud: calls cf_records change cloudflare digitalocean domains faults garble render reserved_ips token wire world",
-    "crates/sandbox/src/simulation: bed frames judge line logs network replica workloads",
+const KNOTS: [&str; 3] = [
+    "crates/apiserver/src: discovery handler openapi scale virtual_resources",
+    "crates/cloud/src: calls cf_records change cloudflare digitalocean domains faults garble render reserved_ips token wire world",
+    "crates/simulation/src: bed frames judge line logs network replica workloads",
 ];
 
 /// The layers of the core: each may import those before it, and no other.

@@ -2,10 +2,10 @@
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, ip, plain_spec, same};
+use flipop_cloud::{Fault, Injection, Op, Provider, Target};
 use flipop_envtest::operator::TOKEN;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Fault, Injection, Op, Provider, Target};
 use serde_json::json;
 use std::fs;
 use std::time::Duration;

@@ -2,10 +2,10 @@
 
 use crate::suite::{Case, cases};
 use crate::world::{Pool, REGION, SOON, TEAM, World, plain_spec, same};
+use flipop_cloud::{Fault, Injection, Op, Provider, Refusal, Target, When};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Fault, Injection, Op, Provider, Refusal, Target, When};
 use serde_json::{Value, json};
 use std::time::Duration;
 

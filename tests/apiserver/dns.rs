@@ -2,12 +2,12 @@
 //! name followed change by change.
 
 use crate::world::{SOON, TEAM, World, same};
+use flipop_cloud::{Call, Change, ChangeKind, Op, Plan, Provider, RecordVerb, RecordView};
 use flipop_envtest::api_proxy::ApiProxy;
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::operator::{Launch, Operator};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Change, ChangeKind, Op, Plan, Provider, RecordVerb, RecordView};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -4,10 +4,10 @@
 use crate::dns::{Name, ZONE, external, externals, has, named, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, SOON, TEAM, World, ip, plain_spec, same};
+use flipop_cloud::{Op, Provider};
 use flipop_envtest::Outcome;
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::operator::{CLOUDFLARE_TOKEN, Operator, TOKEN};
-use flipop_sandbox::cloud::{Op, Provider};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use crate::dns::{BOTH, Name, external, externals, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::World;
+use flipop_cloud::{Op, Provider, RecordView};
 use flipop_envtest::Outcome;
-use flipop_sandbox::cloud::{Op, Provider, RecordView};
 use futures::future::try_join_all;
 use std::time::Duration;
 

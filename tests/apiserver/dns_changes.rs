@@ -3,9 +3,9 @@
 use crate::dns::{BOTH, Followed, Name, ZONE, external, externals, internal, named, set_spec, sorted};
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, SOON, TEAM, World, ip, plain_spec, same};
+use flipop_cloud::{Op, Plan, Provider};
 use flipop_envtest::Outcome;
 use flipop_envtest::cluster::Kind;
-use flipop_sandbox::cloud::{Op, Plan, Provider};
 use serde_json::json;
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -3,9 +3,9 @@
 use crate::dns::{Name, RecordSet, ZONE, external, externals, has, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{Pool, SOON, TEAM, World, ip, plain_spec, same};
+use flipop_cloud::Provider;
 use flipop_envtest::Outcome;
 use flipop_envtest::cluster::Kind;
-use flipop_sandbox::cloud::Provider;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -3,11 +3,11 @@
 use crate::dns::{Name, external, externals, has, internal, named, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, ip, met, plain_spec, same};
+use flipop_cloud::{Op, Provider};
 use flipop_envtest::Outcome;
 use flipop_envtest::api_proxy::{Answer, ApiProxy, Meet, Rule};
 use flipop_envtest::wait::throughout;
 use flipop_envtest::{Failure, nodes::NewNode};
-use flipop_sandbox::cloud::{Op, Provider};
 use futures::future::try_join_all;
 use serde_json::json;
 use std::time::Duration;

@@ -4,11 +4,11 @@
 use crate::dns::{Name, externals, has, named};
 use crate::suite::{Case, cases};
 use crate::world::{REGION, SOON, World, path, same};
+use flipop_cloud::{Plan, Provider};
 use flipop_envtest::nodes::{NewNode, NewPod};
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Plan, Provider};
 use serde_json::json;
 use std::net::Ipv4Addr;
 

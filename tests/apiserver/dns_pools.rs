@@ -3,9 +3,9 @@
 use crate::dns::{BOTH, Name, named};
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, ip, plain_spec, same};
+use flipop_cloud::{Call, Fault, Injection, Op, Provider, Target, When};
 use flipop_envtest::wait::{eventually, throughout};
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Fault, Injection, Op, Provider, Target, When};
 use serde_json::json;
 use std::time::Duration;
 

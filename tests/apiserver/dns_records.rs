@@ -3,8 +3,8 @@
 use crate::dns::{BOTH, Name, RecordSet, external, externals, has, named, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, plain_spec, same};
+use flipop_cloud::{Op, Plan, Provider, RecordView};
 use flipop_envtest::Outcome;
-use flipop_sandbox::cloud::{Op, Plan, Provider, RecordView};
 use serde_json::json;
 use std::time::Duration;
 

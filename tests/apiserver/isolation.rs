@@ -3,10 +3,10 @@
 use crate::corpus::documents;
 use crate::suite::{Case, cases};
 use crate::world::{Pool, SOON, TEAM, World, ip, plain_spec, same};
+use flipop_cloud::{ActionOutcome, ActionPlan, Fault, Garble, Injection, Op, Target, When};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{ActionOutcome, ActionPlan, Fault, Garble, Injection, Op, Target, When};
 use serde_json::json;
 use std::net::Ipv4Addr;
 use std::time::Duration;

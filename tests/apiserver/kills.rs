@@ -4,11 +4,11 @@
 use crate::dns::{Name, externals, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, ip, plain_spec, same};
+use flipop_cloud::{Fault, Injection, Op, Provider, Target, When};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Fault, Injection, Op, Provider, Target, When};
 use serde_json::json;
 
 pub(crate) fn cases() -> Vec<Case> {

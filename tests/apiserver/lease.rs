@@ -6,10 +6,10 @@ use crate::team::{
     writers, writes,
 };
 use crate::world::{SOON, World, ip};
+use flipop_cloud::Op;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::Op;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use std::time::Duration;

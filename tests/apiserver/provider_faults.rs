@@ -3,9 +3,9 @@
 use crate::dns::{Name, externals, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{REGION, SOON, World, ip, plain_spec, same};
+use flipop_cloud::{Call, Fault, Garble, Injection, Op, Provider, Refusal, Target};
 use flipop_envtest::Outcome;
 use flipop_envtest::wait::eventually;
-use flipop_sandbox::cloud::{Call, Fault, Garble, Injection, Op, Provider, Refusal, Target};
 use serde_json::json;
 use std::time::Duration;
 

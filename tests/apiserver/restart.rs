@@ -2,11 +2,11 @@
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, ip, path, same};
+use flipop_cloud::{Op, Provider};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::nodes::NewNode;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Op, Provider};
 use serde_json::json;
 use std::time::Duration;
 

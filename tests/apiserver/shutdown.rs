@@ -3,13 +3,13 @@
 use crate::suite::{Case, cases};
 use crate::team::{holder, launch, replica, replica_with, stage, while_addresses_move, writers, writes};
 use crate::world::{Pool, SOON, World, plain_spec, same};
+use flipop_cloud::{Call, Fault, Injection, Op, Target, When};
 use flipop_envtest::audit::Write;
 use flipop_envtest::cluster::USER;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::process::{FullPipe, Signal};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Fault, Injection, Op, Target, When};
 use serde_json::json;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;

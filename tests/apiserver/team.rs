@@ -4,10 +4,10 @@
 //! provider, whatever the sender believed.
 
 use crate::world::{SOON, World, binary, plain_spec};
+use flipop_cloud::{Call, Provider};
 use flipop_envtest::operator::{Launch, Operator};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Provider};
 use serde_json::Value;
 use std::convert::Infallible;
 use std::io::Write as _;

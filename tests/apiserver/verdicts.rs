@@ -3,9 +3,9 @@
 use crate::corpus::documents;
 use crate::suite::{Case, cases};
 use crate::world::World;
+use flipop_apiserver::{ApiServer, ScenarioError};
 use flipop_envtest::Outcome;
 use flipop_sandbox::advice::advice;
-use flipop_sandbox::apiserver::{ApiServer, ScenarioError};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

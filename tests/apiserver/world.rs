@@ -1,5 +1,6 @@
 //! What a test has in hand: a cluster, a `DigitalOcean`, and the operator's binary between the two.
 
+use flipop_cloud::{Call, Cloud, CloudServer, Op, Options, Provider, Trapped};
 use flipop_envtest::api_proxy::{ApiProxy, RuleId};
 use flipop_envtest::apiserver::ApiServer;
 use flipop_envtest::cluster::{Cluster, Kind, NAMESPACE, SERVICE_ACCOUNT};
@@ -9,7 +10,6 @@ use flipop_envtest::operator::{CLOUDFLARE_TOKEN, Launch, Operator, TOKEN};
 use flipop_envtest::process::{TAIL_LINES, tail};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Cloud, CloudServer, Op, Options, Provider, Trapped};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -13,6 +13,7 @@ mod container;
 mod tls_front;
 
 use container::Container;
+use flipop_cloud::{Cloud, CloudServer, Options, Provider};
 use flipop_envtest::apiserver::ApiServer;
 use flipop_envtest::assets::{self, Assets, Found};
 use flipop_envtest::cluster::{Cluster, Kind, NAMESPACE, SERVICE_ACCOUNT};
@@ -21,7 +22,6 @@ use flipop_envtest::operator::TOKEN;
 use flipop_envtest::tls::Certificates;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Cloud, CloudServer, Options, Provider};
 use serde_json::json;
 use std::fs;
 use std::net::Ipv4Addr;

@@ -4,7 +4,7 @@
 //! before it records a release or another holder. It is sent while 3 s or more of its permit are left, judged by when
 //! the server recorded the last renewal. And a decision made before a gap in the permits is not sent after it.
 
-use flipop_sandbox::apiserver::{ApiServer, Changes, Key};
+use flipop_apiserver::{ApiServer, Changes, Key};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -22,7 +22,7 @@ pub(crate) fn lease_key() -> Key {
 
 struct State {
     changes: Changes,
-    storage: flipop_sandbox::apiserver::Storage,
+    storage: flipop_apiserver::Storage,
     /// Holders in the order of their terms.
     terms: Vec<String>,
     /// The last of them gave the lease up.

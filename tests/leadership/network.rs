@@ -6,7 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use flipop::permit::Permit;
 use flipop::random::Random;
-use flipop_sandbox::apiserver::{ApiServer, Call, FrameFacts, Interceptor, OnFrame, Verb};
+use flipop_apiserver::{ApiServer, Call, FrameFacts, Interceptor, OnFrame, Verb};
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use std::sync::Arc;
@@ -83,11 +83,11 @@ impl Link {
 }
 
 impl Interceptor for Link {
-    fn after(&self, call: &Call, code: u16) -> flipop_sandbox::apiserver::After {
+    fn after(&self, call: &Call, code: u16) -> flipop_apiserver::After {
         if call.verb == Verb::Patch && call.resource == "nodes" && code == 200 {
             (self.on_write)();
         }
-        flipop_sandbox::apiserver::After::Deliver
+        flipop_apiserver::After::Deliver
     }
 
     fn frame(&self, _call: &Call, _frame: &FrameFacts<'_>) -> OnFrame {

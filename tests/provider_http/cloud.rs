@@ -3,12 +3,12 @@
 use crate::{Leadership, TOKEN, account, client, ip};
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::{Account, ActionStatus, CallError, IpProvider};
+use flipop_cloud::{
+    Cloud, CloudServer, Fault, Garble, Injection, Op, Options, Provider, Refusal, Target, When,
+};
 use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::{ActionId, DropletId};
-use flipop_sandbox::cloud::{
-    Cloud, CloudServer, Fault, Garble, Injection, Op, Options, Provider, Refusal, Target, When,
-};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 

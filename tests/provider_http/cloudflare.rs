@@ -6,15 +6,15 @@ use crate::{TOKEN, account, config};
 use flipop::provider::CallError;
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
+use flipop_cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
 use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
+use flipop_core::records::dns::{Change, ChangeSet, Record};
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::records::diff::{Target, TtlRule, Wanted};
-use flipop_core::records::dns::{Change, ChangeSet, Record};
 use flipop_core::records::name::qualify;
 use flipop_core::records::site::{Applied as SiteApplied, Site, Step};
-use flipop_sandbox::cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -74,8 +74,8 @@ async fn a_large_set_is_several_batches_of_what_the_smallest_plan_takes() {
 #[tokio::test]
 async fn a_failed_batch_says_how_many_changes_came_before_it() {
     let world = cloudflare(&["*"], Plan::Free).await;
-    let second = flipop_sandbox::cloud::Target::op(Op::BatchRecords).containing("\"10.0.0.200\"");
-    let _id = world.cloud().inject(flipop_sandbox::cloud::Injection::once(second, Fault::Reset(When::After)));
+    let second = flipop_cloud::Target::op(Op::BatchRecords).containing("\"10.0.0.200\"");
+    let _id = world.cloud().inject(flipop_cloud::Injection::once(second, Fault::Reset(When::After)));
     let (done, fault) = world.apply_fault(&creates(201)).await;
     assert_eq!((done, fault.kind, fault.outcome_unknown), (200, FaultKind::Transient, true));
 }
@@ -125,8 +125,8 @@ async fn a_record_that_exists_is_as_good_as_made() {
 fn no_room(world: &World) -> Fault {
     let full = br#"{"success": false, "errors": [{"code": 81045, "message": "The record quota has been exceeded."}]}"#;
     let refused = Fault::Answer { status: 400, headers: Vec::new(), body: full.to_vec() };
-    let new = flipop_sandbox::cloud::Target::op(Op::BatchRecords).containing("posts");
-    let _id = world.cloud().inject(flipop_sandbox::cloud::Injection::always(new, refused.clone()));
+    let new = flipop_cloud::Target::op(Op::BatchRecords).containing("posts");
+    let _id = world.cloud().inject(flipop_cloud::Injection::always(new, refused.clone()));
     refused
 }
 

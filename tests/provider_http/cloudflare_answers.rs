@@ -7,9 +7,9 @@ use flipop::clock::Clock;
 use flipop::provider::Account;
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::DnsProvider;
-use flipop_core::model::fault::FaultKind;
+use flipop_cloud::{Fault, Op, Plan};
 use flipop_core::records::dns::{ChangeSet, Zone};
-use flipop_sandbox::cloud::{Fault, Op, Plan};
+use flipop_core::model::fault::FaultKind;
 
 /// A code alone is enough for "too many requests", and so is the status; code 0 is none.
 #[tokio::test]

@@ -7,11 +7,9 @@ use crate::{TOKEN, account};
 use flipop::permit::PermitEnded;
 use flipop::provider::CallError;
 use flipop::provider::dns::Unfinished;
-use flipop_core::model::fault::FaultKind;
+use flipop_cloud::{ChangeKind, Fault, Garble, Op, Plan, Provider, RecordVerb, RecordView, Refusal, When};
 use flipop_core::records::dns::{ChangeSet, Zone};
-use flipop_sandbox::cloud::{
-    ChangeKind, Fault, Garble, Op, Plan, Provider, RecordVerb, RecordView, Refusal, When,
-};
+use flipop_core::model::fault::FaultKind;
 use std::net::Ipv4Addr;
 
 #[tokio::test]

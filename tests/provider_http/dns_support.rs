@@ -4,10 +4,10 @@ use crate::{Leadership, TOKEN, account, client, config};
 use flipop::provider::CallError;
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
-use flipop_core::model::fault::Fault;
+use flipop_cloud::{Call, Fault as Injected, Op};
+use flipop_cloud::{Cloud, CloudServer, Injection, Options, Plan, Provider, RecordView, Target};
 use flipop_core::records::dns::{Change, ChangeSet, Record, Zone};
-use flipop_sandbox::cloud::{Call, Fault as Injected, Op};
-use flipop_sandbox::cloud::{Cloud, CloudServer, Injection, Options, Plan, Provider, RecordView, Target};
+use flipop_core::model::fault::Fault;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 

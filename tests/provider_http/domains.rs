@@ -9,8 +9,8 @@ use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::dns::{DnsProvider, Unfinished};
 use flipop::provider::observe::{self, Call, Record};
 use flipop::provider::{CallContext, CallError};
+use flipop_cloud::{Fault, Injection, Op, RecordView, Refusal, Target};
 use flipop_core::model::fault::FaultKind;
-use flipop_sandbox::cloud::{Fault, Injection, Op, RecordView, Refusal, Target};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -6,10 +6,10 @@
 
 use crate::world::{BARE, BARE_TOKEN, World};
 use clap::Args;
+use flipop_cloud::Op;
 use flipop_envtest::apiserver::connect;
 use flipop_envtest::process::Process;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::Op;
 use futures::TryStreamExt as _;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Request;
@@ -151,7 +151,7 @@ impl Bare {
             .args(droplets.map(|droplet| droplet.to_string()));
         let log = world.server.folder().join("bare.log");
         let process = Process::start("the bare client", &mut command, &log)?;
-        let ready = |call: &flipop_sandbox::cloud::Call| call.token == BARE && call.op == Op::GetReservedIp;
+        let ready = |call: &flipop_cloud::Call| call.token == BARE && call.op == Op::GetReservedIp;
         world.call(&mut changes, since, ready).await?;
         Ok(process)
     }

@@ -4,8 +4,8 @@ use crate::report::Report;
 use crate::world::{Stage, World};
 use crate::zones::{LATENCY_MS, OTHERS, ZONE};
 use crate::{burst, publish, say};
+use flipop_cloud::{Plan, Provider, RecordView};
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Plan, Provider, RecordView};
 use std::net::Ipv4Addr;
 
 const TTL: u64 = 300;

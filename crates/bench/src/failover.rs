@@ -144,7 +144,7 @@ async fn sample(world: &World, places: &mut Places, who: Who) -> Outcome<Duratio
     }] } });
     let (patch, params) = (Patch::Merge(&patch), PatchParams::default());
     let sent_us = cloud.now_us();
-    let ours = |call: &flipop_sandbox::cloud::Call| {
+    let ours = |call: &flipop_cloud::Call| {
         is_assign(call, token) && (who == Who::Bare || call.path.contains(&IP.to_string()))
     };
     let write =

@@ -1,9 +1,9 @@
 //! Provider calls that hang while others must go on.
 
 use crate::world::{OPERATOR, REGION, TEAM, World, is_assign};
+use flipop_cloud::{Fault, Injection, Target, When};
 use flipop_envtest::Outcome;
 use flipop_envtest::cluster::Kind;
-use flipop_sandbox::cloud::{Fault, Injection, Target, When};
 use std::net::Ipv4Addr;
 
 /// The client gives up after 10 s; so long a call certainly hangs.
@@ -37,8 +37,7 @@ impl Hangs {
         world.node(&name, &name).await?;
         world.pool(&name, &[ip], &name, None).await?;
         let ours = ip.to_string();
-        let hung =
-            |call: &flipop_sandbox::cloud::Call| is_assign(call, OPERATOR) && call.path.contains(&ours);
+        let hung = |call: &flipop_cloud::Call| is_assign(call, OPERATOR) && call.path.contains(&ours);
         self.arrived_us = Some(world.call(&mut changes, since, hung).await?.at_us);
         Ok(())
     }

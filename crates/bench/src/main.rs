@@ -1,7 +1,7 @@
 //! Measures the operator's release binary from outside: a real kube-apiserver, simulated providers, loopback.
 //!
 //! Owns: what is measured, how, and the goals. Does not own: servers and processes (`flipop-envtest`), the simulated
-//! account (`flipop-sandbox`). Invariants: the binary is a black box, seen through the API server, its audit log, the
+//! account (`flipop-cloud`). Invariants: the binary is a black box, seen through the API server, its audit log, the
 //! provider's call log and `/proc`; latencies are compared with a bare client's in the same run, because a loaded
 //! machine slows both; each figure has a cluster and an account of its own.
 

@@ -6,10 +6,8 @@
 use crate::report::Report;
 use crate::stats::{Ms, Samples};
 use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, World, is_assign};
+use flipop_cloud::{ActionOutcome, ActionPlan, Call, ChangeKind, Fault, Garble, Injection, Op, Target, When};
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{
-    ActionOutcome, ActionPlan, Call, ChangeKind, Fault, Garble, Injection, Op, Target, When,
-};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -5,9 +5,9 @@ use crate::report::Report;
 use crate::standing::{COUNT, ip, settled};
 use crate::stats::{Ms, Samples};
 use crate::world::{OPERATOR, REGION, World, is_assign};
+use flipop_cloud::{Call, Op};
 use flipop_envtest::cluster::USER;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Op};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

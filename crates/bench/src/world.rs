@@ -1,5 +1,6 @@
 //! A cluster, an account, and the operator's binary between the two; and the questions that figures ask of them.
 
+use flipop_cloud::{Call, Change, Cloud, CloudServer, Op, Options, Provider};
 use flipop_envtest::apiserver::ApiServer;
 use flipop_envtest::assets::{self, Assets};
 use flipop_envtest::audit::Audit;
@@ -9,7 +10,6 @@ use flipop_envtest::operator::{Launch, Operator, TOKEN};
 use flipop_envtest::servers::{Installed, Servers};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Change, Cloud, CloudServer, Op, Options, Provider};
 use kube::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

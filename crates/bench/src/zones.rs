@@ -1,9 +1,9 @@
 //! The zones of the figures about DNS, and what the operator does there.
 
 use crate::world::{OPERATOR, SOON, World};
+use flipop_cloud::{Call, Provider};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use flipop_sandbox::cloud::{Call, Provider};
 use std::collections::BTreeSet;
 
 /// Milliseconds that a provider takes for each answer.

@@ -3,7 +3,7 @@
 //! Owns: where `kube-apiserver`, `etcd` and `kubectl` come from ([`assets`]), their life as child processes
 //! ([`apiserver`], [`process`]), the operator as a child process ([`operator`]), a network between them that fails
 //! ([`proxy`]), an API server that fails ([`api_proxy`]), the objects that tests write ([`cluster`]), and ways to look
-//! ([`kubectl`], [`scrape`], [`audit`], [`wait`]). Does not own: the simulated providers (`flipop-sandbox`) and what is
+//! ([`kubectl`], [`scrape`], [`audit`], [`wait`]). Does not own: the simulated providers (`flipop-cloud`) and what is
 //! expected of the operator (the tests).
 //!
 //! Invariants: everything listens on loopback only; every process that is started ends when its owner is dropped,

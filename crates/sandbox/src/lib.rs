@@ -1,8 +1,4 @@
-//! The simulated world: a Kubernetes API, a DigitalOcean and a Cloudflare, good enough for the real clients.
+//! What the demonstration shares with the tests: the warnings of the API server, and the picture of README.
 
 pub mod advice;
-pub mod apiserver;
-pub mod cloud;
-pub mod news;
 pub mod picture;
-pub mod simulation;

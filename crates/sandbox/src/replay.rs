@@ -1,6 +1,6 @@
 //! `cargo sandbox replay`: the transcript of a simulation, and what the judge found in it.
 
-use flipop_sandbox::simulation::{self, Plan, generate};
+use flipop_simulation::{Plan, generate};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -31,7 +31,7 @@ fn read(plan: &str) -> Result<Plan, String> {
 fn tell(plan: &Plan, out: &mut dyn Write) -> io::Result<bool> {
     writeln!(out, "{}\n", plan.to_yaml().unwrap_or_default())?;
     out.flush()?;
-    let outcome = simulation::run(plan, true)?;
+    let outcome = flipop_simulation::run(plan, true)?;
     out.write_all(outcome.story.as_bytes())?;
     for line in &outcome.end {
         writeln!(out, "{line}")?;

@@ -357,7 +357,8 @@ mod tests {
         );
         assert!(!counts("crates/core/src/model/matching_tests.rs", &without));
         assert!(
-            counts("crates/sandbox/tests/simulation/main.rs", &without) && counts("src/tests.rs", &without)
+            counts("crates/simulation/tests/simulation/main.rs", &without)
+                && counts("src/tests.rs", &without)
         );
         assert!(
             counts("crates/core/tests2/a.rs", &without)

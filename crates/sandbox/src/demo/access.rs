@@ -1,6 +1,6 @@
 //! What the operator's account may not do in the simulated cluster: nothing, until somebody takes a right away.
 
-use flipop_sandbox::apiserver::{ApiError, Before, Call, Interceptor, Verb};
+use flipop_apiserver::{ApiError, Before, Call, Interceptor, Verb};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -243,7 +243,7 @@ fn set(object: &mut Value, field: &str, value: Value) {
 mod tests {
     use super::super::manifest;
     use super::*;
-    use flipop_sandbox::apiserver::Key;
+    use flipop_apiserver::Key;
 
     fn pool(name: &str, spec: &Value) -> Document {
         let value = json!({ "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",

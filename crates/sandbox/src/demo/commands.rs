@@ -1,7 +1,7 @@
 //! What can be typed while the sandbox serves: the words, and what they ask for.
 
 use super::access::VERBS;
-use flipop_sandbox::cloud::Provider;
+use flipop_cloud::Provider;
 use std::net::Ipv4Addr;
 
 /// What a line of the terminal asks for.

@@ -9,7 +9,7 @@ use super::sets::Sets;
 use super::stage::{DEPLOYMENT, OPERATOR_NAMESPACE};
 use super::story::Story;
 use super::teller::Line;
-use flipop_sandbox::apiserver::Key;
+use flipop_apiserver::Key;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -3,7 +3,7 @@
 //! Owns reading and sorting of documents. What a document means is for the API server and the operator to say.
 
 use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND};
-use flipop_sandbox::apiserver::Key;
+use flipop_apiserver::Key;
 use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};

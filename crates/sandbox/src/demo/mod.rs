@@ -33,7 +33,7 @@ pub(crate) use script::run;
 pub(crate) use serve::{Serving, serve};
 
 use flipop::operator::OperatorError;
-use flipop_sandbox::apiserver::ScenarioError;
+use flipop_apiserver::ScenarioError;
 
 /// Why a demonstration ended badly.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! The pods on a node, and how they are taken from it.
 
-use flipop_sandbox::apiserver::{ApiServer, Key, ScenarioError};
+use flipop_apiserver::{ApiServer, Key, ScenarioError};
 use serde_json::Value;
 
 /// The pods that run on a node.

@@ -4,14 +4,14 @@
 use flipop::api::translate::pool::pool_object;
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus};
 use flipop::kube::objects::{NodeSlim, PodSlim};
-use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
+use flipop_apiserver::ApiServer;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectName;
 use flipop_core::model::matching::{Criteria, PodStore, verdict};
+use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 use flipop_core::model::selector::Selector;
 use flipop_core::model::spec::{Scope, SpecProblem};
 use flipop_sandbox::advice::providers;
-use flipop_sandbox::apiserver::ApiServer;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

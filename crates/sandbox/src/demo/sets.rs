@@ -5,7 +5,7 @@
 
 use super::cast::Node;
 use super::pools::labels;
-use flipop_sandbox::apiserver::{ApiServer, Key, PodSpec, ScenarioError};
+use flipop_apiserver::{ApiServer, Key, PodSpec, ScenarioError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use super::pools::{Standing, Standings};
 use super::stage::Stage;
 use super::teller::{Line, Teller};
 use flipop_core::model::ids::ObjectName;
-use flipop_sandbox::news::{Feed, News, What};
+use flipop_simulation::news::{Feed, News, What};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;

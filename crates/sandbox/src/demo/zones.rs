@@ -6,10 +6,10 @@ use super::manifest::Document;
 use super::pools::{POOL_KIND, RECORD_SET_KIND};
 use flipop::api::NodeDNSRecordSet;
 use flipop::api::translate::record_set::record_set_object;
+use flipop_cloud::Provider;
 use flipop_core::records::name::ZoneRef;
 use flipop_core::records::spec::{Destination, NodeSetSpec};
 use flipop_sandbox::advice;
-use flipop_sandbox::cloud::Provider;
 use std::fmt;
 
 /// A zone that is there before the YAML is applied.

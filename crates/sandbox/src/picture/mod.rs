@@ -8,7 +8,7 @@ mod draw;
 mod tale;
 mod words;
 
-use crate::simulation::{self, Plan};
+use flipop_simulation::Plan;
 use std::fmt::Write as _;
 use tale::Tale;
 
@@ -20,7 +20,7 @@ const PLAN: &str = include_str!("failover.yaml");
 pub enum PictureError {
     /// The plan cannot be read.
     #[error(transparent)]
-    Plan(#[from] simulation::plan::PlanError),
+    Plan(#[from] flipop_simulation::plan::PlanError),
     /// The plan cannot be played.
     #[error("failed to play the plan")]
     Play(#[from] std::io::Error),
@@ -42,7 +42,7 @@ pub fn failover() -> Result<String, PictureError> {
 
 /// What happens in a run.
 fn tale(plan: &Plan) -> Result<Tale, PictureError> {
-    let (outcome, news) = simulation::watch(plan)?;
+    let (outcome, news) = flipop_simulation::watch(plan)?;
     let mut wrong = String::new();
     for violation in &outcome.violations {
         // Writing to a string cannot fail.

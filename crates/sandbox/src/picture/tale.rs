@@ -3,10 +3,10 @@
 //! Times are tenths of a second since the failure, rounded: what people read, and what the way of a single call does
 //! not change. Invariant: every text is the operator's own.
 
-use crate::cloud::{ChangeKind, RecordVerb};
-use crate::news::{News, What};
 use flipop::kube::objects::NodeSlim;
+use flipop_cloud::{ChangeKind, RecordVerb};
 use flipop_core::model::facts::{NodeFacts, Readiness};
+use flipop_simulation::news::{News, What};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -19,8 +19,17 @@ const OF_SOME: [(&str, &[&str]); 3] = [
     ("--package flipop-core", &["crates/core/"]),
     ("--package flipop --lib", &["src/", "crates/core/src/"]),
     (
-        "--package flipop-sandbox --test simulation",
-        &["src/", "crates/core/src/", "crates/sandbox/", "crds/", "examples/", "k8s/"],
+        "--package flipop-simulation --test simulation",
+        &[
+            "src/",
+            "crates/apiserver/src/",
+            "crates/cloud/src/",
+            "crates/core/src/",
+            "crates/simulation/",
+            "crds/",
+            "examples/",
+            "k8s/",
+        ],
     ),
 ];
 
@@ -205,7 +214,7 @@ mod tests {
         let core = "--package flipop-core --test fleet -- pods::";
         let shell = "--package flipop --lib -- admin::";
         let (simulation, other) = (
-            "--profile simulation --package flipop-sandbox --test simulation",
+            "--profile simulation --package flipop-simulation --test simulation",
             "--workspace --test apiserver",
         );
         for (file, on) in [
@@ -213,7 +222,7 @@ mod tests {
             ("crates/core/src/model/moment.rs", [true, true, true, true]),
             ("crates/core/tests/fleet/pods.rs", [true, false, false, true]),
             ("src/admin.rs", [false, true, true, true]),
-            ("crates/sandbox/tests/simulation/world.rs", [false, false, true, true]),
+            ("crates/simulation/tests/simulation/world.rs", [false, false, true, true]),
             ("tests/apiserver/main.rs", [false, false, false, true]),
             ("README.md", [false, false, false, true]),
             ("docs/faults.md", [false; 4]),

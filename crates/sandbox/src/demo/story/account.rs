@@ -5,7 +5,7 @@ use super::super::records::{self, RecordSet};
 use super::super::teller::{Line, brief, seconds};
 use super::super::zones::provider_name;
 use super::{Move, Story};
-use flipop_sandbox::cloud::{ChangeKind, RecordVerb};
+use flipop_cloud::{ChangeKind, RecordVerb};
 use std::net::Ipv4Addr;
 
 impl Story {

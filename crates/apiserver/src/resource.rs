@@ -1,0 +1,302 @@
+//! Which resources exist: the built-in ones as a table, those of `CustomResourceDefinition`s as they are applied.
+//!
+//! A [`Resource`] is one served (group, version, plural). Two of them can share one [`Storage`]: the versions of a
+//! custom resource, and the two faces of events.
+
+use super::error::{ApiError, Cause};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where objects are kept: group and plural, whatever the version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Storage {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Plural name, lower case.
+    pub plural: String,
+}
+
+impl Storage {
+    /// From group (empty for the core group) and plural.
+    #[must_use]
+    pub fn new(group: &str, plural: &str) -> Self {
+        Self { group: group.to_owned(), plural: plural.to_owned() }
+    }
+}
+
+/// What becomes of `status` in a create request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatusOnCreate {
+    /// Stored as sent (nodes: the kubelet registers itself with a status).
+    Keep,
+    /// Dropped: only the status subresource writes it.
+    Drop,
+    /// `{phase: Pending}`, as for pods.
+    Pending,
+    /// `{phase: Active}`, as for namespaces.
+    Active,
+}
+
+/// One column of `kubectl get`, as an `additionalPrinterColumns` entry defines it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PrinterColumn {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) format: String,
+    pub(crate) description: String,
+    pub(crate) priority: i64,
+    pub(crate) json_path: String,
+}
+
+/// One served (group, version, plural) with all that is known about it.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as columns of a table")]
+pub(crate) struct Resource {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) list_kind: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    /// Whether there is a `status` subresource (then the main resource does not write it).
+    pub(crate) status: bool,
+    pub(crate) status_on_create: StatusOnCreate,
+    /// Whether `metadata.generation` counts changes of the spec.
+    pub(crate) generation: bool,
+    /// Whether a PUT without a resource version is taken.
+    pub(crate) unconditional_update: bool,
+    /// Whether a PUT creates what does not exist.
+    pub(crate) create_on_update: bool,
+    pub(crate) storage: Storage,
+    /// The version in which objects are kept.
+    pub(crate) storage_version: String,
+    /// Present for custom resources only.
+    pub(crate) custom: Option<Arc<Custom>>,
+}
+
+/// What only custom resources have.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Custom {
+    /// `openAPIV3Schema`, or null.
+    pub(crate) schema: Value,
+    pub(crate) columns: Vec<PrinterColumn>,
+    /// `selectableFields`, as JSON paths.
+    pub(crate) selectable_fields: Vec<String>,
+}
+
+impl Resource {
+    /// `v1` or `group/v1`.
+    pub(crate) fn api_version(&self) -> String {
+        join_api_version(&self.group, &self.version)
+    }
+
+    /// The `apiVersion` in which objects are kept.
+    pub(crate) fn stored_api_version(&self) -> String {
+        join_api_version(&self.storage.group, &self.storage_version)
+    }
+
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.storage.group == group && self.storage.plural == plural
+    }
+
+    /// The refusal of an object of this kind.
+    pub(crate) fn invalid(&self, name: &str, causes: &[Cause]) -> ApiError {
+        ApiError::invalid(&self.group, &self.kind, name, causes)
+    }
+}
+
+fn join_api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// All served resources.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Registry {
+    served: BTreeMap<(String, String, String), Arc<Resource>>,
+}
+
+impl Registry {
+    /// With the built-in resources.
+    pub(crate) fn builtin() -> Self {
+        let mut registry = Self::default();
+        for row in BUILTIN {
+            registry.insert(row.resource());
+        }
+        registry
+    }
+
+    pub(crate) fn insert(&mut self, resource: Resource) {
+        let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        self.served.insert(key, Arc::new(resource));
+    }
+
+    /// Stops serving every version of a storage.
+    pub(crate) fn remove(&mut self, storage: &Storage) {
+        self.served.retain(|_, resource| resource.storage != *storage || resource.custom.is_none());
+    }
+
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+        self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned())).cloned()
+    }
+
+    /// By `apiVersion` and `kind`, as written in manifests.
+    pub(crate) fn find_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
+        self.served.values().find(|r| r.kind == kind && r.api_version() == api_version).cloned()
+    }
+
+    /// The resource in the version in which `storage` keeps its objects.
+    pub(crate) fn stored(&self, storage: &Storage) -> Option<Arc<Resource>> {
+        self.served
+            .values()
+            .find(|r| r.storage == *storage && r.group == storage.group && r.version == r.storage_version)
+            .cloned()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.served.values()
+    }
+
+    /// (group, version) pairs, each once, the core group first.
+    pub(crate) fn group_versions(&self) -> Vec<(String, String)> {
+        let mut pairs: Vec<_> = self.served.keys().map(|(g, v, _)| (g.clone(), v.clone())).collect();
+        pairs.dedup();
+        pairs
+    }
+}
+
+/// A row of the table of built-in resources.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, as columns of a table")]
+struct Row {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static [&'static str],
+    namespaced: bool,
+    /// None: no status subresource.
+    status: Option<StatusOnCreate>,
+    generation: bool,
+    unconditional_update: bool,
+    create_on_update: bool,
+}
+
+const fn row(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Row {
+    Row {
+        group,
+        version,
+        kind,
+        plural,
+        short: &[],
+        namespaced: true,
+        status: None,
+        generation: false,
+        unconditional_update: true,
+        create_on_update: false,
+    }
+}
+
+impl Row {
+    const fn short(mut self, short: &'static [&'static str]) -> Self {
+        self.short = short;
+        self
+    }
+
+    const fn cluster(mut self) -> Self {
+        self.namespaced = false;
+        self
+    }
+
+    const fn status(mut self, on_create: StatusOnCreate) -> Self {
+        self.status = Some(on_create);
+        self
+    }
+
+    const fn generation(mut self) -> Self {
+        self.generation = true;
+        self
+    }
+
+    /// A PUT must name the resource version that it replaces.
+    const fn conditional_update(mut self) -> Self {
+        self.unconditional_update = false;
+        self
+    }
+
+    const fn create_on_update(mut self) -> Self {
+        self.create_on_update = true;
+        self
+    }
+
+    fn resource(&self) -> Resource {
+        // Both faces of events are one storage, kept in the core form.
+        let storage_group = if self.plural == "events" { "" } else { self.group };
+        let in_all = matches!(self.plural, "pods" | "services" | "deployments");
+        Resource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            kind: self.kind.to_owned(),
+            list_kind: format!("{}List", self.kind),
+            plural: self.plural.to_owned(),
+            singular: self.kind.to_lowercase(),
+            short_names: self.short.iter().map(|&s| s.to_owned()).collect(),
+            categories: if in_all { vec!["all".to_owned()] } else { Vec::new() },
+            namespaced: self.namespaced,
+            status: self.status.is_some(),
+            status_on_create: self.status.unwrap_or(Keep),
+            generation: self.generation,
+            unconditional_update: self.unconditional_update,
+            create_on_update: self.create_on_update,
+            storage: Storage::new(storage_group, self.plural),
+            storage_version: self.version.to_owned(),
+            custom: None,
+        }
+    }
+}
+
+use StatusOnCreate::{Active, Drop, Keep, Pending};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+
+static BUILTIN: &[Row] = &[
+    row("", "v1", "Namespace", "namespaces").short(&["ns"]).cluster().status(Active),
+    row("", "v1", "Node", "nodes").short(&["no"]).cluster().status(Keep),
+    row("", "v1", "Pod", "pods").short(&["po"]).status(Pending).generation(),
+    row("", "v1", "Event", "events").short(&["ev"]).create_on_update(),
+    row("", "v1", "ServiceAccount", "serviceaccounts").short(&["sa"]),
+    row("", "v1", "Secret", "secrets"),
+    row("", "v1", "ConfigMap", "configmaps").short(&["cm"]),
+    row("", "v1", "Service", "services").short(&["svc"]).status(Drop),
+    row("events.k8s.io", "v1", "Event", "events").short(&["ev"]).create_on_update(),
+    row("coordination.k8s.io", "v1", "Lease", "leases").conditional_update().create_on_update(),
+    row("apps", "v1", "Deployment", "deployments").short(&["deploy"]).status(Drop).generation(),
+    row("apps", "v1", "DaemonSet", "daemonsets").short(&["ds"]).status(Drop).generation(),
+    row("apps", "v1", "ReplicaSet", "replicasets").short(&["rs"]).status(Drop).generation(),
+    row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+        .short(&["pdb"])
+        .status(Drop)
+        .conditional_update()
+        .generation(),
+    row("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses").short(&["pc"]).cluster().generation(),
+    row("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+        .short(&["crd", "crds"])
+        .cluster()
+        .conditional_update()
+        .status(Drop)
+        .generation(),
+    row(RBAC, "v1", "ClusterRole", "clusterroles").cluster().create_on_update(),
+    row(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings").cluster().create_on_update(),
+    row(RBAC, "v1", "Role", "roles").create_on_update(),
+    row(RBAC, "v1", "RoleBinding", "rolebindings").create_on_update(),
+    row(ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
+        .cluster()
+        .status(Drop)
+        .generation(),
+    row(ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings")
+        .cluster()
+        .generation(),
+];

@@ -1,0 +1,89 @@
+//! A bare HTTP/1.1 client for the tests of the simulated providers: one connection for each call, nothing
+//! retried, nothing followed, everything visible.
+
+use bytes::Bytes;
+use flipop_cloud::{CloudServer, Options, Provider};
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+/// Secrets of the tokens that [`start`] lets in.
+pub const DO_TOKEN: &str = "dop_v1_sandbox";
+pub const CF_TOKEN: &str = "cf-sandbox-token-0123456789abcdef0123456789";
+
+/// An answer as the client saw it.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: http::HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// Both providers with one almighty token each.
+pub async fn start() -> CloudServer {
+    let server = CloudServer::start(Options { seed: 1, epoch_ms: Some(1_800_000_000_000) }).await.unwrap();
+    server.cloud().add_token(Provider::DigitalOcean, "do", DO_TOKEN, &["*"]);
+    server.cloud().add_token(Provider::Cloudflare, "cf", CF_TOKEN, &["*"]);
+    server
+}
+
+/// Sends one request; the error is that of the connection.
+pub async fn send(
+    method: &str,
+    url: &str,
+    token: Option<&str>,
+    body: Option<&Value>,
+) -> Result<Answer, hyper::Error> {
+    let uri: http::Uri = url.parse().unwrap();
+    let address = uri.authority().unwrap().as_str();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let mut request = http::Request::builder().method(method).uri(uri.path_and_query().unwrap().as_str());
+    request = request.header("host", address);
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    if body.is_some() {
+        request = request.header("content-type", "application/json");
+    }
+    let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    let call = async {
+        let response = sender.send_request(request.body(Full::new(bytes)).unwrap()).await?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+    };
+    tokio::pin!(call);
+    tokio::pin!(connection);
+    tokio::select! {
+        biased;
+        answer = &mut call => answer,
+        ended = &mut connection => match ended {
+            Err(error) => Err(error),
+            Ok(()) => call.await,
+        },
+    }
+}
+
+/// A call to `DigitalOcean` with the almighty token.
+pub async fn digitalocean(server: &CloudServer, method: &str, path: &str, body: Option<Value>) -> Answer {
+    let url = format!("{}{}", server.digitalocean_url(), path.trim_start_matches('/'));
+    send(method, &url, Some(DO_TOKEN), body.as_ref()).await.unwrap()
+}
+
+/// A call to Cloudflare with the almighty token.
+pub async fn cloudflare(server: &CloudServer, method: &str, path: &str, body: Option<Value>) -> Answer {
+    let url = format!("{}{path}", server.cloudflare_url());
+    send(method, &url, Some(CF_TOKEN), body.as_ref()).await.unwrap()
+}

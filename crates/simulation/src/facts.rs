@@ -1,0 +1,242 @@
+//! What a call of a replica is about, taken from its request alone.
+
+use super::plan::Side;
+use flipop_cloud::Op;
+use http::Method;
+use serde_json::Value;
+use std::net::Ipv4Addr;
+
+/// A call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Facts {
+    pub(super) side: Side,
+    /// Whose limits it counts against.
+    pub(super) account: Option<flipop_cloud::Provider>,
+    /// For people and for plans.
+    pub(super) what: String,
+    /// What distinguishes it from calls that are described alike: what a list or a watch selects, what a node or a
+    /// name gets.
+    pub(super) scope: String,
+    pub(super) kind: Kind,
+}
+
+/// What a call wants.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Kind {
+    /// The lease: a write that leaves us its holder or not, or a read.
+    Lease { write: Option<Hold> },
+    /// An Event.
+    Event,
+    /// A page of a list of objects.
+    List {
+        resource: String,
+        /// The most items of a page; 0: any number.
+        limit: u64,
+        /// It is not the first page.
+        goes_on: bool,
+        selector: String,
+    },
+    /// A watch.
+    Watch,
+    /// A read of DNS records.
+    ReadRecords,
+    /// Any other read.
+    Read,
+    /// A write of an object.
+    Write { resource: String },
+    /// The list of the account's addresses.
+    ListIps,
+    /// An address goes to a droplet.
+    Assign { ip: Ipv4Addr, droplet: u64 },
+    /// An address goes off its droplet.
+    Unassign { ip: Ipv4Addr },
+    /// An address is bought.
+    CreateIp,
+    /// A DNS record changes.
+    Record,
+}
+
+/// What a write makes of the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    Taken,
+    Released,
+}
+
+impl Facts {
+    /// Whether the call changes something and so needs leadership.
+    pub(super) fn mutates(&self) -> bool {
+        match self.kind {
+            Kind::Write { .. }
+            | Kind::Assign { .. }
+            | Kind::Unassign { .. }
+            | Kind::CreateIp
+            | Kind::Record => true,
+            Kind::Lease { .. }
+            | Kind::Event
+            | Kind::List { .. }
+            | Kind::Watch
+            | Kind::Read
+            | Kind::ReadRecords
+            | Kind::ListIps => false,
+        }
+    }
+
+    /// Whether triggers count it: not what comes by the clock alone.
+    pub(super) fn counts(&self) -> bool {
+        !matches!(self.kind, Kind::Lease { .. } | Kind::Event) && !self.what.starts_with("WATCH leases")
+    }
+}
+
+/// The path of a request to the API server: resource, namespace, name, subresource.
+struct Target<'a> {
+    resource: &'a str,
+    name: &'a str,
+    subresource: &'a str,
+}
+
+fn target(path: &str) -> Target<'_> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    // `api/VERSION` or `apis/GROUP/VERSION`.
+    let skip = if parts.next() == Some("api") { 1 } else { 2 };
+    let mut rest = parts.skip(skip).peekable();
+    let mut first = rest.next().unwrap_or_default();
+    if first == "namespaces" {
+        let _namespace = rest.next();
+        first = rest.next().unwrap_or(first);
+    }
+    Target {
+        resource: first,
+        name: rest.next().unwrap_or_default(),
+        subresource: rest.next().unwrap_or_default(),
+    }
+}
+
+/// Of a request to the API server.
+pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> Facts {
+    let Target { resource, name, subresource } = target(path);
+    let watch = query.contains("watch=true") || query.contains("watch=1");
+    let reads = *method == Method::GET;
+    let kind = match resource {
+        _ if watch => Kind::Watch,
+        "leases" if reads => Kind::Lease { write: None },
+        "leases" => Kind::Lease { write: Some(hold(body)) },
+        "events" => Kind::Event,
+        _ if reads && name.is_empty() => list(resource, query),
+        _ if reads => Kind::Read,
+        _ => Kind::Write { resource: resource.to_owned() },
+    };
+    let verb = match (watch, reads, name.is_empty()) {
+        (true, ..) => "WATCH",
+        (_, true, true) => "LIST",
+        _ => method.as_str(),
+    };
+    // The names of Events hold the machine's time.
+    let name = if resource == "events" { "" } else { name };
+    let what = [verb, resource, name, subresource].into_iter().filter(|part| !part.is_empty());
+    let what = what.collect::<Vec<_>>().join(" ");
+    // Another annotation is another request.
+    let scope = match resource {
+        "nodes" if !reads => String::from_utf8_lossy(body).into_owned(),
+        _ => scope(path, query),
+    };
+    Facts { side: Side::Kube, account: None, what, scope, kind }
+}
+
+/// Parameters of a query, decoded.
+fn parameters(query: &str) -> Vec<(String, String)> {
+    let url = reqwest::Url::parse(&format!("http://api/?{query}"));
+    url.map(|url| url.query_pairs().into_owned().collect()).unwrap_or_default()
+}
+
+/// What distinguishes lists and watches of one kind: where, and what they select.
+fn scope(path: &str, query: &str) -> String {
+    let selects = |name: &String| name == "labelSelector" || name == "fieldSelector";
+    let selectors = parameters(query).into_iter().filter(|(name, _)| selects(name)).map(|(_, value)| value);
+    std::iter::once(path.to_owned()).chain(selectors).collect::<Vec<_>>().join(" ")
+}
+
+fn list(resource: &str, query: &str) -> Kind {
+    let value =
+        |wanted: &str| parameters(query).into_iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    Kind::List {
+        resource: resource.to_owned(),
+        limit: value("limit").and_then(|limit| limit.parse().ok()).unwrap_or_default(),
+        goes_on: value("continue").is_some_and(|token| !token.is_empty()),
+        selector: value("labelSelector").unwrap_or_default(),
+    }
+}
+
+fn hold(body: &[u8]) -> Hold {
+    let lease: Value = serde_json::from_slice(body).unwrap_or_default();
+    let holder = lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default();
+    if holder.is_empty() { Hold::Released } else { Hold::Taken }
+}
+
+/// Of a request to a provider.
+pub(super) fn of_cloud(request: &flipop_cloud::Request) -> Facts {
+    let op = request.op();
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let ip = || request.path.split('/').find_map(|part| part.parse::<Ipv4Addr>().ok());
+    let droplet = || body.get("droplet_id").and_then(Value::as_u64);
+    let (what, kind) = match (op, ip(), droplet()) {
+        (Op::AssignIp, Some(ip), Some(droplet)) => {
+            (format!("assign {ip} to {droplet}"), Kind::Assign { ip, droplet })
+        }
+        (Op::UnassignIp, Some(ip), _) => (format!("unassign {ip}"), Kind::Unassign { ip }),
+        (Op::CreateReservedIp, ..) => ("create an address".to_owned(), Kind::CreateIp),
+        (Op::ListReservedIps, ..) => ("list addresses".to_owned(), Kind::ListIps),
+        (Op::GetReservedIp, Some(ip), _) => (format!("get {ip}"), Kind::Read),
+        (Op::GetAction, Some(ip), _) => (format!("poll {ip}"), Kind::Read),
+        _ if op.mutates() => (format!("{op:?} {}", record(request, &body)), Kind::Record),
+        (Op::ListRecords, ..) => (format!("{op:?}"), Kind::ReadRecords),
+        _ => (format!("{op:?}"), Kind::Read),
+    };
+    // A batch is described alike whatever the name at which it changes records.
+    let scope = if op == Op::BatchRecords {
+        String::from_utf8_lossy(&request.body).into_owned()
+    } else {
+        String::new()
+    };
+    Facts { side: Side::Cloud, account: Some(request.provider), what, scope, kind }
+}
+
+fn record(request: &flipop_cloud::Request, body: &Value) -> String {
+    let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (name, data) = (text("name"), text("data"));
+    let path = request.path.rsplit('/').next().unwrap_or_default();
+    [path.to_owned(), name, data].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kube(method: &Method, path: &str, query: &str, body: &str) -> Facts {
+        of_kube(method, path, query, body.as_bytes())
+    }
+
+    #[test]
+    fn a_request_to_the_api_server_is_told_by_verb_resource_and_name() {
+        let list = kube(&Method::GET, "/api/v1/nodes", "limit=250", "");
+        assert_eq!((list.what.as_str(), list.mutates()), ("LIST nodes", false));
+        let path = "/apis/flipop.digitalocean.com/v1alpha1/namespaces/default/floatingippools/pool/status";
+        let write = kube(&Method::PUT, path, "", "{}");
+        assert_eq!((write.what.as_str(), write.mutates()), ("PUT floatingippools pool status", true));
+        assert_eq!(kube(&Method::GET, path, "watch=true", "").kind, Kind::Watch);
+        let page = kube(&Method::GET, "/api/v1/nodes", "limit=2&labelSelector=role%3Dedge&continue=x", "");
+        let selector = "role=edge".to_owned();
+        let resource = "nodes".to_owned();
+        assert_eq!(page.scope, "/api/v1/nodes role=edge");
+        assert_eq!(page.kind, Kind::List { resource, limit: 2, goes_on: true, selector });
+    }
+
+    #[test]
+    fn a_lease_without_a_holder_is_a_released_one() {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/flipop/leases/x";
+        let taken = kube(&Method::PUT, path, "", r#"{"spec":{"holderIdentity":"a"}}"#);
+        assert_eq!(taken.kind, Kind::Lease { write: Some(Hold::Taken) });
+        let released = kube(&Method::PUT, path, "", r#"{"spec":{"holderIdentity":""}}"#);
+        assert_eq!(released.kind, Kind::Lease { write: Some(Hold::Released) });
+    }
+}

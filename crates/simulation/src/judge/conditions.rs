@@ -1,0 +1,472 @@
+//! I9: what a status says at rest is true: states, conditions, lists of nodes, names and addresses, and nothing of a
+//! trouble that is over.
+//!
+//! What must stand in a status is derived from the world and the contract; reasons are those of `flipop_core::catalog`.
+
+use super::dns::{self, Place};
+use super::truth::{Pool, Truth};
+use super::validity::{self, Reach, text};
+use flipop_cloud::{IpView, Provider, RecordView};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Conditions that tell of what no plan brings about for good.
+const OVER: [&str; 6] =
+    ["ProviderReady", "Stalled", "WatchFailing", "AnnotationsDenied", "WriteDenied", "CRDsOutdated"];
+
+const ASSIGNING: &str = r#"("False", "Assigning")"#;
+const ADDRESS_CLAIMED: &str = r#"("False", "AddressClaimed")"#;
+const ADDRESS_NOT_FOUND: &str = r#"("False", "AddressNotFound")"#;
+const NODES_CLAIMED: &str = r#"("False", "NodesClaimed")"#;
+
+/// Addresses that a message names.
+const MAX_NAMED: usize = 5;
+
+/// The world that a status is compared with.
+pub(super) struct Scene<'a> {
+    pub(super) truth: &'a Truth,
+    pub(super) ips: &'a BTreeMap<Ipv4Addr, IpView>,
+    pub(super) records: &'a BTreeMap<Provider, Vec<RecordView>>,
+    /// The region in which addresses can be bought.
+    pub(super) region: &'a str,
+    /// The token was refused a move or a purchase, and none was accepted since: nobody can know that it has the right.
+    pub(super) refused: bool,
+}
+
+/// What there is to complain of one object.
+struct Complaints<'a> {
+    name: &'a str,
+    all: &'a mut Vec<String>,
+}
+
+impl Complaints<'_> {
+    fn add(&mut self, text: &str) {
+        self.all.push(format!("{}: {text}", self.name));
+    }
+
+    /// A value that has to be one of some.
+    fn expect(&mut self, what: &str, is: &str, right: &[&str]) {
+        if !right.contains(&is) {
+            self.add(&format!("{what} is {is:?}, not {}", right.join(" or ")));
+        }
+    }
+}
+
+fn condition<'a>(object: &'a Pool, kind: &str) -> (&'a str, &'a str) {
+    let found = object.condition(kind);
+    let field = |name: &str| found.map(|condition| text(condition, name)).unwrap_or_default();
+    (field("/status"), field("/reason"))
+}
+
+/// Whether a condition tells of trouble.
+pub(super) fn is_trouble(condition: &Value) -> bool {
+    let (kind, status) = (text(condition, "/type"), text(condition, "/status"));
+    match kind {
+        "Ready" | "RecordSetReady" => false,
+        "SpecValid" | "ProviderReady" => status == "False",
+        _ => status == "True",
+    }
+}
+
+fn strings(value: &Value, field: &str) -> Vec<String> {
+    let items = value.get(field).and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The addresses that a text names.
+fn addresses_in(text: &str) -> BTreeSet<Ipv4Addr> {
+    text.split(|letter: char| !letter.is_ascii_digit() && letter != '.')
+        .filter_map(|word| word.trim_end_matches('.').parse().ok())
+        .collect()
+}
+
+impl Scene<'_> {
+    fn owns(&self, pool: &Pool, ip: Ipv4Addr) -> bool {
+        self.truth.owner(ip).is_some_and(|owner| owner.uid == pool.uid)
+    }
+
+    fn named(&self, ip: Ipv4Addr) -> bool {
+        self.truth.pools.values().any(|pool| !pool.deleting && pool.effective().contains(&ip))
+    }
+
+    /// The status of a pool.
+    pub(super) fn check_pool(&self, pool: &Pool, all: &mut Vec<String>) {
+        let mut wrong = Complaints { name: &pool.name, all };
+        let mistakes = validity::of_pool(&pool.spec);
+        Self::check_common(pool, &mut wrong);
+        let spec_valid = match mistakes.first() {
+            None => ("True", "Valid"),
+            Some(reach) => ("False", reach.reason()),
+        };
+        let says = condition(pool, "SpecValid");
+        wrong.expect("SpecValid", &format!("{says:?}"), &[&format!("{spec_valid:?}")]);
+        for kind in OVER {
+            let refused = self.refused && condition(pool, kind) == ("False", "Unauthorised");
+            if pool.condition(kind).is_some_and(is_trouble) && !refused {
+                wrong.add(&format!("{kind} still stands: {:?}", condition(pool, kind)));
+            }
+        }
+        let lost = pool.effective().into_iter().any(|ip| !self.owns(pool, ip));
+        let conflict = if lost { ("True", "AddressClaimed") } else { ("", "") };
+        wrong.expect("Conflict", &format!("{:?}", condition(pool, "Conflict")), &[&format!("{conflict:?}")]);
+        let failed = condition(pool, "CreationFailed").0 == "True";
+        if failed && self.can_buy(pool) {
+            wrong.add("CreationFailed still stands");
+        }
+        let error = text(&pool.status, "/error");
+        if error.is_empty() != (mistakes.is_empty() && !failed) {
+            wrong.add(&format!("status.error is {error:?} with {mistakes:?}"));
+        }
+        self.check_uncertain(pool, &mut wrong);
+        if mistakes.contains(&Reach::Pool) {
+            let says = condition(pool, "Ready");
+            wrong.expect("Ready", &format!("{says:?}"), &[r#"("False", "InvalidSpec")"#]);
+        } else {
+            self.check_addresses(pool, &mut wrong);
+            self.check_waiting(pool, &mut wrong);
+            self.check_ready(pool, &mut wrong);
+            self.check_idle(pool, &mut wrong);
+            self.check_records(pool, "RecordSet", mistakes.contains(&Reach::RecordSet), &mut wrong);
+        }
+    }
+
+    /// What both kinds have.
+    fn check_common(object: &Pool, wrong: &mut Complaints<'_>) {
+        if object.observed() != object.generation {
+            wrong.add(&format!("generation {} is not observed", object.generation));
+        }
+        let kinds: Vec<&str> = object.conditions().map(|condition| text(condition, "/type")).collect();
+        let unique: BTreeSet<&str> = kinds.iter().copied().collect();
+        if unique.len() != kinds.len() {
+            wrong.add(&format!("conditions are repeated: {kinds:?}"));
+        }
+    }
+
+    /// Whether an address that this pool lacks can be bought.
+    pub(super) fn can_buy(&self, pool: &Pool) -> bool {
+        let mistakes = validity::of_pool(&pool.spec);
+        let stopped = mistakes.contains(&Reach::Pool) || mistakes.contains(&Reach::Creation);
+        !stopped && text(&pool.spec, "/region") == self.region
+    }
+
+    /// `CreationUncertain` names addresses that may be the pool's, and that no pool names.
+    fn check_uncertain(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
+        let Some(found) = pool.condition("CreationUncertain").filter(|c| text(c, "/status") == "True") else {
+            return;
+        };
+        let named = addresses_in(text(found, "/message"));
+        let several = text(found, "/reason") == "SeveralNewAddresses";
+        // Those that stood on candidates are watched until they leave their droplets, be these candidates still or not.
+        let fits = |ip: &Ipv4Addr| {
+            self.ips.get(ip).is_some_and(|view| view.droplet.is_none() == several) && !self.named(*ip)
+        };
+        if named.len() < if several { 2 } else { 1 } || !named.iter().all(fits) {
+            wrong.add(&format!("CreationUncertain still stands and names {named:?}"));
+        }
+    }
+
+    fn check_addresses(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
+        let entries = pool.status.get("ips").and_then(Value::as_object).cloned().unwrap_or_default();
+        let bad = validity::bad_entries(&pool.spec);
+        let (effective, used) = (pool.effective(), pool.used());
+        let expected: BTreeSet<String> =
+            bad.iter().cloned().chain(effective.iter().map(ToString::to_string)).collect();
+        let told: BTreeSet<String> = entries.keys().cloned().collect();
+        if expected != told {
+            wrong.add(&format!("status.ips names {told:?}, not {expected:?}"));
+            return;
+        }
+        let absent = Value::Null;
+        let mut active = 0;
+        for ip in effective {
+            let name = ip.to_string();
+            let entry = entries.get(&name).unwrap_or(&absent);
+            let right = self.right_entry(pool, ip, used.contains(&ip));
+            active += i64::from(right.state == "active");
+            Self::check_entry(&name, entry, &right, wrong);
+        }
+        for name in bad {
+            let entry = entries.get(&name).unwrap_or(&absent);
+            Self::check_entry(&name, entry, &Right { state: "error", ..Right::default() }, wrong);
+        }
+        let count = pool.status.get("activeIPs").and_then(Value::as_i64).unwrap_or_default();
+        if count != active {
+            wrong.add(&format!("activeIPs is {count}, not {active}"));
+        }
+        let goal = i64::try_from(if pool.desired() > 0 { pool.desired() } else { used.len() });
+        let told = pool.status.get("usedIPs").and_then(Value::as_i64);
+        if told != goal.ok() {
+            wrong.add(&format!("usedIPs is {told:?}, not {goal:?}"));
+        }
+    }
+
+    fn right_entry(&self, pool: &Pool, ip: Ipv4Addr, used: bool) -> Right {
+        let Some(view) = self.ips.get(&ip).filter(|_| self.owns(pool, ip)) else {
+            return Right { state: "error", ..Right::default() };
+        };
+        let provider_id = view.droplet.map(|droplet| format!("digitalocean://{droplet}")).unwrap_or_default();
+        let node =
+            self.truth.candidates(pool).find(|node| node.droplet.is_some() && node.droplet == view.droplet);
+        let (state, node) = match (used, view.droplet, node) {
+            (false, ..) => ("disabled", ""),
+            (true, None, _) => ("unassigned", ""),
+            (true, Some(_), Some(node)) => ("active", node.name.as_str()),
+            (true, Some(_), None) => ("no-match", ""),
+        };
+        Right { state, node: node.to_owned(), provider_id }
+    }
+
+    fn check_entry(name: &str, entry: &Value, right: &Right, wrong: &mut Complaints<'_>) {
+        let (state, error) = (text(entry, "/state"), text(entry, "/error"));
+        let told = (text(entry, "/nodeName"), text(entry, "/providerID"));
+        // An address whose last action failed is called so until the next one.
+        let failed = state == "error" && ["unassigned", "no-match"].contains(&right.state);
+        let state_right = state == right.state || failed;
+        let error_right = error.is_empty() == (state != "error");
+        if !state_right || !error_right || told != (right.node.as_str(), right.provider_id.as_str()) {
+            wrong.add(&format!("{name} is {right:?} and called {entry}"));
+        }
+    }
+
+    /// Every candidate without an address waits, or is blocked: nothing else is in the two lists.
+    fn check_waiting(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
+        let used = pool.used();
+        let (mut waits, mut blocked, mut either) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for node in self.truth.candidates(pool) {
+            let holds = self.ips.values().find(|view| view.droplet.is_some() && view.droplet == node.droplet);
+            let name = node.name.clone();
+            match holds {
+                None => waits.insert(name),
+                Some(view) if used.contains(&view.ip) && self.owns(pool, view.ip) => continue,
+                Some(view) => match self.truth.owner(view.ip).filter(|owner| owner.used().contains(&view.ip))
+                {
+                    // Served by that pool.
+                    Some(owner) if self.truth.candidates(owner).any(|other| other.name == name) => {
+                        waits.insert(name)
+                    }
+                    // It was served before its pool was frozen, or it was not.
+                    Some(owner) if owner.is_frozen() => either.insert(name),
+                    // What the pool held once is no foreign address.
+                    None if self.truth.was_named(&pool.name, view.ip) => either.insert(name),
+                    Some(_) | None => blocked.insert(name),
+                },
+            };
+        }
+        let told = |field: &str| strings(&pool.status, field);
+        let (waiting, errors) = (told("assignableNodes"), told("nodeErrors"));
+        let mut sorted = (waiting.clone(), errors.clone());
+        sorted.0.sort();
+        sorted.1.sort();
+        let surely = |list: &[String]| -> BTreeSet<String> {
+            list.iter().filter(|name| !either.contains(*name)).cloned().collect()
+        };
+        if sorted != (waiting.clone(), errors.clone())
+            || surely(&waiting) != waits
+            || surely(&errors) != blocked
+        {
+            wrong.add(&format!(
+                "{waiting:?} are said to wait, not {waits:?}; {errors:?} to be blocked, not {blocked:?}"
+            ));
+        }
+        let stands = condition(pool, "NodesBlocked").0 == "True";
+        if stands == errors.is_empty() {
+            wrong.add(&format!("NodesBlocked is {stands} with nodeErrors {errors:?}"));
+        }
+    }
+
+    fn check_ready(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
+        let droplets: BTreeSet<u64> = self.truth.candidates(pool).filter_map(|node| node.droplet).collect();
+        let used = pool.used();
+        let stands = |ip: &&Ipv4Addr| {
+            let droplet = self.ips.get(*ip).and_then(|view| view.droplet);
+            self.owns(pool, **ip) && droplet.is_some_and(|droplet| droplets.contains(&droplet))
+        };
+        let active = used.iter().filter(stands).count();
+        let goal = if pool.desired() > 0 { pool.desired() } else { used.len() };
+        let right = if goal == 0 {
+            vec![r#"("False", "NoAddresses")"#]
+        } else if droplets.is_empty() {
+            vec![r#"("False", "NoMatchingNode")"#]
+        } else if active >= goal.min(droplets.len()) {
+            let enough = active >= validity::minimum(&pool.spec).unwrap_or_default();
+            vec![if enough { r#"("True", "Assigned")"# } else { r#"("False", "BelowMinimum")"# }]
+        } else {
+            let missing = (used.len() < goal).then_some(r#"("False", "MissingAddresses")"#);
+            missing.into_iter().chain(self.blocked(pool, &used)).collect()
+        };
+        wrong.expect("Ready", &format!("{:?}", condition(pool, "Ready")), &right);
+    }
+
+    /// What `Ready` says where a matching node could have an address that the pool has, and does not.
+    fn blocked(&self, pool: &Pool, used: &[Ipv4Addr]) -> Vec<&'static str> {
+        let idle = self.idle(pool).into_iter().filter(|ip| used.contains(ip));
+        let lost = used.iter().any(|ip| !self.owns(pool, *ip));
+        let (absent, usable): (Vec<_>, Vec<_>) = idle.partition(|ip| !self.ips.contains_key(ip));
+        let unusable = if absent.is_empty() { ADDRESS_CLAIMED } else { ADDRESS_NOT_FOUND };
+        let stopped = lost || !absent.is_empty();
+        if stopped && usable.is_empty() {
+            return vec![unusable];
+        }
+        let claimed = |node: &super::truth::Node| {
+            let holder =
+                self.ips.values().find(|view| view.droplet.is_some() && view.droplet == node.droplet);
+            let owner = holder.and_then(|view| self.truth.owner(view.ip));
+            (holder.is_some(), owner.is_some_and(|owner| owner.uid != pool.uid))
+        };
+        let ours = |node: &&super::truth::Node| {
+            let holds = |ip: &Ipv4Addr| self.ips.get(ip).is_some_and(|view| view.droplet == node.droplet);
+            !used.iter().any(|ip| self.owns(pool, *ip) && holds(ip))
+        };
+        let mut waiting = self.truth.candidates(pool).filter(ours).peekable();
+        let all_claimed = waiting.peek().is_some() && waiting.all(|node| claimed(node) == (true, true));
+        let otherwise = if all_claimed { NODES_CLAIMED } else { ASSIGNING };
+        // Whether a node could take one of the others decides which of the two is told.
+        if stopped { vec![unusable, otherwise] } else { vec![otherwise] }
+    }
+
+    /// The addresses of a pool that serve nowhere: used ones on no matching node, and created ones that are surplus.
+    fn idle(&self, pool: &Pool) -> BTreeSet<Ipv4Addr> {
+        let used = pool.used();
+        let droplets: BTreeSet<u64> = self.truth.candidates(pool).filter_map(|node| node.droplet).collect();
+        let created = pool.remembered();
+        let is_idle = |ip: &Ipv4Addr| match (self.ips.get(ip), used.contains(ip)) {
+            (Some(view), true) => view.droplet.is_none_or(|droplet| !droplets.contains(&droplet)),
+            (None, true) => true,
+            (Some(_), false) => created.contains(ip),
+            (None, false) => false,
+        };
+        pool.effective().into_iter().filter(|ip| self.owns(pool, *ip) && is_idle(ip)).collect()
+    }
+
+    /// `AddressesIdle` stands exactly while something is idle, and names it.
+    fn check_idle(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
+        let idle = self.idle(pool);
+        let message = pool.condition("AddressesIdle").map(|condition| text(condition, "/message"));
+        let named = message.map(addresses_in).unwrap_or_default();
+        let all_named = idle.len() > MAX_NAMED || named.is_superset(&idle);
+        if message.is_some() == idle.is_empty() || !all_named {
+            wrong.add(&format!("{idle:?} are idle, and AddressesIdle says {message:?}"));
+        }
+    }
+
+    /// The status of a record set.
+    pub(super) fn check_record_set(&self, set: &Pool, all: &mut Vec<String>) {
+        let mut wrong = Complaints { name: &set.name, all };
+        let good = validity::of_record_set(&set.spec);
+        Self::check_common(set, &mut wrong);
+        let valid = if good { ("True", "Valid") } else { ("False", "RecordSetIgnored") };
+        let says = format!("{:?}", condition(set, "SpecValid"));
+        wrong.expect("SpecValid", &says, &[&format!("{valid:?}")]);
+        let ready = condition(set, "Ready");
+        let (state, error) = (text(&set.status, "/state"), text(&set.status, "/error"));
+        wrong.expect("state", state, &[if ready.0 == "True" { "active" } else { "error" }]);
+        if error.is_empty() != (state == "active") {
+            wrong.add(&format!("error is {error:?} in state {state:?}"));
+        }
+        let mut nodes = self.truth.candidates(set);
+        let lacking = good && nodes.any(|node| dns::address_of(set, node).is_empty());
+        if good && lacking != (condition(set, "AddressMissing").0 == "True") {
+            wrong.add(&format!(
+                "AddressMissing is {:?}, and that is {lacking}",
+                condition(set, "AddressMissing")
+            ));
+        }
+        self.check_records(set, "", !good, &mut wrong);
+    }
+
+    /// What is said of records, in conditions with this prefix.
+    fn check_records(&self, object: &Pool, prefix: &str, mistaken: bool, wrong: &mut Complaints<'_>) {
+        let summary = format!("{prefix}Ready");
+        let says = condition(object, &summary);
+        let remark = |kind: &str| condition(object, &format!("{prefix}{kind}")).0 == "True";
+        if prefix.is_empty() || validity::record_set(&object.spec).is_some() {
+            let reasons = self.right_reasons(object, mistaken);
+            let right: Vec<String> = reasons.iter().map(|right| format!("{right:?}")).collect();
+            let right: Vec<&str> = right.iter().map(String::as_str).collect();
+            wrong.expect(&summary, &format!("{says:?}"), &right);
+        } else {
+            wrong.expect(&summary, &format!("{says:?}"), &[r#"("", "")"#]);
+        }
+        let place = dns::place(object).filter(|_| !mistaken);
+        let owned = place.as_ref().is_some_and(|place| self.has_place(object, place));
+        let expected = [
+            ("Conflict", place.is_some() && !owned && !mistaken),
+            ("TTLRaised", owned && place.as_ref().is_some_and(|place| dns::is_raised(object, place.site.0))),
+            ("ExternalDNS", owned && place.as_ref().is_some_and(|place| self.is_marked(place))),
+        ];
+        for (kind, right) in expected {
+            if place.as_ref().is_none_or(|place| place.found) && remark(kind) != right {
+                wrong.add(&format!("{prefix}{kind} is {}, not {right}", remark(kind)));
+            }
+        }
+        let Some(place) = place.filter(|place| place.found) else { return };
+        let published = if prefix.is_empty() { "" } else { "/dnsRecordSet" };
+        let fqdn = text(&object.status, &format!("{published}/fqdn"));
+        wrong.expect("fqdn", fqdn, &[&place.site.1]);
+        let told = object.status.pointer(published).map(|set| strings(set, "addresses")).unwrap_or_default();
+        let stands = if owned { self.a_records(&place) } else { Vec::new() };
+        // What others wrote where nothing of the object is any more is not its own.
+        if told != stands && !(told.is_empty() && says.1 == "Empty") {
+            wrong.add(&format!("addresses are said to be {told:?}, not {stands:?}"));
+        }
+    }
+
+    fn has_place(&self, object: &Pool, place: &Place) -> bool {
+        dns::owner(self.truth, &place.site).is_some_and(|owner| owner.uid == object.uid)
+    }
+
+    fn at<'a>(&'a self, place: &'a Place) -> impl Iterator<Item = &'a RecordView> {
+        let records = self.records.get(&place.site.0).into_iter().flatten();
+        records.filter(|record| record.fqdn == place.site.1)
+    }
+
+    /// At the name itself until external-dns 0.17, beside it from 0.18 on.
+    fn is_marked(&self, place: &Place) -> bool {
+        let (provider, fqdn) = &place.site;
+        let beside = format!("a-{fqdn}");
+        let may_stand_beside = *fqdn != place.zone && !fqdn.starts_with("*.");
+        let at = |record: &RecordView| record.fqdn == *fqdn || may_stand_beside && record.fqdn == beside;
+        let mut records = self.records.get(provider).into_iter().flatten();
+        records.any(|record| {
+            at(record) && record.rtype == "TXT" && record.data.contains("heritage=external-dns")
+        })
+    }
+
+    fn a_records(&self, place: &Place) -> Vec<String> {
+        let addresses = self.at(place).filter(|record| record.rtype == "A");
+        let mut addresses: Vec<Ipv4Addr> = addresses.filter_map(|record| record.data.parse().ok()).collect();
+        addresses.sort();
+        addresses.iter().map(ToString::to_string).collect()
+    }
+
+    fn right_reasons(&self, object: &Pool, mistaken: bool) -> Vec<(&'static str, &'static str)> {
+        let Some(place) = dns::place(object).filter(|_| !mistaken) else {
+            return vec![("False", "InvalidSpec")];
+        };
+        if !place.found {
+            return vec![("False", "NotFound")];
+        }
+        if !self.has_place(object, &place) {
+            return vec![("False", "NameClaimed")];
+        }
+        if self.at(&place).any(|record| record.rtype == "CNAME") {
+            return vec![("False", "CNAME")];
+        }
+        let views: Vec<IpView> = self.ips.values().cloned().collect();
+        let wanted = dns::wanted(self.truth, &views);
+        match wanted.get(&place.site) {
+            Some(wanted) if !wanted.addresses.is_empty() => vec![("True", "Published")],
+            _ if self.a_records(&place).is_empty() => vec![("True", "Empty")],
+            _ => vec![("True", "Kept"), ("True", "Empty")],
+        }
+    }
+}
+
+/// What has to be said of an address.
+#[derive(Debug, Clone, Default)]
+struct Right {
+    state: &'static str,
+    node: String,
+    provider_id: String,
+}

@@ -1,0 +1,88 @@
+//! I7: what a process has read since its permit began, as far as its calls tell.
+
+use super::truth::Truth;
+use crate::facts::{Facts, Kind};
+use flipop_cloud::Provider;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a process has read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reads {
+    /// Kinds of objects of which some list was complete.
+    complete: BTreeSet<String>,
+    /// How many items the pages so far can have held, of lists that go on.
+    pages: BTreeMap<String, u64>,
+    addresses: bool,
+    /// That the token may see droplets was proved: by an address that shows one, or by their list.
+    droplets: bool,
+    records: BTreeSet<Provider>,
+}
+
+impl Reads {
+    /// Leadership begins anew: what was read before does not count.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A read was answered. `shows`: the list of addresses shows a droplet.
+    pub(super) fn answered(&mut self, facts: &Facts, truth: &Truth, shows: bool) {
+        match &facts.kind {
+            Kind::List { resource, limit, goes_on, selector } => {
+                let key = facts.scope.clone();
+                let before = if *goes_on { self.pages.get(&key).copied().unwrap_or_default() } else { 0 };
+                let held = before.saturating_add(*limit);
+                self.pages.insert(key, held);
+                if *limit == 0 || held >= truth.count(resource, selector) {
+                    self.complete.insert(resource.clone());
+                }
+            }
+            Kind::ListIps => {
+                self.addresses = true;
+                self.droplets |= shows;
+            }
+            Kind::Read => self.droplets |= facts.what == "ListDroplets",
+            Kind::ReadRecords => self.records.extend(facts.account),
+            Kind::Lease { .. }
+            | Kind::Event
+            | Kind::Watch
+            | Kind::Write { .. }
+            | Kind::Assign { .. }
+            | Kind::Unassign { .. }
+            | Kind::CreateIp
+            | Kind::Record => {}
+        }
+    }
+
+    /// What is missing for a call that changes something. `pods`: all that could ask for it ask for pods.
+    pub(super) fn missing(&self, facts: &Facts, pods: bool) -> Vec<&'static str> {
+        let listed = |resource: &str| self.complete.contains(resource);
+        let (nodes, addresses, records) = match &facts.kind {
+            Kind::Assign { .. } | Kind::Unassign { .. } => (true, true, false),
+            Kind::CreateIp => (false, true, false),
+            // DNS needs no account of addresses.
+            Kind::Record => (true, false, true),
+            Kind::Lease { .. }
+            | Kind::Event
+            | Kind::List { .. }
+            | Kind::Watch
+            | Kind::Read
+            | Kind::ReadRecords
+            | Kind::Write { .. }
+            | Kind::ListIps => (false, false, false),
+        };
+        let annotates = matches!(&facts.kind, Kind::Write { resource } if resource == "nodes");
+        let records_read = facts.account.is_some_and(|account| self.records.contains(&account));
+        [
+            ("pools", listed("floatingippools")),
+            ("record sets", listed("nodednsrecordsets")),
+            ("nodes", !(nodes || annotates) || listed("nodes")),
+            ("pods", !(nodes && pods) || listed("pods")),
+            ("addresses", !addresses || self.addresses),
+            ("a droplet", !addresses || self.droplets),
+            ("records", !records || records_read),
+        ]
+        .into_iter()
+        .filter_map(|(what, known)| (!known).then_some(what))
+        .collect()
+    }
+}

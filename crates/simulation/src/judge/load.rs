@@ -1,0 +1,257 @@
+//! I8: what a process asks of a server is bounded: budgets, pauses that were asked for, and the schedules of retries.
+
+use super::Ending;
+use crate::facts::{Facts, Kind};
+use crate::plan::Side;
+use flipop_cloud::Provider;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Creations in a minute that the provider admits.
+const CREATIONS_PER_MINUTE: usize = 12;
+
+/// Requests in a minute that the provider admits.
+const REQUESTS_PER_MINUTE: usize = 250;
+
+/// A token that was refused is tried anew after so long, however much waits for it.
+const REFUSED_MS: u64 = 60_000;
+
+/// Clocks of processes start at fractions of a millisecond.
+const ROUNDING_MS: u64 = 2;
+
+/// The fast schedule: no retry may come sooner, whatever the failure.
+const FAST_MS: [u64; 13] =
+    [1_000, 1_000, 5_000, 5_000, 10_000, 10_000, 10_000, 60_000, 60_000, 60_000, 60_000, 60_000, 300_000];
+
+/// Lists and watches start anew at once when the API server is known to be back, and otherwise by their own schedule,
+/// which is not the contract's; a write that meets a newer object is made again from that one. They do not go round in
+/// circles.
+const REREADS: usize = 5;
+
+/// In such a time.
+const REREADS_MS: u64 = 2_000;
+
+/// What was asked of an account lately, and until when to wait; all in milliseconds.
+#[derive(Debug, Clone, Default)]
+struct Load {
+    blocked_until: u64,
+    requests: VecDeque<u64>,
+    creations: VecDeque<u64>,
+    /// Until when moves and purchases rest after a refusal of the token; ended by the first that is accepted.
+    refused_until: BTreeMap<Right, u64>,
+}
+
+/// What a token may lack the scope for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Right {
+    Move,
+    Create,
+}
+
+fn right(facts: &Facts) -> Option<Right> {
+    match facts.kind {
+        Kind::Assign { .. } | Kind::Unassign { .. } => Some(Right::Move),
+        Kind::CreateIp => Some(Right::Create),
+        Kind::Lease { .. }
+        | Kind::Event
+        | Kind::List { .. }
+        | Kind::Watch
+        | Kind::ReadRecords
+        | Kind::Read
+        | Kind::Write { .. }
+        | Kind::ListIps
+        | Kind::Record => None,
+    }
+}
+
+/// A call that failed, and since when it may be sent again.
+#[derive(Debug, Clone, Default)]
+struct Retry {
+    failures: usize,
+    due_ms: u64,
+    /// Of lists, watches, and writes that were refused: when they failed.
+    failed: VecDeque<u64>,
+}
+
+/// What one process asked of all servers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Loads {
+    accounts: BTreeMap<Provider, Load>,
+    retries: BTreeMap<String, Retry>,
+    /// When leadership last began, in milliseconds.
+    anew_ms: u64,
+}
+
+/// What names a call that is repeated: its description, with what the request selects.
+fn key(facts: &Facts) -> String {
+    format!("{} {}", facts.what, facts.scope)
+}
+
+/// Whether a failure of such a call is retried by a schedule that can be told from outside.
+fn is_scheduled(facts: &Facts) -> bool {
+    match facts.kind {
+        Kind::List { .. }
+        | Kind::Watch
+        | Kind::Write { .. }
+        | Kind::Assign { .. }
+        | Kind::Unassign { .. }
+        | Kind::CreateIp
+        | Kind::Record => true,
+        // The lease has its own rhythm, Events their own pause; reads serve several purposes.
+        Kind::Lease { .. } | Kind::Event | Kind::Read | Kind::ReadRecords | Kind::ListIps => false,
+    }
+}
+
+impl Loads {
+    /// A call is sent; answers what is wrong with that.
+    pub(super) fn sent(&mut self, now_ms: u64, facts: &Facts) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let what = &facts.what;
+        if let Some(account) = facts.account {
+            let load = self.accounts.entry(account).or_default();
+            let minute_ago = now_ms.saturating_sub(60_000);
+            load.requests.push_back(now_ms);
+            if facts.kind == Kind::CreateIp {
+                load.creations.push_back(now_ms);
+            }
+            load.requests.retain(|sent| *sent > minute_ago);
+            load.creations.retain(|sent| *sent > minute_ago);
+            let (requests, creations) = (load.requests.len(), load.creations.len());
+            if load.blocked_until > now_ms.saturating_add(ROUNDING_MS) {
+                wrong.push(format!("{what:?} is sent while it was told to wait"));
+            }
+            let refused_until = right(facts).and_then(|right| load.refused_until.get(&right));
+            if refused_until.is_some_and(|until| *until > now_ms.saturating_add(ROUNDING_MS)) {
+                wrong.push(format!("{what:?} is sent within a minute of a refusal of the token"));
+            }
+            if requests > REQUESTS_PER_MINUTE || creations > CREATIONS_PER_MINUTE {
+                wrong.push(format!("{requests} requests, {creations} creations a minute"));
+            }
+        }
+        let Some(retry) = self.retries.get(&key(facts)) else { return wrong };
+        let lately = retry.failed.iter().filter(|failed| failed.saturating_add(REREADS_MS) > now_ms).count();
+        if lately > REREADS {
+            wrong.push(format!("{what:?} goes round in circles"));
+        }
+        if retry.due_ms > now_ms.saturating_add(ROUNDING_MS) {
+            let early_ms = retry.due_ms - now_ms;
+            wrong.push(format!("{what:?} is sent {early_ms} ms too soon after {} failures", retry.failures));
+        }
+        wrong
+    }
+
+    /// A call was answered, or its connection was lost.
+    pub(super) fn ended(&mut self, (sent_ms, now_ms): (u64, u64), facts: &Facts, ending: Ending) {
+        let Ending { status, retry_after_s } = ending;
+        let told_ms = retry_after_s.unwrap_or_default().saturating_mul(1_000);
+        if let Some(account) = facts.account.filter(|_| status == Some(429)) {
+            let load = self.accounts.entry(account).or_default();
+            load.blocked_until = load.blocked_until.max(now_ms.saturating_add(told_ms));
+        }
+        if let (Some(account), Some(right), Some(status)) = (facts.account, right(facts), status) {
+            let load = self.accounts.entry(account).or_default();
+            match status {
+                401 | 403 => drop(load.refused_until.insert(right, now_ms.saturating_add(REFUSED_MS))),
+                200..300 => drop(load.refused_until.remove(&right)),
+                _ => {}
+            }
+        }
+        let failed = status.is_none_or(|status| status >= 400);
+        if !failed || !is_scheduled(facts) {
+            self.retries.remove(&key(facts));
+            return;
+        }
+        let refused = status.is_some_and(|status| status != 429 && status < 500);
+        let rewritten = refused && matches!(facts.kind, Kind::Write { .. });
+        let reread = rewritten || matches!(facts.kind, Kind::List { .. } | Kind::Watch);
+        if reread && sent_ms <= self.anew_ms {
+            return;
+        }
+        let retry = self.retries.entry(key(facts)).or_default();
+        let fast_ms = FAST_MS.get(retry.failures.min(FAST_MS.len() - 1)).copied().unwrap_or_default();
+        if reread {
+            retry.failed.push_back(now_ms);
+            retry.failed.retain(|failed| failed.saturating_add(REREADS_MS) > now_ms);
+        }
+        let told_ms = if facts.side == Side::Kube && status == Some(429) { told_ms } else { 0 };
+        retry.failures += 1;
+        retry.due_ms = now_ms.saturating_add(if reread { 0 } else { fast_ms }.max(told_ms));
+    }
+
+    /// Whether the token was refused a move or a purchase, and none was accepted since.
+    pub(super) fn is_refused(&self) -> bool {
+        self.accounts.values().any(|load| !load.refused_until.is_empty())
+    }
+
+    /// Leadership begins anew, for which the API server has just answered: everything is listed again.
+    pub(super) fn begun_anew(&mut self, now_ms: u64) {
+        self.anew_ms = now_ms;
+        self.retries.retain(|_, retry| retry.failed.is_empty());
+    }
+
+    /// Something changed that makes requests new: what failed may be tried at once.
+    pub(super) fn renewed(&mut self) {
+        // What the server asked for and the circles stay.
+        self.retries.retain(|_, retry| !retry.failed.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(side: Side, kind: Kind) -> Facts {
+        let account = (side == Side::Cloud).then_some(Provider::DigitalOcean);
+        Facts { side, account, what: format!("{kind:?}"), scope: String::new(), kind }
+    }
+
+    fn answered(loads: &mut Loads, now_ms: u64, facts: &Facts, status: u16) {
+        loads.ended((now_ms, now_ms), facts, Ending { status: Some(status), retry_after_s: None });
+    }
+
+    #[test]
+    fn what_a_provider_refuses_is_repeated_by_the_schedule() {
+        let ip = std::net::Ipv4Addr::LOCALHOST;
+        for kind in [Kind::Assign { ip, droplet: 1 }, Kind::Unassign { ip }, Kind::CreateIp, Kind::Record] {
+            let facts = facts(Side::Cloud, kind);
+            for status in [400, 404, 409, 422] {
+                let mut loads = Loads::default();
+                answered(&mut loads, 2_000, &facts, status);
+                assert_eq!(loads.sent(2_900, &facts).len(), 1, "{status} {facts:?}");
+                assert_eq!(loads.sent(3_000, &facts), [""; 0], "{status} {facts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_that_meets_a_newer_object_is_made_again_at_once_and_not_for_ever() {
+        let write = facts(Side::Kube, Kind::Write { resource: "floatingippools".to_owned() });
+        let mut loads = Loads::default();
+        for n in 0..5 {
+            answered(&mut loads, 2_000 + n, &write, 409);
+            assert_eq!(loads.sent(2_000 + n, &write), [""; 0], "{n}");
+        }
+        answered(&mut loads, 2_005, &write, 409);
+        assert_eq!(loads.sent(2_005, &write).len(), 1);
+        answered(&mut loads, 2_006, &write, 200);
+        assert_eq!(loads.sent(2_006, &write), [""; 0]);
+    }
+
+    #[test]
+    fn a_refused_token_is_tried_once_a_minute_until_it_is_accepted() {
+        let buy = facts(Side::Cloud, Kind::CreateIp);
+        for status in [401, 403] {
+            let mut loads = Loads::default();
+            answered(&mut loads, 2_000, &buy, status);
+            assert!(loads.is_refused());
+            assert_eq!(loads.sent(61_900, &buy).len(), 1);
+            assert_eq!(loads.sent(62_000, &buy), [""; 0]);
+            let droplet = 1;
+            let ip = std::net::Ipv4Addr::LOCALHOST;
+            let assign = facts(Side::Cloud, Kind::Assign { ip, droplet });
+            assert_eq!(loads.sent(10_000, &assign), [""; 0], "another right");
+            answered(&mut loads, 62_100, &buy, 201);
+            assert!(!loads.is_refused());
+            assert_eq!(loads.sent(62_200, &buy), [""; 0]);
+        }
+    }
+}

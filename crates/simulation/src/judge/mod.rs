@@ -1,0 +1,499 @@
+//! The invariants that hold at every step, whatever goes wrong.
+//!
+//! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
+//! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
+//! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's.
+
+pub(super) mod blindness;
+mod calm;
+mod conditions;
+pub(super) mod dns;
+mod knowledge;
+mod load;
+mod moves;
+#[cfg(test)]
+mod moves_tests;
+mod names;
+#[cfg(test)]
+mod names_tests;
+mod patience;
+#[cfg(test)]
+mod purchases_tests;
+mod selector;
+pub(super) mod settled;
+mod statuses;
+#[cfg(test)]
+mod statuses_tests;
+mod supply;
+mod tally;
+mod tellings;
+#[cfg(test)]
+mod tests;
+mod truth;
+mod untouched;
+mod validity;
+
+use self::blindness::Blindness;
+use self::calm::Calm;
+use self::dns::{Site, Wishes};
+use self::knowledge::Reads;
+use self::load::Loads;
+pub use self::tally::Tally;
+use self::tellings::Tellings;
+use self::truth::{Pool, Truth};
+use self::untouched::Written;
+use crate::facts::{Facts, Hold, Kind};
+use flipop_apiserver::Change;
+use flipop_cloud::{ChangeKind, Cloud, RecordVerb, RecordView};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// Life of a permit, from the sending of a renewal.
+const PERMIT_MS: u64 = 10_000;
+
+/// A mutating call starts only while so much of the permit is left.
+const MIN_REMAINING_MS: u64 = 3_000;
+
+/// Clocks of processes start at fractions of a millisecond.
+const ROUNDING_MS: u64 = 2;
+
+/// How long the operator may rest on its own last round at a name whose records were edited by hand: one look.
+pub(super) const EDITED_MS: u64 = 630_000;
+
+/// Without it an address that stands on a droplet looks as if it stood on none.
+const DROPLETS: &str = "droplet:read";
+
+/// The operator's field manager.
+const MANAGER: &str = "flipop";
+
+/// A process: a replica and the count of its starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Process {
+    pub(super) replica: usize,
+    pub(super) incarnation: u64,
+}
+
+impl std::fmt::Display for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "r{}.{}", self.replica, self.incarnation)
+    }
+}
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// When.
+    pub at_ms: u64,
+    /// Which rule.
+    pub rule: &'static str,
+    /// What happened.
+    pub text: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { at_ms, rule, text } = self;
+        write!(f, "{:>6}.{:03} {rule}: {text}", at_ms / 1_000, at_ms % 1_000)
+    }
+}
+
+/// How a call ended, as the process saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ending {
+    /// Status of the answer; absent when there was none.
+    pub(super) status: Option<u16>,
+    /// `Retry-After` of the answer.
+    pub(super) retry_after_s: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Open {
+    process: Process,
+    facts: Facts,
+    sent_ms: u64,
+}
+
+/// What a process knows and may do, as far as its calls tell.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    permit_ends_ms: Option<u64>,
+    reads: Reads,
+    loads: Loads,
+}
+
+/// The judge.
+pub(super) struct Judge {
+    pub(super) cloud: Cloud,
+    secrets: [&'static str; 2],
+    pub(super) blindness: Blindness,
+    truth: Truth,
+    pub(super) violations: Vec<Violation>,
+    pub(super) tally: Tally,
+    /// When the operator last changed anything but the lease, or asked for that.
+    pub(super) last_write_ms: u64,
+    /// How many changes of the truth and of the account were heard of.
+    changes: u64,
+    open: BTreeMap<u64, Open>,
+    known: BTreeMap<Process, Known>,
+    pub(super) by_hand: BTreeMap<Ipv4Addr, u64>,
+    pub(super) created: BTreeSet<Ipv4Addr>,
+    /// For each pool, the most addresses that it ever lacked.
+    lacked: BTreeMap<String, usize>,
+    deleted: usize,
+    /// Created addresses that nobody has to name: their pool was deleted.
+    pub(super) nobodys: BTreeSet<Ipv4Addr>,
+    pool_deleted_ms: Option<u64>,
+    /// Names that an object asked for at any time.
+    pub(super) sites: BTreeSet<Site>,
+    /// Names at which others wrote addresses.
+    pub(super) touched: BTreeMap<Site, u64>,
+    /// The records that are nobody's but theirs.
+    pub(super) others: BTreeMap<flipop_cloud::Provider, Vec<RecordView>>,
+    wishes: Wishes,
+    written: Written,
+    tellings: Tellings,
+    calm: Calm,
+    /// Objects as they were, and until when.
+    former: Vec<(u64, Pool)>,
+    /// Processes that were told to end.
+    ending: BTreeSet<Process>,
+    /// When work that waits was looked for, and whether anything changed since.
+    pub(super) looked: (u64, bool),
+}
+
+impl Judge {
+    pub(super) fn new(cloud: Cloud, secrets: [&'static str; 2], blindness: Blindness) -> Self {
+        Self {
+            others: dns::records(&cloud),
+            wishes: Wishes::default(),
+            written: Written::default(),
+            tellings: Tellings::default(),
+            calm: blindness.calm.clone(),
+            former: Vec::new(),
+            ending: BTreeSet::new(),
+            looked: (0, true),
+            touched: BTreeMap::new(),
+            cloud,
+            secrets,
+            blindness,
+            truth: Truth::default(),
+            violations: Vec::new(),
+            tally: Tally::default(),
+            last_write_ms: 0,
+            changes: 0,
+            open: BTreeMap::new(),
+            known: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
+            created: BTreeSet::new(),
+            lacked: BTreeMap::new(),
+            deleted: 0,
+            nobodys: BTreeSet::new(),
+            pool_deleted_ms: None,
+            sites: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn blame(&mut self, at_ms: u64, rule: &'static str, text: String) {
+        self.violations.push(Violation { at_ms, rule, text });
+    }
+
+    /// A process sends a call: the last code of ours has let it pass.
+    pub(super) fn sent(&mut self, now_ms: u64, seq: u64, process: Process, facts: &Facts, body: &[u8]) {
+        if self.secrets.iter().any(|secret| contains(body, secret.as_bytes())) {
+            self.blame(now_ms, "I10", format!("{process} sends the token in a body: {}", facts.what));
+        }
+        self.look_for_work(now_ms);
+        if facts.mutates() {
+            self.check_permit(now_ms, process, facts);
+            self.check_alone(now_ms, process, facts);
+            self.check_knowledge(now_ms, process, facts);
+        }
+        for wrong in self.known.entry(process).or_default().loads.sent(now_ms, facts) {
+            self.blame(now_ms, "I8", format!("{process}: {wrong}"));
+        }
+        if facts.mutates() || facts.kind == Kind::Event {
+            // Also one that is refused, or that changes nothing: at rest none is sent.
+            self.last_write_ms = now_ms;
+        }
+        self.check_move(now_ms, process, facts);
+        self.open.insert(seq, Open { process, facts: facts.clone(), sent_ms: now_ms });
+    }
+
+    fn check_permit(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let ends = self.known.get(&process).and_then(|known| known.permit_ends_ms).unwrap_or_default();
+        if ends.saturating_add(ROUNDING_MS) < now_ms.saturating_add(MIN_REMAINING_MS) {
+            let left = ends.saturating_sub(now_ms);
+            self.blame(now_ms, "I2", format!("{process} starts {:?} with {left} ms of permit", facts.what));
+        }
+    }
+
+    fn check_alone(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let other = self.open.values().find(|open| open.process != process && open.facts.mutates());
+        if let Some(other) = other {
+            let text = format!(
+                "{process} starts {:?} while {} of {} is under way",
+                facts.what, other.facts.what, other.process
+            );
+            self.blame(now_ms, "I2", text);
+        }
+    }
+
+    fn check_knowledge(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let pools = self.truth.pools.values().chain(self.truth.record_sets.values());
+        let pods = match facts.kind {
+            Kind::Assign { ip, .. } | Kind::Unassign { ip } => {
+                let owners = self.truth.owners(ip, self.blindness.since(now_ms));
+                let mut named = self.truth.pools.iter().filter(|(name, _)| owners.contains(name)).peekable();
+                named.peek().is_some() && named.all(|(_, pool)| pool.asks_for_pods())
+            }
+            Kind::Record => pools.clone().next().is_some() && pools.clone().all(Pool::asks_for_pods),
+            Kind::CreateIp
+            | Kind::Lease { .. }
+            | Kind::Event
+            | Kind::List { .. }
+            | Kind::Watch
+            | Kind::Read
+            | Kind::ReadRecords
+            | Kind::Write { .. }
+            | Kind::ListIps => false,
+        };
+        let mut missing = self.known.entry(process).or_default().reads.missing(facts, pods);
+        if self.ending.contains(&process) && facts.what.starts_with("PUT floatingippools") {
+            // What was bought is written down at the end, whoever else may claim it.
+            missing.clear();
+        }
+        if !missing.is_empty() {
+            let text = format!("{process} starts {:?} before it has read {}", facts.what, missing.join(", "));
+            self.blame(now_ms, "I7", text);
+        }
+    }
+
+    /// Whether the token was refused a move or a purchase, and none was accepted since.
+    fn is_refused(&self) -> bool {
+        self.known.values().any(|known| known.loads.is_refused())
+    }
+
+    /// A call ended for its process; `None`: it gave up, or died.
+    pub(super) fn ended(&mut self, now_ms: u64, seq: u64, ending: Option<Ending>) {
+        let Some(open) = self.open.remove(&seq) else { return };
+        let known = self.known.entry(open.process).or_default();
+        let permit_ends_ms = known.permit_ends_ms.unwrap_or_default();
+        if open.facts.mutates() && permit_ends_ms.saturating_add(ROUNDING_MS) < now_ms {
+            let text = format!("{} still waits for {:?} after its permit", open.process, open.facts.what);
+            self.blame(now_ms, "I2", text);
+        }
+        let Some(ending) = ending else { return };
+        let known = self.known.entry(open.process).or_default();
+        known.loads.ended((open.sent_ms, now_ms), &open.facts, ending);
+        if !ending.status.is_some_and(|status| (200..300).contains(&status)) {
+            return;
+        }
+        match open.facts.kind {
+            Kind::Lease { write: Some(Hold::Taken) } => {
+                let ends = open.sent_ms.saturating_add(PERMIT_MS);
+                if known.permit_ends_ms.is_none_or(|end| end <= now_ms) {
+                    // A new leadership reads everything again, and the first renewal after a trouble resets retries.
+                    known.reads.forget();
+                    known.loads.renewed();
+                    known.loads.begun_anew(now_ms);
+                }
+                known.permit_ends_ms = Some(known.permit_ends_ms.unwrap_or_default().max(ends));
+            }
+            Kind::Lease { write: Some(Hold::Released) } => known.permit_ends_ms = None,
+            Kind::List { .. } | Kind::ListIps | Kind::ReadRecords | Kind::Read => {
+                let shows = self.cloud.allows(flipop_cloud::Provider::DigitalOcean, DROPLETS)
+                    && self.cloud.ips().iter().any(|view| view.droplet.is_some());
+                known.reads.answered(&open.facts, &self.truth, shows);
+            }
+            Kind::Lease { write: None }
+            | Kind::Event
+            | Kind::Watch
+            | Kind::Write { .. }
+            | Kind::Assign { .. }
+            | Kind::Unassign { .. }
+            | Kind::CreateIp
+            | Kind::Record => {}
+        }
+    }
+
+    /// A process is told to end.
+    pub(super) fn told_to_end(&mut self, process: Process) {
+        self.ending.insert(process);
+    }
+
+    /// A process is gone: nothing of it waits for an answer any more.
+    pub(super) fn died(&mut self, process: Process) {
+        self.open.retain(|_, open| open.process != process);
+    }
+
+    /// What the operator's field manager did to the cluster, and what others did.
+    pub(super) fn changed(&mut self, now_ms: u64, change: &Change) {
+        let ours = change.manager == MANAGER;
+        let kind = change.storage.plural.as_str();
+        if ours && kind != "leases" {
+            self.last_write_ms = now_ms;
+            self.tally.writes += usize::from(kind != "events");
+            self.tally.annotations += usize::from(kind == "nodes");
+        }
+        if kind == "events"
+            && let Some(event) = &change.after
+        {
+            self.tally.events += 1;
+            if let Some(text) = self.tellings.event(event, now_ms) {
+                self.blame(now_ms, "I9", text);
+            }
+        }
+        if kind == "floatingippools" && change.after.is_none() {
+            self.pool_deleted(now_ms, &change.key.name);
+        }
+        if ours
+            && let (Some(before), Some(after)) = (&change.before, &change.after)
+            && let Some(text) = self.written.check(kind, (before, after), &self.created)
+        {
+            self.blame(now_ms, "I12", text);
+        }
+        let before = match kind {
+            "floatingippools" => self.truth.pools.get(&change.key.name),
+            "nodednsrecordsets" => self.truth.record_sets.get(&change.key.name),
+            _ => None,
+        };
+        // Addresses that the operator writes into a spec make another spec of it too.
+        let respecified = before.is_some_and(|before| Some(before.generation) != generation(change));
+        let before = before.cloned();
+        self.former.extend(before.clone().filter(|_| !ours).map(|object| (now_ms, object)));
+        if self.truth.apply(change, now_ms) {
+            self.changes += 1;
+            if !ours || respecified {
+                self.known.values_mut().for_each(|known| known.loads.renewed());
+            }
+            self.note_lacks();
+            self.sites.extend(dns::sites(&self.truth));
+            self.look(now_ms);
+            let name = &change.key.name;
+            let object = match kind {
+                "floatingippools" => self.truth.pools.get(name),
+                "nodednsrecordsets" => self.truth.record_sets.get(name),
+                _ => None,
+            };
+            if let Some(object) = object.filter(|_| ours) {
+                let is_pool = kind == "floatingippools";
+                self.tellings.status(object, is_pool, now_ms);
+                let wrong = if is_pool {
+                    statuses::of_pool(&self.truth, object, before.as_ref(), &self.cloud)
+                } else {
+                    statuses::of_record_set(object)
+                };
+                for text in wrong {
+                    self.violations.push(Violation {
+                        at_ms: now_ms,
+                        rule: "I9",
+                        text: format!("{name}: {text}"),
+                    });
+                }
+            }
+        }
+    }
+
+    /// What was bought for a pool that goes, and is no other's, is nobody's.
+    fn pool_deleted(&mut self, now_ms: u64, name: &str) {
+        let others: Vec<&Pool> =
+            self.truth.pools.iter().filter(|(other, _)| *other != name).map(|(_, pool)| pool).collect();
+        let nobodys = self.created.iter().filter(|ip| !others.iter().any(|pool| pool.mentions(**ip)));
+        self.nobodys.extend(nobodys);
+        self.pool_deleted_ms = Some(now_ms);
+    }
+
+    fn note_lacks(&mut self) {
+        for pool in self.truth.pools.values() {
+            let given = pool.spec_ips().iter().filter(|ip| !self.created.contains(*ip)).count();
+            let lacks = pool.desired().saturating_sub(given) + pool.let_go();
+            let most = self.lacked.entry(pool.uid.clone()).or_default();
+            *most = lacks.max(*most);
+        }
+    }
+
+    /// Something happened in the account.
+    pub(super) fn cloud_changed(&mut self, now_ms: u64, change: &flipop_cloud::Change, by_operator: bool) {
+        self.changes += 1;
+        // The place of an address, or a record, is an input of requests.
+        self.known.values_mut().for_each(|known| known.loads.renewed());
+        match &change.kind {
+            ChangeKind::IpReserved(ip) if by_operator => {
+                self.created.insert(*ip);
+                self.tally.creates += 1;
+                // For whom it was bought is not known: for a pool that was there when the request was sent.
+                let sent_ms = self.blindness.since(now_ms).saturating_sub(PERMIT_MS);
+                if self.pool_deleted_ms.is_some_and(|deleted_ms| deleted_ms >= sent_ms) {
+                    self.nobodys.insert(*ip);
+                }
+                let allowed = self.lacked.values().sum::<usize>().saturating_add(self.deleted);
+                if self.created.len() > allowed {
+                    let text = format!("{} addresses were bought, {allowed} were needed", self.created.len());
+                    self.blame(now_ms, "I5", text);
+                }
+            }
+            ChangeKind::IpReleased(ip) => {
+                self.deleted += 1;
+                // It is held for what it was until the account is read again.
+                self.by_hand.insert(*ip, now_ms);
+            }
+            ChangeKind::Record { provider, fqdn, rtype, verb, data, replaced, .. } => {
+                let site = (*provider, fqdn.clone());
+                if by_operator {
+                    let new =
+                        (*verb != RecordVerb::Deleted && replaced.as_ref() != Some(data)).then_some(data);
+                    self.check_record(now_ms, &site, rtype, new.map(String::as_str));
+                    self.check_others(now_ms);
+                } else {
+                    self.others_wrote(now_ms, (rtype == "A").then_some(site));
+                }
+            }
+            ChangeKind::Assigned { .. } | ChangeKind::Unassigned { .. } | ChangeKind::DropletDestroyed(_) => {
+            }
+            ChangeKind::IpReserved(_)
+            | ChangeKind::AssignStarted { .. }
+            | ChangeKind::ActionErrored(_)
+            | ChangeKind::DropletAdded(_) => return,
+        }
+        self.look(now_ms);
+    }
+
+    /// A mutating call of the operator took effect at the provider.
+    pub(super) fn took_effect(&mut self, now_ms: u64, facts: &Facts) {
+        self.last_write_ms = now_ms;
+        match facts.kind {
+            Kind::Assign { ip, .. } => *self.tally.assigns.entry(ip).or_default() += 1,
+            Kind::Unassign { .. } => self.tally.unassigns += 1,
+            Kind::Record => self.tally.records += 1,
+            Kind::CreateIp
+            | Kind::Lease { .. }
+            | Kind::Event
+            | Kind::List { .. }
+            | Kind::Watch
+            | Kind::Read
+            | Kind::ReadRecords
+            | Kind::Write { .. }
+            | Kind::ListIps => {}
+        }
+    }
+
+    /// Somebody writes records by hand; `site`: a name whose addresses these are.
+    pub(super) fn others_wrote(&mut self, now_ms: u64, site: Option<Site>) {
+        self.others = dns::records(&self.cloud);
+        self.touched.extend(site.map(|site| (site, now_ms)));
+    }
+
+    /// Somebody moves an address, or the droplet under it.
+    pub(super) fn moved_by_hand(&mut self, now_ms: u64, ip: Ipv4Addr) {
+        self.by_hand.insert(ip, now_ms);
+    }
+}
+
+/// How many specs an object has had after a change.
+fn generation(change: &Change) -> Option<i64> {
+    change.after.as_deref()?.pointer("/metadata/generation")?.as_i64()
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
+}

@@ -1,0 +1,78 @@
+//! I1: addresses move only where they are needed, and from where they are not.
+
+use super::truth::Pool;
+use super::{Judge, Process};
+use crate::facts::{Facts, Kind};
+use std::net::Ipv4Addr;
+
+impl Judge {
+    /// A call that may move an address is sent.
+    pub(super) fn check_move(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        if let Kind::Assign { ip, droplet } = facts.kind {
+            self.check_assignment(now_ms, process, ip, droplet);
+        } else if let Kind::Unassign { ip } = facts.kind {
+            self.check_unassignment(now_ms, process, ip);
+        }
+    }
+
+    /// I1: an address goes only to a candidate, and off a candidate only if somebody else had put it there.
+    fn check_assignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr, droplet: u64) {
+        let from_ms = self.blindness.since(now_ms);
+        let owners = self.truth.owners(ip, from_ms);
+        if owners.is_empty() {
+            self.blame(now_ms, "I1", format!("{process} assigns {ip}, which no pool names"));
+            return;
+        }
+        if !owners.iter().any(|pool| self.truth.followed(pool, from_ms)) {
+            self.blame(now_ms, "I1", format!("{process} assigns {ip} of a pool that is frozen"));
+        }
+        if !owners.iter().any(|pool| self.truth.matched(pool, droplet, from_ms))
+            && !self.matched_before(ip, droplet, from_ms).any(|matched| matched)
+        {
+            self.blame(now_ms, "I1", format!("{process} assigns {ip} to {droplet}, which does not match"));
+        }
+        let stands = self.cloud.ip(ip).and_then(|view| view.droplet);
+        let moved = self.by_hand.get(&ip).is_some_and(|at| self.blindness.is_unnoticed(*at, now_ms));
+        if let Some(old) = stands
+            && old != droplet
+            && !moved
+            && !owners.iter().any(|pool| self.truth.unmatched(pool, old, from_ms))
+            && self.matched_before(ip, old, from_ms).all(|matched| matched)
+        {
+            self.blame(now_ms, "I1", format!("{process} takes {ip} off {old}, which matches"));
+        }
+    }
+
+    /// Whether a droplet as it is now matches each spec of before that named the address.
+    fn matched_before(&self, ip: Ipv4Addr, droplet: u64, from_ms: u64) -> impl Iterator<Item = bool> {
+        let named =
+            self.former.iter().filter(move |(until, pool)| *until >= from_ms && pool.used().contains(&ip));
+        named.map(move |(_, pool)| self.truth.candidates(pool).any(|node| node.droplet == Some(droplet)))
+    }
+
+    /// An address goes off a droplet only to make room: it is used no more, and its droplet is a candidate for another.
+    fn check_unassignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr) {
+        let from_ms = self.blindness.since(now_ms);
+        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
+        let pools = || self.truth.pools.values().chain(former.clone());
+        if !pools().any(|pool| pool.held(ip) && !pool.used().contains(&ip)) {
+            self.blame(
+                now_ms,
+                "I1",
+                format!("{process} unassigns {ip}, which no pool held and uses no more"),
+            );
+            return;
+        }
+        let Some(droplet) = self.cloud.ip(ip).and_then(|view| view.droplet) else { return };
+        let wanted = |pool: &&Pool| {
+            pool.used().iter().any(|used| *used != ip) && self.truth.matched(&pool.name, droplet, from_ms)
+        };
+        if !pools().any(|pool| wanted(&pool)) {
+            self.blame(
+                now_ms,
+                "I1",
+                format!("{process} unassigns {ip} from {droplet}, to make room for none"),
+            );
+        }
+    }
+}

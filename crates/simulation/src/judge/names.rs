@@ -1,0 +1,110 @@
+//! The judge's rules about names and about work that waits.
+//!
+//! I4 DNS, I6 isolation: what is broken elsewhere delays no work.
+
+use super::dns::{self, Site};
+use super::supply;
+use super::{EDITED_MS, Judge};
+use flipop_cloud::{IpView, Provider, RecordView};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// How often one looks for work that waits.
+const LOOK_MS: u64 = 1_000;
+
+impl Judge {
+    /// What the objects ask of DNS now.
+    pub(super) fn look(&mut self, now_ms: u64) {
+        let wanted = dns::wanted(&self.truth, &self.cloud.ips());
+        self.wishes.look(&wanted, now_ms);
+        self.looked.1 = true;
+    }
+
+    /// I6: work for which nothing is missing is not left lying.
+    pub(super) fn look_for_work(&mut self, now_ms: u64) {
+        let (looked_ms, changed) = self.looked;
+        let due = changed || !self.calm.is_idle();
+        if !due || now_ms < looked_ms + LOOK_MS {
+            return;
+        }
+        self.looked = (now_ms, false);
+        let mut waits = Vec::new();
+        let calm = |provider| self.calm.is_calm(provider, now_ms);
+        if calm(Provider::DigitalOcean) {
+            let ips: BTreeMap<Ipv4Addr, IpView> =
+                self.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
+            waits.extend(
+                supply::waits(&self.truth, &ips).into_iter().map(|what| (Provider::DigitalOcean, what)),
+            );
+        }
+        if calm(Provider::DigitalOcean) || calm(Provider::Cloudflare) {
+            for wanted in dns::wanted(&self.truth, &self.cloud.ips()).into_values() {
+                // Where addresses stand is known only as well as their account is.
+                if wanted.of_pool && !calm(Provider::DigitalOcean) {
+                    continue;
+                }
+                waits.extend(wanted.complaint(&self.cloud, &self.touched).map(|what| (wanted.site.0, what)));
+            }
+        }
+        for late in self.calm.look(now_ms, waits.into_iter()) {
+            self.blame(now_ms, "I6", late);
+        }
+    }
+
+    /// I4: only address records of names that objects ask for; only addresses that belong there; and no name is
+    /// emptied that has nodes, or is to be kept.
+    pub(super) fn check_record(&mut self, now_ms: u64, site: &Site, rtype: &str, new: Option<&str>) {
+        if rtype != "A" || !self.sites.contains(site) {
+            self.blame(now_ms, "I4", format!("a {rtype} record of {} was touched", site.1));
+            return;
+        }
+        let from_ms = self.blindness.since_of_records(now_ms).min(self.moved_since(now_ms));
+        let zone = site.1.split_once('.').map_or("", |(_, zone)| zone);
+        let empty = self.cloud.a_records(site.0, zone, &site.1).is_empty();
+        // Where others wrote, the operator may rest on its own last round until it looks again.
+        let edited = self.touched.get(site).is_some_and(|at| now_ms.saturating_sub(*at) <= EDITED_MS);
+        if empty && !edited && !self.wishes.went(site, from_ms) {
+            self.blame(now_ms, "I4", format!("{} was emptied", site.1));
+        }
+        // An address that somebody else moved may be held for active at any name of its pool.
+        let moved = |address: &str| {
+            let at = address.parse().ok().and_then(|ip| self.by_hand.get(&ip));
+            at.is_some_and(|at| self.blindness.is_unnoticed(*at, now_ms))
+        };
+        // A node, an address and a spec, each as it is now or as it was.
+        let once = |address: &str| {
+            let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms);
+            let mut objects = former.map(|(_, object)| object).chain(dns::objects(&self.truth));
+            let ips = self.cloud.ips();
+            objects.any(|object| dns::publishes(&self.truth, from_ms, &ips, object, site, address))
+        };
+        let known =
+            |address: &str| self.wishes.asked(site, address, from_ms) || moved(address) || once(address);
+        let strange = |address: &&str| !known(address);
+        if let Some(address) = new.filter(strange) {
+            self.blame(now_ms, "I4", format!("{address} does not belong to {}", site.1));
+        }
+    }
+
+    /// What the operator may still take for the place of an address that somebody else moved.
+    fn moved_since(&self, now_ms: u64) -> u64 {
+        let moved = self.by_hand.values().filter(|at| self.blindness.is_unnoticed(**at, now_ms));
+        let longest_ms = moved.map(|at| self.blindness.unnoticed_until(*at) - at).max();
+        now_ms.saturating_sub(longest_ms.unwrap_or_default())
+    }
+
+    /// I4: the records of others are as they were.
+    pub(super) fn check_others(&mut self, now_ms: u64) {
+        let ours = |provider: Provider, record: &RecordView| {
+            record.rtype == "A" && self.sites.contains(&(provider, record.fqdn.clone()))
+        };
+        let now = dns::records(&self.cloud);
+        let same = now.iter().all(|(provider, now)| {
+            let before = self.others.get(provider).into_iter().flatten();
+            now.iter().filter(|r| !ours(*provider, r)).eq(before.filter(|r| !ours(*provider, r)))
+        });
+        if !same {
+            self.blame(now_ms, "I4", format!("records of others have changed: {now:?}"));
+        }
+    }
+}

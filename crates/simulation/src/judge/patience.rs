@@ -1,0 +1,296 @@
+//! How long everything may take to come right once the faults of a plan are over.
+//!
+//! Each class of faults leaves something behind that the contract lets last: a retry that is not due yet, a list that is
+//! not due yet, a lease that has to expire. What a plan has of them is added up; a plan without faults has seconds.
+
+use super::EDITED_MS;
+use super::blindness::Blindness;
+use crate::plan::{Act, Fault, Plan, Side, Then, Weather};
+use serde_json::Value;
+
+/// Matching, an assignment (0.9 s), its annotation, the round of DNS that follows (2 s between rounds), and two writes
+/// of the status.
+const PLAIN_MS: u64 = 15_000;
+
+/// A call that a fault holds is given up after 10 s, and only then told.
+const LATE_CALL_MS: u64 = 11_000;
+
+/// What others did to addresses is noticed within 60 s; a second read and an assignment follow.
+const BY_HAND_MS: u64 = 65_000;
+
+/// A lease that nobody released expires (15 s, seen within two tries), and the successor reads everything.
+const TAKEOVER_MS: u64 = 25_000;
+
+/// A creation of unknown outcome is settled by two lists that are 30 s apart or more, one every 50 s.
+const PURCHASE_MS: u64 = 110_000;
+
+/// A created address that is gone is forgotten after two 404s that are 60 s apart, the first within 60 s.
+const FORGET_MS: u64 = 130_000;
+
+/// A list that shows the past is not believed for so long.
+const OLDER_MS: u64 = 60_000;
+
+/// A token that was refused is tried once a minute.
+const UNAUTHORISED_MS: u64 = 66_000;
+
+/// A retry of the schedules may come a tenth later.
+const JITTER: u64 = 10;
+
+/// Fast: in progress, transient, pending, throttled without a time.
+const FAST_S: [u64; 13] = [1, 1, 5, 5, 10, 10, 10, 60, 60, 60, 60, 60, 300];
+
+/// Slow: not found, in use, invalid, quota, permanent.
+const SLOW_S: [u64; 3] = [60, 300, 600];
+
+/// The longest wait after failures in so many spans that lasted so long together.
+fn wait_ms(schedule: &[u64], lasted_ms: u64, spans: usize) -> u64 {
+    let mut passed_ms: u64 = 0;
+    let mut failures = spans;
+    for wait_s in schedule {
+        passed_ms = passed_ms.saturating_add(wait_s * 1_000);
+        failures += usize::from(passed_ms <= lasted_ms);
+    }
+    let last = failures.min(schedule.len()).saturating_sub(1);
+    let wait_ms = schedule.get(last).copied().unwrap_or_default() * 1_000;
+    wait_ms + wait_ms / JITTER
+}
+
+/// What the faults of a plan leave behind, each as the time after the plan's end until which it may last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Patience {
+    /// Old views of the cluster.
+    blind_ms: u64,
+    /// Old views of the account.
+    account_ms: u64,
+    /// Retries.
+    fast: (u64, usize),
+    slow: (u64, usize),
+    unauthorised_ms: u64,
+    /// Pauses that a server asked for, locks, and actions that take long.
+    told_ms: u64,
+    takeover_ms: u64,
+    purchase_ms: u64,
+    /// Between assignments.
+    cool_off_ms: u64,
+}
+
+impl Patience {
+    /// By the faults of a plan.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let mut all = Self::default();
+        let buyers = buyers(plan);
+        for step in &plan.steps {
+            all.step(step.at_ms, &step.act, plan.end_ms, buyers);
+        }
+        for weather in &plan.weather {
+            all.weather(weather, plan.end_ms, buyers);
+        }
+        for trigger in &plan.triggers {
+            // Where it hits is not known: as if at the end.
+            all.trigger(&trigger.then, buyers);
+        }
+        if reads_names_of_the_past(plan) {
+            all.told_ms = all.told_ms.max(EDITED_MS);
+        }
+        all.blind_ms = Blindness::of(plan).over_ms(plan.end_ms).saturating_sub(plan.end_ms);
+        all.cool_off_ms = cool_off_ms(plan);
+        all
+    }
+
+    /// From the end of the plan to the time at which all has to be right.
+    pub(super) fn right_ms(&self) -> u64 {
+        let Self { blind_ms, account_ms, fast, slow, unauthorised_ms, told_ms, .. } = *self;
+        let Self { takeover_ms, purchase_ms, cool_off_ms, .. } = *self;
+        let fast_ms = if fast.1 > 0 { wait_ms(&FAST_S, fast.0, fast.1) } else { 0 };
+        let slow_ms = if slow.1 > 0 { wait_ms(&SLOW_S, slow.0, slow.1) } else { 0 };
+        let waits = [fast_ms, slow_ms, unauthorised_ms, told_ms].into_iter().max().unwrap_or_default();
+        PLAIN_MS + blind_ms + account_ms + waits + takeover_ms + purchase_ms + cool_off_ms
+    }
+
+    /// From the end of the plan to the time from which nothing old can come up any more.
+    pub(super) fn seen_ms(&self) -> u64 {
+        // A token that sees again shows what it hid.
+        LATE_CALL_MS + self.blind_ms + self.account_ms + self.unauthorised_ms
+    }
+
+    fn left(until_ms: u64, end_ms: u64) -> u64 {
+        until_ms.saturating_sub(end_ms)
+    }
+
+    fn step(&mut self, at_ms: u64, act: &Act, end_ms: u64, buyers: u64) {
+        let left = |for_ms: u64| Self::left(at_ms.saturating_add(for_ms), end_ms);
+        match act {
+            Act::MoveIp { .. } | Act::DestroyDroplet { .. } | Act::Release { .. } => {
+                self.account_ms = self.account_ms.max(left(BY_HAND_MS));
+                // What stands where nobody knew of it is refused as in use.
+                self.add_slow(0);
+            }
+            Act::DeleteIp { .. } => {
+                // From when on a pool names it: one may be made anew, or have lost its memory.
+                self.account_ms = self.account_ms.max(FORGET_MS);
+                self.purchase_ms = self.purchase_ms.max(left(FORGET_MS) * buyers);
+            }
+            Act::LockIp { for_ms, .. } | Act::BusyDroplet { for_ms, .. } => {
+                self.told_ms = self.told_ms.max(left(*for_ms));
+                // That something is locked is seen in the next list only.
+                self.account_ms = self.account_ms.max(left(for_ms.saturating_add(BY_HAND_MS)));
+                self.add_fast(*for_ms);
+            }
+            // It may name addresses that the account does not have.
+            Act::Create { .. } => self.account_ms = self.account_ms.max(left(FORGET_MS)),
+            // A droplet that is off is refused, and its node tried again by the slow schedule.
+            Act::PowerOff { .. } => self.add_slow(0),
+            Act::EditRecord { .. } => self.told_ms = self.told_ms.max(left(EDITED_MS)),
+            Act::PlaceRecord { for_ms, .. } => self.told_ms = self.told_ms.max(left(for_ms + EDITED_MS)),
+            Act::RevokeToken { for_ms, .. } | Act::NarrowToken { for_ms, .. } => {
+                self.unauthorised_ms = self.unauthorised_ms.max(left(for_ms + UNAUTHORISED_MS));
+            }
+            Act::ActionTime { ms } => self.told_ms = self.told_ms.max(*ms),
+            // Until the end: a creation that was refused is tried again by the slow schedule.
+            Act::Quota { .. } => self.add_slow(end_ms.saturating_sub(at_ms)),
+            Act::ListLag { ms } => self.account_ms = self.account_ms.max(BY_HAND_MS + ms),
+            Act::Crash { restart_ms, .. } | Act::Stop { restart_ms, .. } => {
+                let over_ms = restart_ms.saturating_add(TAKEOVER_MS);
+                self.takeover_ms = self.takeover_ms.max(left(over_ms));
+                self.purchase_ms = self.purchase_ms.max(left(over_ms + PURCHASE_MS) * buyers);
+            }
+            Act::Pause { for_ms, .. } | Act::Cut { for_ms, .. } => {
+                self.takeover_ms = self.takeover_ms.max(left(for_ms.saturating_add(TAKEOVER_MS)));
+                self.add_fast(*for_ms);
+            }
+            Act::AddNode { .. }
+            | Act::DeleteNode { .. }
+            | Act::SetReady { .. }
+            | Act::Drain { .. }
+            | Act::SetRole { .. }
+            | Act::AddPod { .. }
+            | Act::DeletePod { .. }
+            | Act::SetPodReady { .. }
+            | Act::AddIp { .. }
+            | Act::Edit { .. }
+            | Act::Delete { .. }
+            | Act::RevertIps { .. }
+            | Act::WipeStatus { .. }
+            | Act::Lag { .. }
+            | Act::CutWatches { .. }
+            | Act::Compact => {}
+        }
+    }
+
+    fn weather(&mut self, weather: &Weather, end_ms: u64, buyers: u64) {
+        let Weather { from_ms, to_ms, which, fault, .. } = weather;
+        let lasted_ms = to_ms.saturating_sub(*from_ms);
+        let left = |for_ms: u64| Self::left(to_ms.saturating_add(for_ms), end_ms);
+        if which.side != Some(Side::Cloud) {
+            self.takeover_ms = self.takeover_ms.max(left(TAKEOVER_MS));
+        }
+        self.fault(fault, lasted_ms);
+        if let Fault::Refuse { retry_after_s: Some(wait_s), .. } = fault {
+            self.told_ms = self.told_ms.max(left(wait_s * 1_000));
+        }
+        self.purchase_ms = self.purchase_ms.max(left(PURCHASE_MS) * buyers);
+    }
+
+    fn trigger(&mut self, then: &Then, buyers: u64) {
+        match then {
+            Then::CrashBefore { restart_ms }
+            | Then::CrashAfterEffect { restart_ms }
+            | Then::CrashAfterReply { restart_ms } => {
+                self.takeover_ms = self.takeover_ms.max(restart_ms.saturating_add(TAKEOVER_MS));
+                self.purchase_ms = self.purchase_ms.max(PURCHASE_MS * buyers);
+            }
+            Then::Meet(fault) => {
+                self.fault(fault, 0);
+                if let Fault::Refuse { retry_after_s: Some(wait_s), .. } = fault {
+                    self.told_ms = self.told_ms.max(wait_s * 1_000);
+                }
+                self.takeover_ms = self.takeover_ms.max(TAKEOVER_MS);
+                self.purchase_ms = self.purchase_ms.max(PURCHASE_MS * buyers);
+            }
+            // An older list is believed after a minute.
+            Then::Older { for_ms, .. } => self.told_ms = self.told_ms.max(for_ms + OLDER_MS),
+            Then::Hide { .. }
+            | Then::Stall
+            | Then::Tear
+            | Then::End
+            | Then::Expire
+            | Then::Forget
+            | Then::Late { .. }
+            | Then::Twice => {}
+        }
+    }
+
+    fn fault(&mut self, fault: &Fault, lasted_ms: u64) {
+        match fault {
+            Fault::Refuse { status: 401 | 403, .. } | Fault::RefuseAfter { status: 401 | 403 } => {
+                self.unauthorised_ms = UNAUTHORISED_MS;
+            }
+            Fault::ActionTakes { ms } => {
+                self.told_ms = self.told_ms.max(*ms);
+                self.add_fast(lasted_ms.max(*ms));
+            }
+            Fault::Delay { .. }
+            | Fault::ResetBefore
+            | Fault::ResetAfter
+            | Fault::HangBefore
+            | Fault::HangAfter
+            | Fault::RefuseAfter { .. }
+            | Fault::Garble
+            | Fault::Odd(_)
+            | Fault::ActionFails
+            | Fault::Pending
+            | Fault::Refuse { status: 408 | 409 | 429 | 500.., .. } => self.add_fast(lasted_ms),
+            Fault::QuotaReached | Fault::RecordExists { .. } | Fault::Refuse { .. } => {
+                self.add_slow(lasted_ms);
+            }
+        }
+    }
+
+    fn add_fast(&mut self, lasted_ms: u64) {
+        self.fast = (self.fast.0.saturating_add(lasted_ms), self.fast.1 + 1);
+    }
+
+    fn add_slow(&mut self, lasted_ms: u64) {
+        self.slow = (self.slow.0.saturating_add(lasted_ms), self.slow.1 + 1);
+    }
+}
+
+/// Whether names may be read while lists lag: by a new leader, or after a change of them that failed. What the lists did
+/// not show is seen at the next look.
+fn reads_names_of_the_past(plan: &Plan) -> bool {
+    let lags = plan.steps.iter().any(|step| matches!(step.act, Act::ListLag { ms: 1.. }));
+    let ends = plan.steps.iter().any(|step| {
+        matches!(step.act, Act::Crash { .. } | Act::Stop { .. } | Act::Pause { .. } | Act::Cut { .. })
+    });
+    lags && (ends || !plan.weather.is_empty() || !plan.triggers.is_empty())
+}
+
+/// The specs that a plan gives to pools.
+fn specs(plan: &Plan) -> impl Iterator<Item = &Value> {
+    plan.steps.iter().filter_map(|step| {
+        if let Act::Create { spec, .. } | Act::Edit { spec, .. } = &step.act { Some(spec) } else { None }
+    })
+}
+
+/// How many pools buy: one after the other, as at most one creation of an account is open.
+fn buyers(plan: &Plan) -> u64 {
+    let names = plan.steps.iter().filter_map(|step| {
+        let (Act::Create { name, spec, .. } | Act::Edit { name, spec, .. }) = &step.act else { return None };
+        spec.get("desiredIPs").map(|_desired| name)
+    });
+    u64::try_from(names.collect::<std::collections::BTreeSet<_>>().len()).unwrap_or(u64::MAX)
+}
+
+/// All addresses of a pool may have to be assigned one by one.
+fn cool_off_ms(plan: &Plan) -> u64 {
+    let longest = specs(plan).filter_map(|spec| spec.get("assignmentCoolOffSeconds")?.as_f64());
+    let longest_s = longest.fold(0.0, f64::max);
+    let addresses = specs(plan).map(|spec| {
+        let given = spec.get("ips").and_then(Value::as_array).map_or(0, Vec::len);
+        let desired = spec.get("desiredIPs").and_then(Value::as_u64).unwrap_or_default();
+        u64::try_from(given).unwrap_or_default().max(desired)
+    });
+    let addresses = addresses.max().unwrap_or_default();
+    let each = std::time::Duration::from_secs_f64(longest_s.clamp(0.0, 86_400.0));
+    u64::try_from(each.as_millis()).unwrap_or(u64::MAX).saturating_mul(addresses)
+}

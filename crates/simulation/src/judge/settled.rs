@@ -1,0 +1,316 @@
+//! Liveness: once the faults are over, what is desired comes true, stays true, and nothing is written any more.
+//!
+//! Names of rules: I3 convergence and rest, I5 no address forgotten, I9 honest status.
+
+use super::Judge;
+use super::blindness::Blindness;
+use super::conditions::{Scene, is_trouble};
+use super::dns;
+use super::patience::Patience;
+use super::supply;
+use super::truth::{Node, Pool, Truth};
+use super::validity::text;
+use crate::bed::{Bed, REGION};
+use flipop_cloud::{Cloud, IpView, Provider, RecordView};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+/// How long it has to stay so, without one write.
+const REST_MS: u64 = 600_000;
+
+/// How often one looks.
+const LOOK_MS: u64 = 2_000;
+
+/// How long after all is right the last word of it may be written: Events, one after the other.
+const LAST_WORDS_MS: u64 = 5_000;
+
+/// The same where a status says why nodes do not match, which is told anew once a minute at most.
+const LAST_REASONS_MS: u64 = 65_000;
+
+/// How far the end of a run has come.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Settling {
+    right_since: Option<u64>,
+    /// Some status says why nodes do not match.
+    pub(super) tells_reasons: bool,
+}
+
+/// All that complaints are made from: while it stays the same, so do they.
+#[derive(Debug, PartialEq)]
+struct Sight {
+    ips: BTreeMap<Ipv4Addr, IpView>,
+    records: BTreeMap<Provider, Vec<RecordView>>,
+    refused: bool,
+    /// So many changes of the cluster's truth and of the account were heard of.
+    changes: u64,
+}
+
+impl Sight {
+    fn of(bed: &Bed) -> Self {
+        let ips = views(&bed.cloud);
+        let records = dns::records(&bed.cloud);
+        let (refused, changes) = bed.network.judge(|judge| (judge.is_refused(), judge.changes));
+        Self { ips, records, refused, changes }
+    }
+}
+
+/// The addresses of the account.
+pub(super) fn views(cloud: &Cloud) -> BTreeMap<Ipv4Addr, IpView> {
+    cloud.ips().into_iter().map(|view| (view.ip, view)).collect()
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Next {
+    Look,
+    Rest,
+    Blame(String),
+}
+
+impl Settling {
+    fn last_words_ms(&self) -> u64 {
+        if self.tells_reasons { LAST_REASONS_MS } else { LAST_WORDS_MS }
+    }
+
+    /// Judges one look. All times are absolute: `seen_ms` when nothing old can come up any more, `right_ms` when all has
+    /// to be right.
+    pub(super) fn look(
+        &mut self,
+        now_ms: u64,
+        (seen_ms, right_ms): (u64, u64),
+        complaints: &[String],
+        wrote_ms: u64,
+    ) -> Next {
+        match (self.right_since, complaints) {
+            (None, []) => {
+                self.right_since = Some(now_ms);
+                Next::Look
+            }
+            (Some(since), []) => {
+                let quiet_from = since.max(seen_ms).saturating_add(self.last_words_ms());
+                if wrote_ms > quiet_from {
+                    return Next::Blame(format!(
+                        "all is right since {since} ms, and yet it writes at {wrote_ms} ms"
+                    ));
+                }
+                let rested = now_ms.saturating_sub(since.max(wrote_ms)) >= REST_MS;
+                if rested { Next::Rest } else { Next::Look }
+            }
+            (Some(since), wrong) if now_ms > since.max(seen_ms).saturating_add(LOOK_MS) => {
+                Next::Blame(format!("it was right at {since} ms and is so no more: {}", wrong.join("; ")))
+            }
+            (_, wrong) if now_ms >= right_ms => Next::Blame(wrong.join("; ")),
+            _ => {
+                self.right_since = None;
+                Next::Look
+            }
+        }
+    }
+}
+
+fn tells_reasons(truth: &Truth) -> bool {
+    let mut conditions = truth.pools.values().chain(truth.record_sets.values()).flat_map(Pool::conditions);
+    conditions.any(|condition| {
+        let text = |field: &str| condition.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+        text("type") == "AddressesIdle" || text("message").contains("no node matches spec.match")
+    })
+}
+
+/// Waits until the world is as desired, and then watches that nothing is written.
+pub(crate) async fn await_rest(bed: &mut Bed) {
+    let begin_ms = bed.network.now_ms();
+    let patience = Patience::of(bed.network.plan());
+    let limits = (begin_ms + patience.seen_ms(), begin_ms + patience.right_ms());
+    let mut settling = Settling::default();
+    let mut sight = Sight::of(bed);
+    let mut wrong = complaints(bed, &sight);
+    loop {
+        let now_ms = bed.network.now_ms();
+        if !bed.violations().is_empty() {
+            return;
+        }
+        let wrote_ms = bed.network.judge(|judge| judge.last_write_ms).max(begin_ms);
+        settling.tells_reasons |= bed.network.judge(|judge| tells_reasons(&judge.truth));
+        let seen = Sight::of(bed);
+        if seen != sight {
+            wrong = complaints(bed, &seen);
+            sight = seen;
+        }
+        match settling.look(now_ms, limits, &wrong, wrote_ms) {
+            Next::Look => bed.wait_until(now_ms + LOOK_MS).await,
+            Next::Rest => {
+                check_events(bed);
+                return;
+            }
+            Next::Blame(what) => {
+                bed.network.judge(|judge| judge.blame(now_ms, "I3", what));
+                return;
+            }
+        }
+    }
+}
+
+/// I9: where nothing can have kept an Event away, each trouble has had one.
+fn check_events(bed: &Bed) {
+    let now_ms = bed.network.now_ms();
+    if Blindness::of(bed.network.plan()).hides_nothing() {
+        bed.network.judge(|judge| {
+            for untold in judge.tellings.untold() {
+                judge.blame(now_ms, "I9", untold);
+            }
+        });
+    }
+}
+
+/// What is not as it should be.
+fn complaints(bed: &Bed, sight: &Sight) -> Vec<String> {
+    let Sight { ips, records, refused, .. } = sight;
+    bed.network.judge(|judge| {
+        let mut all = Vec::new();
+        let scene = Scene { truth: &judge.truth, ips, records, region: REGION, refused: *refused };
+        for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
+            if !pool.is_frozen() {
+                check_pool(judge, &scene, pool, &mut all);
+            }
+            scene.check_pool(pool, &mut all);
+        }
+        for set in judge.truth.record_sets.values().filter(|set| !set.deleting) {
+            scene.check_record_set(set, &mut all);
+        }
+        check_annotations(judge, ips, &mut all);
+        check_created(judge, ips, &mut all);
+        check_gone(&judge.truth, ips, &mut all);
+        check_foreign(judge, bed, records, &mut all);
+        let views: Vec<IpView> = ips.values().cloned().collect();
+        let wanted = dns::wanted(&judge.truth, &views);
+        all.extend(wanted.values().filter_map(|wanted| wanted.complaint(&bed.cloud, &judge.touched)));
+        all
+    })
+}
+
+/// A pool has what it asks for, and what it has stands on nodes that match.
+fn check_pool(judge: &Judge, scene: &Scene<'_>, pool: &Pool, all: &mut Vec<String>) {
+    let name = &pool.name;
+    let uncertain = pool.condition("CreationUncertain").is_some_and(is_trouble);
+    let known = pool.effective().len();
+    if known < pool.desired() && !uncertain && scene.can_buy(pool) {
+        all.push(format!("{name}: {known} of {} addresses", pool.desired()));
+    }
+    if let Some((ip, node)) = supply::pair(&judge.truth, pool, scene.ips) {
+        all.push(format!("{name}: {ip} is idle and {node} has none"));
+    }
+}
+
+/// A node is annotated exactly while a used address stands on it and it is a candidate.
+fn check_annotations(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
+    let mut wanted: BTreeMap<String, String> = BTreeMap::new();
+    for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
+        if pool.is_frozen() {
+            continue;
+        }
+        let used = supply::usable(&judge.truth, pool, ips);
+        for node in judge.truth.candidates(pool) {
+            if let Some(view) =
+                used.iter().find(|view| view.droplet.is_some() && view.droplet == node.droplet)
+            {
+                wanted.insert(node.name.clone(), view.ip.to_string());
+            }
+        }
+    }
+    // Of a frozen pool what was confirmed stays.
+    let frozen = |node: &Node| {
+        let stands = ips.values().find(|view| view.droplet.is_some() && view.droplet == node.droplet);
+        let view = stands.filter(|view| Some(view.ip.to_string()) == node.annotation);
+        view.and_then(|view| judge.truth.owner(view.ip)).is_some_and(Pool::is_frozen)
+    };
+    for node in judge.truth.nodes.values() {
+        let want = wanted.get(&node.name);
+        if node.annotation.as_ref() != want && !frozen(node) {
+            all.push(format!("{} is annotated {:?}, not {want:?}", node.name, node.annotation));
+        }
+    }
+}
+
+/// I5: every address that was bought is named by a pool, or said to be uncertain, unless its pool was deleted.
+pub(super) fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
+    for ip in judge.created.difference(&judge.nobodys).filter(|ip| ips.contains_key(*ip)) {
+        if !judge.truth.pools.values().any(|pool| pool.mentions(*ip)) {
+            all.push(format!("{ip} was bought and nobody names it"));
+        }
+    }
+}
+
+/// A created address that the account has no more is forgotten, as soon as another that pools name is there: where none
+/// is, its absence says nothing.
+pub(super) fn check_gone(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
+    let live = || truth.pools.values().filter(|pool| !pool.deleting);
+    if !live().flat_map(Pool::effective).any(|ip| ips.contains_key(&ip)) {
+        return;
+    }
+    for pool in live().filter(|pool| !pool.is_frozen()) {
+        for ip in pool.remembered().into_iter().filter(|ip| !ips.contains_key(ip)) {
+            all.push(format!("{}: {ip} is gone and still remembered as created", pool.name));
+        }
+    }
+}
+
+/// I4: the records of others are as they were.
+fn check_foreign(
+    judge: &Judge,
+    bed: &Bed,
+    records: &BTreeMap<Provider, Vec<RecordView>>,
+    all: &mut Vec<String>,
+) {
+    for (provider, now) in records {
+        let ours = |record: &&RecordView| {
+            record.rtype == "A" && judge.sites.contains(&(*provider, record.fqdn.clone()))
+        };
+        let others: Vec<_> = now.iter().filter(|record| !ours(record)).collect();
+        let before = bed.foreign.get(provider).into_iter().flatten().filter(|record| !ours(record));
+        if !before.eq(others.iter().copied()) {
+            all.push(format!("records of others have changed at {provider:?}: {others:?}"));
+        }
+    }
+}
+
+/// The end state, without what differs between equally good runs: which address stands on which of the
+/// nodes that match.
+pub(crate) fn summary(bed: &Bed) -> Vec<String> {
+    let ips = views(&bed.cloud);
+    bed.network.judge(|judge| {
+        let mut lines = Vec::new();
+        for pool in judge.truth.pools.values() {
+            let mut states: BTreeMap<String, usize> = BTreeMap::new();
+            for state in pool.states().into_values() {
+                *states.entry(state).or_default() += 1;
+            }
+            lines.push(format!("pool {}: {} addresses {states:?}", pool.name, pool.used().len()));
+        }
+        lines.push(format!("account: {} addresses", ips.len()));
+        let mut nodes: BTreeMap<(bool, bool), usize> = BTreeMap::new();
+        for node in judge.truth.nodes.values() {
+            let holds = ips.values().any(|view| view.droplet.is_some() && view.droplet == node.droplet);
+            *nodes.entry((holds, node.annotation.is_some())).or_default() += 1;
+        }
+        for ((holds, annotated), count) in nodes {
+            lines.push(format!("{count} nodes: with an address {holds}, annotated {annotated}"));
+        }
+        // How many, not which: those that are bought are others in each run. Names that are asked for no more stay as
+        // they are, complete or not.
+        let records = dns::records(&bed.cloud);
+        for (provider, name) in BTreeSet::from_iter(dns::sites(&judge.truth)) {
+            let of_name = records.get(&provider).into_iter().flatten().filter(|record| record.fqdn == name);
+            let addresses = of_name.filter(|record| record.rtype == "A").count();
+            lines.push(format!("{provider:?}: {addresses} addresses at {name}"));
+        }
+        for object in judge.truth.pools.values().chain(judge.truth.record_sets.values()) {
+            let troubles: BTreeSet<&str> = object
+                .conditions()
+                .filter(|condition| is_trouble(condition))
+                .map(|condition| text(condition, "/type"))
+                .collect();
+            lines.push(format!("{} tells of {troubles:?}", object.name));
+        }
+        lines
+    })
+}

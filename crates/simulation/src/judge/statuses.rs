@@ -1,0 +1,101 @@
+//! I9 and I1 at every step: a status that says which spec it describes describes that one, and no two statuses put an
+//! address in two places. What conditions say is documented.
+
+use super::truth::{Pool, Truth};
+use super::validity::{self, Reach, text};
+use flipop_cloud::{Cloud, IpView};
+use flipop_core::model::catalog;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The address and the place of each entry that is called active.
+fn active(pool: &Pool) -> BTreeMap<&str, &str> {
+    let entries = pool.status.get("ips").and_then(Value::as_object).into_iter().flatten();
+    let entries = entries.filter(|(_, entry)| text(entry, "/state") == "active");
+    entries.map(|(ip, entry)| (ip.as_str(), text(entry, "/providerID"))).collect()
+}
+
+/// Whether the status of an object is about its spec.
+fn is_about_its_spec(object: &Pool) -> bool {
+    object.observed() == object.generation
+}
+
+/// `SpecValid` says of a spec what is wrong with it.
+fn spec_valid(object: &Pool, right: (&str, &str), wrong: &mut Vec<String>) {
+    let found = object.condition("SpecValid");
+    let field = |name| found.map(|condition| text(condition, name)).unwrap_or_default();
+    let says = (field("/status"), field("/reason"));
+    if says != right {
+        wrong.push(format!("SpecValid is {says:?}, not {right:?}, for generation {}", object.generation));
+    }
+}
+
+/// A condition that no user can look up says nothing.
+fn documented(kind: &str, object: &Pool, wrong: &mut Vec<String>) {
+    for condition in object.conditions() {
+        let [of, status, reason] = ["/type", "/status", "/reason"].map(|field| text(condition, field));
+        if !catalog::contains(kind, of, status, reason) {
+            wrong.push(format!("{of} {status} {reason} of a {kind} is documented nowhere"));
+        }
+    }
+}
+
+/// What is wrong with the status of a pool that was written just now.
+pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> Vec<String> {
+    let mut wrong = Vec::new();
+    documented("FloatingIPPool", pool, &mut wrong);
+    if pool.observed() > pool.generation {
+        wrong.push(format!("generation {} is observed, and there are {}", pool.observed(), pool.generation));
+    }
+    if !is_about_its_spec(pool) {
+        return wrong;
+    }
+    let mistakes = validity::of_pool(&pool.spec);
+    let right = mistakes.first().map_or(("True", "Valid"), |reach| ("False", reach.reason()));
+    spec_valid(pool, right, &mut wrong);
+    let expected: BTreeSet<String> = validity::bad_entries(&pool.spec)
+        .into_iter()
+        .chain(pool.effective().iter().map(ToString::to_string))
+        .collect();
+    let told: BTreeSet<String> = pool.states().into_keys().collect();
+    // What was not looked up yet is not named; at rest every address is. Of a frozen pool all stays as it was.
+    if !mistakes.contains(&Reach::Pool) && !told.is_subset(&expected) {
+        wrong.push(format!("status.ips names {told:?}, and the pool has {expected:?}"));
+    }
+    let here = active(pool);
+    // Who leads anew keeps what was told of an address that the list shows elsewhere, until it has asked for that one
+    // too.
+    let (told, there) = (before.map(active).unwrap_or_default(), cloud.ips());
+    let stands = |view: &IpView, place: &str| {
+        view.droplet.is_some_and(|droplet| place == format!("digitalocean://{droplet}"))
+    };
+    let is_kept = |ip: &str, place: &str| {
+        told.get(ip) == Some(&place)
+            && !there.iter().any(|view| view.ip.to_string() == ip && stands(view, place))
+    };
+    let found: Vec<&str> =
+        here.iter().filter(|(ip, place)| !is_kept(ip, place)).map(|(_, place)| *place).collect();
+    if found.iter().collect::<BTreeSet<_>>().len() < found.len() {
+        wrong.push(format!("two addresses are active in one place: {here:?}"));
+    }
+    let others = truth.pools.values().filter(|other| other.uid != pool.uid && !other.deleting);
+    for other in others.filter(|other| is_about_its_spec(other)) {
+        for (ip, there) in active(other) {
+            if here.get(ip).is_some_and(|place| *place != there) {
+                wrong.push(format!("{ip} is active here, and at {there} in {}", other.name));
+            }
+        }
+    }
+    wrong
+}
+
+/// What is wrong with the status of a record set that was written just now.
+pub(super) fn of_record_set(set: &Pool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    documented("NodeDNSRecordSet", set, &mut wrong);
+    if is_about_its_spec(set) {
+        let good = validity::of_record_set(&set.spec);
+        spec_valid(set, if good { ("True", "Valid") } else { ("False", "RecordSetIgnored") }, &mut wrong);
+    }
+    wrong
+}

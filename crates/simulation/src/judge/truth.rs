@@ -1,0 +1,434 @@
+//! What is true of the cluster, read off the API server's own log: which node is a candidate of which pool, now and
+//! lately.
+//!
+//! It is a second, naive opinion on matching: nothing of the operator's code is used.
+
+use super::selector::selects;
+use super::validity::{self, Reach, field, text};
+use flipop_apiserver::Change;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+
+/// A fact with the time of its last change.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Since {
+    now: bool,
+    changed_ms: u64,
+    /// It was true before it was false for the last time.
+    again: bool,
+}
+
+impl Since {
+    pub(super) fn set(&mut self, value: bool, now_ms: u64) {
+        if self.now != value {
+            *self = Self { now: value, changed_ms: now_ms, again: self.again || !value };
+        }
+    }
+
+    /// Whether it was true at some time since `from_ms`.
+    pub(super) fn held(self, from_ms: u64) -> bool {
+        self.now || (self.changed_ms >= from_ms && self.changed_ms > 0)
+    }
+
+    /// Whether it ended at some time since `from_ms`; what only began then has not.
+    fn lapsed(self, from_ms: u64) -> bool {
+        !self.now || (self.again && self.changed_ms >= from_ms)
+    }
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Node {
+    pub(super) name: String,
+    pub(super) droplet: Option<u64>,
+    pub(super) annotation: Option<String>,
+    pub(super) internal: String,
+    pub(super) external: String,
+    ready: bool,
+    labels: BTreeMap<String, String>,
+    taints: Vec<Value>,
+}
+
+/// A pool, or a record set: what they share is what is needed.
+#[derive(Debug, Clone)]
+pub(super) struct Pool {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) created: String,
+    pub(super) deleting: bool,
+    pub(super) generation: i64,
+    pub(super) spec: Value,
+    pub(super) status: Value,
+}
+
+/// Things as they were, and until when; the oldest first.
+#[derive(Debug)]
+struct Former<T>(VecDeque<(u64, T)>);
+
+/// Nobody holds what is so old for true.
+const FORMER_MS: u64 = 3_600_000;
+
+impl<T> Default for Former<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> Former<T> {
+    fn keep(&mut self, was: Option<T>, now_ms: u64) {
+        self.0.extend(was.map(|was| (now_ms, was)));
+        while self.0.front().is_some_and(|(until_ms, _)| until_ms.saturating_add(FORMER_MS) < now_ms) {
+            self.0.pop_front();
+        }
+    }
+
+    fn since(&self, from_ms: u64) -> impl Iterator<Item = &T> {
+        self.0.iter().rev().take_while(move |(until_ms, _)| *until_ms >= from_ms).map(|(_, was)| was)
+    }
+}
+
+/// The cluster as it is.
+#[derive(Debug, Default)]
+pub(super) struct Truth {
+    pub(super) nodes: BTreeMap<String, Node>,
+    pods: BTreeMap<String, Value>,
+    former_nodes: Former<Node>,
+    former_pods: Former<Value>,
+    pub(super) pools: BTreeMap<String, Pool>,
+    pub(super) record_sets: BTreeMap<String, Pool>,
+    /// Whether a pool follows, or followed, its spec.
+    live: BTreeMap<String, Since>,
+    /// Whether a droplet is, or was, a candidate of a pool.
+    matched: BTreeMap<(String, u64), Since>,
+    /// Whether a pool names, or named, an address.
+    named: BTreeMap<(String, Ipv4Addr), Since>,
+}
+
+fn strings(value: &Value, pointer: &str) -> BTreeMap<String, String> {
+    let fields = field(value, pointer).and_then(Value::as_object).into_iter().flatten();
+    fields.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+}
+
+fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    field(value, pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn condition(object: &Value, kind: &str) -> bool {
+    items(object, "/status/conditions").any(|c| text(c, "/type") == kind && text(c, "/status") == "True")
+}
+
+fn address(object: &Value, kind: &str) -> String {
+    let mut addresses = items(object, "/status/addresses");
+    addresses.find(|a| text(a, "/type") == kind).map(|a| text(a, "/address")).unwrap_or_default().to_owned()
+}
+
+fn node(object: &Value) -> Node {
+    Node {
+        name: text(object, "/metadata/name").to_owned(),
+        droplet: text(object, "/spec/providerID")
+            .strip_prefix("digitalocean://")
+            .and_then(|id| id.parse().ok()),
+        annotation: object
+            .pointer("/metadata/annotations/flipop.digitalocean.com~1ipv4-reserved-ip")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        internal: address(object, "InternalIP"),
+        external: address(object, "ExternalIP"),
+        ready: condition(object, "Ready") && field(object, "/metadata/deletionTimestamp").is_none(),
+        labels: strings(object, "/metadata/labels"),
+        taints: items(object, "/spec/taints").cloned().collect(),
+    }
+}
+
+fn pool(object: &Value) -> Pool {
+    Pool {
+        namespace: text(object, "/metadata/namespace").to_owned(),
+        name: text(object, "/metadata/name").to_owned(),
+        uid: text(object, "/metadata/uid").to_owned(),
+        created: text(object, "/metadata/creationTimestamp").to_owned(),
+        deleting: field(object, "/metadata/deletionTimestamp").is_some(),
+        generation: field(object, "/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
+        spec: object.get("spec").cloned().unwrap_or_default(),
+        status: object.get("status").cloned().unwrap_or_default(),
+    }
+}
+
+fn tolerates(toleration: &Value, taint: &Value) -> bool {
+    let (key, operator) = (text(toleration, "/key"), text(toleration, "/operator"));
+    let same_key = key == text(taint, "/key") || (key.is_empty() && operator == "Exists");
+    let same_value = operator == "Exists" || text(toleration, "/value") == text(taint, "/value");
+    let effect = text(toleration, "/effect");
+    same_key && same_value && (effect.is_empty() || effect == text(taint, "/effect"))
+}
+
+fn is_candidate<'a>(pool: &Pool, node: &Node, pods: impl Iterator<Item = &'a Value>) -> bool {
+    let tolerated = |taint: &Value| items(&pool.spec, "/match/tolerations").any(|t| tolerates(t, taint));
+    node.ready
+        && node.droplet.is_some()
+        && selects(pool.match_of("nodeLabel"), &node.labels)
+        && node.taints.iter().all(tolerated)
+        && is_served(pool, node, pods)
+}
+
+fn is_served<'a>(pool: &Pool, node: &Node, mut pods: impl Iterator<Item = &'a Value>) -> bool {
+    let (namespace, label) = (pool.match_of("podNamespace"), pool.match_of("podLabel"));
+    if namespace.is_empty() && label.is_empty() {
+        return true;
+    }
+    pods.any(|pod| {
+        text(pod, "/spec/nodeName") == node.name
+            && (namespace.is_empty() || text(pod, "/metadata/namespace") == namespace)
+            && selects(label, &strings(pod, "/metadata/labels"))
+            && text(pod, "/status/phase") == "Running"
+            && condition(pod, "Ready")
+            && field(pod, "/metadata/deletionTimestamp").is_none()
+    })
+}
+
+impl Pool {
+    /// `spec.ips` as far as they are addresses that the pool does not let go.
+    pub(super) fn spec_ips(&self) -> Vec<Ipv4Addr> {
+        let ips = items(&self.spec, "/ips").filter_map(Value::as_str).filter_map(|ip| ip.parse().ok());
+        ips.filter(|ip| !self.lets_go(*ip)).collect()
+    }
+
+    /// `spec.desiredIPs`.
+    pub(super) fn desired(&self) -> usize {
+        let desired = self.spec.get("desiredIPs").and_then(Value::as_u64).unwrap_or_default();
+        usize::try_from(desired).unwrap_or(usize::MAX)
+    }
+
+    /// Created addresses that the status remembers.
+    pub(super) fn remembered(&self) -> Vec<Ipv4Addr> {
+        let ips = items(&self.status, "/createdIPs").filter_map(|created| text(created, "/ip").parse().ok());
+        ips.filter(|ip| !self.lets_go(*ip)).collect()
+    }
+
+    /// How many addresses the pool lets go.
+    pub(super) fn let_go(&self) -> usize {
+        items(&self.spec, "/releasedIPs").count()
+    }
+
+    /// `spec.releasedIPs` wins over every other list.
+    fn lets_go(&self, ip: Ipv4Addr) -> bool {
+        items(&self.spec, "/releasedIPs")
+            .any(|released| released.as_str().and_then(|text| text.parse().ok()) == Some(ip))
+    }
+
+    /// Whether the pool names an address in any way, or its status remembers that it held it.
+    pub(super) fn held(&self, ip: Ipv4Addr) -> bool {
+        self.effective().contains(&ip) || self.lets_go(ip) || self.states().contains_key(&ip.to_string())
+    }
+
+    /// Every address that counts, in order: `spec.ips`, then what was created; not what is let go.
+    pub(super) fn effective(&self) -> Vec<Ipv4Addr> {
+        let released: Vec<Ipv4Addr> =
+            items(&self.spec, "/releasedIPs").filter_map(|ip| ip.as_str()?.parse().ok()).collect();
+        let mut effective = Vec::new();
+        for ip in self.spec_ips().into_iter().chain(self.remembered()) {
+            if !effective.contains(&ip) && !released.contains(&ip) {
+                effective.push(ip);
+            }
+        }
+        effective
+    }
+
+    /// Whether an address stands anywhere in the spec or in the status, messages included.
+    pub(super) fn mentions(&self, ip: Ipv4Addr) -> bool {
+        let address = ip.to_string();
+        let stands = |text: String| {
+            let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+            words.into_iter().any(|word| word.trim_end_matches('.') == address)
+        };
+        stands(self.spec.to_string()) || stands(self.status.to_string())
+    }
+
+    /// The addresses in use, in order: the first `desiredIPs` of the effective list, or all of them.
+    pub(super) fn used(&self) -> Vec<Ipv4Addr> {
+        let mut effective = self.effective();
+        if self.desired() > 0 {
+            effective.truncate(self.desired());
+        }
+        effective
+    }
+
+    /// Whether the spec of a pool stops it altogether.
+    pub(super) fn is_frozen(&self) -> bool {
+        validity::of_pool(&self.spec).contains(&Reach::Pool)
+    }
+
+    /// Who is older.
+    pub(super) fn age(&self) -> (&str, &str, &str) {
+        (&self.created, &self.namespace, &self.name)
+    }
+
+    /// Whether some pod has to run on a node that matches.
+    pub(super) fn asks_for_pods(&self) -> bool {
+        !self.match_of("podNamespace").is_empty() || !self.match_of("podLabel").is_empty()
+    }
+
+    /// The names that stand in `status.ips`, and their states.
+    pub(super) fn states(&self) -> BTreeMap<String, String> {
+        let ips = self.status.get("ips").and_then(Value::as_object).into_iter().flatten();
+        ips.map(|(ip, entry)| (ip.clone(), text(entry, "/state").to_owned())).collect()
+    }
+
+    /// A condition, by its type.
+    pub(super) fn condition(&self, kind: &str) -> Option<&Value> {
+        self.conditions().find(|condition| text(condition, "/type") == kind)
+    }
+
+    /// All of them.
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &Value> {
+        items(&self.status, "/conditions")
+    }
+
+    /// `status.observedGeneration`.
+    pub(super) fn observed(&self) -> i64 {
+        self.status.get("observedGeneration").and_then(Value::as_i64).unwrap_or_default()
+    }
+
+    fn match_of(&self, field: &str) -> &str {
+        self.spec
+            .get("match")
+            .and_then(|selectors| selectors.get(field))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    }
+}
+
+impl Truth {
+    /// Takes in a change of the API server. True when it concerns candidates or pools.
+    pub(super) fn apply(&mut self, change: &Change, now_ms: u64) -> bool {
+        let key = change.key.name.clone();
+        let after = change.after.as_deref();
+        match change.storage.plural.as_str() {
+            "nodes" => {
+                self.former_nodes.keep(self.nodes.remove(&key), now_ms);
+                if let Some(object) = after {
+                    self.nodes.insert(key, node(object));
+                }
+            }
+            "pods" => {
+                self.former_pods.keep(self.pods.remove(&key), now_ms);
+                if let Some(pod) = after {
+                    self.pods.insert(key, pod.clone());
+                }
+            }
+            "floatingippools" => {
+                self.pools.remove(&key);
+                if let Some(object) = after {
+                    self.pools.insert(key, pool(object));
+                }
+            }
+            "nodednsrecordsets" => {
+                self.record_sets.remove(&key);
+                if let Some(object) = after {
+                    self.record_sets.insert(key, pool(object));
+                }
+            }
+            _ => return false,
+        }
+        self.look(now_ms);
+        true
+    }
+
+    fn look(&mut self, now_ms: u64) {
+        let mut candidates = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for (name, pool) in &self.pools {
+            for node in self.candidates(pool) {
+                candidates.extend(node.droplet.map(|droplet| (name.clone(), droplet)));
+            }
+            names.extend(pool.effective().into_iter().map(|ip| (name.clone(), ip)));
+        }
+        for (key, since) in &mut self.matched {
+            since.set(candidates.remove(key), now_ms);
+        }
+        for key in candidates {
+            self.matched.entry(key).or_default().set(true, now_ms);
+        }
+        for (key, since) in &mut self.named {
+            since.set(names.remove(key), now_ms);
+        }
+        for key in names {
+            self.named.entry(key).or_default().set(true, now_ms);
+        }
+        for (name, pool) in &self.pools {
+            self.live.entry(name.clone()).or_default().set(!pool.is_frozen(), now_ms);
+        }
+    }
+
+    /// The nodes that a pool's criteria select now.
+    pub(super) fn candidates<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Node> {
+        self.nodes.values().filter(|node| is_candidate(pool, node, self.pods.values()))
+    }
+
+    /// Those that they select now, or did at some time since `from_ms`.
+    pub(super) fn candidates_since<'a>(
+        &'a self,
+        pool: &'a Pool,
+        from_ms: u64,
+    ) -> impl Iterator<Item = &'a Node> {
+        let nodes = self.nodes.values().chain(self.former_nodes.since(from_ms));
+        let pods = move || self.pods.values().chain(self.former_pods.since(from_ms));
+        nodes.filter(move |node| is_candidate(pool, node, pods()))
+    }
+
+    /// Pools that name an address, or did since `from_ms`.
+    pub(super) fn owners(&self, ip: Ipv4Addr, from_ms: u64) -> Vec<String> {
+        let named = self.named.iter().filter(|((_, other), since)| *other == ip && since.held(from_ms));
+        named.map(|((pool, _), _)| pool.clone()).collect()
+    }
+
+    /// Whether a pool named an address at any time.
+    pub(super) fn was_named(&self, pool: &str, ip: Ipv4Addr) -> bool {
+        self.named.contains_key(&(pool.to_owned(), ip))
+    }
+
+    /// Whether a droplet was a candidate at some time since `from_ms`.
+    pub(super) fn matched(&self, pool: &str, droplet: u64, from_ms: u64) -> bool {
+        let since = self.matched.get(&(pool.to_owned(), droplet));
+        // A pool that is new may be served by what is known of nodes.
+        let known = |pool| self.candidates_since(pool, from_ms).any(|node| node.droplet == Some(droplet));
+        since.is_some_and(|since| since.held(from_ms)) || self.pools.get(pool).is_some_and(known)
+    }
+
+    /// Whether a droplet was no candidate at some time since `from_ms`.
+    pub(super) fn unmatched(&self, pool: &str, droplet: u64, from_ms: u64) -> bool {
+        let since = self.matched.get(&(pool.to_owned(), droplet));
+        let known = |pool| {
+            let mut nodes = self.former_nodes.since(from_ms).filter(|node| node.droplet == Some(droplet));
+            nodes.any(|node| !is_candidate(pool, node, self.pods.values()))
+        };
+        since.is_none_or(|since| since.lapsed(from_ms)) || self.pools.get(pool).is_some_and(known)
+    }
+
+    /// How many objects of a kind there are with such labels.
+    pub(super) fn count(&self, resource: &str, selector: &str) -> u64 {
+        let count = match resource {
+            "nodes" => self.nodes.values().filter(|node| selects(selector, &node.labels)).count(),
+            "pods" => {
+                let labels = |pod: &&Value| selects(selector, &strings(pod, "/metadata/labels"));
+                self.pods.values().filter(labels).count()
+            }
+            "floatingippools" => self.pools.len(),
+            "nodednsrecordsets" => self.record_sets.len(),
+            _ => 0,
+        };
+        u64::try_from(count).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a pool's spec could be followed at some time since `from_ms`.
+    pub(super) fn followed(&self, pool: &str, from_ms: u64) -> bool {
+        self.live.get(pool).is_some_and(|live| live.held(from_ms))
+    }
+
+    /// The pool that an address belongs to: the oldest that uses it.
+    pub(super) fn owner(&self, ip: Ipv4Addr) -> Option<&Pool> {
+        let claims = |pool: &&Pool| !pool.deleting && pool.effective().contains(&ip);
+        self.pools.values().filter(claims).min_by(|one, other| one.age().cmp(&other.age()))
+    }
+}

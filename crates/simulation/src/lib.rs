@@ -1,0 +1,87 @@
+//! The test bed: the real operator in a simulated world, on a paused clock, judged at every step.
+//!
+//! A [`Plan`] says what happens: to nodes, pods, addresses and objects, and to calls, watches and processes. The real
+//! shell runs in it unchanged; only its [`flipop::operator::Platform`] is simulated: clock, randomness, the service
+//! under its Kubernetes clients and the transport under its provider clients. [`run`] plays a plan and returns what
+//! the judge found; the same plan gives the same transcript, byte for byte.
+
+mod act;
+mod acts;
+mod bed;
+mod dice;
+mod diff;
+mod facts;
+mod frames;
+pub mod generate;
+mod judge;
+mod line;
+mod logs;
+mod mistakes;
+mod network;
+pub mod news;
+mod panics;
+pub mod plan;
+mod replica;
+mod shrink;
+mod story;
+pub mod sweep;
+pub mod workloads;
+
+pub use judge::{Tally, Violation};
+pub use network::Sort;
+pub use plan::Plan;
+pub use shrink::shrink;
+
+use news::News;
+use std::io;
+use tokio::runtime::{Builder, Runtime};
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What must not be, and was.
+    pub violations: Vec<Violation>,
+    /// How much was done.
+    pub tally: Tally,
+    /// The calls that triggers can name, up to the end of the plan.
+    pub busy_calls: u64,
+    /// The frames that triggers can name, up to the end of the plan.
+    pub busy_frames: u64,
+    /// Renewals of the lease and Events, up to the end of the plan.
+    pub busy_clockwork: u64,
+    /// What the calls that triggers can name were for, in their order.
+    pub sorts: Vec<Sort>,
+    /// When there was such a call or frame.
+    pub moments: Vec<u64>,
+    /// The virtual time of the end.
+    pub ended_ms: u64,
+    /// The end state, without what differs between equally good runs.
+    pub end: Vec<String>,
+    /// A fingerprint of the transcript.
+    pub fingerprint: u64,
+    /// The transcript, if it was wanted.
+    pub story: String,
+}
+
+/// A runtime whose clock is paused.
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_time().start_paused(true).build()
+}
+
+/// Plays a plan on a runtime of its own. `story`: whether the transcript's text is wanted too.
+///
+/// # Errors
+/// When there can be no runtime.
+pub fn run(plan: &Plan, story: bool) -> io::Result<Outcome> {
+    Ok(runtime()?.block_on(bed::run(plan.clone(), story, None)))
+}
+
+/// Plays a plan in the same way; with what came of it, all that changed in the cluster and in the accounts.
+///
+/// # Errors
+/// When there can be no runtime.
+pub fn watch(plan: &Plan) -> io::Result<(Outcome, Vec<News>)> {
+    let mut news = Vec::new();
+    let outcome = runtime()?.block_on(bed::run(plan.clone(), false, Some(&mut news)));
+    Ok((outcome, news))
+}

@@ -1,0 +1,166 @@
+//! Mistakes in specs: values that nobody can follow, for a few seconds, at every moment of an undisturbed run.
+//!
+//! None of them may change anything: what stands stays, nothing is bought, and what was under way goes on once the spec
+//! is right again.
+
+use super::plan::{Act, Plan, Step};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// How long a spec stays wrong.
+const WRONG_MS: u64 = 4_000;
+
+/// An object of a plan: its kind and its name.
+type Object = (String, String);
+
+/// The specs as they are when the steps up to this moment are done.
+fn specs(plan: &Plan, until_ms: u64) -> BTreeMap<Object, Value> {
+    let mut specs = BTreeMap::new();
+    for step in plan.steps.iter().filter(|step| step.at_ms <= until_ms) {
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "no other act touches a spec in an undisturbed plan"
+        )]
+        match &step.act {
+            Act::Create { kind, name, spec } => {
+                drop(specs.insert((kind.clone(), name.clone()), spec.clone()));
+            }
+            Act::Edit { kind, name, spec } => {
+                if let Some(now) = specs.get_mut(&(kind.clone(), name.clone())) {
+                    merge(now, spec);
+                }
+            }
+            Act::Delete { kind, name } => drop(specs.remove(&(kind.clone(), name.clone()))),
+            _ => {}
+        }
+    }
+    specs
+}
+
+/// A JSON merge patch (RFC 7396).
+fn merge(value: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *value = patch.clone();
+        return;
+    };
+    if !value.is_object() {
+        *value = json!({});
+    }
+    let Some(fields) = value.as_object_mut() else { return };
+    for (name, change) in patch {
+        if change.is_null() {
+            fields.remove(name);
+        } else {
+            merge(fields.entry(name.clone()).or_insert(Value::Null), change);
+        }
+    }
+}
+
+/// The patch that takes back another one.
+fn undo(value: &Value, patch: &Value) -> Value {
+    let (Value::Object(fields), Value::Object(patch)) = (value, patch) else { return value.clone() };
+    let back = |(name, change): (&String, &Value)| {
+        let was = fields.get(name).map_or(Value::Null, |was| undo(was, change));
+        (name.clone(), was)
+    };
+    patch.iter().map(back).collect()
+}
+
+/// What can be wrong with a spec, and must change nothing.
+fn mistakes(kind: &str, spec: &Value) -> Vec<Value> {
+    let mut all = vec![
+        json!({ "match": { "nodeLabel": "role in (edge" } }),
+        json!({ "match": { "podLabel": "=" } }),
+        json!({ "match": { "podNamespace": "Not_A_Name" } }),
+    ];
+    let set = |field: &str, value: Value| json!({ "dnsRecordSet": { field: value } });
+    let asks = spec.get("dnsRecordSet").is_some();
+    if asks {
+        all.extend([
+            set("zone", json!("")),
+            set("zone", json!("no zone at all")),
+            set("recordName", Value::Null),
+            set("recordName", json!("edge.example.org.")),
+            set("ttl", json!(-1)),
+            set("ttl", json!(i64::from(i32::MAX) + 1)),
+            set("provider", json!("nobody")),
+            set("whenEmpty", json!("sometimes")),
+        ]);
+    }
+    if kind == "NodeDNSRecordSet" {
+        all.extend(["PublicIP", "externalip"].map(|unknown| json!({ "addressType": unknown })));
+        return all;
+    }
+    all.extend(["", "nobody", "cloudflare"].map(|provider| json!({ "provider": provider })));
+    if !asks {
+        all.push(json!({ "dnsRecordSet": { "zone": "example.com" } }));
+    }
+    let given = spec.get("ips").and_then(Value::as_array).cloned().unwrap_or_default();
+    if spec.get("desiredIPs").is_none() {
+        all.push(json!({ "ips": [] }));
+        for entry in ["", "192.0.2.300", "2001:db8::1", "edge.example.com"] {
+            all.push(json!({ "ips": given.iter().cloned().chain([json!(entry)]).collect::<Vec<_>>() }));
+        }
+        // The same one again.
+        all.push(json!({ "ips": given.iter().chain(given.first()).collect::<Vec<_>>() }));
+    }
+    all
+}
+
+/// A mistake at every call and event of an undisturbed run: each object and each mistake in turn.
+#[must_use]
+pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for (number, moment) in moments.iter().enumerate() {
+        let (from_ms, to_ms) = (moment + 1, moment + 1 + WRONG_MS);
+        // Not while the plan itself edits something.
+        if plan.steps.iter().any(|step| (from_ms..=to_ms).contains(&step.at_ms)) {
+            continue;
+        }
+        let specs: Vec<(Object, Value)> = specs(plan, from_ms).into_iter().collect();
+        let Some(((kind, name), spec)) = nth(&specs, number) else { continue };
+        let Some(wrong) = nth(&mistakes(kind, spec), plans.len()).cloned() else { continue };
+        let edit = |at_ms, spec: Value| {
+            let act = Act::Edit { kind: kind.clone(), name: name.clone(), spec };
+            Step { at_ms, act }
+        };
+        let right = undo(spec, &wrong);
+        let mut wrong_plan = plan.clone();
+        wrong_plan.name = format!("{}: {name} has {wrong} at {from_ms} ms", plan.name);
+        wrong_plan.steps.extend([edit(from_ms, wrong), edit(to_ms, right)]);
+        wrong_plan.steps.sort_by_key(|step| step.at_ms);
+        wrong_plan.end_ms = plan.end_ms.max(to_ms) + WRONG_MS;
+        plans.push(wrong_plan);
+    }
+    plans
+}
+
+/// An item of a ring.
+fn nth<T>(items: &[T], number: usize) -> Option<&T> {
+    items.get(number.checked_rem(items.len())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workloads;
+
+    #[test]
+    fn what_was_wrong_is_as_it_was_afterwards() {
+        let plans = workloads::all();
+        let mut tried = 0;
+        for plan in &plans {
+            for ((kind, _), spec) in specs(plan, plan.end_ms) {
+                for wrong in mistakes(&kind, &spec) {
+                    let mut now = spec.clone();
+                    merge(&mut now, &wrong);
+                    assert_ne!(now, spec, "{wrong}");
+                    merge(&mut now, &undo(&spec, &wrong));
+                    assert_eq!(now, spec, "{wrong}");
+                    tried += 1;
+                }
+            }
+        }
+        assert!(tried > 100, "{tried}");
+    }
+}

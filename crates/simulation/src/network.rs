@@ -1,0 +1,494 @@
+//! The network between replicas and the servers: which call meets which fault, how long each takes, who is cut off.
+//!
+//! Every call passes here when it is sent, when it takes effect and when it ends, so this is also where the judge and
+//! the story hear of it. Invariant: what happens to a call follows from the plan and from the call's number.
+
+use super::dice::{Fingerprint, roll};
+use super::diff;
+use super::facts::{Facts, Kind};
+use super::judge::{Ending, Judge, Process};
+use super::plan::{Fault, On, Plan, Side, Then};
+use super::story::Story;
+use flipop::signal;
+use flipop_apiserver::{ApiServer, Change, Changes};
+use flipop_cloud::Cloud;
+use serde_json::Value;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+/// The least and the spread of an undisturbed way, in milliseconds.
+const WAY_MS: (u64, u64) = (3, 25);
+
+/// How long a process that dies "after the answer" lives on: all that it does at once is done by then.
+const LAST_WORDS_MS: u64 = 1;
+
+/// Changes of the cluster whose times are remembered, for lists that show the past: some minutes, renewals included.
+const PAST_MAX: usize = 4_096;
+
+/// What a call that triggers can name is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// A change at a provider.
+    ProviderChange,
+    /// A read of a provider.
+    ProviderRead,
+    /// A write to the cluster.
+    ClusterWrite,
+    /// A list of objects.
+    ClusterList,
+    /// Any other read of the cluster, and the start of a watch.
+    ClusterRead,
+}
+
+impl Sort {
+    fn of(facts: &Facts) -> Self {
+        match (facts.side, facts.mutates()) {
+            (Side::Cloud, true) => Self::ProviderChange,
+            (Side::Cloud, false) => Self::ProviderRead,
+            (Side::Kube, true) => Self::ClusterWrite,
+            (Side::Kube, false) if matches!(facts.kind, Kind::List { .. }) => Self::ClusterList,
+            (Side::Kube, false) => Self::ClusterRead,
+        }
+    }
+}
+
+/// What happened while the plan went on, as far as sweeps need it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Busy {
+    /// Calls that triggers can name.
+    pub(super) sorts: Vec<Sort>,
+    /// Frames that triggers can name.
+    pub(super) frames: u64,
+    /// Renewals of the lease, and Events.
+    pub(super) clockwork: u64,
+    /// When there was such a call or frame.
+    pub(super) moments: BTreeSet<u64>,
+}
+
+/// What is true of the way to and from one replica.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Link {
+    /// The process that lives; 0: none.
+    pub(super) incarnation: u64,
+    /// How long after its death the next one starts.
+    pub(super) restart_ms: u64,
+    pub(super) paused: bool,
+    pub(super) kube_cut: bool,
+    pub(super) cloud_cut: bool,
+    /// The revision that lists show; absent: the newest.
+    pub(super) past: Option<u64>,
+}
+
+impl Link {
+    pub(super) fn cut(&self, side: Side) -> bool {
+        match side {
+            Side::Kube => self.kube_cut,
+            Side::Cloud => self.cloud_cut,
+        }
+    }
+}
+
+/// When a process dies at a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Death {
+    AfterEffect { restart_ms: u64 },
+    AfterReply { restart_ms: u64 },
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Verdict {
+    pub(super) seq: u64,
+    pub(super) there_ms: u64,
+    pub(super) back_ms: u64,
+    pub(super) fault: Option<Fault>,
+    pub(super) death: Option<Death>,
+    /// The revision that a list shows, and for how long all lists and watches of the replica do from now on.
+    pub(super) older: Option<(u64, u64)>,
+}
+
+struct State {
+    judge: Judge,
+    calls: u64,
+    /// What is going on; no more once the plan is over.
+    busy: Busy,
+    over: bool,
+    /// Calls that are told only if they do not go well.
+    hushed: BTreeSet<u64>,
+    clockwork: u64,
+    /// When each of the latest revisions was made.
+    past: VecDeque<(u64, u64)>,
+    changes: Changes,
+    cloud_changes: broadcast::Receiver<flipop_cloud::Change>,
+    cloud: Cloud,
+}
+
+struct Inner {
+    plan: Plan,
+    started: Instant,
+    story: Story,
+    links: Vec<signal::Sender<Link>>,
+    state: Mutex<State>,
+    tracker: TaskTracker,
+}
+
+/// The network; clones share it.
+#[derive(Clone)]
+pub(super) struct Network(Arc<Inner>);
+
+impl Network {
+    pub(super) fn new(plan: Plan, judge: Judge, story: Story, api: &ApiServer, cloud: &Cloud) -> Self {
+        let links = (0..plan.replicas).map(|_| signal::Sender::new(Link::default())).collect();
+        let state = State {
+            judge,
+            calls: 0,
+            busy: Busy::default(),
+            over: false,
+            hushed: BTreeSet::new(),
+            clockwork: 0,
+            past: VecDeque::new(),
+            changes: api.subscribe(),
+            cloud_changes: cloud.changes(),
+            cloud: cloud.clone(),
+        };
+        let (started, tracker) = (Instant::now(), TaskTracker::new());
+        Self(Arc::new(Inner { plan, started, story, links, state: Mutex::new(state), tracker }))
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        &self.0.plan
+    }
+
+    pub(super) fn tracker(&self) -> &TaskTracker {
+        &self.0.tracker
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        u64::try_from(self.0.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn tell(&self, who: &str, text: &str) {
+        self.0.story.tell(self.now_ms(), who, text);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at, or changes, what the judge knows, once it has heard of everything so far.
+    pub(super) fn judge<T>(&self, look: impl FnOnce(&mut Judge) -> T) -> T {
+        let now_ms = self.now_ms();
+        let mut state = self.state();
+        state.hear(now_ms, false, &self.0.story);
+        look(&mut state.judge)
+    }
+
+    /// The link of a replica, now and later.
+    pub(super) fn link(&self, replica: usize) -> Option<signal::Receiver<Link>> {
+        self.0.links.get(replica).map(signal::Sender::subscribe)
+    }
+
+    /// Changes the link of a replica.
+    pub(super) fn relink(&self, replica: usize, change: impl FnOnce(&mut Link)) {
+        if let Some(link) = self.0.links.get(replica) {
+            link.send_modify(change);
+        }
+    }
+
+    pub(super) fn lives(&self, process: Process) -> bool {
+        self.0.links.get(process.replica).is_some_and(|link| link.latest().incarnation == process.incarnation)
+    }
+
+    /// A process dies here and now, and the next one starts after a while.
+    pub(super) fn kill(&self, process: Process, restart_ms: u64) {
+        if !self.lives(process) {
+            return;
+        }
+        self.tell(&process.to_string(), "dies");
+        self.relink(process.replica, |link| {
+            link.incarnation = 0;
+            link.restart_ms = restart_ms;
+        });
+        self.state().judge.died(process);
+    }
+
+    /// A process sends a call. `None`: it is dead, or dies of it.
+    pub(super) fn admit(&self, process: Process, facts: &Facts, body: &[u8]) -> Option<Verdict> {
+        if !self.lives(process) {
+            return None;
+        }
+        let now_ms = self.now_ms();
+        let (seq, then) = {
+            let mut state = self.state();
+            state.hear(now_ms, false, &self.0.story);
+            state.calls += 1;
+            let seq = state.calls;
+            let then = self.trigger(&state.number(now_ms, facts), state.over);
+            if !matches!(then, Some(Then::CrashBefore { .. })) {
+                state.judge.sent(now_ms, seq, process, facts, body);
+            }
+            (seq, then)
+        };
+        let mut verdict = self.verdict(seq, process, facts, now_ms);
+        self.tell_sent(now_ms, process, facts, body, (&verdict, then));
+        match then {
+            Some(Then::CrashBefore { restart_ms }) => {
+                self.kill(process, *restart_ms);
+                None
+            }
+            Some(Then::CrashAfterEffect { restart_ms }) => {
+                Some(Verdict { death: Some(Death::AfterEffect { restart_ms: *restart_ms }), ..verdict })
+            }
+            Some(Then::CrashAfterReply { restart_ms }) => {
+                Some(Verdict { death: Some(Death::AfterReply { restart_ms: *restart_ms }), ..verdict })
+            }
+            Some(Then::Meet(fault)) => Some(Verdict { fault: Some(fault.clone()), ..verdict }),
+            Some(Then::Older { ms, for_ms }) => {
+                let then_ms = now_ms.saturating_sub(*ms);
+                verdict.older = self.state().revision_at(then_ms).map(|revision| (revision, *for_ms));
+                Some(verdict)
+            }
+            Some(
+                Then::Hide { .. }
+                | Then::Stall
+                | Then::Tear
+                | Then::End
+                | Then::Expire
+                | Then::Forget
+                | Then::Late { .. }
+                | Then::Twice,
+            )
+            | None => Some(verdict),
+        }
+    }
+
+    fn tell_sent(
+        &self,
+        now_ms: u64,
+        process: Process,
+        facts: &Facts,
+        body: &[u8],
+        (verdict, then): (&Verdict, Option<&Then>),
+    ) {
+        let mark =
+            if facts.mutates() { format!(" {:08x}", Fingerprint::of(body) >> 32) } else { String::new() };
+        let fate = match (then, &verdict.fault) {
+            (Some(then), _) => format!(" !! {then:?}"),
+            (None, Some(fault)) => format!(" !! {fault:?}"),
+            (None, None) => String::new(),
+        };
+        let (who, text) = (process.to_string(), format!("> {} [{}]{fate}", facts.what, verdict.seq));
+        let lease = matches!(facts.kind, Kind::Lease { .. }) || facts.what.starts_with("WATCH leases");
+        if lease && fate.is_empty() {
+            self.state().hushed.insert(verdict.seq);
+            self.0.story.hush(now_ms, &who, &text);
+        } else {
+            self.0.story.tell_marked(now_ms, &who, &text, &mark);
+        }
+    }
+
+    /// What happened so far; from now on nothing is counted any more.
+    pub(super) fn busy(&self) -> Busy {
+        let mut state = self.state();
+        state.over = true;
+        state.busy.clone()
+    }
+
+    /// The lists of a replica show this revision, or the newest again.
+    pub(super) fn show_past(&self, replica: usize, past: Option<u64>) {
+        self.relink(replica, |link| link.past = past);
+    }
+
+    /// What the plan has for a place; nothing once all faults are over.
+    fn trigger(&self, on: &On, over: bool) -> Option<&Then> {
+        let mut triggers = self.0.plan.triggers.iter().filter(|_| !over);
+        triggers.find(|trigger| trigger.on == *on).map(|trigger| &trigger.then)
+    }
+
+    /// What the plan has for the next frame that shows a change.
+    pub(super) fn frame(&self) -> Option<&Then> {
+        let (number, over) = {
+            let now_ms = self.now_ms();
+            let mut state = self.state();
+            state.judge.tally.frames += 1;
+            let number = state.judge.tally.frames;
+            if !state.over {
+                state.busy.frames = number;
+                state.busy.moments.insert(now_ms);
+            }
+            (number, state.over)
+        };
+        let then = self.trigger(&On::Frame(number), over);
+        if let Some(then) = then {
+            self.tell("watch", &format!("!! {then:?} at event {number}"));
+        }
+        then
+    }
+
+    fn verdict(&self, seq: u64, process: Process, facts: &Facts, now_ms: u64) -> Verdict {
+        let Plan { seed, weather, .. } = &self.0.plan;
+        let (least, spread) = WAY_MS;
+        let way = |salt| least.saturating_add(roll(*seed, seq, salt, spread));
+        let mut verdict =
+            Verdict { seq, there_ms: way(1), back_ms: way(2), fault: None, death: None, older: None };
+        for (salt, weather) in (10..).zip(weather) {
+            let matches = (weather.from_ms..weather.to_ms).contains(&now_ms)
+                && weather.which.replica.is_none_or(|replica| replica == process.replica)
+                && weather.which.side.is_none_or(|side| side == facts.side)
+                && weather.which.provider.is_none_or(|provider| Some(provider) == facts.account)
+                && weather.which.text.as_ref().is_none_or(|text| facts.what.contains(text));
+            if !matches || roll(*seed, seq, salt, 100) >= weather.percent {
+                continue;
+            }
+            if let Fault::Delay { ms } = weather.fault {
+                verdict.there_ms += roll(*seed, seq, salt + 1_000, ms);
+                verdict.back_ms += roll(*seed, seq, salt + 2_000, ms);
+            } else if verdict.fault.is_none() {
+                verdict.fault = Some(weather.fault.clone());
+            }
+        }
+        verdict
+    }
+
+    /// A call has taken effect, or has been refused, with this status.
+    pub(super) fn took_effect(
+        &self,
+        process: Process,
+        verdict: &Verdict,
+        facts: &Facts,
+        status: Option<u16>,
+    ) {
+        let now_ms = self.now_ms();
+        {
+            let mut state = self.state();
+            state.hear(now_ms, facts.side == Side::Cloud, &self.0.story);
+            let accepted = status.is_some_and(|status| (200..300).contains(&status));
+            if accepted && facts.side == Side::Cloud && facts.mutates() {
+                state.judge.took_effect(now_ms, facts);
+            }
+        }
+        if let Some(Death::AfterEffect { restart_ms }) = verdict.death {
+            self.kill(process, restart_ms);
+        }
+    }
+
+    /// A call is over for its process; `None`: given up.
+    pub(super) fn ended(&self, process: Process, seq: u64, death: Option<Death>, ending: Option<Ending>) {
+        let now_ms = self.now_ms();
+        let how = match ending {
+            None => "given up".to_owned(),
+            Some(Ending { status: None, .. }) => "connection lost".to_owned(),
+            Some(Ending { status: Some(status), .. }) => status.to_string(),
+        };
+        let hushed = self.state().hushed.remove(&seq);
+        if self.lives(process) {
+            let (who, text) = (process.to_string(), format!("< {how} [{seq}]"));
+            let well = ending.and_then(|ending| ending.status).is_some_and(|status| status < 300);
+            if hushed && well {
+                self.0.story.hush(now_ms, &who, &text);
+            } else {
+                let about = if hushed { " a call about the lease" } else { "" };
+                self.0.story.tell(now_ms, &who, &format!("{text}{about}"));
+            }
+        }
+        {
+            let mut state = self.state();
+            state.hear(now_ms, false, &self.0.story);
+            state.judge.ended(now_ms, seq, ending);
+        }
+        if let Some(Death::AfterReply { restart_ms }) = death {
+            let network = self.clone();
+            self.0.tracker.spawn(async move {
+                tokio::time::sleep(Duration::from_millis(LAST_WORDS_MS)).await;
+                network.kill(process, restart_ms);
+            });
+        }
+    }
+}
+
+/// What a change of the cluster was about. Of a lease only its holder is of interest, of Events what they say.
+fn told(change: &Change) -> Vec<String> {
+    let (before, after) = (change.before.as_deref(), change.after.as_deref());
+    let text = |object: Option<&Value>, pointer: &str| {
+        object
+            .and_then(|object| object.pointer(pointer))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    match change.storage.plural.as_str() {
+        "leases" => {
+            let [old, new] = [before, after].map(|lease| text(lease, "/spec/holderIdentity"));
+            let changed = (old != new).then(|| format!("the lease goes from {old:?} to {new:?}"));
+            changed.into_iter().collect()
+        }
+        "events" => {
+            let said = ["/reason", "/note", "/message"].map(|pointer| text(after, pointer));
+            vec![format!("Event {}", said.join(" ").trim())]
+        }
+        _ if before.is_none() || after.is_none() => Vec::new(),
+        _ => diff::between(before, after),
+    }
+}
+
+impl State {
+    /// Counts a call; answers how triggers name it.
+    fn number(&mut self, now_ms: u64, facts: &Facts) -> On {
+        if !facts.counts() {
+            self.clockwork += 1;
+            if !self.over {
+                self.busy.clockwork = self.clockwork;
+            }
+            return On::Clockwork(self.clockwork);
+        }
+        self.judge.tally.calls += 1;
+        let number = self.judge.tally.calls;
+        if facts.mutates() && facts.account.is_some() {
+            self.judge.tally.changing.push(number);
+        }
+        if !self.over {
+            self.busy.sorts.push(Sort::of(facts));
+            self.busy.moments.insert(now_ms);
+        }
+        On::Call(number)
+    }
+
+    /// The newest revision that there was then; nothing if that is long forgotten.
+    fn revision_at(&self, then_ms: u64) -> Option<u64> {
+        let first = self.past.front()?.1.saturating_sub(1);
+        let then = self.past.iter().rev().find(|(at_ms, _)| *at_ms <= then_ms);
+        Some(then.map_or(first, |(_, revision)| *revision))
+    }
+
+    /// Lets the judge hear of what changed since the last time.
+    fn hear(&mut self, now_ms: u64, by_operator: bool, story: &Story) {
+        for change in self.changes.drain() {
+            self.past.push_back((now_ms, change.revision));
+            if self.past.len() > PAST_MAX {
+                self.past.pop_front();
+            }
+            let what = match (&change.before, &change.after) {
+                (None, _) => "created",
+                (_, None) => "deleted",
+                (Some(_), Some(_)) => "changed",
+            };
+            let kind = change.storage.plural.as_str();
+            if !matches!(kind, "leases" | "events") {
+                let text = format!("{kind} {} {what} by {}", change.key.name, change.manager);
+                story.tell(now_ms, "kube", &text);
+            }
+            story.explain(now_ms, "kube", || told(&change));
+            self.judge.changed(now_ms, &change);
+        }
+        // Actions end by themselves: the account is looked at so that they do so now.
+        let _looked = self.cloud.next_call();
+        while let Ok(change) = self.cloud_changes.try_recv() {
+            story.tell(now_ms, "cloud", &format!("{:?}", change.kind));
+            self.judge.cloud_changed(now_ms, &change, by_operator);
+        }
+    }
+}

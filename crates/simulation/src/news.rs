@@ -1,0 +1,86 @@
+//! What happened in a simulated world: changes of the cluster and of the accounts in one order of time.
+//!
+//! It reads, it never acts. Invariant: of what happened at the same millisecond the cluster's side comes first, since
+//! that is where the reasons are.
+
+use flipop_apiserver::{ApiServer, Change, Changes};
+use flipop_cloud::{Change as AccountChange, ChangeKind, Cloud};
+use jiff::Timestamp;
+use std::sync::Arc;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+
+/// Something that happened.
+#[derive(Debug, Clone)]
+pub struct News {
+    /// When, in milliseconds since the world began.
+    pub at_ms: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum What {
+    /// An object of the cluster changed.
+    Cluster(Arc<Change>),
+    /// An account changed.
+    Account(ChangeKind),
+}
+
+/// The news of a world from now on.
+#[derive(Debug)]
+pub struct Feed {
+    cluster: Changes,
+    account: Receiver<AccountChange>,
+    epoch: Timestamp,
+}
+
+impl Feed {
+    /// Of these two. `epoch`: when the world began, by the clock of the API server.
+    #[must_use]
+    pub fn new(api: &ApiServer, cloud: &Cloud, epoch: Timestamp) -> Self {
+        Self { cluster: api.subscribe(), account: cloud.changes(), epoch }
+    }
+
+    /// The next of them, waiting until there are some; `None` when there will be no more.
+    pub async fn next(&mut self) -> Option<Vec<News>> {
+        tokio::select! {
+            biased;
+            changes = self.cluster.next() => Some(self.dated(changes)),
+            change = self.account.recv() => match change {
+                Ok(change) => Some(vec![News::from(change)]),
+                Err(RecvError::Lagged(_)) => Some(Vec::new()),
+                Err(RecvError::Closed) => None,
+            },
+        }
+    }
+
+    /// Adds whatever else there is by now, and puts all in order.
+    pub fn complete(&mut self, news: &mut Vec<News>) {
+        let changes = self.cluster.drain();
+        news.extend(self.dated(changes));
+        loop {
+            match self.account.try_recv() {
+                Ok(change) => news.push(News::from(change)),
+                Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+        news.sort_by_key(|news| (news.at_ms, matches!(news.what, What::Account(_))));
+    }
+
+    fn dated(&self, changes: Vec<Arc<Change>>) -> Vec<News> {
+        let dated = |change: Arc<Change>| {
+            let since = change.time.duration_since(self.epoch).as_millis();
+            News { at_ms: u64::try_from(since).unwrap_or_default(), what: What::Cluster(change) }
+        };
+        changes.into_iter().map(dated).collect()
+    }
+}
+
+impl From<AccountChange> for News {
+    fn from(change: AccountChange) -> Self {
+        Self { at_ms: change.at_ms, what: What::Account(change.kind) }
+    }
+}

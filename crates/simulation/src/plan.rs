@@ -1,0 +1,260 @@
+//! What happens in a simulation, as data: a plan can be written by hand, drawn from a seed, shrunk and committed.
+//!
+//! Invariant: a plan decides a run completely. Latencies and dice come from its seed, everything else stands in it.
+
+pub use super::act::{Act, Side};
+use flipop_cloud::Provider;
+use serde::{Deserialize, Serialize};
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// What it is about, for people.
+    pub name: String,
+    /// Decides latencies, dice and identifiers.
+    pub seed: u64,
+    /// Replicas of the operator.
+    #[serde(default = "one")]
+    pub replicas: usize,
+    /// What users, machines and the cloud do, in order of time.
+    pub steps: Vec<Step>,
+    /// Faults that last for a while.
+    #[serde(default)]
+    pub weather: Vec<Weather>,
+    /// Faults at one certain call or event.
+    #[serde(default)]
+    pub triggers: Vec<Trigger>,
+    /// When steps and faults are over: from here on everything has to come right.
+    pub end_ms: u64,
+    /// For how long the operator may rest on what is true no more. It follows from the faults of the plan.
+    #[serde(default)]
+    pub staleness_ms: u64,
+    /// How far the wall clock of a process may be wrong either way, in seconds: each start has another one, so that the
+    /// time of day jumps at every restart.
+    #[serde(default, skip_serializing_if = "is_right")]
+    pub skew_s: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_right(skew_s: &u64) -> bool {
+    *skew_s == 0
+}
+
+fn one() -> usize {
+    1
+}
+
+/// Something that happens at a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// When, in milliseconds from the beginning.
+    pub at_ms: u64,
+    /// What.
+    pub act: Act,
+}
+
+/// Which calls a fault is for. What is absent matches everything.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Which {
+    /// Calls of this replica.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica: Option<usize>,
+    /// Calls to this side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<Side>,
+    /// Calls to this provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<Provider>,
+    /// Calls whose description contains this text, for example `assign` or `PUT leases`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+/// A fault that lasts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Weather {
+    /// From when.
+    pub from_ms: u64,
+    /// Until when.
+    pub to_ms: u64,
+    /// For which calls.
+    #[serde(default)]
+    pub which: Which,
+    /// For how many of a hundred of them.
+    pub percent: u64,
+    /// What happens.
+    pub fault: Fault,
+}
+
+/// What can happen to a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Fault {
+    /// It takes longer, before and after it takes effect.
+    Delay {
+        /// At most so long each way.
+        ms: u64,
+    },
+    /// The connection is reset before it takes effect.
+    ResetBefore,
+    /// The connection is reset after it took effect.
+    ResetAfter,
+    /// It never arrives, and nothing comes back.
+    HangBefore,
+    /// It takes effect, and nothing comes back.
+    HangAfter,
+    /// It is refused with this status, without effect.
+    Refuse {
+        /// HTTP status.
+        status: u16,
+        /// `Retry-After` in seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_s: Option<u64>,
+    },
+    /// It takes effect, and the answer is this status all the same.
+    RefuseAfter {
+        /// HTTP status.
+        status: u16,
+    },
+    /// It takes effect, and the answer cannot be read.
+    Garble,
+    /// It takes effect, and the answer is an odd one.
+    Odd(Oddity),
+    /// The action that it starts fails.
+    ActionFails,
+    /// The action that it starts takes so long.
+    ActionTakes {
+        /// Milliseconds.
+        ms: u64,
+    },
+    /// 422: something is pending on the address.
+    Pending,
+    /// 422: the account may not have more addresses.
+    QuotaReached,
+    /// 400 of Cloudflare, without effect: the record is already there. `identical`: in every field (81058), else in
+    /// type and content (81057).
+    RecordExists {
+        /// Which of the two.
+        identical: bool,
+    },
+}
+
+/// What an answer holds instead of what it should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Oddity {
+    /// A page of HTML with status 200.
+    Html,
+    /// Nothing.
+    Empty,
+    /// JSON `null`.
+    Null,
+    /// All that it should, and fields that nobody knows: no fault at all.
+    UnknownFields,
+    /// More than any answer is allowed to be.
+    Oversized,
+    /// A list whose total is one more than it shows.
+    WrongTotal,
+}
+
+/// A fault at one call or event, counted over the whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trigger {
+    /// Where.
+    pub on: On,
+    /// What.
+    pub then: Then,
+}
+
+/// The place of a trigger.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum On {
+    /// The n-th call, from 1, of those that are neither renewals of the lease nor Events.
+    Call(u64),
+    /// The n-th of those that are: renewals of the lease and Events.
+    Clockwork(u64),
+    /// The n-th frame, from 1, that shows a change on a watch of nodes, pods or objects of ours.
+    Frame(u64),
+}
+
+/// What a trigger does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Then {
+    /// The process dies when it is about to send the call, and starts again after a while.
+    CrashBefore {
+        /// Milliseconds.
+        restart_ms: u64,
+    },
+    /// It dies when the call has taken effect, before it learns of it.
+    CrashAfterEffect {
+        /// Milliseconds.
+        restart_ms: u64,
+    },
+    /// It dies when it has dealt with the answer.
+    CrashAfterReply {
+        /// Milliseconds.
+        restart_ms: u64,
+    },
+    /// The call meets this fault.
+    Meet(Fault),
+    /// The call, a list, shows what was true so long before, and so do all lists and watches of its replica for a
+    /// while.
+    Older {
+        /// Milliseconds between what is shown and the call.
+        ms: u64,
+        /// For how long, in milliseconds; 0: only this list does.
+        for_ms: u64,
+    },
+    /// The watch shows nothing for so long, and then 410: what happened meanwhile is seen as its end state only.
+    Hide {
+        /// Milliseconds.
+        for_ms: u64,
+    },
+    /// The watch goes silent for ever.
+    Stall,
+    /// The watch breaks off in the middle of the frame.
+    Tear,
+    /// The watch ends before it, as when an API server shuts down.
+    End,
+    /// The watch ends with 410 instead.
+    Expire,
+    /// The watch breaks off in the middle of the frame, and the API server has forgotten all history.
+    Forget,
+    /// The frame and all that follow come so much later.
+    Late {
+        /// Milliseconds.
+        ms: u64,
+    },
+    /// The frame comes twice.
+    Twice,
+}
+
+/// Why a plan cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to read the plan: {0}")]
+pub struct PlanError(String);
+
+impl Plan {
+    /// From YAML.
+    ///
+    /// # Errors
+    /// When the text is no plan.
+    pub fn from_yaml(text: &str) -> Result<Self, PlanError> {
+        serde_saphyr::from_str(text).map_err(|error| PlanError(error.to_string()))
+    }
+
+    /// As YAML.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn to_yaml(&self) -> Result<String, PlanError> {
+        serde_saphyr::to_string(self).map_err(|error| PlanError(error.to_string()))
+    }
+}

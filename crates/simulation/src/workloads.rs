@@ -1,0 +1,234 @@
+//! Small undisturbed plans, one for each thing that users and machines do. Sweeps disturb them at every call and event.
+
+use super::plan::{Act, Plan, Step};
+use flipop_cloud::Provider;
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+
+/// The zone at `DigitalOcean`.
+pub(super) const ZONE: &str = "example.com";
+
+/// The zone at Cloudflare.
+pub(super) const CLOUDFLARE_ZONE: &str = "example.net";
+
+/// The zone at a provider.
+pub(super) fn zone_of(provider: Provider) -> &'static str {
+    match provider {
+        Provider::DigitalOcean => ZONE,
+        Provider::Cloudflare => CLOUDFLARE_ZONE,
+    }
+}
+
+/// How soon an undisturbed operator acts on what it sees.
+pub(super) const PROMPT_MS: u64 = 5_000;
+
+const POOL: &str = "FloatingIPPool";
+const RECORD_SET: &str = "NodeDNSRecordSet";
+
+/// A step.
+pub(super) fn at(at_ms: u64, act: Act) -> Step {
+    Step { at_ms, act }
+}
+
+fn ip(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 0, 2, last)
+}
+
+/// The spec of a pool on nodes of role `edge`.
+pub(super) fn pool_spec(ips: &[Ipv4Addr], desired: Option<u64>) -> Value {
+    let mut spec = json!({
+        "provider": "digitalocean",
+        "region": super::bed::REGION,
+        "ips": ips,
+        "match": { "nodeLabel": "role=edge" },
+    });
+    if let (Some(desired), Some(fields)) = (desired, spec.as_object_mut()) {
+        fields.insert("desiredIPs".to_owned(), json!(desired));
+    }
+    spec
+}
+
+fn create(name: &str, spec: Value) -> Act {
+    Act::Create { kind: POOL.to_owned(), name: name.to_owned(), spec }
+}
+
+fn edit(name: &str, spec: Value) -> Act {
+    Act::Edit { kind: POOL.to_owned(), name: name.to_owned(), spec }
+}
+
+fn node(number: u64) -> String {
+    format!("node-{number}")
+}
+
+/// So many nodes and addresses, from the beginning.
+fn scene(nodes: u64, ips: u8) -> Vec<Step> {
+    let nodes = (1..=nodes).map(|number| at(0, Act::AddNode { node: node(number) }));
+    let ips = (1..=ips).map(|last| at(0, Act::AddIp { ip: ip(last) }));
+    nodes.chain(ips).collect()
+}
+
+fn pool(ips: u8) -> Step {
+    let ips: Vec<Ipv4Addr> = (1..=ips).map(ip).collect();
+    at(1_000, create("pool", pool_spec(&ips, None)))
+}
+
+fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
+    let mut steps = scene;
+    steps.extend(then);
+    steps.sort_by_key(|step| step.at_ms);
+    let end_ms = steps.last().map_or(0, |step| step.at_ms) + 25_000;
+    Plan {
+        name: name.to_owned(),
+        seed: 1,
+        replicas: 1,
+        steps,
+        weather: Vec::new(),
+        triggers: Vec::new(),
+        end_ms,
+        staleness_ms: PROMPT_MS,
+        skew_s: 0,
+    }
+}
+
+/// All of them.
+#[must_use]
+pub fn all() -> Vec<Plan> {
+    vec![
+        plan("create a pool of given addresses", scene(3, 3), vec![pool(3)]),
+        plan(
+            "create a pool that buys its addresses",
+            scene(3, 0),
+            vec![at(1_000, create("pool", pool_spec(&[], Some(3))))],
+        ),
+        plan(
+            "scale a pool up and down",
+            scene(5, 3),
+            vec![
+                at(1_000, create("pool", pool_spec(&[ip(1), ip(2), ip(3)], Some(3)))),
+                at(20_000, edit("pool", json!({ "desiredIPs": 5 }))),
+                // Late enough for a creation whose reply was lost to be resolved: a lease to expire, and two lists.
+                at(150_000, edit("pool", json!({ "desiredIPs": 1 }))),
+            ],
+        ),
+        plan("a node is added", scene(1, 2), vec![pool(2), at(20_000, Act::AddNode { node: node(2) })]),
+        plan(
+            "a node is drained and comes back",
+            scene(3, 2),
+            vec![
+                pool(2),
+                at(20_000, Act::Drain { node: node(1), drained: true }),
+                at(40_000, Act::Drain { node: node(1), drained: false }),
+            ],
+        ),
+        plan("a node is lost", scene(3, 2), vec![pool(2), at(20_000, Act::DestroyDroplet { node: node(1) })]),
+        pod_moves(),
+        plan(
+            "the criteria are edited",
+            scene(4, 2),
+            vec![
+                at(0, Act::SetRole { node: node(3), role: Some("inner".to_owned()) }),
+                at(0, Act::SetRole { node: node(4), role: Some("inner".to_owned()) }),
+                pool(2),
+                at(20_000, edit("pool", json!({ "match": { "nodeLabel": "role=inner" } }))),
+            ],
+        ),
+        plan(
+            "a pool is deleted",
+            scene(2, 2),
+            // Late enough for a watch that was silent when the pool came.
+            vec![pool(2), at(100_000, Act::Delete { kind: POOL.to_owned(), name: "pool".to_owned() })],
+        ),
+        pool_dns(),
+        node_dns(),
+        two_pools(),
+    ]
+}
+
+fn pod_moves() -> Plan {
+    let pod = |at_ms, number| {
+        at(at_ms, Act::AddPod { pod: "web-1".to_owned(), app: "web".to_owned(), node: node(number) })
+    };
+    let mut spec = pool_spec(&[ip(1)], None);
+    if let Some(criteria) = spec.pointer_mut("/match") {
+        *criteria = json!({ "nodeLabel": "role=edge", "podLabel": "app=web" });
+    }
+    plan("a pod moves", scene(3, 1), vec![pod(0, 1), at(1_000, create("pool", spec)), pod(20_000, 2)])
+}
+
+fn pool_dns() -> Plan {
+    let dns = |name: &str| json!({ "dnsRecordSet": { "provider": "digitalocean", "zone": ZONE, "recordName": name } });
+    plan(
+        "DNS of a pool is attached, changed and removed",
+        scene(2, 2),
+        vec![
+            pool(2),
+            at(15_000, edit("pool", dns("edge"))),
+            // Late enough for a successor to finish what a process left half done, and early enough for the others.
+            at(60_000, edit("pool", dns("other"))),
+            at(75_000, edit("pool", json!({ "dnsRecordSet": null }))),
+            at(90_000, edit("pool", dns("last"))),
+        ],
+    )
+}
+
+fn node_dns() -> Plan {
+    let spec = |address_type: &str| {
+        json!({
+            "match": { "nodeLabel": "role=edge" },
+            "addressType": address_type,
+            "dnsRecordSet": { "provider": "cloudflare", "zone": CLOUDFLARE_ZONE, "recordName": "nodes" },
+        })
+    };
+    let (kind, name) = (RECORD_SET.to_owned(), "nodes".to_owned());
+    let edit = |at_ms, address_type: &str| {
+        let (kind, name) = (kind.clone(), name.clone());
+        at(at_ms, Act::Edit { kind, name, spec: spec(address_type) })
+    };
+    plan(
+        "the addresses of nodes are published, of each type",
+        scene(4, 2),
+        vec![
+            pool(2),
+            at(10_000, Act::Create { kind: kind.clone(), name: name.clone(), spec: spec("ExternalIP") }),
+            edit(25_000, "InternalIP"),
+            edit(40_000, "flipop.digitalocean.com/ipv4-reserved-ip"),
+            at(55_000, Act::SetReady { node: node(1), ready: false }),
+        ],
+    )
+}
+
+fn two_pools() -> Plan {
+    plan(
+        "two pools contend for nodes and an address",
+        scene(3, 3),
+        vec![
+            at(1_000, create("first", pool_spec(&[ip(1), ip(2)], None))),
+            at(3_000, create("second", pool_spec(&[ip(2), ip(3)], None))),
+            at(20_000, Act::SetReady { node: node(1), ready: false }),
+            at(40_000, Act::SetReady { node: node(1), ready: true }),
+        ],
+    )
+}
+
+/// Hours in each of which something fails and comes back: what a process lives through that nobody restarts.
+#[must_use]
+pub fn hours(hours: u64) -> Plan {
+    const HOUR_MS: u64 = 3_600_000;
+    let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge" });
+    let mut spec = pool_spec(&[ip(1), ip(2), ip(3)], None);
+    if let Some(fields) = spec.as_object_mut() {
+        fields.insert("dnsRecordSet".to_owned(), dns);
+    }
+    let mut then = vec![at(1_000, create("pool", spec))];
+    for hour in 0..hours {
+        let (from_ms, name) = (30_000 + hour * HOUR_MS, node(hour % 4 + 1));
+        then.push(at(from_ms, Act::SetReady { node: name.clone(), ready: false }));
+        then.push(at(from_ms + HOUR_MS / 6, Act::SetReady { node: name.clone(), ready: true }));
+        then.push(at(from_ms + HOUR_MS / 3, Act::CutWatches { replica: 0 }));
+        if hour % 6 == 5 {
+            then.push(at(from_ms + HOUR_MS / 2, Act::AddNode { node: name }));
+            then.push(at(from_ms + HOUR_MS / 2 + 60_000, Act::Compact));
+        }
+    }
+    Plan { replicas: 2, ..plan("days without a restart", scene(4, 3), then) }
+}

@@ -1,0 +1,72 @@
+//! Simulated days in one process: nothing is broken, and memory and open files stay where they were.
+//!
+//! A plain `cargo test` plays some hours, `SIMULATION_DAYS=30 cargo test --profile simulation` a month. Memory is judged
+//! from [`JUDGED_DAYS`] on: the histories that the simulated servers keep are full only after the first.
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
+
+use flipop_simulation::workloads;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Between two samples, of real time.
+const PACE: Duration = Duration::from_millis(20);
+
+/// Hours of a plain `cargo test`.
+const HOURS: u64 = 6;
+
+/// Shortest run in which memory is judged.
+const JUDGED_DAYS: u64 = 3;
+
+/// Growth in a simulated day, in KiB: less than any leak that matters in a month.
+const SLACK_KIB: u64 = 1_024;
+
+/// What an allocator may keep of a peak, in KiB.
+const FLOOR_KIB: u64 = 2_048;
+
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// The median of a quarter of the samples.
+fn quarter<T: Ord + Copy>(samples: &[T], number: usize) -> T {
+    let length = samples.len() / 4;
+    let mut part = samples.get(number * length..(number + 1) * length).unwrap().to_vec();
+    part.sort_unstable();
+    *part.get(length / 2).unwrap()
+}
+
+#[test]
+fn memory_and_open_files_stay_flat_over_simulated_days() {
+    #[expect(clippy::disallowed_methods, reason = "how much is tested is the caller's decision")]
+    let days: u64 = std::env::var("SIMULATION_DAYS").map_or(0, |days| days.parse().unwrap());
+    let hours = if days == 0 { HOURS } else { days * 24 };
+    let (ended, wait) = channel();
+    let run = std::thread::spawn(move || {
+        let outcome = flipop_simulation::run(&workloads::hours(hours), false);
+        // Nobody listens only when the test has failed already.
+        let _unheard = ended.send(());
+        outcome
+    });
+    let mut samples = Vec::new();
+    while wait.recv_timeout(PACE) == Err(RecvTimeoutError::Timeout) {
+        samples.push((resident_kib(), open_files()));
+    }
+    let outcome = run.join().unwrap().unwrap();
+    assert_eq!(outcome.violations, []);
+    let assigns: usize = outcome.tally.assigns.values().sum();
+    assert!(u64::try_from(assigns).unwrap() >= hours / 2, "{assigns} assignments in {hours} hours");
+    assert!(samples.len() >= 20, "{} samples", samples.len());
+    let (memory, files): (Vec<u64>, Vec<usize>) = samples.into_iter().unzip();
+    let (before, after) = (quarter(&memory, 1), quarter(&memory, 3));
+    println!("{hours} hours, {assigns} assignments, {before} → {after} KiB, {} files", quarter(&files, 3));
+    if days >= JUDGED_DAYS {
+        assert!(after <= before + SLACK_KIB * days / 2 + FLOOR_KIB, "{before} KiB → {after} KiB");
+    }
+    assert_eq!(quarter(&files, 1), quarter(&files, 3));
+}

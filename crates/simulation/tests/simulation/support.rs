@@ -1,0 +1,72 @@
+//! What the tests share: settings, all processors, and the report of a failure.
+
+use flipop_simulation::{Outcome, Plan, shrink};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A number from the environment.
+pub(crate) fn setting(name: &str, otherwise: usize) -> usize {
+    #[expect(clippy::disallowed_methods, reason = "how much is tested is the caller's decision")]
+    let value = std::env::var(name);
+    value.ok().map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// Does `work` with every item, on all processors; the results in order.
+pub(crate) fn with_all<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().unwrap().get();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((number, item)) = Some(next.fetch_add(1, Ordering::Relaxed))
+                    .and_then(|number| Some((number, items.get(number)?)))
+                {
+                    let result = work(item);
+                    results.lock().unwrap().push((number, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap();
+    results.sort_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Plays a plan.
+pub(crate) fn play(plan: &Plan) -> Outcome {
+    flipop_simulation::run(plan, false).unwrap()
+}
+
+/// Failures that are made small: that takes hundreds of runs each.
+const MADE_SMALL: usize = 2;
+
+/// A plan that failed, and how.
+pub(crate) struct Failure {
+    pub(crate) plan: Plan,
+    pub(crate) problems: Vec<String>,
+}
+
+/// Fails if any plan did: says what went wrong, and where the smallest plans that still fail are kept.
+pub(crate) fn judge(played: usize, failures: &[Failure], fails: impl Fn(&Failure, &Plan) -> bool) {
+    std::io::stderr().write_all(format!("{played} plans\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    for (number, failure) in failures.iter().enumerate() {
+        let Failure { plan, problems } = failure;
+        writeln!(text, "{}:\n  {}", plan.name, problems.join("\n  ")).unwrap();
+        if number < MADE_SMALL {
+            let small = shrink(plan, |plan| fails(failure, plan));
+            writeln!(text, "  cargo sandbox replay {}", keep(&small).display()).unwrap();
+        }
+    }
+    assert!(failures.is_empty(), "{} of {played} plans failed:\n{text}", failures.len());
+}
+
+fn keep(plan: &Plan) -> std::path::PathBuf {
+    let name: String = plan.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.yaml"));
+    std::fs::write(&path, plan.to_yaml().unwrap()).unwrap();
+    path
+}

@@ -1,0 +1,111 @@
+//! Every workload, disturbed once at every call and at every event.
+
+use crate::support::{Failure, judge, play, setting, with_all};
+use flipop_simulation::sweep::Spare;
+use flipop_simulation::{Outcome, Plan, sweep, workloads};
+use std::io::Write as _;
+
+/// Of all plans a plain `cargo test` plays every so many.
+const SAMPLE: usize = 97;
+
+fn undisturbed(plans: Vec<Plan>) -> Vec<(Plan, Outcome)> {
+    let outcomes = with_all(&plans, play);
+    plans.into_iter().zip(outcomes).collect()
+}
+
+/// Plays the plans that come of each reference; all of them are at least `least`.
+fn sweep(references: Vec<Plan>, plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>, spare: Spare, least: usize) {
+    let references = undisturbed(references);
+    let plans: Vec<(&Outcome, Plan)> = references
+        .iter()
+        .flat_map(|(plan, outcome)| plans_of(plan, outcome).into_iter().map(move |plan| (outcome, plan)))
+        .collect();
+    assert!(plans.len() >= least, "{} plans, not {least}", plans.len());
+    let every = if setting("SIMULATION_SWEEP", 0) > 0 { 1 } else { SAMPLE };
+    let plans: Vec<&(&Outcome, Plan)> = plans.iter().step_by(every).collect();
+    let played = with_all(&plans, |(reference, plan)| {
+        let outcome = play(plan);
+        let problems = sweep::differences(reference, &outcome, spare);
+        let failure = (!problems.is_empty()).then(|| Failure { plan: plan.clone(), problems });
+        (failure, more(reference, &outcome))
+    });
+    let (failures, more): (Vec<Option<Failure>>, Vec<[usize; 4]>) = played.into_iter().unzip();
+    let most = |number: usize| more.iter().filter_map(|more| more.get(number)).max().copied().unwrap_or(0);
+    let text = format!(
+        "at most {} assignments, {} changes of records and {} writes more, {} of them annotations\n",
+        most(0),
+        most(1),
+        most(2),
+        most(3)
+    );
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
+    let failures: Vec<Failure> = failures.into_iter().flatten().collect();
+    // A smaller plan would need an undisturbed run of its own.
+    judge(plans.len(), &failures, |_, _| false);
+}
+
+/// How much more a run did than the undisturbed one: assignments, changes of records, writes of objects,
+/// annotations.
+fn more(reference: &Outcome, outcome: &Outcome) -> [usize; 4] {
+    let done = |outcome: &Outcome| {
+        [
+            outcome.tally.assigns.values().sum(),
+            outcome.tally.records,
+            outcome.tally.writes,
+            outcome.tally.annotations,
+        ]
+    };
+    let mut more = done(outcome);
+    for (more, was) in more.iter_mut().zip(done(reference)) {
+        *more = more.saturating_sub(was);
+    }
+    more
+}
+
+#[test]
+fn undisturbed_workloads_break_no_invariant() {
+    for (plan, outcome) in undisturbed(workloads::all()) {
+        assert_eq!(outcome.violations, [], "{}", plan.name);
+        assert!(outcome.busy_calls > 10 && outcome.busy_frames > 3, "{}: {outcome:?}", plan.name);
+        assert!(outcome.busy_clockwork > 10 && outcome.moments.len() > 13, "{}: {outcome:?}", plan.name);
+    }
+}
+
+#[test]
+fn a_crash_at_any_call_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
+    sweep(workloads::all(), sweep::crashes, spare, 1_000);
+}
+
+#[test]
+fn a_lost_answer_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 0, records: 1, writes: 8, annotations: 0, same_end: true };
+    sweep(workloads::all(), sweep::lost_answers, spare, 1_500);
+}
+
+#[test]
+fn a_disturbed_watch_at_any_event_loses_nothing_and_does_nothing_twice() {
+    // What is seen in another order may be served in another order.
+    let spare = Spare { assigns: 1, records: 2, writes: 5, annotations: 0, same_end: true };
+    sweep(workloads::all(), sweep::blindness, spare, 2_000);
+}
+
+#[test]
+fn a_list_that_shows_the_past_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 1, writes: 10, annotations: 0, same_end: true };
+    sweep(workloads::all().iter().flat_map(sweep::rereads).collect(), sweep::stale_lists, spare, 500);
+}
+
+#[test]
+fn an_address_that_somebody_moves_or_releases_at_any_moment_costs_one_assignment_at_most() {
+    // A node that was in use is tried again after a minute, which is told twice; and what is idle meanwhile is told
+    // when that has lasted and when it is over.
+    let spare = Spare { assigns: 1, records: 2, writes: 15, annotations: 2, same_end: false };
+    sweep(workloads::all(), sweep::by_hand, spare, 1_000);
+}
+
+#[test]
+fn a_mistake_in_a_spec_at_any_moment_changes_nothing_and_its_end_counts_at_once() {
+    let spare = Spare { assigns: 0, records: 0, writes: 5, annotations: 0, same_end: true };
+    sweep(workloads::all(), sweep::mistakes, spare, 300);
+}
