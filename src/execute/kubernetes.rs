@@ -8,12 +8,11 @@ use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::action::{AnnotatedNode, Outcome};
 use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::ids::{ObjectKind, ObjectRef, Uid};
+use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Uid};
 use flipop_core::records::status::RecordSetStatus;
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::net::Ipv4Addr;
 
 impl Executor {
     pub(super) async fn write_pool_status(
@@ -55,7 +54,7 @@ impl Executor {
         Done { conditions, ..Outcome::RecordSetStatusWritten { record_set: uid, result }.into() }
     }
 
-    pub(super) async fn annotate(&self, node: String, uid: Uid, value: Option<Ipv4Addr>) -> Done {
+    pub(super) async fn annotate(&self, node: String, uid: Uid, value: Option<Address>) -> Done {
         let result = writes::annotate_node(&self.client, &self.permit, &node, &uid, value).await;
         let unknown = result.as_ref().is_err_and(WriteError::is_unknown);
         let result = result.map(|_node| ()).map_err(write_failure);
@@ -89,7 +88,7 @@ impl Executor {
         kept(&written.map_err(write_failure)?)
     }
 
-    pub(super) async fn write_ips(&self, pool: ObjectRef, add: Vec<Ipv4Addr>) -> Outcome {
+    pub(super) async fn write_ips(&self, pool: ObjectRef, add: Vec<Address>) -> Outcome {
         let missing = |current: &[String]| {
             let new = add.iter().map(ToString::to_string).filter(|ip| !current.contains(ip));
             let ips: Vec<String> = current.iter().cloned().chain(new).collect();

@@ -104,7 +104,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
 mod tests {
     use super::*;
     use flipop_core::model::fault::{Fault, FaultKind};
-    use std::net::Ipv4Addr;
+    use flipop_core::model::ids::Address;
     use std::time::Duration;
 
     fn changed(outcome_unknown: bool) -> Outcome {
@@ -115,7 +115,12 @@ mod tests {
             retry_after_ms: None,
         };
         let result = Err(CallFailure::Fault(fault));
-        OfAddresses::Changed { provider: "digitalocean".to_owned(), ip: Ipv4Addr::LOCALHOST, result }.into()
+        OfAddresses::Changed {
+            provider: "digitalocean".to_owned(),
+            ip: Address::from([127, 0, 0, 1]),
+            result,
+        }
+        .into()
     }
 
     #[test]

@@ -8,14 +8,13 @@ use super::objects::{FIELD_MANAGER, NodeSlim};
 use super::trouble::{Trouble, TroubleKind};
 use crate::permit::Permit;
 use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
-use flipop_core::model::ids::{ObjectName, Uid};
+use flipop_core::model::ids::{Address, ObjectName, Uid};
 use kube::Client;
 use kube::api::{ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 /// Longest wait for an answer, connecting included (the contract's bound for a call).
@@ -246,7 +245,7 @@ pub async fn annotate_node(
     permit: &Permit,
     node: &str,
     uid: &Uid,
-    value: Option<Ipv4Addr>,
+    value: Option<Address>,
 ) -> Result<NodeSlim, WriteError> {
     let call = Call::new::<NodeSlim>("patch", "");
     let body = json!({"metadata": {

@@ -131,7 +131,7 @@ fn transient(unknown: bool, message: &str) -> WriteError {
 async fn an_annotation_is_patched_on_the_node_that_was_meant() {
     let mut bench = start();
     let uid = Uid("u1".to_owned());
-    for (value, wire) in [(Some(Ipv4Addr::new(192, 0, 2, 1)), json!("192.0.2.1")), (None, Value::Null)] {
+    for (value, wire) in [(Some(Address::from([192, 0, 2, 1])), json!("192.0.2.1")), (None, Value::Null)] {
         let write = annotate_node(&bench.client, &bench.permit, "a", &uid, value);
         let server = async {
             let call = bench.calls.next().await;

@@ -27,10 +27,9 @@ use flipop_core::mechanism::budget::RateReport;
 pub use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::Fault;
-use flipop_core::model::ids::{ActionId, DropletId};
+use flipop_core::model::ids::{ActionId, Address, DropletId};
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -143,7 +142,7 @@ pub trait IpProvider: Account {
     fn get_reserved_ip<'a>(
         &'a self,
         context: &'a CallContext,
-        ip: Ipv4Addr,
+        ip: Address,
     ) -> BoxFuture<'a, Result<ReservedIp, Fault>>;
 
     /// Whether the token may read droplets. Without that scope every address looks unassigned.
@@ -155,14 +154,14 @@ pub trait IpProvider: Account {
         context: &'a CallContext,
         permit: &'a Permit,
         region: &'a str,
-    ) -> BoxFuture<'a, Result<Ipv4Addr, CallError>>;
+    ) -> BoxFuture<'a, Result<Address, CallError>>;
 
     /// Starts to move an address onto a droplet, from wherever it is.
     fn assign<'a>(
         &'a self,
         context: &'a CallContext,
         permit: &'a Permit,
-        ip: Ipv4Addr,
+        ip: Address,
         droplet: DropletId,
     ) -> BoxFuture<'a, Result<Action, CallError>>;
 
@@ -171,14 +170,14 @@ pub trait IpProvider: Account {
         &'a self,
         context: &'a CallContext,
         permit: &'a Permit,
-        ip: Ipv4Addr,
+        ip: Address,
     ) -> BoxFuture<'a, Result<Action, CallError>>;
 
     /// How far an action is. `NotFound` says nothing about the address: read that.
     fn get_action<'a>(
         &'a self,
         context: &'a CallContext,
-        ip: Ipv4Addr,
+        ip: Address,
         action: ActionId,
     ) -> BoxFuture<'a, Result<Action, Fault>>;
 }

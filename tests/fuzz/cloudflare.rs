@@ -77,15 +77,15 @@ fn sound_batch(body: &[u8]) -> bool {
         let (_source, permit) = permit();
         let other = Ipv4Addr::new(192, 0, 2, 2);
         let changes = vec![
-            Change::Update { id: "1".to_owned(), ip: IP, ttl: 60 },
-            Change::Create { ip: other, ttl: 60 },
+            Change::Update { id: "1".to_owned(), ip: IP.into(), ttl: 60 },
+            Change::Create { ip: other.into(), ttl: 60 },
             Change::Delete { id: "2".to_owned() },
         ];
         let set = ChangeSet { changes, survivor: true };
         match client(200, body).apply(&context, &permit, &zone(), WWW, &set).await {
             Ok(applied) => {
                 let left: Vec<_> = applied.records.iter().map(Record::address).collect();
-                assert_eq!(left, [Some(IP), Some(other)]);
+                assert_eq!(left, [Some(IP.into()), Some(other.into())]);
                 true
             }
             Err(unfinished) => {
@@ -109,7 +109,7 @@ fn sound_refusal(status: u16, body: &[u8]) {
                 decent_read(&fault);
             }
         }
-        let set = ChangeSet { changes: vec![Change::Create { ip: IP, ttl: 60 }], survivor: false };
+        let set = ChangeSet { changes: vec![Change::Create { ip: IP.into(), ttl: 60 }], survivor: false };
         match one.apply(&context, &permit, &zone(), WWW, &set).await {
             // The token has to be left alone before it could be seen what stands in the way.
             Ok(applied) => assert_eq!((applied.done, applied.records), (0, Vec::new())),

@@ -90,7 +90,7 @@ fn sound_address(body: &[u8]) -> bool {
     run(async {
         let context = CallContext::account_wide();
         let one = client(200, body);
-        let got = one.get_reserved_ip(&context, IP).await.map(|read| assert_eq!(read.ip, IP));
+        let got = one.get_reserved_ip(&context, IP.into()).await.map(|read| assert_eq!(read.ip, IP.into()));
         let (_source, permit) = permit();
         let bought = one.create_reserved_ip(&context, &permit, "nyc3").await;
         if let Err(error) = &bought {
@@ -110,15 +110,15 @@ fn sound_action(body: &[u8]) -> bool {
         let context = CallContext::account_wide();
         let one = client(201, body);
         let (_source, permit) = permit();
-        let assigned = one.assign(&context, &permit, IP, DropletId(7)).await;
-        let unassigned = one.unassign(&context, &permit, IP).await;
+        let assigned = one.assign(&context, &permit, IP.into(), DropletId(7)).await;
+        let unassigned = one.unassign(&context, &permit, IP.into()).await;
         for error in [assigned.as_ref().err(), unassigned.as_ref().err()].into_iter().flatten() {
             decent_write(error, 201);
         }
         let Ok(action) = assigned else { return false };
         assert_eq!(unassigned.ok(), Some(action));
-        assert_eq!(one.get_action(&context, IP, action.id).await, Ok(action));
-        let other = one.get_action(&context, IP, ActionId(action.id.0.wrapping_add(1))).await;
+        assert_eq!(one.get_action(&context, IP.into(), action.id).await, Ok(action));
+        let other = one.get_action(&context, IP.into(), ActionId(action.id.0.wrapping_add(1))).await;
         decent_read(&other.unwrap_err());
         true
     })
@@ -131,13 +131,13 @@ fn sound_refusal(status: u16, body: &[u8]) {
         let one = client(status, body);
         let (_source, permit) = permit();
         decent_read(&one.list_reserved_ips(&context).await.unwrap_err());
-        decent_read(&one.get_reserved_ip(&context, IP).await.unwrap_err());
+        decent_read(&one.get_reserved_ip(&context, IP.into()).await.unwrap_err());
         if let Err(fault) = one.prove_droplet_read(&context).await {
             decent_read(&fault);
         }
         decent_write(&one.create_reserved_ip(&context, &permit, "nyc3").await.unwrap_err(), status);
-        decent_write(&one.assign(&context, &permit, IP, DropletId(7)).await.unwrap_err(), status);
-        let set = ChangeSet { changes: vec![Change::Create { ip: IP, ttl: 60 }], survivor: false };
+        decent_write(&one.assign(&context, &permit, IP.into(), DropletId(7)).await.unwrap_err(), status);
+        let set = ChangeSet { changes: vec![Change::Create { ip: IP.into(), ttl: 60 }], survivor: false };
         let unfinished = one.apply(&context, &permit, &zone(), "www.example.com", &set).await.unwrap_err();
         assert_eq!(unfinished.done, 0);
         decent_write(&unfinished.cause, status);
@@ -149,13 +149,13 @@ fn sound_change(body: &[u8]) -> bool {
     run(async {
         let context = CallContext::account_wide();
         let (_source, permit) = permit();
-        let update = Change::Update { id: "1".to_owned(), ip: IP, ttl: 60 };
-        let changes = vec![update, Change::Create { ip: IP, ttl: 60 }];
+        let update = Change::Update { id: "1".to_owned(), ip: IP.into(), ttl: 60 };
+        let changes = vec![update, Change::Create { ip: IP.into(), ttl: 60 }];
         let set = ChangeSet { changes, survivor: true };
         let result = client(200, body).apply(&context, &permit, &zone(), "www.example.com", &set).await;
         match result {
             Ok(applied) => {
-                assert!(applied.records.iter().all(|record| record.address() == Some(IP)));
+                assert!(applied.records.iter().all(|record| record.address() == Some(IP.into())));
                 true
             }
             Err(unfinished) => {

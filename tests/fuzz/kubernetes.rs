@@ -17,7 +17,7 @@ fn pod(bytes: &[u8]) -> Option<PodFacts> {
 }
 
 fn node_again(facts: &NodeFacts) -> Value {
-    let addresses = |kind: &str, ips: &[std::net::Ipv4Addr]| -> Vec<Value> {
+    let addresses = |kind: &str, ips: &[flipop_core::model::ids::Address]| -> Vec<Value> {
         ips.iter().map(|ip| json!({"type": kind, "address": ip.to_string()})).collect()
     };
     let external = addresses("ExternalIP", &facts.external_ips);

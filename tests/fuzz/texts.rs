@@ -1,9 +1,9 @@
 //! Small languages: selectors, names, and plans of simulations.
 
 use crate::corpus::{replay, samples};
+use flipop_core::model::selector::Selector;
 use flipop_core::records::dns::ZoneForm;
 use flipop_core::records::name::{ZoneRef, qualify};
-use flipop_core::model::selector::Selector;
 use flipop_simulation::Plan;
 use proptest::prelude::*;
 use proptest::sample::Index;

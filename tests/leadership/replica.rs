@@ -220,7 +220,8 @@ impl Worker {
         if self.random.below(2) == 0 {
             let ip = Ipv4Addr::from_bits(u32::try_from(self.clock.now().as_millis() % 1_000_000).unwrap());
             // Its fate is the API server's to tell.
-            let written = writes::annotate_node(&self.client, &permit, NODE, &self.node, Some(ip)).await;
+            let written =
+                writes::annotate_node(&self.client, &permit, NODE, &self.node, Some(ip.into())).await;
             if written.is_err() {
                 self.gives_up();
             }

@@ -22,7 +22,7 @@ async fn a_good_answer_is_read_with_null_and_unknown_fields() {
     let body = r#"{"reserved_ip": {"ip": "45.55.96.47", "droplet": {"id": 3164444, "kernel": null},
         "region": {"slug": "nyc3", "sizes": null}, "locked": null, "project_id": null, "new": {}}}"#;
     let server = Server::start(move |_| json(200, body)).await;
-    let found = client(&server.url()).get_reserved_ip(&account(), ip("45.55.96.47")).await.unwrap();
+    let found = client(&server.url()).get_reserved_ip(&account(), ip("45.55.96.47").into()).await.unwrap();
     assert_eq!(
         (found.region.as_str(), found.droplet, found.locked),
         ("nyc3", Some(DropletId(3_164_444)), false)
@@ -49,7 +49,8 @@ async fn the_path_of_the_base_url_is_kept_and_the_user_agent_is_the_configured_o
 #[tokio::test]
 async fn an_answer_about_something_else_is_malformed() {
     let server = Server::start(|_| json(200, r#"{"reserved_ip": {"ip": "45.55.96.48"}}"#)).await;
-    let fault = client(&server.url()).get_reserved_ip(&account(), ip("45.55.96.47")).await.unwrap_err();
+    let fault =
+        client(&server.url()).get_reserved_ip(&account(), ip("45.55.96.47").into()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Transient);
     assert!(fault.message.contains("45.55.96.48"), "{fault}");
 }
@@ -225,11 +226,11 @@ async fn a_hung_call_holds_up_no_other() {
     .await;
     let client = client(&server.url());
     let context = account();
-    let hung = client.get_reserved_ip(&context, ip("45.55.0.1"));
+    let hung = client.get_reserved_ip(&context, ip("45.55.0.1").into());
     let others = async {
         server.has_received(1).await;
         for _ in 0..20 {
-            client.get_reserved_ip(&context, ip("45.55.0.2")).await.unwrap();
+            client.get_reserved_ip(&context, ip("45.55.0.2").into()).await.unwrap();
         }
     };
     tokio::select! {
@@ -254,11 +255,11 @@ async fn calls_are_recorded_by_operation_with_their_object_and_outcome() {
     let client = DigitalOcean::new(config).unwrap();
     let leadership = crate::Leadership::held();
     let pool = CallContext::object("FloatingIPPool", "default", "web");
-    client.assign(&pool, &leadership.permit, ip("45.55.0.1"), DropletId(1)).await.unwrap_err();
-    client.get_reserved_ip(&pool, ip("45.55.0.1")).await.unwrap_err();
+    client.assign(&pool, &leadership.permit, ip("45.55.0.1").into(), DropletId(1)).await.unwrap_err();
+    client.get_reserved_ip(&pool, ip("45.55.0.1").into()).await.unwrap_err();
     client.list_reserved_ips(&account()).await.unwrap_err();
     leadership.source.revoke();
-    client.assign(&pool, &leadership.permit, ip("45.55.0.1"), DropletId(1)).await.unwrap_err();
+    client.assign(&pool, &leadership.permit, ip("45.55.0.1").into(), DropletId(1)).await.unwrap_err();
     let expected = [
         "digitalocean AssignIP success [FloatingIPPool|default|web]",
         "digitalocean GetIP error [FloatingIPPool|default|web]",

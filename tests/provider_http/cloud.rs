@@ -8,9 +8,9 @@ use flipop_cloud::{
 };
 use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
 use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::Address;
 use flipop_core::model::ids::{ActionId, DropletId};
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 /// A cloud with our token, and a client of it.
 async fn start(scopes: &[&str]) -> (CloudServer, DigitalOcean, Leadership) {
@@ -34,7 +34,7 @@ async fn an_address_is_bought_assigned_moved_and_taken_off() {
     let ip = client.create_reserved_ip(&context, permit, "nyc3").await.unwrap();
     let list = client.list_reserved_ips(&context).await.unwrap();
     assert_eq!(
-        (list.ips[&ip].region.as_str(), list.ips[&ip].droplet, list.ips[&ip].locked),
+        (list.ips[&ip].region.as_str(), list.ips[&ip.into()].droplet, list.ips[&ip].locked),
         ("nyc3", None, false)
     );
 
@@ -49,7 +49,7 @@ async fn an_address_is_bought_assigned_moved_and_taken_off() {
 
     let action = client.assign(&context, permit, ip, DropletId(b)).await.unwrap();
     assert_eq!(follow(&client, ip, action.id).await, ActionStatus::Completed);
-    assert_eq!(client.list_reserved_ips(&context).await.unwrap().ips[&ip].droplet, Some(DropletId(b)));
+    assert_eq!(client.list_reserved_ips(&context).await.unwrap().ips[&ip.into()].droplet, Some(DropletId(b)));
 
     let action = client.unassign(&context, permit, ip).await.unwrap();
     assert_eq!(follow(&client, ip, action.id).await, ActionStatus::Completed);
@@ -58,9 +58,9 @@ async fn an_address_is_bought_assigned_moved_and_taken_off() {
 }
 
 /// Polls an action to its end.
-async fn follow(client: &DigitalOcean, ip: Ipv4Addr, action: ActionId) -> ActionStatus {
+async fn follow(client: &DigitalOcean, ip: Address, action: ActionId) -> ActionStatus {
     for _ in 0..200 {
-        let status = client.get_action(&account(), ip, action).await.unwrap().status;
+        let status = client.get_action(&account(), ip.into(), action).await.unwrap().status;
         if status != ActionStatus::InProgress {
             return status;
         }
@@ -87,7 +87,7 @@ async fn each_refusal_of_the_cloud_has_its_kind() {
         (Refusal::Status(503, "no".to_owned()), FaultKind::Transient),
     ] {
         inject(cloud, Op::AssignIp, Fault::Refuse(refusal.clone()));
-        let result = client.assign(&context, permit, ip, droplet).await;
+        let result = client.assign(&context, permit, ip.into(), droplet).await;
         let Err(CallError::Fault(fault)) = result else { panic!("{refusal:?}: {result:?}") };
         assert_eq!((fault.kind, fault.outcome_unknown), (kind, kind == FaultKind::Transient), "{refusal:?}");
     }
@@ -99,7 +99,7 @@ async fn each_refusal_of_the_cloud_has_its_kind() {
     let result = client.create_reserved_ip(&context, permit, "atlantis1").await;
     let Err(CallError::Fault(fault)) = result else { panic!("{result:?}") };
     assert_eq!(fault.kind, FaultKind::Invalid);
-    let fault = client.get_reserved_ip(&context, crate::ip("45.55.96.47")).await.unwrap_err();
+    let fault = client.get_reserved_ip(&context, crate::ip("45.55.96.47").into()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::NotFound);
     server.stop().await;
 }
@@ -111,7 +111,7 @@ async fn a_token_without_droplet_read_shows_no_droplet_and_fails_the_proof() {
     let droplet = cloud.add_droplet("a", "nyc3");
     let ip = cloud.add_ip(None, "nyc3");
     cloud.move_ip(ip, Some(droplet)).unwrap();
-    assert_eq!(client.list_reserved_ips(&account()).await.unwrap().ips[&ip].droplet, None);
+    assert_eq!(client.list_reserved_ips(&account()).await.unwrap().ips[&ip.into()].droplet, None);
     assert_eq!(client.prove_droplet_read(&account()).await, Ok(false));
     cloud.revoke_token("ours", true);
     let fault = client.prove_droplet_read(&account()).await.unwrap_err();
@@ -142,7 +142,7 @@ async fn a_purchase_whose_answer_is_lost_is_unknown_and_never_repeated() {
     }
     inject(cloud, Op::CreateReservedIp, Fault::Garble(Garble::UnknownFields));
     let known = client.create_reserved_ip(&account(), &leadership.permit, "nyc3").await.unwrap();
-    assert!(cloud.ip(known).is_some());
+    assert!(cloud.ip(known.as_v4().unwrap()).is_some());
     server.stop().await;
 }
 
@@ -175,7 +175,7 @@ async fn lists_at_the_edges_of_a_page_are_whole() {
         }
         let before = cloud.count(Provider::DigitalOcean, Op::ListReservedIps);
         let list = client.list_reserved_ips(&account()).await.unwrap();
-        let held: BTreeSet<Ipv4Addr> = cloud.ips().iter().map(|view| view.ip).collect();
+        let held: BTreeSet<Address> = cloud.ips().iter().map(|view| view.ip.into()).collect();
         assert!(list.ips.keys().eq(&held), "{count}: {} listed, {} held", list.ips.len(), held.len());
         let pages = cloud.count(Provider::DigitalOcean, Op::ListReservedIps) - before;
         assert_eq!(pages, u64::try_from(count).unwrap().div_ceil(200).max(1), "{count}");
@@ -208,7 +208,7 @@ async fn a_throttled_token_is_blocked_for_as_long_as_it_is_told() {
     let clock = flipop::clock::Clock::system();
     inject(server.cloud(), Op::GetReservedIp, Fault::Throttle { retry_after_s: Some(17) });
     let before = clock.now();
-    let fault = client.get_reserved_ip(&account(), ip("45.55.96.47")).await.unwrap_err();
+    let fault = client.get_reserved_ip(&account(), ip("45.55.96.47").into()).await.unwrap_err();
     assert_eq!((fault.kind, fault.retry_after_ms), (FaultKind::Throttled, Some(17_000)));
     let mut budget = Budget::new(Limits::DIGITALOCEAN);
     budget.observe(clock.now(), &client.rate().borrow());

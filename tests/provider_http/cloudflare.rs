@@ -8,11 +8,11 @@ use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
 use flipop_cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
 use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
-use flipop_core::records::dns::{Change, ChangeSet, Record};
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::records::diff::{Target, TtlRule, Wanted};
+use flipop_core::records::dns::{Change, ChangeSet, Record};
 use flipop_core::records::name::qualify;
 use flipop_core::records::site::{Applied as SiteApplied, Site, Step};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use std::net::Ipv4Addr;
 
 fn creates(count: u32) -> ChangeSet {
     let ip = |n| Ipv4Addr::from(u32::from(address("10.0.0.0")) + n);
-    changes((0..count).map(|n| Change::Create { ip: ip(n), ttl: 60 }))
+    changes((0..count).map(|n| Change::Create { ip: ip(n).into(), ttl: 60 }))
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn the_rest_of_a_batch_is_not_sent_once_the_process_ends_or_while_the_toke
 #[tokio::test]
 async fn the_ttl_of_a_record_that_exists_already_is_put_right_and_nothing_fails() {
     let world = cloudflare(&["*"], Plan::Free).await;
-    let addresses = ["192.0.2.1", "192.0.2.2"].map(address);
+    let addresses = ["192.0.2.1", "192.0.2.2"].map(|ip| address(ip).into());
     let (target, undecided) = (Target::Exact(addresses.into()), BTreeSet::new());
     let wanted = Wanted { target, undecided, ttl: TtlRule::Every(60) };
     let object = ObjectRef { uid: Uid("set".into()), name: ObjectName::new("ns", "set") };
@@ -227,7 +227,7 @@ async fn the_ttl_of_a_record_that_exists_already_is_put_right_and_nothing_fails(
         }
     }
     assert_eq!(steps, ["read", "apply", "read", "apply"]);
-    assert_eq!(a_records(&world.read().await.unwrap()), addresses.map(|ip| (ip, 60)));
+    assert_eq!(a_records(&world.read().await.unwrap()), addresses.map(|ip| (ip.as_v4().unwrap(), 60)));
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use flipop::provider::Account;
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::DnsProvider;
 use flipop_cloud::{Fault, Op, Plan};
-use flipop_core::records::dns::{ChangeSet, Zone};
 use flipop_core::model::fault::FaultKind;
+use flipop_core::records::dns::{ChangeSet, Zone};
 
 /// A code alone is enough for "too many requests", and so is the status; code 0 is none.
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn of_a_batch_that_was_held_up_a_deletion_that_is_true_already_is_not_sent
     let wanted = changes([create("192.0.2.1"), create("192.0.2.2"), delete("gone")]);
     let applied = world.apply(&ChangeSet { survivor: true, ..wanted }).await.unwrap();
     assert_eq!((applied.done, world.addresses()), (3, vec!["192.0.2.1".to_owned(), "192.0.2.2".to_owned()]));
-    assert!(applied.records.iter().any(|record| record.address() == Some(address("192.0.2.2"))));
+    assert!(applied.records.iter().any(|record| record.address() == Some(address("192.0.2.2").into())));
     assert!(!world.calls(Op::BatchRecords)[1].body.contains("gone"));
 }
 

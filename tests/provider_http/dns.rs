@@ -8,8 +8,8 @@ use flipop::permit::PermitEnded;
 use flipop::provider::CallError;
 use flipop::provider::dns::Unfinished;
 use flipop_cloud::{ChangeKind, Fault, Garble, Op, Plan, Provider, RecordVerb, RecordView, Refusal, When};
-use flipop_core::records::dns::{ChangeSet, Zone};
 use flipop_core::model::fault::FaultKind;
+use flipop_core::records::dns::{ChangeSet, Zone};
 use std::net::Ipv4Addr;
 
 #[tokio::test]
@@ -327,7 +327,8 @@ async fn a_cname_in_the_way_is_told_and_nothing_is_written() {
 #[tokio::test]
 async fn a_ttl_that_the_provider_refuses_names_its_field() {
     for world in both().await {
-        let set = changes([flipop_core::records::dns::Change::Create { ip: address("192.0.2.1"), ttl: 29 }]);
+        let set =
+            changes([flipop_core::records::dns::Change::Create { ip: address("192.0.2.1").into(), ttl: 29 }]);
         let (_, fault) = world.apply_fault(&set).await;
         assert_eq!(fault.kind, FaultKind::Invalid);
         assert!(fault.message.contains("dnsRecordSet.ttl"), "{fault}");

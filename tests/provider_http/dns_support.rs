@@ -6,8 +6,8 @@ use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
 use flipop_cloud::{Call, Fault as Injected, Op};
 use flipop_cloud::{Cloud, CloudServer, Injection, Options, Plan, Provider, RecordView, Target};
-use flipop_core::records::dns::{Change, ChangeSet, Record, Zone};
 use flipop_core::model::fault::Fault;
+use flipop_core::records::dns::{Change, ChangeSet, Record, Zone};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -143,11 +143,11 @@ impl World {
 }
 
 pub(crate) fn create(ip: &str) -> Change {
-    Change::Create { ip: address(ip), ttl: 60 }
+    Change::Create { ip: address(ip).into(), ttl: 60 }
 }
 
 pub(crate) fn update(id: &str, ip: &str) -> Change {
-    Change::Update { id: id.to_owned(), ip: address(ip), ttl: 60 }
+    Change::Update { id: id.to_owned(), ip: address(ip).into(), ttl: 60 }
 }
 
 pub(crate) fn delete(id: &str) -> Change {
@@ -165,7 +165,7 @@ pub(crate) fn address(text: &str) -> Ipv4Addr {
 /// The A records among these, as address and TTL, sorted.
 pub(crate) fn a_records(records: &[Record]) -> Vec<(Ipv4Addr, u32)> {
     let mut found: Vec<_> =
-        records.iter().filter_map(|record| Some((record.address()?, record.ttl))).collect();
+        records.iter().filter_map(|record| Some((record.address()?.as_v4()?, record.ttl))).collect();
     found.sort_unstable();
     found
 }

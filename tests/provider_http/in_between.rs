@@ -40,13 +40,13 @@ async fn a_page_of_an_edge_says_nothing_of_the_token_and_leaves_open_what_became
     let (client, leadership) = (client(&server.url()), Leadership::held());
     let (context, ip, permit) = (account(), ip("45.55.0.1"), &leadership.permit);
     check(&client.list_reserved_ips(&context).await.unwrap_err(), false);
-    check(&client.get_reserved_ip(&context, ip).await.unwrap_err(), false);
-    check(&client.get_action(&context, ip, ActionId(1)).await.unwrap_err(), false);
+    check(&client.get_reserved_ip(&context, ip.into()).await.unwrap_err(), false);
+    check(&client.get_action(&context, ip.into(), ActionId(1)).await.unwrap_err(), false);
     // A 403 of the API itself would say that the scope is missing.
     check(&client.prove_droplet_read(&context).await.unwrap_err(), false);
     check_write(client.create_reserved_ip(&context, permit, "nyc3").await);
-    check_write(client.assign(&context, permit, ip, DropletId(1)).await);
-    check_write(client.unassign(&context, permit, ip).await);
+    check_write(client.assign(&context, permit, ip.into(), DropletId(1)).await);
+    check_write(client.unassign(&context, permit, ip.into()).await);
 }
 
 #[tokio::test]

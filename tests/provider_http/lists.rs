@@ -5,19 +5,20 @@ use crate::{account, client, ip};
 use flipop::provider::IpProvider;
 use flipop_core::model::facts::ReservedIpList;
 use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::ids::Address;
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
 
-fn addresses(count: u32) -> Vec<Ipv4Addr> {
-    (0..count).map(|n| Ipv4Addr::from(u32::from(ip("45.55.0.0")) + n)).collect()
+fn addresses(count: u32) -> Vec<Address> {
+    (0..count).map(|n| Ipv4Addr::from(u32::from(ip("45.55.0.0")) + n).into()).collect()
 }
 
 /// One page as `DigitalOcean` renders it, with links to `host`.
-fn page(ips: &[Ipv4Addr], request: &Received, host: &str) -> Reply {
+fn page(ips: &[Address], request: &Received, host: &str) -> Reply {
     page_with(ips.len(), ips, request, host)
 }
 
-fn page_with(total: usize, ips: &[Ipv4Addr], request: &Received, host: &str) -> Reply {
+fn page_with(total: usize, ips: &[Address], request: &Received, host: &str) -> Reply {
     assert_eq!(request.query("per_page"), Some("200"));
     let number: usize = request.query("page").unwrap().parse().unwrap();
     let start = (number - 1) * 200;
@@ -36,7 +37,7 @@ fn page_with(total: usize, ips: &[Ipv4Addr], request: &Received, host: &str) -> 
     )
 }
 
-fn entry(ip: Ipv4Addr) -> String {
+fn entry(ip: Address) -> String {
     format!(r#"{{"ip": "{ip}", "region": {{"slug": "nyc3"}}, "droplet": null, "locked": false}}"#)
 }
 
@@ -102,7 +103,7 @@ async fn a_list_that_never_holds_still_is_a_fault_after_a_few_readings() {
 
 #[tokio::test]
 async fn a_list_is_not_read_anew_while_the_token_has_to_be_left_alone() {
-    let body = format!(r#"{{"reserved_ips": [{}], "meta": {{"total": 2}}}}"#, entry(ip("45.55.0.1")));
+    let body = format!(r#"{{"reserved_ips": [{}], "meta": {{"total": 2}}}}"#, entry(ip("45.55.0.1").into()));
     let server = Server::start(move |_| answer(200, &[("ratelimit", "\"default\";r=0;t=30")], &body)).await;
     let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
     let wait = fault.retry_after_ms.unwrap_or_default();
@@ -192,17 +193,17 @@ async fn a_list_of_several_pages_has_a_total_on_each() {
                 Some("1") => (ip("45.55.0.1"), r#"{"pages": {"next": "?page=2"}}"#, first),
                 _ => (ip("45.55.0.2"), "{}", second),
             };
-            json(200, &format!(r#"{{"reserved_ips": [{}], "links": {links}{total}}}"#, entry(ip)))
+            json(200, &format!(r#"{{"reserved_ips": [{}], "links": {links}{total}}}"#, entry(ip.into())))
         })
         .await;
         let fault = client(&server.url()).list_reserved_ips(&account()).await.unwrap_err();
         assert!(fault.message.contains("several pages without their total"), "{first:?} {second:?}: {fault}");
         assert_eq!(server.received().len(), pages, "{first:?} {second:?}");
     }
-    let body = format!(r#"{{"reserved_ips": [{}]}}"#, entry(ip("45.55.0.1")));
+    let body = format!(r#"{{"reserved_ips": [{}]}}"#, entry(ip("45.55.0.1").into()));
     let server = Server::start(move |_| json(200, &body)).await;
     let list = client(&server.url()).list_reserved_ips(&account()).await.unwrap();
-    assert!(list.ips.keys().eq([&ip("45.55.0.1")]), "one page needs none");
+    assert!(list.ips.keys().eq([&ip("45.55.0.1").into()]), "one page needs none");
 }
 
 #[tokio::test]
@@ -228,7 +229,7 @@ async fn a_list_without_end_is_given_up() {
 
 #[tokio::test]
 async fn a_list_with_one_unreadable_entry_is_no_list() {
-    let good = entry(ip("45.55.0.1"));
+    let good = entry(ip("45.55.0.1").into());
     for bad in [r#"{"ip": "45.55.0"}"#, r#"{"ip": null}"#, r#"{"ip": "45.55.0.2", "droplet": {}}"#, "7"] {
         let body = format!(r#"{{"reserved_ips": [{good}, {bad}], "meta": {{"total": 2}}}}"#);
         let server = Server::start(move |_| json(200, &body)).await;

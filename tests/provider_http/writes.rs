@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 async fn assign_fault(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Fault {
     let server = Server::start(move |_| reply()).await;
     let leadership = Leadership::held();
-    let result =
-        client(&server.url()).assign(&account(), &leadership.permit, ip("45.55.0.1"), DropletId(7)).await;
+    let result = client(&server.url())
+        .assign(&account(), &leadership.permit, ip("45.55.0.1").into(), DropletId(7))
+        .await;
     assert_eq!(server.received().len(), 1, "a change is never sent twice: {result:?}");
     match result {
         Err(CallError::Fault(fault)) => fault,
@@ -32,10 +33,10 @@ async fn changes_are_posted_as_the_api_documents_them() {
     let (client, context, leadership) = (client(&server.url()), account(), Leadership::held());
     let permit = &leadership.permit;
     let begun = Action { id: ActionId(68_212_728), status: ActionStatus::InProgress };
-    assert_eq!(client.assign(&context, permit, ip("45.55.0.1"), DropletId(7)).await, Ok(begun));
-    assert_eq!(client.unassign(&context, permit, ip("45.55.0.1")).await, Ok(begun));
-    assert_eq!(client.create_reserved_ip(&context, permit, "nyc3").await, Ok(ip("45.55.0.9")));
-    assert_eq!(client.get_action(&context, ip("45.55.0.1"), begun.id).await, Ok(begun));
+    assert_eq!(client.assign(&context, permit, ip("45.55.0.1").into(), DropletId(7)).await, Ok(begun));
+    assert_eq!(client.unassign(&context, permit, ip("45.55.0.1").into()).await, Ok(begun));
+    assert_eq!(client.create_reserved_ip(&context, permit, "nyc3").await, Ok(ip("45.55.0.9").into()));
+    assert_eq!(client.get_action(&context, ip("45.55.0.1").into(), begun.id).await, Ok(begun));
     let sent: Vec<(String, String)> = server.received().into_iter().map(|r| (r.line, r.body)).collect();
     let expected = [
         ("POST /v2/reserved_ips/45.55.0.1/actions HTTP/1.1", r#"{"droplet_id":7,"type":"assign"}"#),

@@ -8,8 +8,7 @@ use flipop::provider::observe::{Call, CallObserver as _, CallRecord, Outcome};
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::fleet::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
 use flipop_core::model::condition::Condition;
-use flipop_core::model::ids::ObjectName;
-use std::net::Ipv4Addr;
+use flipop_core::model::ids::{Address, ObjectName};
 use std::time::Duration;
 
 /// The text of the scrape.
@@ -44,7 +43,7 @@ fn snapshot() -> Snapshot {
         message: String::new(),
     };
     let ip = IpSnapshot {
-        ip: Ipv4Addr::new(192, 0, 2, 1),
+        ip: Address::from([192, 0, 2, 1]),
         state: IpState::Active.as_str().into(),
         node: "a".into(),
         provider_id: "digitalocean://1".into(),

@@ -9,11 +9,10 @@ pub mod record_set;
 use crate::api::{Condition, DnsRecordSet, Match, UNOBSERVED, given};
 use crate::kube::watch::Undecodable;
 use flipop_core::model::condition::Condition as PlainCondition;
-use flipop_core::model::ids::{ObjectName, ObjectRef, Uid};
+use flipop_core::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use flipop_core::model::matching::Toleration;
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use std::net::Ipv4Addr;
 
 /// What both kinds have.
 struct Meta {
@@ -88,11 +87,11 @@ fn observed(generation: Option<i64>) -> i64 {
     generation.filter(|generation| *generation != UNOBSERVED).unwrap_or_default()
 }
 
-fn addresses<C: FromIterator<Ipv4Addr>>(texts: &[String]) -> C {
-    texts.iter().filter_map(|text| text.parse().ok()).collect()
+fn addresses<C: FromIterator<Address>>(texts: &[String]) -> C {
+    texts.iter().filter_map(|text| Address::v4(text)).collect()
 }
 
-fn texts<'a>(addresses: impl IntoIterator<Item = &'a Ipv4Addr>) -> Vec<String> {
+fn texts<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> Vec<String> {
     addresses.into_iter().map(ToString::to_string).collect()
 }
 

@@ -168,11 +168,11 @@ fn ip_status(entry: &IpEntry) -> IpStatus {
 mod tests {
     use super::*;
     use flipop_core::model::condition::Condition as PlainCondition;
+    use flipop_core::model::ids::Address;
     use std::collections::BTreeSet;
-    use std::net::Ipv4Addr;
 
     fn memory() -> Memory {
-        let ip = |text: &str| text.parse::<Ipv4Addr>().unwrap();
+        let ip = |text: &str| text.parse::<Address>().unwrap();
         Memory {
             created: vec![
                 Created { ip: ip("192.0.2.9"), written: false },
@@ -220,7 +220,7 @@ mod tests {
             memory: Some(memory()),
             record_set: Some(PublishedSet {
                 fqdn: "www.example.com".into(),
-                addresses: vec![Ipv4Addr::new(192, 0, 2, 1)],
+                addresses: vec![Address::from([192, 0, 2, 1])],
             }),
         };
         let written = written_status(&status, 7, &[], jiff::Timestamp::UNIX_EPOCH);

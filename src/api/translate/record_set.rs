@@ -72,7 +72,7 @@ pub fn written_status(
 mod tests {
     use super::*;
     use flipop_core::model::condition::Condition as PlainCondition;
-    use std::net::Ipv4Addr;
+    use flipop_core::model::ids::Address;
 
     #[test]
     fn the_status_of_an_object_that_nobody_has_looked_at_says_nothing() {
@@ -94,7 +94,7 @@ mod tests {
             }],
             observed_generation: 7,
             fqdn: "www.example.com".into(),
-            addresses: vec![Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)],
+            addresses: vec![Address::from([192, 0, 2, 1]), Address::from([192, 0, 2, 2])],
         };
         let written = written_status(&status, 7, &[], jiff::Timestamp::UNIX_EPOCH);
         let json = serde_json::to_value(&written).unwrap();

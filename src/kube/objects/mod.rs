@@ -6,13 +6,12 @@
 pub mod protobuf;
 
 use flipop_core::model::facts::{NodeFacts, PodFacts, Readiness, Taint, region_slug};
-use flipop_core::model::ids::Uid;
+use flipop_core::model::ids::{Address, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Resource};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
-use std::net::Ipv4Addr;
 
 /// Field manager of every write of ours; the Go operator uses the same.
 pub const FIELD_MANAGER: &str = "flipop";
@@ -243,8 +242,8 @@ struct RawAddress {
     address: String,
 }
 
-fn addresses_of(kind: &str, addresses: &[RawAddress]) -> Vec<Ipv4Addr> {
-    addresses.iter().filter(|address| address.kind == kind).filter_map(|a| a.address.parse().ok()).collect()
+fn addresses_of(kind: &str, addresses: &[RawAddress]) -> Vec<Address> {
+    addresses.iter().filter(|address| address.kind == kind).filter_map(|a| Address::v4(&a.address)).collect()
 }
 
 /// Only what a watch needs of the metadata.
@@ -379,8 +378,8 @@ mod tests {
                 deleting: false,
                 taints: vec![Taint { key: "k".into(), value: String::new(), effect: "NoExecute".into() }],
                 region: Some("nyc3".into()),
-                external_ips: vec![Ipv4Addr::new(198, 51, 100, 1)],
-                internal_ips: vec![Ipv4Addr::new(10, 0, 0, 1)],
+                external_ips: vec![Address::from([198, 51, 100, 1])],
+                internal_ips: vec![Address::from([10, 0, 0, 1])],
                 annotation: Some("192.0.2.1".into()),
                 annotation_ours: true,
             }

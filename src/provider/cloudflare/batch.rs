@@ -10,9 +10,9 @@ use crate::provider::CallError;
 use crate::provider::dns::{self, Applied, Unfinished};
 use crate::provider::http::{Request, bounded};
 use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::ids::Address;
 use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Rules, Zone};
 use serde_json::{Value, json};
-use std::net::Ipv4Addr;
 use std::ops::Range;
 
 /// Where and as who.
@@ -154,7 +154,7 @@ impl Target<'_> {
     async fn in_the_way(self, changes: &[&Change], seen: &[Record], fault: &Fault) -> Result<Fault, Fault> {
         if self.zone.name.is_none() && seen.is_empty() {
             let Self { client, zone, fqdn, .. } = self;
-            let addresses: Vec<Ipv4Addr> = changes.iter().filter_map(|change| address(change)).collect();
+            let addresses: Vec<Address> = changes.iter().filter_map(|change| address(change)).collect();
             let name = records::completed_with(&client.api, zone, fqdn, &addresses).await?;
             if let Some(name) = name
                 && let Err(outside) = dns::relative(fqdn, &name)
@@ -248,7 +248,7 @@ fn body(changes: &[&Change], fqdn: &str) -> Value {
 }
 
 /// The address that a change brings.
-fn address(change: &Change) -> Option<Ipv4Addr> {
+fn address(change: &Change) -> Option<Address> {
     match change {
         Change::Update { ip, .. } | Change::Create { ip, .. } => Some(*ip),
         Change::Delete { .. } => None,
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     fn set(updates: usize, creates: usize, deletes: usize, survivor: bool) -> ChangeSet {
-        let ip = Ipv4Addr::new(192, 0, 2, 1);
+        let ip = Address::from([192, 0, 2, 1]);
         let id = || "id".to_owned();
         let changes = std::iter::repeat_with(|| Change::Update { id: id(), ip, ttl: 60 })
             .take(updates)

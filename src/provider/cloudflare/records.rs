@@ -5,8 +5,8 @@ use crate::provider::dns::{self, Named};
 use crate::provider::http::{Api, Request};
 use crate::provider::paging::{self, Page, Pages};
 use flipop_core::model::fault::Fault;
+use flipop_core::model::ids::Address;
 use flipop_core::records::dns::{ADDRESS_KIND, Record, Zone};
-use std::net::Ipv4Addr;
 
 /// Records on one page. The API gives up to five million; this many with comments and tags stay below the bound on
 /// bodies, and a name with more has other troubles.
@@ -24,7 +24,7 @@ pub(super) async fn completed_with(
     api: &Api,
     zone: &Zone,
     fqdn: &str,
-    addresses: &[Ipv4Addr],
+    addresses: &[Address],
 ) -> Result<Option<String>, Fault> {
     let below = format!("{fqdn}.");
     let query = [("name.startswith", below.as_str()), ("type", ADDRESS_KIND), ("per_page", "1000")];

@@ -12,13 +12,13 @@ use crate::provider::observe::Call;
 use crate::provider::paging::{self, Page, Pages};
 use crate::provider::{CallContext, CallError};
 use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::ids::Address;
 use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Rules, Zone};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
-use std::net::Ipv4Addr;
 
 /// `GET /v2/domains/{zone}/records`.
 #[derive(Debug, Deserialize)]
@@ -200,7 +200,7 @@ impl DigitalOcean {
         change: &Change,
     ) -> Result<Option<Record>, CallError> {
         let Target { zone, relative, .. } = target;
-        let body = |ip: &Ipv4Addr, ttl: &u32| json!({ "type": ADDRESS_KIND, "name": relative, "data": ip.to_string(), "ttl": ttl });
+        let body = |ip: &Address, ttl: &u32| json!({ "type": ADDRESS_KIND, "name": relative, "data": ip.to_string(), "ttl": ttl });
         match change {
             Change::Update { id, ip, ttl } => {
                 let path = ["v2", "domains", zone, "records", id];
@@ -226,7 +226,7 @@ impl DigitalOcean {
 }
 
 /// The record of an answer to a write.
-fn written(answer: &Answer, ip: Ipv4Addr) -> Result<Record, Fault> {
+fn written(answer: &Answer, ip: Address) -> Result<Record, Fault> {
     let RecordBody { domain_record } = answer.decode()?;
     let record = domain_record.into_record();
     if record.address() == Some(ip) {

@@ -6,8 +6,8 @@ use crate::provider::http::{Answer, Api, Request};
 use crate::provider::paging::{self, Listed, Page, Pages};
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::Fault;
+use flipop_core::model::ids::Address;
 use reqwest::Url;
-use std::net::Ipv4Addr;
 
 /// The most that the API gives.
 pub(super) const PER_PAGE: &str = "200";
@@ -24,7 +24,7 @@ struct ReservedIps<'a> {
 
 impl Pages for ReservedIps<'_> {
     type Entry = ReservedIp;
-    type Key = Ipv4Addr;
+    type Key = Address;
 
     const WHAT: &'static str = "reserved IPs";
 
@@ -47,7 +47,7 @@ impl Pages for ReservedIps<'_> {
         Ok(Page { entries, total: paging.total(), more, answer })
     }
 
-    fn key(entry: &ReservedIp) -> Ipv4Addr {
+    fn key(entry: &ReservedIp) -> Address {
         entry.ip
     }
 }

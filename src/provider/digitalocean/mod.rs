@@ -18,13 +18,12 @@ use crate::provider::{Account, Action, CallContext, CallError, IpProvider};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, DropletId};
+use flipop_core::model::ids::{ActionId, Address, DropletId};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::StatusCode;
 use refusal::Intent;
 use serde_json::json;
-use std::net::Ipv4Addr;
 use tokio::sync::watch;
 
 /// The provider's name in specs and metric labels.
@@ -51,7 +50,7 @@ impl DigitalOcean {
         Ok(Self { api: Api::new(NAME, EXCESS, config)? })
     }
 
-    async fn get_ip(&self, ip: Ipv4Addr) -> Result<ReservedIp, Fault> {
+    async fn get_ip(&self, ip: Address) -> Result<ReservedIp, Fault> {
         let path = ip.to_string();
         let answer = self.api.read(Request::get(&["v2", "reserved_ips", &path], &[])).await?;
         let read: wire::ReservedIpBody = accepted(&answer, Intent::Read)?.decode()?;
@@ -73,26 +72,21 @@ impl DigitalOcean {
         Ok(true)
     }
 
-    async fn create(&self, permit: &Permit, region: &str) -> Result<Ipv4Addr, CallError> {
+    async fn create(&self, permit: &Permit, region: &str) -> Result<Address, CallError> {
         let request = Request::post(&["v2", "reserved_ips"], &json!({ "region": region }));
         let answer = self.api.write(permit, request).await?;
         let created: wire::CreatedBody = accepted(&answer, Intent::Create)?.decode()?;
-        Ok(created.reserved_ip.ip)
+        Ok(created.reserved_ip.ip.into())
     }
 
-    async fn act(
-        &self,
-        permit: &Permit,
-        ip: Ipv4Addr,
-        body: &serde_json::Value,
-    ) -> Result<Action, CallError> {
+    async fn act(&self, permit: &Permit, ip: Address, body: &serde_json::Value) -> Result<Action, CallError> {
         let path = ip.to_string();
         let path = ["v2", "reserved_ips", &path, "actions"];
         let answer = self.api.write(permit, Request::post(&path, body)).await?;
         Ok(action_of(&answer)?)
     }
 
-    async fn action(&self, ip: Ipv4Addr, action: ActionId) -> Result<Action, Fault> {
+    async fn action(&self, ip: Address, action: ActionId) -> Result<Action, Fault> {
         let (path, id) = (ip.to_string(), action.to_string());
         let answer = self.api.read(Request::get(&["v2", "reserved_ips", &path, "actions", &id], &[])).await?;
         let found = action_of(&answer)?;
@@ -172,7 +166,7 @@ impl IpProvider for DigitalOcean {
     fn get_reserved_ip<'a>(
         &'a self,
         context: &'a CallContext,
-        ip: Ipv4Addr,
+        ip: Address,
     ) -> BoxFuture<'a, Result<ReservedIp, Fault>> {
         self.api.operation(Call::GetIp, context, self.get_ip(ip)).boxed()
     }
@@ -186,7 +180,7 @@ impl IpProvider for DigitalOcean {
         context: &'a CallContext,
         permit: &'a Permit,
         region: &'a str,
-    ) -> BoxFuture<'a, Result<Ipv4Addr, CallError>> {
+    ) -> BoxFuture<'a, Result<Address, CallError>> {
         self.api.operation(Call::CreateIp, context, self.create(permit, region)).boxed()
     }
 
@@ -194,7 +188,7 @@ impl IpProvider for DigitalOcean {
         &'a self,
         context: &'a CallContext,
         permit: &'a Permit,
-        ip: Ipv4Addr,
+        ip: Address,
         droplet: DropletId,
     ) -> BoxFuture<'a, Result<Action, CallError>> {
         let work =
@@ -206,7 +200,7 @@ impl IpProvider for DigitalOcean {
         &'a self,
         context: &'a CallContext,
         permit: &'a Permit,
-        ip: Ipv4Addr,
+        ip: Address,
     ) -> BoxFuture<'a, Result<Action, CallError>> {
         let work = async move { self.act(permit, ip, &json!({ "type": "unassign" })).await };
         self.api.operation(Call::UnassignIp, context, work).boxed()
@@ -215,7 +209,7 @@ impl IpProvider for DigitalOcean {
     fn get_action<'a>(
         &'a self,
         context: &'a CallContext,
-        ip: Ipv4Addr,
+        ip: Address,
         action: ActionId,
     ) -> BoxFuture<'a, Result<Action, Fault>> {
         self.api.operation(Call::GetAction, context, self.action(ip, action)).boxed()

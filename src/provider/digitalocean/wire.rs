@@ -87,7 +87,7 @@ struct Droplet {
 impl ReservedIpEntry {
     pub(super) fn into_facts(self) -> ReservedIp {
         ReservedIp {
-            ip: self.ip,
+            ip: self.ip.into(),
             region: self
                 .region
                 .and_then(|region| region.slug)

@@ -5,9 +5,8 @@
 
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::model::fault::{CallFailure, Fault};
-use crate::model::ids::{ActionId, DropletId, ObjectRef};
+use crate::model::ids::{ActionId, Address, DropletId, ObjectRef};
 use crate::model::moment::Moment;
-use std::net::Ipv4Addr;
 
 /// A call to a provider of addresses.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +23,7 @@ pub enum Action {
         /// The pool that names the address.
         pool: Option<ObjectRef>,
         /// The address.
-        ip: Ipv4Addr,
+        ip: Address,
     },
     /// Find out whether the token may read droplets.
     ProveDropletRead {
@@ -38,7 +37,7 @@ pub enum Action {
         /// The pool on whose behalf the action runs.
         pool: Option<ObjectRef>,
         /// The address that it changes.
-        ip: Ipv4Addr,
+        ip: Address,
         /// The action.
         action: ActionId,
     },
@@ -49,7 +48,7 @@ pub enum Action {
         /// The pool on whose behalf.
         pool: ObjectRef,
         /// The address.
-        ip: Ipv4Addr,
+        ip: Address,
         /// The droplet.
         droplet: DropletId,
         /// Name of the node on it, for logs.
@@ -62,7 +61,7 @@ pub enum Action {
         /// The pool on whose behalf.
         pool: ObjectRef,
         /// The address.
-        ip: Ipv4Addr,
+        ip: Address,
         /// The droplet, for logs.
         droplet: DropletId,
     },
@@ -94,7 +93,7 @@ pub enum Outcome {
         /// The provider.
         provider: String,
         /// The address.
-        ip: Ipv4Addr,
+        ip: Address,
         /// When the request was sent.
         begun: Moment,
         /// What was read.
@@ -114,7 +113,7 @@ pub enum Outcome {
         /// The provider.
         provider: String,
         /// The address.
-        ip: Ipv4Addr,
+        ip: Address,
         /// Status of the action.
         result: Result<ActionStatus, Fault>,
     },
@@ -123,7 +122,7 @@ pub enum Outcome {
         /// The provider.
         provider: String,
         /// The address.
-        ip: Ipv4Addr,
+        ip: Address,
         /// The action that the provider started.
         result: Result<(ActionId, ActionStatus), CallFailure>,
     },
@@ -134,6 +133,6 @@ pub enum Outcome {
         /// The pool.
         pool: ObjectRef,
         /// The new address.
-        result: Result<Ipv4Addr, CallFailure>,
+        result: Result<Address, CallFailure>,
     },
 }

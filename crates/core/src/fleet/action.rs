@@ -6,10 +6,9 @@ use crate::addresses::action as addresses;
 use crate::addresses::pool::status::PoolStatus;
 use crate::mechanism::effects::WrittenStatus;
 use crate::model::fault::WriteFailure;
-use crate::model::ids::{ObjectRef, Uid};
+use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::records::action as records;
 use crate::records::status::RecordSetStatus;
-use std::net::Ipv4Addr;
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +33,7 @@ pub enum Action {
         /// The pool.
         pool: ObjectRef,
         /// What to add where it is missing, in order.
-        add: Vec<Ipv4Addr>,
+        add: Vec<Address>,
     },
     /// Replace the status of a record set.
     WriteRecordSetStatus {
@@ -54,7 +53,7 @@ pub enum Action {
         /// Its uid, which the write must meet.
         uid: Uid,
         /// The value, `None` to remove it.
-        value: Option<Ipv4Addr>,
+        value: Option<Address>,
     },
     /// Read the annotation of every node.
     SweepAnnotations,
@@ -106,7 +105,7 @@ pub enum Outcome {
         /// The pool.
         pool: Uid,
         /// What was to be added.
-        add: Vec<Ipv4Addr>,
+        add: Vec<Address>,
         /// Whether it stands there now.
         result: Result<(), WriteFailure>,
     },
@@ -124,7 +123,7 @@ pub enum Outcome {
         /// Its uid.
         uid: Uid,
         /// What was to be written.
-        value: Option<Ipv4Addr>,
+        value: Option<Address>,
         /// Whether it stands there now.
         result: Result<(), WriteFailure>,
     },

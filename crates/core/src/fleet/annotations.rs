@@ -9,10 +9,9 @@ use crate::mechanism::effects::Effects;
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::facts::{NodeFacts, Observed};
 use crate::model::fault::WriteFailure;
-use crate::model::ids::Uid;
+use crate::model::ids::{Address, Uid};
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// Between two sweeps for left-over values.
 const SWEEP_INTERVAL_MS: u64 = 600_000;
@@ -32,15 +31,15 @@ struct Seen {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Desired {
     /// By the node's uid: its name and its address.
-    pub(super) confirmed: BTreeMap<Uid, (String, Ipv4Addr)>,
+    pub(super) confirmed: BTreeMap<Uid, (String, Address)>,
     /// Addresses of pools of which too little is known to remove anything.
-    pub(super) protected: BTreeSet<Ipv4Addr>,
+    pub(super) protected: BTreeSet<Address>,
     /// Nodes that match, and addresses that may stand on them: nothing newer is known of these.
-    pub(super) unconfirmed: Vec<(BTreeSet<Uid>, BTreeSet<Ipv4Addr>)>,
+    pub(super) unconfirmed: Vec<(BTreeSet<Uid>, BTreeSet<Address>)>,
 }
 
 impl Desired {
-    fn protects(&self, uid: &Uid, ip: Ipv4Addr) -> bool {
+    fn protects(&self, uid: &Uid, ip: Address) -> bool {
         self.protected.contains(&ip)
             || self.unconfirmed.iter().any(|(nodes, ips)| nodes.contains(uid) && ips.contains(&ip))
     }
@@ -60,7 +59,7 @@ pub(super) struct Annotations {
     seen: BTreeMap<Uid, Seen>,
     changed: bool,
     /// Values of ours that may stand on nodes.
-    standing: BTreeMap<Uid, (String, Ipv4Addr)>,
+    standing: BTreeMap<Uid, (String, Address)>,
     in_flight: BTreeSet<Uid>,
     failures: BTreeMap<Uid, Failing>,
     sweep: Option<Retry>,
@@ -115,7 +114,7 @@ impl Annotations {
     /// Before the first sweep nobody knows enough to say what is left over.
     fn claim(&mut self, node: &NodeFacts) {
         let value = node.annotation.as_deref().filter(|_| self.swept && node.annotation_ours);
-        if let Some(ip) = value.and_then(|value| value.parse().ok())
+        if let Some(ip) = value.and_then(|value| Address::v4(value))
             && !self.standing.contains_key(&node.uid)
             && !self.in_flight.contains(&node.uid)
         {
@@ -177,7 +176,7 @@ impl Annotations {
         &mut self,
         uid: &Uid,
         name: &str,
-        value: Option<Ipv4Addr>,
+        value: Option<Address>,
         now: Moment,
         out: &mut Effects<Action>,
     ) {
@@ -211,7 +210,7 @@ impl Annotations {
         &mut self,
         node: String,
         uid: Uid,
-        value: Option<Ipv4Addr>,
+        value: Option<Address>,
         result: Result<(), WriteFailure>,
         at: Context,
     ) {
@@ -271,7 +270,7 @@ impl Annotations {
                 self.swept = true;
                 self.sweep = Some(Retry::at(now.plus_millis(SWEEP_INTERVAL_MS)));
                 for AnnotatedNode { name, uid, value, ours } in nodes {
-                    let Ok(ip) = value.parse() else { continue };
+                    let Some(ip) = Address::v4(&value) else { continue };
                     self.seen.insert(uid.clone(), Seen { name: name.clone(), value: Some(value) });
                     if ours {
                         self.standing.insert(uid, (name, ip));
@@ -291,7 +290,7 @@ mod tests {
     use crate::mechanism::effects::Effect;
 
     /// The writes that a plan starts.
-    fn plan(annotations: &mut Annotations, desired: &Desired) -> Vec<(String, Uid, Option<Ipv4Addr>)> {
+    fn plan(annotations: &mut Annotations, desired: &Desired) -> Vec<(String, Uid, Option<Address>)> {
         let mut out = Effects::default();
         annotations.plan(desired, (true, false), Moment::default(), &mut out);
         let write = |effect| {
@@ -306,7 +305,7 @@ mod tests {
         let mut annotations = Annotations::default();
         let mut desired = Desired::default();
         for number in 0..100 {
-            let ip = Ipv4Addr::new(192, 0, 2, number);
+            let ip = Address::from([192, 0, 2, number]);
             desired.confirmed.insert(Uid(format!("u{number}")), (format!("n{number}"), ip));
         }
         let mut under_way = plan(&mut annotations, &desired);
@@ -327,7 +326,7 @@ mod tests {
         let mut annotations = Annotations::default();
         annotations.restart();
         annotations.swept(Ok(Vec::new()), Context::exactly(Moment::default()));
-        let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
+        let (uid, ip) = (Uid("u".to_owned()), Address::from([192, 0, 2, 1]));
         let seen = |annotation: Option<String>, ours| NodeFacts {
             name: "n".to_owned(),
             uid: Uid("u".to_owned()),
@@ -359,7 +358,7 @@ mod tests {
 
     #[test]
     fn after_a_gap_in_the_leadership_nothing_is_removed_before_nodes_were_read() {
-        let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
+        let (uid, ip) = (Uid("u".to_owned()), Address::from([192, 0, 2, 1]));
         let now = Context::exactly(Moment::default());
         for listed in [true, false] {
             let mut annotations = Annotations::default();
@@ -415,7 +414,7 @@ mod tests {
     #[test]
     fn a_removal_that_met_a_conflict_is_tried_again() {
         let mut annotations = Annotations::default();
-        let (uid, ip) = (Uid("u".to_owned()), Ipv4Addr::new(192, 0, 2, 1));
+        let (uid, ip) = (Uid("u".to_owned()), Address::from([192, 0, 2, 1]));
         annotations.written(
             "n".to_owned(),
             uid.clone(),

@@ -28,9 +28,9 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ids::Address;
     use crate::model::ids::ObjectName;
     use crate::model::moment::Moment;
-    use std::net::Ipv4Addr;
 
     #[test]
     fn the_last_two_hundred_changes_are_kept() {
@@ -39,7 +39,7 @@ mod tests {
             changes.push(Change {
                 at: Moment::from_millis(number),
                 object: ObjectName { namespace: "n".into(), name: "p".into() },
-                ip: Ipv4Addr::new(192, 0, 2, 1),
+                ip: Address::from([192, 0, 2, 1]),
                 from: String::new(),
                 to: String::new(),
                 reason: String::new(),

@@ -2,14 +2,13 @@
 
 use super::Fleet;
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::DropletId;
+use crate::model::ids::{Address, DropletId};
 use crate::model::matching::NodeStore;
 use crate::model::moment::Moment;
-use std::net::Ipv4Addr;
 
 impl Fleet {
     /// Others have moved, unassigned, deleted or restored these addresses.
-    pub(super) fn tell_overturned(&mut self, provider: &str, ips: &[Ipv4Addr], now: Moment) {
+    pub(super) fn tell_overturned(&mut self, provider: &str, ips: &[Address], now: Moment) {
         let Some(account) = self.accounts.get(provider) else { return };
         for ip in ips {
             let place = account.place(*ip);

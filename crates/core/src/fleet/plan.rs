@@ -9,11 +9,10 @@ use crate::addresses::pool::assign::World;
 use crate::addresses::pool::creation::Purchase;
 use crate::addresses::pool::{Candidate, Pool};
 use crate::mechanism::effects::{Effect, Effects};
-use crate::model::ids::{DropletId, ObjectRef, Uid};
+use crate::model::ids::{Address, DropletId, ObjectRef, Uid};
 use crate::model::matching::Criteria;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 impl Fleet {
     /// Decides what to do now. What is returned counts as begun: planning again without new facts returns nothing.
@@ -75,7 +74,7 @@ impl Fleet {
     }
 
     /// Each address belongs to the oldest pool that names it, valid or not.
-    fn owners(&self) -> BTreeMap<Ipv4Addr, ObjectRef> {
+    fn owners(&self) -> BTreeMap<Address, ObjectRef> {
         let mut owners = BTreeMap::new();
         for pool in self.by_age() {
             for ip in pool.effective() {
@@ -87,7 +86,7 @@ impl Fleet {
 
     fn plan_pools(
         &mut self,
-        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        owners: &BTreeMap<Address, ObjectRef>,
         now: Moment,
         out: &mut Effects<action::Action>,
     ) {
@@ -143,10 +142,10 @@ impl Fleet {
     }
 
     /// Tells the account which addresses matter, and returns those that any pool names.
-    fn name_addresses(&self, members: &[Uid], account: &mut Account, now: Moment) -> BTreeSet<Ipv4Addr> {
-        let named: BTreeSet<Ipv4Addr> = self.by_age().iter().flat_map(|pool| pool.effective()).collect();
+    fn name_addresses(&self, members: &[Uid], account: &mut Account, now: Moment) -> BTreeSet<Address> {
+        let named: BTreeSet<Address> = self.by_age().iter().flat_map(|pool| pool.effective()).collect();
         let pools = || members.iter().filter_map(|uid| self.pools.get(uid));
-        let mut watched: BTreeSet<Ipv4Addr> = pools().flat_map(Pool::effective).collect();
+        let mut watched: BTreeSet<Address> = pools().flat_map(Pool::effective).collect();
         watched.extend(pools().flat_map(Pool::former));
         watched.extend(pools().flat_map(Pool::held));
         let memories = pools().filter_map(|pool| pool.memory.as_ref());
@@ -160,11 +159,11 @@ impl Fleet {
     fn keep_memories(
         &mut self,
         members: &[Uid],
-        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        owners: &BTreeMap<Address, ObjectRef>,
         account: &mut Account,
         now: Moment,
     ) {
-        let visible: BTreeSet<Ipv4Addr> = members
+        let visible: BTreeSet<Address> = members
             .iter()
             .filter_map(|uid| self.pools.get(uid))
             .flat_map(Pool::effective)
@@ -187,9 +186,9 @@ impl Fleet {
     fn standing(
         &self,
         members: &[Uid],
-        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        owners: &BTreeMap<Address, ObjectRef>,
         account: &Account,
-    ) -> BTreeMap<DropletId, (ObjectRef, Ipv4Addr)> {
+    ) -> BTreeMap<DropletId, (ObjectRef, Address)> {
         let mut standing = BTreeMap::new();
         for pool in members.iter().filter_map(|uid| self.pools.get(uid)) {
             for ip in pool.used() {
@@ -208,7 +207,7 @@ impl Fleet {
         order: &[Uid],
         provider: &str,
         account: &mut Account,
-        named: &mut BTreeSet<Ipv4Addr>,
+        named: &mut BTreeSet<Address>,
         out: &mut Effects<action::Action>,
     ) {
         for pool in order {
@@ -234,7 +233,7 @@ impl Fleet {
 
     fn plan_reads(
         &mut self,
-        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        owners: &BTreeMap<Address, ObjectRef>,
         now: Moment,
         out: &mut Effects<action::Action>,
     ) {
@@ -261,7 +260,7 @@ impl Fleet {
 
     /// What should stand on nodes: the addresses that the provider confirmed on candidates; and whether enough is known
     /// to look for what should not.
-    fn desired_annotations(&self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) -> (Desired, bool) {
+    fn desired_annotations(&self, owners: &BTreeMap<Address, ObjectRef>) -> (Desired, bool) {
         let mut desired = Desired::default();
         let mut read = true;
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
@@ -286,7 +285,7 @@ impl Fleet {
             }
             if !pool.matched || pool.spec.is_frozen() {
                 // An address that is known to be on one node is on no other.
-                let stays = |ip: &&Ipv4Addr| !pool.has_left(**ip) && !here.contains(*ip);
+                let stays = |ip: &&Address| !pool.has_left(**ip) && !here.contains(*ip);
                 desired.protected.extend(pool.effective().iter().chain(pool.held()).filter(stays));
             } else if !known {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();

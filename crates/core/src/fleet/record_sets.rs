@@ -11,7 +11,7 @@ use crate::model::catalog::events::EventReason;
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::facts::Observed;
 use crate::model::fault::WriteFailure;
-use crate::model::ids::{ObjectKind, Owner, Uid};
+use crate::model::ids::{Address, ObjectKind, Owner, Uid};
 use crate::model::matching::{NodeStore, PodStore, WatchKey};
 use crate::model::moment::{Context, Moment};
 use crate::model::spec::Scope;
@@ -22,7 +22,6 @@ use crate::records::set::Set;
 use crate::records::status::{RecordSetStatus, Told};
 use crate::records::view::{Choice, View};
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 impl Fleet {
     pub(super) fn observe_record_sets(&mut self, observed: Observed<RecordSetObject>) {
@@ -247,7 +246,7 @@ fn pool_view<'a>(
 }
 
 /// Nothing is known of the address, or it was not there and seems to have come back.
-fn is_undecided(ip: Ipv4Addr, account: &Account) -> bool {
+fn is_undecided(ip: Address, account: &Account) -> bool {
     match account.place(ip) {
         Place::Unknown => true,
         Place::Absent => account.belief(ip).is_some_and(Belief::is_doubted),
@@ -284,9 +283,9 @@ fn last_known_choice<'a>(
     if !pool.is_live() || !pool.matched {
         return None;
     }
-    let lost: BTreeSet<Ipv4Addr> = older.flat_map(Pool::effective).collect();
+    let lost: BTreeSet<Address> = older.flat_map(Pool::effective).collect();
     let ours = pool.used().into_iter().filter(|ip| !lost.contains(ip));
-    let (addresses, undecided): (BTreeSet<Ipv4Addr>, BTreeSet<Ipv4Addr>) =
+    let (addresses, undecided): (BTreeSet<Address>, BTreeSet<Address>) =
         ours.partition(|ip| pool.report.active.contains_key(ip) && account.op(*ip).is_none());
     // With none, nothing that is known says what the name should hold.
     (!addresses.is_empty()).then_some(Choice { addresses, undecided, any_node: false })

@@ -4,17 +4,16 @@ use super::{Change, Fleet};
 use crate::addresses::account::belief::Place;
 use crate::addresses::pool::status::IpState;
 use crate::model::condition::Condition;
-use crate::model::ids::ObjectName;
+use crate::model::ids::{Address, ObjectName};
 use crate::records::node_set::NodeSet;
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// One address of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IpSnapshot {
     /// The address.
-    pub ip: Ipv4Addr,
+    pub ip: Address,
     /// State as in the status, empty when unknown.
     pub state: String,
     /// The node that it is on, when that node matches.
@@ -106,9 +105,9 @@ impl Fleet {
             let account = self.accounts.get(&pool.spec.provider);
             let status = pool.render(account, None, crate::model::moment::Moment::default());
             let used = pool.used();
-            let owned = |ip: &Ipv4Addr| !pool.report.lost.contains_key(ip);
+            let owned = |ip: &Address| !pool.report.lost.contains_key(ip);
             // What is not known now stays as it was confirmed.
-            let stands = |ip: &Ipv4Addr| match account.map_or(&Place::Unknown, |account| account.place(*ip)) {
+            let stands = |ip: &Address| match account.map_or(&Place::Unknown, |account| account.place(*ip)) {
                 Place::Unknown => {
                     status.ips.get(&ip.to_string()).is_some_and(|entry| !entry.provider_id.is_empty())
                 }

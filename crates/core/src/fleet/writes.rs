@@ -8,9 +8,8 @@ use crate::addresses::pool::Pool;
 use crate::addresses::pool::status::{PoolStatus, complete};
 use crate::mechanism::effects::{Effects, WrittenStatus};
 use crate::model::fault::WriteFailure;
-use crate::model::ids::{ObjectKind, Owner, Uid};
+use crate::model::ids::{Address, ObjectKind, Owner, Uid};
 use crate::model::moment::{Context, Moment};
-use std::net::Ipv4Addr;
 
 impl Fleet {
     /// Writes of statuses and of `spec.ips`.
@@ -103,7 +102,7 @@ impl Fleet {
     pub(super) fn ips_written(
         &mut self,
         uid: &Uid,
-        add: &[Ipv4Addr],
+        add: &[Address],
         result: &Result<(), WriteFailure>,
         at: Context,
     ) {
@@ -126,7 +125,7 @@ impl Fleet {
 /// remember nothing, since it stands nowhere else then.
 fn write_ips(pool: &mut Pool, now: Moment, out: &mut Effects<Action>) {
     let kept = |ip| pool.creation.crds_outdated || pool.on_server.remembers(ip);
-    let add: Vec<Ipv4Addr> = pool
+    let add: Vec<Address> = pool
         .memory
         .iter()
         .flat_map(|memory| memory.created.iter().filter(|created| !created.written).map(|created| created.ip))

@@ -1,8 +1,7 @@
 //! What is known of nodes, pods and reserved IPs, cut down to what decisions use.
 
-use crate::model::ids::{DropletId, Uid};
+use crate::model::ids::{Address, DropletId, Uid};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 /// The node annotation that carries the confirmed reserved IP.
 pub const RESERVED_IP_ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
@@ -71,9 +70,9 @@ pub struct NodeFacts {
     /// The value of [`REGION_LABEL`].
     pub region: Option<String>,
     /// IPv4 addresses of type `ExternalIP`, in the order of the object.
-    pub external_ips: Vec<Ipv4Addr>,
+    pub external_ips: Vec<Address>,
     /// IPv4 addresses of type `InternalIP`, in the order of the object.
-    pub internal_ips: Vec<Ipv4Addr>,
+    pub internal_ips: Vec<Address>,
     /// The value of [`RESERVED_IP_ANNOTATION`], verbatim.
     pub annotation: Option<String>,
     /// The annotation was last written by field manager `flipop`.
@@ -105,7 +104,7 @@ pub struct PodFacts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservedIp {
     /// The address.
-    pub ip: Ipv4Addr,
+    pub ip: Address,
     /// Region slug.
     pub region: String,
     /// The droplet that it is assigned to.
@@ -118,7 +117,7 @@ pub struct ReservedIp {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReservedIpList {
     /// Every address on every page.
-    pub ips: BTreeMap<Ipv4Addr, ReservedIp>,
+    pub ips: BTreeMap<Address, ReservedIp>,
     /// `None`: the list is complete. Else what contradicts what in it: it shows where its addresses stand, and says
     /// nothing of those that it leaves out.
     pub contradiction: Option<String>,

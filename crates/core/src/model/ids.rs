@@ -1,6 +1,8 @@
 //! Names of things, each in a type of its own so that none can be passed for another.
 
 use std::fmt;
+use std::net::{AddrParseError, IpAddr, Ipv4Addr};
+use std::str::FromStr;
 
 /// Namespace and name of one of our objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +33,47 @@ pub struct Uid(pub String);
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// A public address, or an address of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address(IpAddr);
+
+impl Address {
+    /// Reads an IPv4 address, which is what pools and A records hold.
+    #[must_use]
+    pub fn v4(text: &str) -> Option<Self> {
+        text.parse::<Ipv4Addr>().ok().map(Self::from)
+    }
+
+    /// The address as one of IPv4, if it is one.
+    #[must_use]
+    pub fn as_v4(self) -> Option<Ipv4Addr> {
+        match self.0 {
+            IpAddr::V4(ip) => Some(ip),
+            IpAddr::V6(_) => None,
+        }
+    }
+}
+
+impl<I: Into<IpAddr>> From<I> for Address {
+    fn from(ip: I) -> Self {
+        Self(ip.into())
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, AddrParseError> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Texts for people: how a number, a list or what somebody wrote is put into a message.
 
+use crate::model::ids::Address;
 use crate::model::moment::Moment;
-use std::net::Ipv4Addr;
 
 /// Names shown in one message; the rest is counted.
 pub const MAX_NAMED: usize = 5;
@@ -23,7 +23,7 @@ pub(crate) fn enumerate(items: impl Iterator<Item = String>) -> String {
 }
 
 /// The addresses that somebody may have to write again, as many as find room in an Event, and how many more there are.
-pub(crate) fn name_addresses<'a>(addresses: impl IntoIterator<Item = &'a Ipv4Addr>) -> String {
+pub(crate) fn name_addresses<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> String {
     first_of(addresses.into_iter().map(ToString::to_string), MAX_ADDRESSES)
 }
 

@@ -3,9 +3,9 @@
 //! Invariants: only address records are touched; carried out in order and stopped anywhere, a set that has an address
 //! and shall have one never passes through none; the order of records and addresses does not matter.
 
+use crate::model::ids::Address;
 use crate::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// TTL of new records unless a spec says otherwise: short, because failover is what the records are for.
 pub const DEFAULT_TTL: u32 = 60;
@@ -23,7 +23,7 @@ pub enum TtlRule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// These; never empty.
-    Exact(BTreeSet<Ipv4Addr>),
+    Exact(BTreeSet<Address>),
     /// None: the set is deleted.
     Empty,
     /// Whatever it has.
@@ -36,7 +36,7 @@ pub struct Wanted {
     /// Its addresses.
     pub target: Target,
     /// Addresses of which too little is known: they stay where they are and are not added.
-    pub undecided: BTreeSet<Ipv4Addr>,
+    pub undecided: BTreeSet<Address>,
     /// Its TTL.
     pub ttl: TtlRule,
 }
@@ -71,7 +71,7 @@ impl TtlRule {
 pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
     let mut ours: Vec<&Record> = records.iter().filter(|record| record.kind == ADDRESS_KIND).collect();
     ours.sort_by(|a, b| a.id.cmp(&b.id));
-    let addresses: BTreeSet<Ipv4Addr> = match &wanted.target {
+    let addresses: BTreeSet<Address> = match &wanted.target {
         Target::Keep => return ChangeSet::default(),
         Target::Empty => BTreeSet::new(),
         Target::Exact(addresses) => {
@@ -83,7 +83,7 @@ pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
         return ChangeSet::default();
     }
     // Of several records with one address, the one that need not change stays.
-    let mut kept: BTreeMap<Ipv4Addr, &Record> = BTreeMap::new();
+    let mut kept: BTreeMap<Address, &Record> = BTreeMap::new();
     for record in &ours {
         let Some(ip) = record.address().filter(|ip| addresses.contains(ip)) else { continue };
         let best = kept.entry(ip).or_insert(record);
@@ -161,7 +161,7 @@ pub fn is_marked_by_external_dns(records: &[Record]) -> bool {
 
 /// The addresses that records hold.
 #[must_use]
-pub fn addresses(records: &[Record]) -> BTreeSet<Ipv4Addr> {
+pub fn addresses(records: &[Record]) -> BTreeSet<Address> {
     records.iter().filter_map(Record::address).collect()
 }
 

@@ -1,8 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-fn ip(last: u8) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, last)
+fn ip(last: u8) -> Address {
+    Address::from([192, 0, 2, last])
 }
 
 fn a(id: &str, last: u8, ttl: u32) -> Record {
@@ -205,7 +205,7 @@ proptest! {
             Target::Empty => prop_assert_eq!(a_records, 0),
             Target::Exact(exact) => {
                 let stays = addresses(&before).intersection(&wanted.undecided).copied().collect();
-                let right: BTreeSet<Ipv4Addr> = exact.union(&stays).copied().collect();
+                let right: BTreeSet<Address> = exact.union(&stays).copied().collect();
                 prop_assert_eq!(addresses(&records), right);
                 prop_assert_eq!(a_records, addresses(&records).len());
             }

@@ -5,7 +5,7 @@
 //! Invariant: a [`ChangeSet`] lists updates, then creates, then deletes, so that whoever carries it out in this order,
 //! and stops anywhere, never leaves a name that had addresses without any.
 
-use std::net::Ipv4Addr;
+use crate::model::ids::Address;
 
 /// The type of the records that are ours to make exact.
 pub const ADDRESS_KIND: &str = "A";
@@ -51,8 +51,8 @@ pub struct Record {
 impl Record {
     /// The address of an `A` record.
     #[must_use]
-    pub fn address(&self) -> Option<Ipv4Addr> {
-        (self.kind == ADDRESS_KIND).then(|| self.data.trim().parse().ok()).flatten()
+    pub fn address(&self) -> Option<Address> {
+        (self.kind == ADDRESS_KIND).then(|| Address::v4(self.data.trim())).flatten()
     }
 }
 
@@ -64,14 +64,14 @@ pub enum Change {
         /// The record.
         id: String,
         /// Its address from now on.
-        ip: Ipv4Addr,
+        ip: Address,
         /// Its TTL from now on.
         ttl: u32,
     },
     /// A new record.
     Create {
         /// Its address.
-        ip: Ipv4Addr,
+        ip: Address,
         /// Its TTL.
         ttl: u32,
     },
@@ -168,7 +168,7 @@ mod tests {
             ttl: 60,
             proxied: false,
         };
-        assert_eq!(record("A", "192.0.2.1").address(), Some(Ipv4Addr::new(192, 0, 2, 1)));
+        assert_eq!(record("A", "192.0.2.1").address(), Some(Address::from([192, 0, 2, 1])));
         assert_eq!(record("TXT", "192.0.2.1").address(), None);
         assert_eq!(record("A", "www").address(), None);
     }

@@ -6,10 +6,10 @@
 use super::site::SiteKey;
 use super::spec::Destination;
 use super::status::Told;
+use crate::model::ids::Address;
 use crate::model::words::name_addresses;
 use crate::records::dns::Zone;
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 /// A place, as the spec has it and as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Home {
     fqdn: String,
     /// `None` when only a status tells.
     spot: Option<Spot>,
-    addresses: BTreeSet<Ipv4Addr>,
+    addresses: BTreeSet<Address>,
 }
 
 impl Home {
@@ -69,7 +69,7 @@ impl Home {
     }
 
     /// Takes note of what is published there.
-    pub fn holds(&mut self, key: &SiteKey, addresses: &[Ipv4Addr]) {
+    pub fn holds(&mut self, key: &SiteKey, addresses: &[Address]) {
         if self.spot.as_ref().is_some_and(|spot| spot.key == *key) {
             self.addresses = addresses.iter().copied().collect();
         }

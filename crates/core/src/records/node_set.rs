@@ -9,7 +9,7 @@ use crate::mechanism::writes::Writes;
 use crate::model::catalog::record_set::AddressMissing;
 use crate::model::condition::Condition;
 use crate::model::facts::NodeFacts;
-use crate::model::ids::ObjectRef;
+use crate::model::ids::{Address, ObjectRef};
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
@@ -17,7 +17,6 @@ use crate::model::spec::Providers;
 use crate::model::survey::Explanation;
 use crate::model::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// A record set with an object of its own.
 #[derive(Debug)]
@@ -41,7 +40,7 @@ pub struct NodeSet {
     /// The nodes and pods of this set are completely known.
     pub matched: bool,
     /// Nodes that match, with the addresses that are published of them.
-    nodes: BTreeMap<String, Vec<Ipv4Addr>>,
+    nodes: BTreeMap<String, Vec<Address>>,
     /// Nodes with published addresses that stopped matching, until that is told.
     losses: BTreeMap<String, Mismatch>,
     /// The criteria were edited since the last plan.

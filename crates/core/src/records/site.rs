@@ -14,11 +14,10 @@ use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
 use crate::mechanism::failure::Failure;
 use crate::model::fault::CallFailure;
 use crate::model::fault::{Fault, FaultKind};
-use crate::model::ids::Owner;
+use crate::model::ids::{Address, Owner};
 use crate::model::moment::{Context, Moment};
 use crate::records::dns::{Access, Change, ChangeSet, Record};
 use std::collections::{BTreeSet, VecDeque};
-use std::net::Ipv4Addr;
 
 /// What others change at a name is noticed after this long.
 pub const RESYNC_MS: u64 = 600_000;
@@ -117,7 +116,7 @@ pub struct Site {
     /// What the round under way goes on with, when its changes did not fit into one call.
     goes_on: Option<Wanted>,
     /// The addresses that the latest round took away, in all of its calls.
-    removed: BTreeSet<Ipv4Addr>,
+    removed: BTreeSet<Address>,
     write_failure: Option<Failure<Wanted>>,
     /// Of a read without which nothing is known. Those that succeed end no failure of a write, which would never back off.
     read_failure: Option<Failure<()>>,
@@ -134,13 +133,13 @@ impl Site {
 
     /// The addresses that stand there, as last seen.
     #[must_use]
-    pub fn addresses(&self) -> Option<BTreeSet<Ipv4Addr>> {
+    pub fn addresses(&self) -> Option<BTreeSet<Address>> {
         self.records.as_deref().map(addresses)
     }
 
     /// The addresses that the latest round took away.
     #[must_use]
-    pub fn removed(&self) -> &BTreeSet<Ipv4Addr> {
+    pub fn removed(&self) -> &BTreeSet<Address> {
         &self.removed
     }
 

@@ -5,8 +5,8 @@ use crate::records::diff::{Target, TtlRule};
 const T: fn(u64) -> Moment = Moment::from_millis;
 const NOW: Moment = Moment::from_millis(0);
 
-fn ip(last: u8) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, last)
+fn ip(last: u8) -> Address {
+    Address::from([192, 0, 2, last])
 }
 
 fn wanted(addresses: &[u8]) -> Wanted {
@@ -73,10 +73,10 @@ fn send(site: &mut Site, addresses: &[u8], now: u64) -> Vec<Change> {
 fn answer(changes: &[Change]) -> Vec<Record> {
     let left = changes.iter().filter_map(|change| match change {
         Change::Update { id, ip, ttl } => Some((id.clone(), *ip, *ttl)),
-        Change::Create { ip, ttl } => Some((ip.octets()[3].to_string(), *ip, *ttl)),
+        Change::Create { ip, ttl } => Some((ip.as_v4().unwrap().octets()[3].to_string(), *ip, *ttl)),
         Change::Delete { .. } => None,
     });
-    let record = |(id, ip, ttl): (String, Ipv4Addr, u32)| Record { id, data: ip.to_string(), ttl, ..a(0) };
+    let record = |(id, ip, ttl): (String, Address, u32)| Record { id, data: ip.to_string(), ttl, ..a(0) };
     left.map(record).collect()
 }
 

@@ -4,12 +4,11 @@
 use super::diff::{DEFAULT_TTL, TtlRule};
 use super::name::ZoneRef;
 use crate::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
-use crate::model::ids::ObjectKind;
+use crate::model::ids::{Address, ObjectKind};
 use crate::model::matching::Criteria;
 use crate::model::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
 use crate::records::dns::{Rules, ZoneForm};
-use std::net::Ipv4Addr;
 
 /// Where a `NodeDNSRecordSet` is hosted that says nothing about it.
 const DEFAULT_PROVIDER: &str = "digitalocean";
@@ -195,12 +194,12 @@ impl AddressSource {
 
     /// The addresses of a node that are published: IPv4 only, possibly none.
     #[must_use]
-    pub fn of(self, node: &NodeFacts) -> Vec<Ipv4Addr> {
+    pub fn of(self, node: &NodeFacts) -> Vec<Address> {
         match self {
             Self::External => node.external_ips.clone(),
             Self::Internal => node.internal_ips.clone(),
             Self::Annotation => {
-                node.annotation.iter().filter_map(|value| value.trim().parse().ok()).collect()
+                node.annotation.iter().filter_map(|value| Address::v4(value.trim())).collect()
             }
         }
     }
@@ -422,7 +421,7 @@ mod tests {
             annotation: Some(annotation.to_owned()),
             annotation_ours: false,
         };
-        assert_eq!(AddressSource::Annotation.of(&node("192.0.2.1")), [Ipv4Addr::new(192, 0, 2, 1)]);
+        assert_eq!(AddressSource::Annotation.of(&node("192.0.2.1")), [Address::from([192, 0, 2, 1])]);
         for other in ["", "2001:db8::1", "nonsense"] {
             assert!(AddressSource::Annotation.of(&node(other)).is_empty(), "{other}");
         }

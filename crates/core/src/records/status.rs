@@ -4,9 +4,8 @@ use crate::model::catalog::Finding;
 use crate::model::catalog::record_set::SpecValid;
 use crate::model::catalog::records::{Obstacle, Settled, UnderWay};
 use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::{ObjectKind, ObjectName};
+use crate::model::ids::{Address, ObjectKind, ObjectName};
 use crate::model::spec::SpecProblem;
-use std::net::Ipv4Addr;
 
 /// The status of a `NodeDNSRecordSet`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,7 +21,7 @@ pub struct RecordSetStatus {
     /// Fully qualified name of the records.
     pub fqdn: String,
     /// The addresses that the records hold, sorted.
-    pub addresses: Vec<Ipv4Addr>,
+    pub addresses: Vec<Address>,
 }
 
 impl RecordSetStatus {
@@ -131,7 +130,7 @@ pub struct PublishedSet {
     /// Fully qualified name of the records.
     pub fqdn: String,
     /// The addresses that the records hold, sorted.
-    pub addresses: Vec<Ipv4Addr>,
+    pub addresses: Vec<Address>,
 }
 
 /// What the server's copy of a status says of a record set: the only memory that outlives the process.

@@ -2,17 +2,16 @@
 
 use super::spec::SetSpec;
 use super::status::{Remark, Told};
-use crate::model::ids::{Owner, Seniority};
+use crate::model::ids::{Address, Owner, Seniority};
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 /// What an object has to publish.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
     /// These.
-    pub addresses: BTreeSet<Ipv4Addr>,
+    pub addresses: BTreeSet<Address>,
     /// And these if they are published now: too little is known of them.
-    pub undecided: BTreeSet<Ipv4Addr>,
+    pub undecided: BTreeSet<Address>,
     /// There are nodes that match: to have no address then is a defect, and no wish.
     pub any_node: bool,
 }

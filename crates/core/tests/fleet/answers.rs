@@ -66,7 +66,7 @@ fn what_others_moved_is_told_once() {
     let told = |world: &World| world.notices.iter().filter(|reason| **reason == "MovedByOthers").count();
     world.run(200);
     assert_eq!(told(&world), 0);
-    let address = world.holder(1).unwrap().octets()[3];
+    let address = world.holder(1).unwrap().as_v4().unwrap().octets()[3];
     world.move_by_hand(address, None);
     world.run(200);
     assert_eq!(told(&world), 1);

@@ -3,8 +3,7 @@
 use crate::world::World;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::ids::{DropletId, ObjectRef};
-use std::net::Ipv4Addr;
+use flipop_core::model::ids::{Address, DropletId, ObjectRef};
 
 impl World {
     /// Pods count once there are any.
@@ -14,7 +13,7 @@ impl World {
     }
 
     /// What must hold for every assignment, whatever happened before.
-    pub(crate) fn check_assignment(&self, pool: &ObjectRef, ip: Ipv4Addr, to: DropletId, node: &str) {
+    pub(crate) fn check_assignment(&self, pool: &ObjectRef, ip: Address, to: DropletId, node: &str) {
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
         if let Some(spec) = spec {
             let named = used(spec).any(|named| *named == ip.to_string());
@@ -41,7 +40,7 @@ impl World {
     }
 
     /// An address goes off its droplet only to make room there for one that is used.
-    pub(crate) fn check_unassignment(&self, pool: &ObjectRef, ip: Ipv4Addr, from: DropletId) {
+    pub(crate) fn check_unassignment(&self, pool: &ObjectRef, ip: Address, from: DropletId) {
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
         if let Some(spec) = spec {
             assert!(!used(spec).any(|named| *named == ip.to_string()), "{ip} is used by {pool:?}");

@@ -194,7 +194,7 @@ fn check(world: &mut World) {
         .collect();
     // By their statuses: what was bought on the way counts as well.
     let shown = world.pools.values().flat_map(|pool| pool.status.ips.keys().map(|ip| ip.parse().unwrap()));
-    let named: std::collections::BTreeSet<std::net::Ipv4Addr> = shown.collect();
+    let named: std::collections::BTreeSet<flipop_core::model::ids::Address> = shown.collect();
     let served = |n: &u8| {
         world.cloud.values().any(|read| read.droplet == Some(droplet(*n)) && named.contains(&read.ip))
     };

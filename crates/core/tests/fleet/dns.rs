@@ -335,7 +335,7 @@ fn a_set_follows_addresses_annotation_and_address_type() {
     assert_eq!(world.published(WWW), [2, 8, 9]);
     world.edit_set("set", |spec| spec.address_type = "InternalIP".into());
     world.run(5);
-    assert_eq!(world.dns.addresses(PROVIDER, WWW)[0].octets()[0], 10);
+    assert_eq!(world.dns.addresses(PROVIDER, WWW)[0].as_v4().unwrap().octets()[0], 10);
     world.edit_set("set", |spec| spec.address_type = RESERVED_IP_ANNOTATION.into());
     world.run(5);
     assert_eq!(world.published(WWW), [1, 2], "no matching node has one: the set stays");

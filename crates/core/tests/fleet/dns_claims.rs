@@ -35,7 +35,7 @@ fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_tak
     let (reads, applies) = (world.dns.reads, world.dns.applies.len());
     world.delete_record_set("set");
     world.run(10);
-    assert_eq!(world.dns.addresses(PROVIDER, WWW)[0].octets()[0], 10);
+    assert_eq!(world.dns.addresses(PROVIDER, WWW)[0].as_v4().unwrap().octets()[0], 10);
     assert_eq!(world.set_status("young").state, "active");
     assert!(condition(&world, "young", "Conflict").is_none());
     assert_eq!(world.dns.applies.len(), applies + 1);

@@ -5,8 +5,8 @@ use crate::zones::{CLOUDFLARE, record_set};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::Address;
 use flipop_core::model::spec::RawRecordSet;
-use std::net::Ipv4Addr;
 
 const WWW: &str = "www.example.com";
 const API: &str = "api.example.com";
@@ -62,7 +62,7 @@ fn records_at_another_provider_follow_the_spec_and_are_put_right_while_the_addre
     world.set_node(1, false);
     world.set_node(3, true);
     world.run(120);
-    let on_nodes: Vec<Ipv4Addr> = [2, 3].into_iter().filter_map(|n| world.holder(n)).collect();
+    let on_nodes: Vec<Address> = [2, 3].into_iter().filter_map(|n| world.holder(n)).collect();
     let mut published = world.dns.addresses(CLOUDFLARE, API);
     published.sort_by_key(|ip| on_nodes.iter().position(|on| on == ip));
     assert_eq!((published, on_nodes.len()), (on_nodes, 2));

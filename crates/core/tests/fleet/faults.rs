@@ -9,11 +9,10 @@ use flipop_core::mechanism::budget::Limits;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{DropletId, ObjectRef};
+use flipop_core::model::ids::{Address, DropletId, ObjectRef};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::spec::Providers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::Ipv4Addr;
 
 /// How the next mutating provider call goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,13 +48,13 @@ pub(crate) struct Faults {
     /// The proof of the scope fails like this.
     pub(crate) proofs: Option<FaultKind>,
     /// Addresses that exist and are on no list.
-    pub(crate) unlisted: BTreeSet<Ipv4Addr>,
+    pub(crate) unlisted: BTreeSet<Address>,
     /// Lists contradict themselves like this.
     pub(crate) contradiction: Option<&'static str>,
     /// Lists show this instead of what is.
-    pub(crate) stale: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
+    pub(crate) stale: Option<BTreeMap<Address, ReservedIp>>,
     /// Every change of this address goes like this.
-    pub(crate) broken: Option<(Ipv4Addr, Trick)>,
+    pub(crate) broken: Option<(Address, Trick)>,
     /// Every assignment to these droplets goes like this.
     pub(crate) broken_droplets: BTreeMap<DropletId, Trick>,
     /// How every write of `spec.ips` fails.
@@ -86,7 +85,7 @@ impl Faults {
         ReservedIp { droplet, locked: read.locked && self.polls != Some(FaultKind::NotFound), ..read.clone() }
     }
 
-    pub(crate) fn list(&self, cloud: &BTreeMap<Ipv4Addr, ReservedIp>) -> Result<ReservedIpList, Fault> {
+    pub(crate) fn list(&self, cloud: &BTreeMap<Address, ReservedIp>) -> Result<ReservedIpList, Fault> {
         if let Some(kind) = self.lists.or(self.reads) {
             return Err(fault(kind, false));
         }
@@ -98,8 +97,8 @@ impl Faults {
 
     pub(crate) fn get(
         &self,
-        cloud: &BTreeMap<Ipv4Addr, ReservedIp>,
-        ip: Ipv4Addr,
+        cloud: &BTreeMap<Address, ReservedIp>,
+        ip: Address,
     ) -> Result<ReservedIp, Fault> {
         match (self.gets.or(self.reads), cloud.get(&ip)) {
             (Some(kind), _) => Err(fault(kind, false)),

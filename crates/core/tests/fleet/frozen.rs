@@ -6,8 +6,8 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::ids::Address;
 use flipop_core::model::spec::RawMatch;
-use std::net::Ipv4Addr;
 
 /// Every way to freeze a pool.
 fn freezes() -> Vec<fn(&mut RawPoolSpec)> {
@@ -72,7 +72,7 @@ fn a_frozen_pool_tells_where_its_addresses_are_after_others_have_moved_them() {
     for (number, freeze) in freezes().into_iter().enumerate().skip(2) {
         let mut world = World::with(2, 2);
         world.run(10);
-        let address = world.holder(1).unwrap().octets()[3];
+        let address = world.holder(1).unwrap().as_v4().unwrap().octets()[3];
         let entry = |world: &World| world.status("pool").ips[&ip(address).to_string()].clone();
         world.edit("pool", freeze);
         world.move_by_hand(address, None);
@@ -449,7 +449,7 @@ fn what_a_frozen_pool_knew_of_nodes_before_a_gap_keeps_claims_and_makes_none() {
     for (number, freeze) in freezes().into_iter().enumerate().skip(2) {
         let mut world = World::with(2, 2);
         world.run(10);
-        let left = world.holder(1).unwrap().octets()[3];
+        let left = world.holder(1).unwrap().as_v4().unwrap().octets()[3];
         let stays = world.holder(2).unwrap();
         world.edit("pool", freeze);
         world.move_by_hand(left, None);
@@ -458,7 +458,7 @@ fn what_a_frozen_pool_knew_of_nodes_before_a_gap_keeps_claims_and_makes_none() {
         world.lead_again();
         world.move_by_hand(left, Some(1));
         world.run(200);
-        let state = |ip: Ipv4Addr| world.status("pool").ips[&ip.to_string()].state.as_str();
+        let state = |ip: Address| world.status("pool").ips[&ip.to_string()].state.as_str();
         assert_eq!((state(ip(left)), state(stays)), ("no-match", "active"), "freeze {number}");
         assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"], "freeze {number}");
     }

@@ -8,9 +8,9 @@ use flipop_core::fleet::Input;
 use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
 use flipop_core::model::facts::{Observed, Readiness};
 use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::ids::Address;
 use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawMatch;
-use std::net::Ipv4Addr;
 
 #[test]
 fn what_a_watch_showed_before_it_was_given_up_decides_nothing_when_it_is_asked_for_again() {
@@ -152,7 +152,7 @@ fn a_new_leader_does_not_take_pods_that_it_saw_as_a_standby_for_those_that_run()
 fn an_address_that_was_let_go_is_remembered_until_it_is_gone_for_good_or_belongs_to_somebody() {
     let former = |world: &World| {
         let memory = world.status("pool").memory.as_ref().unwrap();
-        memory.former.iter().copied().collect::<Vec<Ipv4Addr>>()
+        memory.former.iter().copied().collect::<Vec<Address>>()
     };
     let let_go = || {
         let mut world = World::with(2, 2);

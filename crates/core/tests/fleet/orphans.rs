@@ -4,8 +4,8 @@ use crate::creation::{buying, world};
 use crate::sightings::in_question;
 use crate::world::{Trick, World, ip};
 use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::Address;
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 /// A pool of which spec and status were lost after it had bought two addresses; nobody runs yet.
 pub(crate) fn forgotten() -> World {
@@ -42,7 +42,7 @@ fn with_spec_and_status_wiped_what_stands_on_candidates_is_named_and_not_bought_
     assert_eq!((world.created, unknown(&world)), (2, [].into()));
 }
 
-pub(crate) fn unknown(world: &World) -> BTreeSet<Ipv4Addr> {
+pub(crate) fn unknown(world: &World) -> BTreeSet<Address> {
     world.status("pool").memory.as_ref().unwrap().unknown.clone()
 }
 

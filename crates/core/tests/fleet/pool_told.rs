@@ -3,8 +3,8 @@
 use flipop_core::addresses::pool::status::{PoolStatus, complete};
 use flipop_core::model::catalog::records::TTLRaised;
 use flipop_core::model::condition::Condition;
+use flipop_core::model::ids::Address;
 use flipop_core::records::status::{Phase, PublishedSet, Remark, SetReport};
-use std::net::Ipv4Addr;
 
 const MESSAGE: &str = "so it is";
 
@@ -14,7 +14,7 @@ fn condition(kind: &str, status: &str, reason: &str) -> Condition {
 }
 
 fn published() -> PublishedSet {
-    PublishedSet { fqdn: "www.example.com".into(), addresses: vec![Ipv4Addr::new(192, 0, 2, 1)] }
+    PublishedSet { fqdn: "www.example.com".into(), addresses: vec![Address::from([192, 0, 2, 1])] }
 }
 
 /// The status of a pool of generation 3, with these conditions.

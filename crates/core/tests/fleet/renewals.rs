@@ -4,8 +4,8 @@ use crate::dns::condition;
 use crate::world::World;
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
 use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::Address;
 use flipop_core::model::spec::RawRecordSet;
-use std::net::Ipv4Addr;
 
 const WWW: &str = "www.example.com";
 const NEW_ID: &str = "0123456789abcdef0123456789abcdef";
@@ -22,9 +22,9 @@ fn at_cloudflare(ttl: i64) -> World {
 }
 
 /// The addresses of the name in one zone.
-fn at(world: &World, zone: &str) -> Vec<Ipv4Addr> {
+fn at(world: &World, zone: &str) -> Vec<Address> {
     let records = &world.dns.records[&(CLOUDFLARE.to_owned(), zone.to_owned())];
-    let mut found: Vec<Ipv4Addr> =
+    let mut found: Vec<Address> =
         records.iter().filter(|(name, _)| name == WWW).filter_map(|(_, record)| record.address()).collect();
     found.sort();
     found

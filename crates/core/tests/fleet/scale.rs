@@ -15,20 +15,19 @@ use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
 };
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::{ActionId, DropletId, ObjectName, ObjectRef, Uid};
+use flipop_core::model::ids::{ActionId, Address, DropletId, ObjectName, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::model::spec::RawMatch;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 const NODES: u64 = 5_000;
 const POOLS: u16 = 200;
 const ADDRESSES: u16 = 500;
 
-fn address(number: u16) -> Ipv4Addr {
+fn address(number: u16) -> Address {
     let [high, low] = number.to_be_bytes();
-    Ipv4Addr::new(198, 18, high, low)
+    Address::from([198, 18, high, low])
 }
 
 fn node(number: u64) -> NodeFacts {
@@ -84,16 +83,16 @@ fn pool(number: u16) -> PoolObject {
 struct Large {
     fleet: Fleet,
     now: Moment,
-    places: BTreeMap<Ipv4Addr, Option<DropletId>>,
+    places: BTreeMap<Address, Option<DropletId>>,
     version: u64,
     /// With the address that was to be assigned, if one was.
-    calls: Vec<(Moment, Option<Ipv4Addr>)>,
+    calls: Vec<(Moment, Option<Address>)>,
     /// Addresses whose actions all fail.
-    broken: fn(Ipv4Addr) -> bool,
+    broken: fn(Address) -> bool,
 }
 
 impl Large {
-    fn new(broken: fn(Ipv4Addr) -> bool) -> Self {
+    fn new(broken: fn(Address) -> bool) -> Self {
         let places = (0..ADDRESSES).map(|number| (address(number), None)).collect();
         let now = Moment::from_millis(1_000_000);
         let (calls, fleet) = (Vec::new(), fleet());
@@ -156,7 +155,7 @@ impl Large {
 
     fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
         let (provider, begun) = (PROVIDER.to_owned(), self.now);
-        let read = |ip: Ipv4Addr, droplet: Option<DropletId>| ReservedIp {
+        let read = |ip: Address, droplet: Option<DropletId>| ReservedIp {
             ip,
             region: "nyc3".into(),
             droplet,
@@ -207,7 +206,9 @@ impl Large {
 
 #[test]
 fn hundreds_of_addresses_keep_to_the_limits_of_the_account_and_those_that_fail_hold_up_no_other() {
-    let broken = |ip: Ipv4Addr| ip.octets()[3].is_multiple_of(200) && ip.octets()[2] == 0;
+    let broken = |ip: Address| {
+        ip.as_v4().unwrap().octets()[3].is_multiple_of(200) && ip.as_v4().unwrap().octets()[2] == 0
+    };
     let mut large = Large::new(broken);
     large.run_until(large.now.plus_millis(300_000));
     let failing = large.places.keys().filter(|ip| broken(**ip)).count();

@@ -179,7 +179,7 @@ fn a_move_by_hand_that_was_first_looked_at_with_a_refused_token_is_put_right_as_
     world.run_until(T(1_099_990));
     let lists = world.count(T(0), "list");
     let on_first = world.holder(1).unwrap();
-    world.move_by_hand(on_first.octets()[3], None);
+    world.move_by_hand(on_first.as_v4().unwrap().octets()[3], None);
     world.run_until(T(1_100_010));
     assert_eq!(world.count(T(0), "list"), lists + 1, "a list shows it");
     // Before the second look is answered the token loses the scope, and a move is refused.

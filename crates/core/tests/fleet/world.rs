@@ -15,12 +15,11 @@ use flipop_core::mechanism::effects::Notice;
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::model::fault::{CallFailure, WriteFailure};
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, DropletId, ObjectRef, Uid};
+use flipop_core::model::ids::{ActionId, Address, DropletId, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::records::object::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::Ipv4Addr;
 
 pub(crate) const PROVIDER: &str = "digitalocean";
 
@@ -29,7 +28,7 @@ pub(crate) const NO_NODE: &str = "pool=egde";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Pending {
-    ip: Ipv4Addr,
+    ip: Address,
     pub(crate) target: Option<DropletId>,
     pub(crate) ends: Moment,
     errored: bool,
@@ -45,7 +44,7 @@ pub(crate) struct World {
     pub(crate) pools: BTreeMap<String, PoolObject>,
     pub(crate) record_sets: BTreeMap<String, RecordSetObject>,
     pub(crate) dns: Dns,
-    pub(crate) cloud: BTreeMap<Ipv4Addr, ReservedIp>,
+    pub(crate) cloud: BTreeMap<Address, ReservedIp>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
@@ -60,7 +59,7 @@ pub(crate) struct World {
     /// The installed CRDs drop our fields.
     pub(crate) go_crds: bool,
     /// Addresses that somebody moved by hand lately, which may be put right.
-    pub(crate) moved: BTreeSet<Ipv4Addr>,
+    pub(crate) moved: BTreeSet<Address>,
     /// Nodes whose annotation another field manager wrote.
     pub(crate) foreign: BTreeSet<String>,
     /// Pools whose status may not be written.
@@ -78,8 +77,8 @@ pub(crate) struct World {
     serial: u64,
 }
 
-pub(crate) fn ip(last: u8) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, last)
+pub(crate) fn ip(last: u8) -> Address {
+    Address::from([192, 0, 2, last])
 }
 
 pub(crate) fn droplet(number: u8) -> DropletId {
@@ -150,7 +149,7 @@ impl World {
         }
     }
 
-    pub(crate) fn holder(&self, n: u8) -> Option<Ipv4Addr> {
+    pub(crate) fn holder(&self, n: u8) -> Option<Address> {
         self.cloud.values().find(|read| read.droplet == Some(droplet(n))).map(|read| read.ip)
     }
 
@@ -409,7 +408,7 @@ impl World {
         }
     }
 
-    fn annotate(&mut self, node: String, uid: Uid, value: Option<Ipv4Addr>) {
+    fn annotate(&mut self, node: String, uid: Uid, value: Option<Address>) {
         let found = self.nodes.get(&node).is_some_and(|facts| facts.uid == uid);
         self.faults.writes_to_gone_nodes += usize::from(!found);
         let result = if found { Ok(()) } else { Err(WriteFailure::Gone) };
@@ -426,7 +425,7 @@ impl World {
         self.answer(Outcome::Annotated { node, uid, value, result });
     }
 
-    fn change(&mut self, ip: Ipv4Addr, target: Option<DropletId>) {
+    fn change(&mut self, ip: Address, target: Option<DropletId>) {
         let broken = self.faults.broken.filter(|(broken, _)| *broken == ip).map(|(_, trick)| trick);
         let broken = broken.or_else(|| self.faults.broken_droplets.get(&target?).copied());
         let trick = broken.or_else(|| self.tricks.pop_front()).unwrap_or(Trick::Fine);

@@ -9,7 +9,7 @@ use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::fault::{CallFailure, WriteFailure};
-use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
+use flipop_core::model::ids::{Address, ObjectKind, ObjectName, ObjectRef, Owner, Uid};
 use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawRecordSet;
 use flipop_core::records::action as records;
@@ -20,7 +20,6 @@ use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::RawRecordSetSpec;
 use flipop_core::records::status::RecordSetStatus;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::Ipv4Addr;
 
 pub(crate) const CLOUDFLARE: &str = "cloudflare";
 
@@ -111,10 +110,10 @@ impl Dns {
         id
     }
 
-    pub(crate) fn addresses(&self, provider: &str, fqdn: &str) -> Vec<Ipv4Addr> {
+    pub(crate) fn addresses(&self, provider: &str, fqdn: &str) -> Vec<Address> {
         let zones = self.records.iter().filter(|((owner, _), _)| owner == provider);
         let records = zones.flat_map(|(_, records)| records).filter(|(name, _)| name == fqdn);
-        let mut found: Vec<Ipv4Addr> = records.filter_map(|(_, record)| record.address()).collect();
+        let mut found: Vec<Address> = records.filter_map(|(_, record)| record.address()).collect();
         found.sort();
         found
     }
@@ -312,12 +311,12 @@ pub(crate) fn set_spec(name: &str) -> RawRecordSetSpec {
     RawRecordSetSpec { record_set: Some(record_set(name)), ..RawRecordSetSpec::default() }
 }
 
-pub(crate) fn external(n: u8) -> Ipv4Addr {
-    Ipv4Addr::new(203, 0, 113, n)
+pub(crate) fn external(n: u8) -> Address {
+    Address::from([203, 0, 113, n])
 }
 
-pub(crate) fn internal(n: u8) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, n)
+pub(crate) fn internal(n: u8) -> Address {
+    Address::from([10, 0, 0, n])
 }
 
 impl World {
@@ -372,7 +371,7 @@ impl World {
 
     /// The addresses at a name of the zone at `DigitalOcean`, by their last number.
     pub(crate) fn published(&self, fqdn: &str) -> Vec<u8> {
-        self.dns.addresses(PROVIDER, fqdn).iter().map(|ip| ip.octets()[3]).collect()
+        self.dns.addresses(PROVIDER, fqdn).iter().map(|ip| ip.as_v4().unwrap().octets()[3]).collect()
     }
 
     pub(crate) fn execute_dns(&mut self, action: records::Action) {
@@ -434,7 +433,7 @@ impl World {
             Change::Delete { .. } => 2,
         };
         assert!(changes.is_sorted_by_key(rank), "{changes:?}");
-        let known: BTreeSet<Ipv4Addr> = (1..=254).flat_map(|n| [external(n), internal(n)]).collect();
+        let known: BTreeSet<Address> = (1..=254).flat_map(|n| [external(n), internal(n)]).collect();
         for change in changes {
             if let Change::Update { ip, .. } | Change::Create { ip, .. } = change {
                 assert!(known.contains(ip) || self.cloud.contains_key(ip), "{ip} is nobody's");

@@ -109,9 +109,10 @@ impl Casting {
         };
         let mut free = nodes.into_iter().filter(|_| spec.cool_off_ms > 0);
         for (position, ip) in spec.ips.iter().enumerate() {
-            if self.reserved.insert(*ip) {
+            let Some(ip) = ip.as_v4() else { continue };
+            if self.reserved.insert(ip) {
                 let node = if position < wanted { free.next() } else { None };
-                self.cast.addresses.push(Address { ip: *ip, region: region.clone(), node });
+                self.cast.addresses.push(Address { ip, region: region.clone(), node });
             }
         }
     }

@@ -5,10 +5,10 @@ use flipop::api::translate::pool::pool_object;
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus};
 use flipop::kube::objects::{NodeSlim, PodSlim};
 use flipop_apiserver::ApiServer;
+use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectName;
 use flipop_core::model::matching::{Criteria, PodStore, verdict};
-use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 use flipop_core::model::selector::Selector;
 use flipop_core::model::spec::{Scope, SpecProblem};
 use flipop_sandbox::advice::providers;
@@ -105,7 +105,7 @@ impl Pool {
 
     /// Whether it holds an address, by its spec or by its status.
     pub(super) fn names(&self, ip: Ipv4Addr) -> bool {
-        self.spec.ips.contains(&ip) || self.status.ips.contains_key(&ip.to_string())
+        self.spec.ips.contains(&ip.into()) || self.status.ips.contains_key(&ip.to_string())
     }
 
     /// What is wrong with a pool that is not as expected, one line each: what the status says is wrong, or, where it says

@@ -11,6 +11,7 @@ use flipop::api::{Condition, NodeDNSRecordSet};
 use flipop_apiserver::ApiServer;
 use flipop_cloud::Cloud;
 use flipop_core::model::facts::NodeFacts;
+use flipop_core::model::ids::Address;
 use flipop_core::model::ids::ObjectName;
 use flipop_core::model::matching::Criteria;
 use flipop_core::records::name::qualify;
@@ -133,9 +134,9 @@ impl RecordSet {
                 criteria.as_ref().is_some_and(|criteria| matching(criteria).next().is_some()),
             ),
             Source::Nodes(Some(criteria), Some(source)) => {
-                let of_nodes: Vec<Vec<Ipv4Addr>> = matching(criteria).map(|node| source.of(node)).collect();
+                let of_nodes: Vec<_> = matching(criteria).map(|node| source.of(node)).collect();
                 let any_node = !of_nodes.is_empty();
-                (of_nodes.into_iter().flatten().collect(), any_node)
+                (of_nodes.into_iter().flatten().filter_map(Address::as_v4).collect(), any_node)
             }
             Source::Nodes(..) => return Wanted::Kept,
         };
@@ -196,7 +197,9 @@ impl RecordSet {
         let object = &self.object;
         let Source::Nodes(Some(criteria), Some(source)) = &self.source else { return String::new() };
         let mut reason = format!(": no node that matches {object} has it");
-        for (node, standing) in cluster.judge(criteria).filter(|(node, _)| source.of(node).contains(&ip)) {
+        for (node, standing) in
+            cluster.judge(criteria).filter(|(node, _)| source.of(node).contains(&ip.into()))
+        {
             match standing {
                 Standing::Matches => return format!(": {} has it and matches {object}", node.name),
                 Standing::Fails(why) => reason = format!(": {} no longer matches {object}, {why}", node.name),

@@ -7,7 +7,7 @@
 use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::facts::ReservedIp;
 use crate::model::fault::FaultKind;
-use crate::model::ids::DropletId;
+use crate::model::ids::{Address, DropletId};
 use crate::model::moment::{Context, Moment};
 
 /// A read begun this soon after our own action may still show the time before it.
@@ -56,7 +56,7 @@ impl Place {
 
     /// What is told of an address that others have brought there. `node` is the node on that droplet, if one is known.
     #[must_use]
-    pub fn told_of(&self, ip: std::net::Ipv4Addr, node: Option<&str>) -> String {
+    pub fn told_of(&self, ip: Address, node: Option<&str>) -> String {
         match self {
             Self::Present { droplet: Some(droplet), .. } => {
                 let place = match node {

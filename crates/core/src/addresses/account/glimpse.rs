@@ -4,9 +4,9 @@
 
 use super::{Account, Changes};
 use crate::model::facts::ReservedIp;
+use crate::model::ids::Address;
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 impl Account {
     /// The newest list contradicts itself: it says where addresses stand, and not which ones there are.
@@ -25,11 +25,11 @@ impl Account {
     pub(super) fn glimpse(
         &mut self,
         begun: Moment,
-        ips: BTreeMap<Ipv4Addr, ReservedIp>,
+        ips: BTreeMap<Address, ReservedIp>,
         now: Moment,
     ) -> Changes {
         let mut changes = Changes::default();
-        let known: Vec<Ipv4Addr> = self.beliefs.keys().copied().collect();
+        let known: Vec<Address> = self.beliefs.keys().copied().collect();
         for ip in known {
             let entry = ips.get(&ip);
             if let Some(op) = self.ops.get_mut(&ip) {

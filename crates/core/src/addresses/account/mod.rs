@@ -16,12 +16,12 @@ pub use scope::DropletRead;
 use crate::mechanism::budget::{Budget, Limits, RateReport};
 use crate::model::facts::{ReservedIp, ReservedIpList};
 use crate::model::fault::{Fault, FaultKind};
+use crate::model::ids::Address;
 use crate::model::moment::{Context, Moment};
 use belief::{Belief, Effect, Place};
 use op::{End, Op};
 use rights::{Right, Rights};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// From the start of one list to the start of the next: what others change is noticed within a minute.
 pub const LIST_INTERVAL_MS: u64 = 50_000;
@@ -39,7 +39,7 @@ pub struct Trouble {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// The address.
-    pub ip: Ipv4Addr,
+    pub ip: Address,
     /// The operation.
     pub op: Op,
     /// How it ended.
@@ -50,7 +50,7 @@ pub struct Finished {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
     /// Addresses that someone else moved, unassigned, deleted or restored.
-    pub overturned: Vec<Ipv4Addr>,
+    pub overturned: Vec<Address>,
     /// Operations that ended.
     pub finished: Vec<Finished>,
 }
@@ -59,20 +59,20 @@ pub struct Changes {
 #[derive(Debug)]
 pub struct Account {
     provider: String,
-    beliefs: BTreeMap<Ipv4Addr, Belief>,
-    ops: BTreeMap<Ipv4Addr, Op>,
+    beliefs: BTreeMap<Address, Belief>,
+    ops: BTreeMap<Address, Op>,
     /// Addresses whose absence has to be confirmed before they are forgotten.
-    remembered: BTreeSet<Ipv4Addr>,
+    remembered: BTreeSet<Address>,
     budget: Budget,
     droplet_read: DropletRead,
     /// When the last read was begun that proved the scope.
     scope_seen: Option<Moment>,
     /// Addresses whose last read showed no droplet and needs a newer proof to be believed.
-    hidden: BTreeSet<Ipv4Addr>,
+    hidden: BTreeSet<Address>,
     /// The last complete list.
     listed: Option<(Moment, ReservedIpList)>,
     /// What lists that contradict themselves have shown since. It adds places and takes away nothing.
-    glimpsed: Option<BTreeMap<Ipv4Addr, ReservedIp>>,
+    glimpsed: Option<BTreeMap<Address, ReservedIp>>,
     /// A list that shows no droplet at all, held back until the scope is proved.
     held: Option<(Moment, ReservedIpList)>,
     trouble: Option<Trouble>,
@@ -131,30 +131,30 @@ impl Account {
 
     /// What is held true of an address that a pool names.
     #[must_use]
-    pub fn belief(&self, ip: Ipv4Addr) -> Option<&Belief> {
+    pub fn belief(&self, ip: Address) -> Option<&Belief> {
         self.beliefs.get(&ip)
     }
 
     /// Where an address is.
     #[must_use]
-    pub fn place(&self, ip: Ipv4Addr) -> &Place {
+    pub fn place(&self, ip: Address) -> &Place {
         self.beliefs.get(&ip).map_or(&Place::Unknown, Belief::place)
     }
 
     /// The operation under way for an address.
     #[must_use]
-    pub fn op(&self, ip: Ipv4Addr) -> Option<&Op> {
+    pub fn op(&self, ip: Address) -> Option<&Op> {
         self.ops.get(&ip)
     }
 
     /// Every operation under way.
-    pub fn ops(&self) -> impl Iterator<Item = (Ipv4Addr, &Op)> {
+    pub fn ops(&self) -> impl Iterator<Item = (Address, &Op)> {
         self.ops.iter().map(|(ip, op)| (*ip, op))
     }
 
     /// The last complete list and when it was begun.
     #[must_use]
-    pub fn last_list(&self) -> Option<(Moment, &BTreeMap<Ipv4Addr, ReservedIp>)> {
+    pub fn last_list(&self) -> Option<(Moment, &BTreeMap<Address, ReservedIp>)> {
         self.listed.as_ref().map(|(begun, list)| (*begun, &list.ips))
     }
 
@@ -212,12 +212,12 @@ impl Account {
     }
 
     /// An operation starts.
-    pub fn begin(&mut self, ip: Ipv4Addr, op: Op) {
+    pub fn begin(&mut self, ip: Address, op: Op) {
         self.ops.insert(ip, op);
     }
 
     /// A new address of ours exists.
-    pub fn created(&mut self, ip: Ipv4Addr, region: &str, now: Moment) {
+    pub fn created(&mut self, ip: Address, region: &str, now: Moment) {
         let place = Place::Present { droplet: None, region: region.to_owned(), locked: false };
         self.beliefs.entry(ip).or_default().settle(place, now);
     }
@@ -277,7 +277,7 @@ impl Account {
             return self.glimpse(begun, list.ips, now);
         }
         let mut changes = Changes::default();
-        let ips: Vec<Ipv4Addr> = self.beliefs.keys().copied().collect();
+        let ips: Vec<Address> = self.beliefs.keys().copied().collect();
         for ip in ips {
             let entry = list.ips.get(&ip);
             if let Some(op) = self.ops.get_mut(&ip) {
@@ -338,7 +338,7 @@ impl Account {
     /// The answer to a read of one address, begun at `begun`.
     pub fn on_get(
         &mut self,
-        ip: Ipv4Addr,
+        ip: Address,
         begun: Moment,
         result: Result<ReservedIp, Fault>,
         at @ Context { now, .. }: Context,
@@ -392,7 +392,7 @@ impl Account {
     /// The answer to an assignment or unassignment; `None` when it never left this process.
     pub fn on_changed(
         &mut self,
-        ip: Ipv4Addr,
+        ip: Address,
         answer: Option<Result<(crate::model::ids::ActionId, crate::model::facts::ActionStatus), Fault>>,
         now: Moment,
     ) -> Changes {
@@ -424,7 +424,7 @@ impl Account {
     /// The answer to a poll of an action.
     pub fn on_poll(
         &mut self,
-        ip: Ipv4Addr,
+        ip: Address,
         begun: Moment,
         result: Result<crate::model::facts::ActionStatus, Fault>,
         at @ Context { now, .. }: Context,
@@ -450,7 +450,7 @@ impl Account {
     }
 
     /// Takes an ended operation off and settles what it left.
-    fn finish(&mut self, ip: Ipv4Addr, ended: Option<End>, now: Moment, changes: &mut Changes) {
+    fn finish(&mut self, ip: Address, ended: Option<End>, now: Moment, changes: &mut Changes) {
         let Some(end) = ended else { return };
         let Some(op) = self.ops.remove(&ip) else { return };
         let belief = self.beliefs.entry(ip).or_default();

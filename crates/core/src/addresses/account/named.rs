@@ -4,27 +4,26 @@ use super::Account;
 use super::belief::{Belief, Place};
 use super::op::Op;
 use crate::model::facts::ReservedIp;
-use crate::model::ids::DropletId;
+use crate::model::ids::{Address, DropletId};
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 impl Account {
     /// Which addresses pools name, and which of them are forgotten once they are gone.
     /// `told`: where statuses say that they are.
     pub fn name(
         &mut self,
-        named: &BTreeSet<Ipv4Addr>,
-        remembered: BTreeSet<Ipv4Addr>,
-        told: &BTreeMap<Ipv4Addr, DropletId>,
+        named: &BTreeSet<Address>,
+        remembered: BTreeSet<Address>,
+        told: &BTreeMap<Address, DropletId>,
         now: Moment,
     ) {
         self.remembered = remembered;
         let ops = &self.ops;
-        let over = |ip: &Ipv4Addr, belief: &Belief| {
+        let over = |ip: &Address, belief: &Belief| {
             !named.contains(ip) && !ops.contains_key(ip) && !belief.is_settled_against(now)
         };
-        let dropped: Vec<Ipv4Addr> =
+        let dropped: Vec<Address> =
             self.beliefs.iter().filter(|(ip, belief)| over(ip, belief)).map(|(ip, _)| *ip).collect();
         for ip in dropped {
             self.hand_down(ip);
@@ -55,7 +54,7 @@ impl Account {
     }
 
     /// An address that nobody names any more: what is known of it goes back to where that of all others is.
-    fn hand_down(&mut self, ip: Ipv4Addr) {
+    fn hand_down(&mut self, ip: Address) {
         let Some(belief) = self.beliefs.remove(&ip) else { return };
         let complete = self.listed.as_mut().map(|(_, list)| &mut list.ips);
         for ips in complete.into_iter().chain(&mut self.glimpsed) {
@@ -78,15 +77,15 @@ impl Account {
     }
 
     /// What lists show, each address as it was shown last.
-    fn shown(&self) -> impl Iterator<Item = (&Ipv4Addr, &ReservedIp)> {
-        let newer = |ip: &Ipv4Addr| self.glimpsed.as_ref().is_some_and(|ips| ips.contains_key(ip));
+    fn shown(&self) -> impl Iterator<Item = (&Address, &ReservedIp)> {
+        let newer = |ip: &Address| self.glimpsed.as_ref().is_some_and(|ips| ips.contains_key(ip));
         let complete = self.listed.iter().flat_map(|(_, list)| &list.ips);
         complete.filter(move |(ip, _)| !newer(ip)).chain(self.glimpsed.iter().flatten())
     }
 
     /// Every address that the account is known to have, and those that pools name.
     #[must_use]
-    pub fn known_with(&self, named: &BTreeSet<Ipv4Addr>) -> BTreeSet<Ipv4Addr> {
+    pub fn known_with(&self, named: &BTreeSet<Address>) -> BTreeSet<Address> {
         let listed = self.shown().map(|(ip, _)| ip);
         listed.chain(self.beliefs.keys()).chain(named).copied().collect()
     }
@@ -94,7 +93,7 @@ impl Account {
     /// Every address that the account is known to have, and where it is: as the last list shows it, or as was confirmed
     /// since. One that is being moved is locked, and said to be where it goes.
     #[must_use]
-    pub fn seen(&self) -> BTreeMap<Ipv4Addr, ReservedIp> {
+    pub fn seen(&self) -> BTreeMap<Address, ReservedIp> {
         let mut seen: BTreeMap<_, _> = self.shown().map(|(ip, read)| (*ip, read.clone())).collect();
         for (ip, belief) in &self.beliefs {
             match belief.place() {
@@ -121,7 +120,7 @@ impl Account {
 
     /// Which address stands on which droplet, foreign ones included.
     #[must_use]
-    pub fn holders(&self) -> BTreeMap<DropletId, Ipv4Addr> {
+    pub fn holders(&self) -> BTreeMap<DropletId, Address> {
         let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
         let foreign = foreign.filter_map(|read| Some((read.droplet?, read.ip)));
         let named = self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().droplet()?, *ip)));

@@ -6,9 +6,8 @@
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::facts::{ActionStatus, ReservedIp};
 use crate::model::fault::{Fault, FaultKind};
-use crate::model::ids::{ActionId, DropletId, Uid};
+use crate::model::ids::{ActionId, Address, DropletId, Uid};
 use crate::model::moment::{Context, Moment};
-use std::net::Ipv4Addr;
 
 /// Pending for this long, an action is reported as stalled.
 pub const STALLED_AFTER_MS: u64 = 300_000;
@@ -31,7 +30,7 @@ pub enum OpKind {
     /// Take it off the droplet, to make room there for `successor`.
     Unassign {
         /// The address that is assigned to the droplet next.
-        successor: Ipv4Addr,
+        successor: Address,
     },
 }
 

@@ -8,10 +8,9 @@ use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::Fault;
-use crate::model::ids::ObjectRef;
+use crate::model::ids::{Address, ObjectRef};
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// More pending actions than this are looked up in the list instead of being polled one by one, and so are addresses
 /// that actions of others keep locked.
@@ -39,11 +38,11 @@ pub(super) struct Reads {
     prove: Retry,
     prove_in_flight: bool,
     last_proof: Option<Moment>,
-    gets: BTreeSet<Ipv4Addr>,
-    polls: BTreeSet<Ipv4Addr>,
-    singles: BTreeSet<Ipv4Addr>,
+    gets: BTreeSet<Address>,
+    polls: BTreeSet<Address>,
+    singles: BTreeSet<Address>,
     singles_due: Moment,
-    single_cursor: Option<Ipv4Addr>,
+    single_cursor: Option<Address>,
 }
 
 impl Reads {
@@ -133,22 +132,22 @@ impl Reads {
         self.prove.failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
     }
 
-    pub(super) fn get_done(&mut self, ip: Ipv4Addr) {
+    pub(super) fn get_done(&mut self, ip: Address) {
         self.gets.remove(&ip);
     }
 
-    pub(super) fn poll_done(&mut self, ip: Ipv4Addr) {
+    pub(super) fn poll_done(&mut self, ip: Address) {
         self.polls.remove(&ip);
     }
 
     /// An address that is on no list is to be read in its turn.
-    pub(super) fn single(&mut self, ip: Ipv4Addr) {
+    pub(super) fn single(&mut self, ip: Address) {
         self.singles.insert(ip);
     }
 
     /// The next addresses of the rotation, beginning behind the last one that was read.
     /// Lists may come each second; these reads do not.
-    fn take_singles(&mut self, turn: &mut Turn<'_>) -> Vec<Ipv4Addr> {
+    fn take_singles(&mut self, turn: &mut Turn<'_>) -> Vec<Address> {
         if self.singles.is_empty() {
             return Vec::new();
         }
@@ -160,7 +159,7 @@ impl Reads {
         let cursor = self.single_cursor;
         let behind = self.singles.iter().filter(|ip| cursor.is_none_or(|cursor| **ip > cursor));
         let before = self.singles.iter().filter(|ip| cursor.is_some_and(|cursor| **ip <= cursor));
-        let round: Vec<Ipv4Addr> = behind.chain(before).copied().take(SINGLES_PER_ROUND).collect();
+        let round: Vec<Address> = behind.chain(before).copied().take(SINGLES_PER_ROUND).collect();
         self.single_cursor = round.last().copied().or(cursor);
         self.singles.clear();
         round
@@ -185,7 +184,7 @@ impl Account {
     /// address is read.
     pub fn plan_reads(
         &mut self,
-        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
+        owners: &BTreeMap<Address, ObjectRef>,
         now: Moment,
         out: &mut Effects<Action>,
     ) -> Option<Moment> {
@@ -236,12 +235,12 @@ impl Account {
     }
 
     /// Addresses that actions of others keep locked, where they are many: one list looks at all of them.
-    fn locked_by_others(&self) -> BTreeSet<Ipv4Addr> {
-        let looked_at = |ip: &Ipv4Addr, belief: &Belief| {
+    fn locked_by_others(&self) -> BTreeSet<Address> {
+        let looked_at = |ip: &Address, belief: &Belief| {
             belief.look_due().is_some() && !belief.is_unlisted() && !self.ops.contains_key(ip)
         };
         let locked = self.beliefs.iter().filter(|(ip, belief)| looked_at(ip, belief));
-        let locked: BTreeSet<Ipv4Addr> = locked.map(|(ip, _)| *ip).collect();
+        let locked: BTreeSet<Address> = locked.map(|(ip, _)| *ip).collect();
         if locked.len() > MAX_POLLED { locked } else { BTreeSet::new() }
     }
 
@@ -292,11 +291,11 @@ impl Account {
 
     fn plan_gets(
         &mut self,
-        owners: &BTreeMap<Ipv4Addr, ObjectRef>,
-        (locked, listed): (&BTreeSet<Ipv4Addr>, bool),
+        owners: &BTreeMap<Address, ObjectRef>,
+        (locked, listed): (&BTreeSet<Address>, bool),
         turn: &mut Turn<'_>,
     ) {
-        let mut due: Vec<(Ipv4Addr, Moment, Purpose)> = Vec::new();
+        let mut due: Vec<(Address, Moment, Purpose)> = Vec::new();
         for (ip, belief) in self.beliefs.iter().filter(|(ip, _)| !(listed && locked.contains(ip))) {
             let at = match self.ops.get(ip) {
                 Some(op) => op.read_due(),
@@ -323,7 +322,7 @@ impl Account {
         }
     }
 
-    fn plan_polls(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>, listed: bool, turn: &mut Turn<'_>) {
+    fn plan_polls(&mut self, owners: &BTreeMap<Address, ObjectRef>, listed: bool, turn: &mut Turn<'_>) {
         let mut pending: Vec<_> =
             self.ops.iter().filter_map(|(ip, op)| Some((*ip, op.poll_due()?))).collect();
         pending.sort_by_key(|(_, (_, at, _))| *at);

@@ -6,8 +6,8 @@
 use super::Account;
 use crate::model::facts::ReservedIp;
 use crate::model::fault::FaultKind;
+use crate::model::ids::Address;
 use crate::model::moment::{Context, Moment};
-use std::net::Ipv4Addr;
 
 /// Whether the token may read droplets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,7 +56,7 @@ impl Account {
     }
 
     /// An address was read, at `begun`, without a droplet: it may stand on one that is only not shown.
-    pub(super) fn may_be_hidden(&self, ip: Ipv4Addr, read: &ReservedIp, begun: Moment) -> bool {
+    pub(super) fn may_be_hidden(&self, ip: Address, read: &ReservedIp, begun: Moment) -> bool {
         let since = match (self.ops.get(&ip), self.beliefs.get(&ip)) {
             // Locked, it decides nothing.
             (Some(op), _) => op.denied_since(begun).filter(|_| !read.locked),
@@ -69,7 +69,7 @@ impl Account {
     /// The scope has to be proved before it is believed that the address stands nowhere. Others go on meanwhile.
     pub(super) fn doubt_scope(
         &mut self,
-        ip: Ipv4Addr,
+        ip: Address,
         read: &ReservedIp,
         begun: Moment,
         at @ Context { now, .. }: Context,
@@ -105,7 +105,7 @@ mod tests {
     const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 
     fn read(last: u8, droplet: Option<u64>) -> ReservedIp {
-        let ip = Ipv4Addr::new(192, 0, 2, last);
+        let ip = Address::from([192, 0, 2, last]);
         ReservedIp { ip, region: "nyc3".into(), droplet: droplet.map(DropletId), locked: false }
     }
 

@@ -1,8 +1,8 @@
 //! Addresses that lists leave out, or show elsewhere: no single list decides that one is gone.
 
+use crate::model::ids::Address;
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 /// Between two lists that are believed to show that an address came to the account, or left its place.
 pub(super) const BETWEEN_LISTS_MS: u64 = 30_000;
@@ -10,11 +10,11 @@ pub(super) const BETWEEN_LISTS_MS: u64 = 30_000;
 /// Since which list addresses are not where they were. It need not survive a restart: what is not known to be gone
 /// counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Absences(BTreeMap<Ipv4Addr, Moment>);
+pub(super) struct Absences(BTreeMap<Address, Moment>);
 
 impl Absences {
     /// Whether two lists agree that an address is not there, of which this one was begun at `begun`.
-    pub(super) fn is_gone(&mut self, ip: Ipv4Addr, there: bool, begun: Moment) -> bool {
+    pub(super) fn is_gone(&mut self, ip: Address, there: bool, begun: Moment) -> bool {
         if there {
             self.0.remove(&ip);
             return false;
@@ -29,7 +29,7 @@ impl Absences {
     }
 
     /// Forgets all but these.
-    pub(super) fn keep(&mut self, wanted: impl Fn(&Ipv4Addr) -> bool) {
+    pub(super) fn keep(&mut self, wanted: impl Fn(&Address) -> bool) {
         self.0.retain(|ip, _| wanted(ip));
     }
 }

@@ -15,10 +15,9 @@ use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::model::facts::ReservedIp;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{DropletId, ObjectName, ObjectRef, Uid};
+use crate::model::ids::{Address, DropletId, ObjectName, ObjectRef, Uid};
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// Operations under way per account. Far above what a failover needs; it bounds memory and sockets.
 pub const MAX_OPS: usize = 64;
@@ -31,13 +30,13 @@ pub struct World<'a> {
     /// Mutating calls may start.
     pub permit: bool,
     /// The oldest pool that names an address.
-    pub owners: &'a BTreeMap<Ipv4Addr, ObjectRef>,
+    pub owners: &'a BTreeMap<Address, ObjectRef>,
     /// The used addresses that stand on droplets, of all pools of the account.
-    pub standing: &'a BTreeMap<DropletId, (ObjectRef, Ipv4Addr)>,
+    pub standing: &'a BTreeMap<DropletId, (ObjectRef, Address)>,
     /// Every address of the account.
-    pub seen: &'a BTreeMap<Ipv4Addr, ReservedIp>,
+    pub seen: &'a BTreeMap<Address, ReservedIp>,
     /// Every address that stands on a droplet.
-    pub holders: &'a BTreeMap<DropletId, Ipv4Addr>,
+    pub holders: &'a BTreeMap<DropletId, Address>,
     /// The other pools.
     pub others: &'a BTreeMap<Uid, Pool>,
 }
@@ -45,7 +44,7 @@ pub struct World<'a> {
 /// An address that can be given out.
 #[derive(Debug, Clone)]
 struct Free {
-    ip: Ipv4Addr,
+    ip: Address,
     region: String,
     from: Option<DropletId>,
 }
@@ -57,7 +56,7 @@ struct Taker<'a> {
     candidate: &'a Candidate,
     droplet: DropletId,
     /// An address of this pool, disabled or let go, that has to leave first.
-    evict: Option<Ipv4Addr>,
+    evict: Option<Address>,
 }
 
 impl Taker<'_> {
@@ -71,7 +70,7 @@ impl Taker<'_> {
 impl Pool {
     /// Decides which assignments start now. Only for a live pool with its nodes and its account known.
     pub fn plan_assignments(&mut self, account: &mut Account, world: &World<'_>, out: &mut Effects<Action>) {
-        let mine: Vec<Ipv4Addr> = self
+        let mine: Vec<Address> = self
             .used()
             .into_iter()
             .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
@@ -94,7 +93,7 @@ impl Pool {
 
     /// A node that was in use, nobody knew by what: once that is known, it decides, and when it has left nothing is in the
     /// way any more.
-    fn forget_refusals_that_are_explained(&mut self, holders: &BTreeMap<DropletId, Ipv4Addr>) {
+    fn forget_refusals_that_are_explained(&mut self, holders: &BTreeMap<DropletId, Address>) {
         let failures = &mut self.node_failures;
         if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
             return;
@@ -119,7 +118,7 @@ impl Pool {
     }
 
     /// Notes which addresses are another pool's, where nothing else is planned.
-    pub fn note_lost(&mut self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) {
+    pub fn note_lost(&mut self, owners: &BTreeMap<Address, ObjectRef>) {
         self.report.lost = self.lost_of(owners);
     }
 
@@ -143,25 +142,28 @@ impl Pool {
 
     /// Whether an address stood on a candidate when last planned, and others took it off since.
     #[must_use]
-    pub fn has_left(&self, ip: Ipv4Addr) -> bool {
+    pub fn has_left(&self, ip: Address) -> bool {
         self.ips.get(&ip).is_some_and(|record| record.was_active) && !self.report.active.contains_key(&ip)
     }
 
-    fn lost_of(&self, owners: &BTreeMap<Ipv4Addr, ObjectRef>) -> BTreeMap<Ipv4Addr, ObjectName> {
-        let lost = |ip: &Ipv4Addr| owners.get(ip).filter(|owner| owner.uid != self.object.uid);
+    fn lost_of(&self, owners: &BTreeMap<Address, ObjectRef>) -> BTreeMap<Address, ObjectName> {
+        let lost = |ip: &Address| owners.get(ip).filter(|owner| owner.uid != self.object.uid);
         self.effective().into_iter().filter_map(|ip| Some((ip, lost(&ip)?.name.clone()))).collect()
     }
 
     /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
-    fn note_standing(&mut self, mine: &[Ipv4Addr], account: &Account, world: &World<'_>) -> Report {
+    fn note_standing(&mut self, mine: &[Address], account: &Account, world: &World<'_>) -> Report {
         let mut report = Report { lost: self.lost_of(world.owners), ..Report::default() };
-        let stands: BTreeSet<(DropletId, Ipv4Addr)> =
-            mine.iter().filter_map(|ip| Some((account.place(*ip).droplet()?, *ip))).collect();
-        let on = |droplet: DropletId| {
-            stands.range((droplet, Ipv4Addr::UNSPECIFIED)..=(droplet, Ipv4Addr::BROADCAST)).map(|(_, ip)| *ip)
-        };
+        let mut stands: BTreeMap<DropletId, BTreeSet<Address>> = BTreeMap::new();
+        for ip in mine {
+            if let Some(droplet) = account.place(*ip).droplet() {
+                stands.entry(droplet).or_default().insert(*ip);
+            }
+        }
+        let on = |droplet: DropletId| stands.get(&droplet);
         for (name, candidate) in &self.candidates {
-            report.active.extend(candidate.droplet().into_iter().flat_map(on).map(|ip| (ip, name.clone())));
+            let here = candidate.droplet().and_then(on);
+            report.active.extend(here.into_iter().flatten().map(|ip| (*ip, name.clone())));
         }
         for ip in self.effective() {
             let record = self.ips.entry(ip).or_default();
@@ -176,7 +178,7 @@ impl Pool {
         }
         for candidate in self.candidates.values_mut() {
             // By droplet: two nodes of one droplet (one of them about to go) have its address both.
-            let holds = candidate.droplet().and_then(|droplet| on(droplet).next_back());
+            let holds = candidate.droplet().and_then(on).and_then(BTreeSet::last).copied();
             if candidate.holds.is_some() && holds.is_none() {
                 self.counter += 1;
                 candidate.lost = Some(self.counter);
@@ -192,12 +194,12 @@ impl Pool {
     /// them those that could not be assigned, so that a broken one keeps no node from a good one.
     fn free_addresses(
         &self,
-        mine: &[Ipv4Addr],
+        mine: &[Address],
         account: &Account,
         world: &World<'_>,
         out: &mut Effects<Action>,
     ) -> Vec<Free> {
-        let promised: BTreeSet<Ipv4Addr> = account
+        let promised: BTreeSet<Address> = account
             .ops()
             .filter_map(|(_, op)| match op.kind {
                 OpKind::Unassign { successor } => Some(successor),
@@ -232,7 +234,7 @@ impl Pool {
 
     /// A created address is given out only once the server remembers it: an interrupted creation is resolved by what is
     /// new and unassigned, so that an assigned address that nobody recorded would be lost.
-    fn is_recorded(&self, ip: Ipv4Addr) -> bool {
+    fn is_recorded(&self, ip: Address) -> bool {
         self.on_server.remembers(ip) || self.spec.ips.contains(&ip)
     }
 
@@ -245,7 +247,7 @@ impl Pool {
         report: &mut Report,
         out: &mut Effects<Action>,
     ) -> Vec<Taker<'a>> {
-        let mut busy: BTreeMap<DropletId, (Ipv4Addr, &Uid)> = BTreeMap::new();
+        let mut busy: BTreeMap<DropletId, (Address, &Uid)> = BTreeMap::new();
         for (ip, op) in account.ops() {
             busy.insert(op.droplet, (ip, &op.pool));
         }
@@ -273,7 +275,7 @@ impl Pool {
         &self,
         name: &'a String,
         candidate: &'a Candidate,
-        busy: &BTreeMap<DropletId, (Ipv4Addr, &Uid)>,
+        busy: &BTreeMap<DropletId, (Address, &Uid)>,
         account: &Account,
         world: &World<'_>,
     ) -> Result<Taker<'a>, Wait> {
@@ -314,10 +316,10 @@ impl Pool {
     /// An address that stands on a candidate of ours without being used here: may it be taken off?
     fn evictable(
         &self,
-        (holder, droplet): (Ipv4Addr, DropletId),
+        (holder, droplet): (Address, DropletId),
         account: &Account,
         world: &World<'_>,
-    ) -> Result<Ipv4Addr, Wait> {
+    ) -> Result<Address, Wait> {
         let owner = world.owners.get(&holder);
         let ours = owner.is_some_and(|owner| owner.uid == self.object.uid)
             || (owner.is_none()
@@ -356,7 +358,7 @@ impl Pool {
         report: &mut Report,
         out: &mut Effects<Action>,
     ) {
-        let awaited = |uid: &Uid, ip: &mut Ipv4Addr| {
+        let awaited = |uid: &Uid, ip: &mut Address| {
             let taker = takers.iter().find(|taker| taker.candidate.uid == *uid);
             let free = free.iter().find(|free| free.ip == *ip);
             taker.zip(free).is_some_and(|(taker, free)| taker.suits(free))
@@ -465,7 +467,7 @@ impl Pool {
 }
 
 /// How a droplet that another pool claims looks from here.
-fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Ipv4Addr, droplet: DropletId) -> Wait {
+fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Address, droplet: DropletId) -> Wait {
     let name: ObjectName = claimer.name.clone();
     // Of a pool whose nodes are not read yet nobody knows that it does not.
     let serves = |pool: &Pool| !pool.matched || pool.candidate_on(droplet).is_some();

@@ -5,10 +5,9 @@ use super::report::Wait;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
 use crate::model::catalog::pool::Ready;
-use crate::model::ids::ObjectName;
+use crate::model::ids::{Address, ObjectName};
 use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 impl Pool {
     /// Reason and message. `None` while assignments are under way or due.
@@ -19,8 +18,8 @@ impl Pool {
     /// Some addresses cannot be used, and there are no others, or no node can take those.
     fn unusable_addresses(&self, account: &Account) -> Option<(Ready, String)> {
         let under_way = account.ops().any(|(_, op)| op.pool == self.object.uid);
-        let is_absent = |ip: &Ipv4Addr| *account.place(*ip) == Place::Absent;
-        let is_lost = |ip: &Ipv4Addr| self.report.lost.contains_key(ip);
+        let is_absent = |ip: &Address| *account.place(*ip) == Place::Absent;
+        let is_lost = |ip: &Address| self.report.lost.contains_key(ip);
         let left = || self.used().into_iter().filter(|ip| !self.report.active.contains_key(ip));
         let lost = left().filter_map(|ip| {
             let owner = self.report.lost.get(&ip)?;

@@ -1,8 +1,7 @@
 //! One change of where an address stands, for people who ask afterwards what happened.
 
-use crate::model::ids::ObjectName;
+use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
-use std::net::Ipv4Addr;
 
 /// One address that moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +11,7 @@ pub struct Change {
     /// The pool.
     pub object: ObjectName,
     /// The address.
-    pub ip: Ipv4Addr,
+    pub ip: Address,
     /// The node or droplet that it left; empty where it stood on none.
     pub from: String,
     /// The node or droplet that it went to; empty where it was taken off.

@@ -19,10 +19,10 @@ use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::CallFailure;
 use crate::model::fault::{Fault, FaultKind};
+use crate::model::ids::Address;
 use crate::model::moment::{Context, Moment};
 use crate::model::words::name_all;
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 /// How far the creation under way has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,7 +61,7 @@ pub struct Creation {
     /// The status on the server loses our fields: the installed CRDs are older than the operator.
     pub crds_outdated: bool,
     /// Addresses of unknown origin that stand on candidates and stand in for new ones.
-    pub orphans: BTreeSet<Ipv4Addr>,
+    pub orphans: BTreeSet<Address>,
     pub(super) sightings: Sightings,
     search: Search,
 }
@@ -77,7 +77,7 @@ impl Creation {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Search {
     /// New addresses that lists have shown.
-    found: BTreeSet<Ipv4Addr>,
+    found: BTreeSet<Address>,
     /// A list has left out what another one showed: no more addresses are waited for than were found by then.
     doubted: bool,
     /// Which of those that were found lists leave out.
@@ -128,7 +128,7 @@ impl Pool {
         &mut self,
         account: &mut Account,
         world: &World<'_>,
-        named: &BTreeSet<Ipv4Addr>,
+        named: &BTreeSet<Address>,
         others: Purchase,
         out: &mut Effects<Action>,
     ) {
@@ -149,7 +149,7 @@ impl Pool {
     pub fn end_creation(
         &mut self,
         account: &mut Account,
-        named: &BTreeSet<Ipv4Addr>,
+        named: &BTreeSet<Address>,
         out: &mut Effects<Action>,
     ) {
         self.weigh_uncertain(account, named, out);
@@ -165,10 +165,10 @@ impl Pool {
     fn weigh_uncertain(
         &mut self,
         account: &mut Account,
-        named: &BTreeSet<Ipv4Addr>,
+        named: &BTreeSet<Address>,
         out: &mut Effects<Action>,
     ) {
-        let spec_ips: BTreeSet<Ipv4Addr> = self.spec.ips.iter().copied().collect();
+        let spec_ips: BTreeSet<Address> = self.spec.ips.iter().copied().collect();
         let Some((begun, listed)) = account.last_list() else { return };
         let Some(memory) = &mut self.memory else { return };
         let Some(Intent { region, uncertain: Some(uncertain), .. }) = &memory.intent else { return };
@@ -183,7 +183,7 @@ impl Pool {
             )]);
             return;
         }
-        let left: BTreeSet<Ipv4Addr> = uncertain
+        let left: BTreeSet<Address> = uncertain
             .iter()
             .copied()
             .filter(|ip| {
@@ -208,7 +208,7 @@ impl Pool {
         &mut self,
         account: &mut Account,
         world: &World<'_>,
-        named: &BTreeSet<Ipv4Addr>,
+        named: &BTreeSet<Address>,
         others: Purchase,
         out: &mut Effects<Action>,
     ) {
@@ -252,7 +252,7 @@ impl Pool {
         &mut self,
         account: &mut Account,
         world: &World<'_>,
-        named: &BTreeSet<Ipv4Addr>,
+        named: &BTreeSet<Address>,
         others: Purchase,
         out: &mut Effects<Action>,
     ) {
@@ -302,7 +302,7 @@ impl Pool {
     fn resolve(
         &mut self,
         account: &mut Account,
-        named: &BTreeSet<Ipv4Addr>,
+        named: &BTreeSet<Address>,
         (since, first): (Moment, Option<Moment>),
         out: &mut Effects<Action>,
     ) {
@@ -311,7 +311,7 @@ impl Pool {
             self.creation.stage = Progress::Idle;
             return;
         };
-        let new: BTreeSet<Ipv4Addr> = listed
+        let new: BTreeSet<Address> = listed
             .values()
             .filter(|read| !intent.known.contains(&read.ip) && !named.contains(&read.ip))
             .filter(|read| read.droplet.is_none() && read.region == intent.region)
@@ -319,7 +319,7 @@ impl Pool {
             .collect();
         // A list that leaves out what a former one shows is not believed until another agrees.
         let Search { found, doubted, away } = &mut self.creation.search;
-        let is_open = |ip: &&Ipv4Addr| {
+        let is_open = |ip: &&Address| {
             let there = listed.contains_key(ip);
             let gone = away.is_gone(**ip, there, begun);
             !there && !gone
@@ -351,7 +351,7 @@ impl Pool {
         }
     }
 
-    fn adopt(&mut self, ip: Ipv4Addr, out: &mut Effects<Action>) {
+    fn adopt(&mut self, ip: Address, out: &mut Effects<Action>) {
         if let Some(memory) = &mut self.memory {
             memory.bought(ip, false);
         }
@@ -436,7 +436,7 @@ impl Pool {
     pub fn on_created(
         &mut self,
         account: &mut Account,
-        result: Result<Ipv4Addr, CallFailure>,
+        result: Result<Address, CallFailure>,
         at @ Context { now, .. }: Context,
         news: &mut Vec<Notice>,
     ) {

@@ -8,12 +8,11 @@ use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
 use crate::model::catalog::pool::AddressesIdle;
 use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::DropletId;
+use crate::model::ids::{Address, DropletId};
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::moment::Moment;
 use crate::model::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// Most addresses find another node sooner.
 const TOLD_AFTER_MS: u64 = 5_000;
@@ -38,7 +37,7 @@ enum How {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Facts {
     spec_version: u64,
-    idle: Vec<(Ipv4Addr, How)>,
+    idle: Vec<(Address, How)>,
     any_candidate: bool,
     any_waits: bool,
 }
@@ -47,7 +46,7 @@ struct Facts {
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     /// When each address is told.
-    due: BTreeMap<Ipv4Addr, Moment>,
+    due: BTreeMap<Address, Moment>,
     told: Option<(Moment, Facts, String)>,
     /// Looked at in this process.
     noted: bool,
@@ -55,7 +54,7 @@ pub(super) struct Idle {
 
 impl Idle {
     /// The condition names the address now.
-    fn tells(&self, ip: Ipv4Addr) -> bool {
+    fn tells(&self, ip: Address) -> bool {
         self.told.as_ref().is_some_and(|(_, facts, _)| facts.idle.iter().any(|(told, _)| *told == ip))
     }
 }
@@ -69,11 +68,11 @@ impl Pool {
         pods: Option<&PodStore>,
         now: Moment,
     ) -> Option<Moment> {
-        let all: Vec<(Ipv4Addr, How)> = self.idle_addresses(account);
+        let all: Vec<(Address, How)> = self.idle_addresses(account);
         // What a status calls idle already was so for long enough when it was written.
         let known = !self.idle.noted && self.on_server.conditions.iter().any(is_ours);
         self.idle.noted = true;
-        let ips: BTreeSet<Ipv4Addr> = all.iter().map(|(ip, _)| *ip).collect();
+        let ips: BTreeSet<Address> = all.iter().map(|(ip, _)| *ip).collect();
         // What fails time and again is told at once when a try is over.
         self.idle.due.retain(|ip, _| ips.contains(ip) || account.op(*ip).is_some());
         for ip in &ips {
@@ -81,7 +80,7 @@ impl Pool {
             let due = if lasts { now } else { now.plus_millis(TOLD_AFTER_MS) };
             self.idle.due.entry(*ip).or_insert(due);
         }
-        let is_due = |ip: &Ipv4Addr| self.idle.due.get(ip).is_some_and(|due| *due <= now);
+        let is_due = |ip: &Address| self.idle.due.get(ip).is_some_and(|due| *due <= now);
         let later = self
             .idle
             .due
@@ -89,7 +88,7 @@ impl Pool {
             .filter(|(ip, due)| ips.contains(*ip) && **due > now)
             .map(|(_, due)| *due)
             .min();
-        let idle: Vec<(Ipv4Addr, How)> = all.into_iter().filter(|(ip, _)| is_due(ip)).collect();
+        let idle: Vec<(Address, How)> = all.into_iter().filter(|(ip, _)| is_due(ip)).collect();
         if idle.is_empty() {
             self.idle.told = None;
             return later;
@@ -121,16 +120,16 @@ impl Pool {
             return self.on_server.conditions.iter().find(|old| is_ours(old)).cloned();
         }
         let (_, facts, text) = self.idle.told.as_ref()?;
-        let surplus = |(_, how): &(Ipv4Addr, How)| matches!(how, How::Surplus(_));
+        let surplus = |(_, how): &(Address, How)| matches!(how, How::Surplus(_));
         let all_surplus = facts.idle.iter().all(surplus);
         let reason = if all_surplus { AddressesIdle::Surplus } else { AddressesIdle::NotServing };
         Some(Condition::new(reason, text.clone()))
     }
 
-    fn idle_addresses(&self, account: &Account) -> Vec<(Ipv4Addr, How)> {
-        let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
-        let created: BTreeSet<Ipv4Addr> = self.created().collect();
-        let how = |ip: Ipv4Addr| {
+    fn idle_addresses(&self, account: &Account) -> Vec<(Address, How)> {
+        let used: BTreeSet<Address> = self.used().into_iter().collect();
+        let created: BTreeSet<Address> = self.created().collect();
+        let how = |ip: Address| {
             // A request without an answer may be refused at once: until then what was said stays, and nothing is added.
             let moves = account.op(ip).is_some_and(|op| !op.is_unanswered() || !self.idle.tells(ip));
             if moves
@@ -153,13 +152,13 @@ impl Pool {
     }
 
     /// What is said of an address that is left out for a while because it could not be assigned.
-    fn retried(&self, idle: &[(Ipv4Addr, How)]) -> Option<String> {
-        let failure = |ip: &Ipv4Addr| self.ips.get(ip)?.failure.as_ref();
+    fn retried(&self, idle: &[(Address, How)]) -> Option<String> {
+        let failure = |ip: &Address| self.ips.get(ip)?.failure.as_ref();
         let (ip, failure) = idle.iter().find_map(|(ip, _)| Some((ip, failure(ip)?)))?;
         Some(format!("the last assignment of {ip} failed and is tried again: {}", failure.message))
     }
 
-    fn idle_text(&self, idle: &[(Ipv4Addr, How)], nodes: &NodeStore, pods: Option<&PodStore>) -> String {
+    fn idle_text(&self, idle: &[(Address, How)], nodes: &NodeStore, pods: Option<&PodStore>) -> String {
         let on: BTreeSet<DropletId> = idle
             .iter()
             .filter_map(|(_, how)| match how {

@@ -10,11 +10,10 @@ use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, Finished};
 use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::DropletId;
+use crate::model::ids::{Address, DropletId};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// Nodes that one message names.
 const MAX_NAMED: usize = 3;
@@ -37,14 +36,14 @@ pub(crate) fn summary(told: &[(String, String)], many: &str) -> Option<String> {
 /// Losses that are not told yet, by what was lost.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    lost: BTreeMap<Ipv4Addr, (String, Mismatch)>,
+    lost: BTreeMap<Address, (String, Mismatch)>,
     /// The criteria were edited since the last plan, so that a node may have lost its match without changing.
     pub(super) edited: bool,
 }
 
 impl Losses {
     /// A node that holds an address no longer matches.
-    pub(super) fn note(&mut self, ip: Ipv4Addr, node: &str, why: Mismatch) {
+    pub(super) fn note(&mut self, ip: Address, node: &str, why: Mismatch) {
         let why = if self.edited { Mismatch::Edited } else { why };
         self.lost.insert(ip, (node.to_owned(), why));
     }
@@ -67,7 +66,7 @@ impl Pool {
             return None;
         }
         let lost = std::mem::take(&mut self.losses.lost);
-        let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
+        let used: BTreeSet<Address> = self.used().into_iter().collect();
         let mut orphaned = false;
         let mut told = Vec::new();
         let waiting = self.report.waiting.clone();
@@ -88,7 +87,7 @@ impl Pool {
     /// Whether another node takes the address over, and what a user may read of that. Each of the `takers` takes one.
     fn what_becomes_of<'a>(
         &self,
-        ip: Ipv4Addr,
+        ip: Address,
         takers: &mut impl Iterator<Item = (&'a String, &'a Wait)>,
         account: &Account,
     ) -> (bool, String) {
@@ -135,7 +134,7 @@ impl Pool {
     }
 
     /// A move that somebody else made, as `/debug` shows it.
-    pub(crate) fn change_by_others(&self, ip: Ipv4Addr, place: &Place, now: Moment) -> Change {
+    pub(crate) fn change_by_others(&self, ip: Address, place: &Place, now: Moment) -> Change {
         let name = |droplet: DropletId| {
             self.candidate_on(droplet).map_or_else(|| format!("droplet {droplet}"), |(name, _)| name.clone())
         };

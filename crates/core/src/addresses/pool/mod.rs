@@ -29,7 +29,7 @@ use crate::mechanism::writes::Writes;
 use crate::model::condition::Condition;
 use crate::model::facts::NodeFacts;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{DropletId, ObjectKind, ObjectRef, Seniority, Uid};
+use crate::model::ids::{Address, DropletId, ObjectKind, ObjectRef, Seniority, Uid};
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
@@ -41,7 +41,6 @@ use report::Report;
 use spec::PoolSpec;
 use status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// A node that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +56,7 @@ pub struct Candidate {
     /// When it lost the address that it had, as a count.
     pub lost: Option<u64>,
     /// The address of this pool that it has.
-    pub holds: Option<Ipv4Addr>,
+    pub holds: Option<Address>,
 }
 
 impl Candidate {
@@ -119,13 +118,13 @@ pub struct Pool {
     /// The nodes and pods of this pool are completely known.
     pub matched: bool,
     /// Per address.
-    pub ips: BTreeMap<Ipv4Addr, IpRecord>,
+    pub ips: BTreeMap<Address, IpRecord>,
     /// Per node whose assignment failed.
     pub node_failures: BTreeMap<Uid, Failure<String>>,
     /// Nodes that go behind the others.
     pub behind: BTreeMap<Uid, Behind>,
     /// Nodes that made room for an address, which nobody else may have before them.
-    pub roomy: BTreeMap<Uid, Ipv4Addr>,
+    pub roomy: BTreeMap<Uid, Address>,
     /// State of the creation under way.
     pub creation: creation::Creation,
     /// When the last assignment was started that was accepted or may have been.
@@ -145,9 +144,9 @@ pub struct Pool {
     /// Writes of status and spec under way and their retries.
     pub writes: Writes<PoolStatus>,
     /// Addresses that were effective when last planned: one that leaves is let go.
-    held: BTreeSet<Ipv4Addr>,
+    held: BTreeSet<Address>,
     /// What `spec.ips` named when the memory was taken from the status.
-    named_first: BTreeSet<Ipv4Addr>,
+    named_first: BTreeSet<Address>,
     unread: bool,
     counter: u64,
 }
@@ -257,10 +256,10 @@ impl Pool {
 
     /// Every address that counts, in order: `spec.ips`, then what was created.
     #[must_use]
-    pub fn effective(&self) -> Vec<Ipv4Addr> {
+    pub fn effective(&self) -> Vec<Address> {
         let written = self.spec.ips.iter().copied();
         let created = self.created();
-        let mut list: Vec<Ipv4Addr> = Vec::new();
+        let mut list: Vec<Address> = Vec::new();
         let mut seen = BTreeSet::new();
         for ip in written.chain(created).filter(|ip| !self.spec.released.contains(ip)) {
             if seen.insert(ip) {
@@ -272,7 +271,7 @@ impl Pool {
 
     /// The addresses that are used: the first `desiredIPs`, or all.
     #[must_use]
-    pub fn used(&self) -> Vec<Ipv4Addr> {
+    pub fn used(&self) -> Vec<Address> {
         let mut list = self.effective();
         if let Some(desired) = self.spec.desired {
             list.truncate(desired);
@@ -281,7 +280,7 @@ impl Pool {
     }
 
     /// The addresses that the operator created, or that count as created.
-    pub fn created(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn created(&self) -> impl Iterator<Item = Address> {
         self.memory.iter().flat_map(|memory| memory.created.iter().map(|created| created.ip))
     }
 
@@ -293,18 +292,18 @@ impl Pool {
 
     /// The addresses that were effective when the spec could last be followed.
     #[must_use]
-    pub fn held(&self) -> &BTreeSet<Ipv4Addr> {
+    pub fn held(&self) -> &BTreeSet<Address> {
         &self.held
     }
 
     /// Where the status on the server says that addresses serve.
-    pub fn told(&self) -> impl Iterator<Item = (Ipv4Addr, DropletId)> {
+    pub fn told(&self) -> impl Iterator<Item = (Address, DropletId)> {
         self.on_server.serving()
     }
 
     /// The pool's addresses that may still stand on a droplet although they are not effective.
     #[must_use]
-    pub fn former(&self) -> BTreeSet<Ipv4Addr> {
+    pub fn former(&self) -> BTreeSet<Address> {
         self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
     }
 
@@ -426,7 +425,7 @@ impl Pool {
     pub fn keep_memory(
         &mut self,
         account: &Account,
-        named_elsewhere: &BTreeSet<Ipv4Addr>,
+        named_elsewhere: &BTreeSet<Address>,
         others_visible: bool,
     ) {
         if self.raw.is_err() || self.spec.is_frozen() {
@@ -451,12 +450,12 @@ impl Pool {
         let named = memory.created.iter_mut().filter(|created| self.spec.ips.contains(&created.ip));
         named.for_each(|created| created.written = true);
         self.memory = Some(memory);
-        let effective: BTreeSet<Ipv4Addr> = self.effective().into_iter().collect();
+        let effective: BTreeSet<Address> = self.effective().into_iter().collect();
         // Where our memory was lost, what the status shows may have been created and not let go.
-        let let_go = |ip: &&Ipv4Addr| {
+        let let_go = |ip: &&Address| {
             !without_memory || self.spec.released.contains(ip) || self.named_first.contains(ip)
         };
-        let let_go: Vec<Ipv4Addr> = self.held.difference(&effective).filter(let_go).copied().collect();
+        let let_go: Vec<Address> = self.held.difference(&effective).filter(let_go).copied().collect();
         if let Some(memory) = &mut self.memory {
             memory.former.extend(let_go);
             memory.former.retain(|ip| {

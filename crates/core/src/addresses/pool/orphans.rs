@@ -12,16 +12,15 @@ use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
 use crate::model::facts::ReservedIp;
 use crate::model::fault::CallFailure;
-use crate::model::ids::{DropletId, ObjectKind, ObjectRef};
+use crate::model::ids::{Address, DropletId, ObjectKind, ObjectRef};
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// Where addresses of unknown origin were seen. It need not survive a restart: what is not known to be gone counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Sightings {
     /// Where they stood when they were first seen.
-    places: BTreeMap<Ipv4Addr, DropletId>,
+    places: BTreeMap<Address, DropletId>,
     away: Absences,
 }
 
@@ -38,8 +37,8 @@ impl Pool {
     pub(super) fn look_for_orphans(
         &mut self,
         account: &mut Account,
-        seen: &BTreeMap<Ipv4Addr, ReservedIp>,
-        named: &BTreeSet<Ipv4Addr>,
+        seen: &BTreeMap<Address, ReservedIp>,
+        named: &BTreeSet<Address>,
     ) {
         let Some((begun, _)) = account.last_list() else { return };
         // What contradicts itself is no witness that one has left.
@@ -61,12 +60,12 @@ impl Pool {
     fn forget_left(
         &mut self,
         begun: Moment,
-        seen: &BTreeMap<Ipv4Addr, ReservedIp>,
-        named: &BTreeSet<Ipv4Addr>,
+        seen: &BTreeMap<Address, ReservedIp>,
+        named: &BTreeSet<Address>,
     ) {
         let Some(Memory { unknown, orphans, .. }) = &mut self.memory else { return };
         let sightings = &mut self.creation.sightings;
-        let mut stays = |ip: &Ipv4Addr| {
+        let mut stays = |ip: &Address| {
             let there = seen.get(ip).is_some_and(|read| sightings.is_in_place(read));
             !named.contains(ip) && !sightings.away.is_gone(*ip, there, begun)
         };
@@ -74,31 +73,26 @@ impl Pool {
         if let Some(orphans) = orphans {
             orphans.retain(&mut stays);
         }
-        let known =
-            |ip: &Ipv4Addr| unknown.contains(ip) || orphans.iter().any(|orphans| orphans.contains(ip));
+        let known = |ip: &Address| unknown.contains(ip) || orphans.iter().any(|orphans| orphans.contains(ip));
         sightings.places.retain(|ip, _| known(ip));
         sightings.away.keep(known);
     }
 
     /// Addresses in our region that no pool names and that stand on our candidates. Before the first creation they
     /// are looked for; those that were found then are watched until they leave their droplets or are named.
-    fn orphans(
-        &self,
-        seen: &BTreeMap<Ipv4Addr, ReservedIp>,
-        named: &BTreeSet<Ipv4Addr>,
-    ) -> BTreeSet<Ipv4Addr> {
+    fn orphans(&self, seen: &BTreeMap<Address, ReservedIp>, named: &BTreeSet<Address>) -> BTreeSet<Address> {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
         // Before they are complete, and after a change that cannot be followed, these are candidates no more.
         let candidates = self.candidates.values().filter(|_| self.matched && self.is_live());
         let droplets: BTreeSet<_> = candidates.filter_map(Candidate::droplet).collect();
         let on_candidate =
             |read: &ReservedIp| read.droplet.is_some_and(|droplet| droplets.contains(&droplet));
-        let ours = |ip: &Ipv4Addr| match orphans {
+        let ours = |ip: &Address| match orphans {
             Some(orphans) => orphans.contains(ip),
             None => unknown.contains(ip) || seen.get(ip).is_some_and(on_candidate),
         };
         let noted = unknown.iter().chain(orphans.iter().flatten());
-        let mut found: BTreeSet<Ipv4Addr> = seen.keys().chain(noted).copied().filter(ours).collect();
+        let mut found: BTreeSet<Address> = seen.keys().chain(noted).copied().filter(ours).collect();
         // What was let go is known to have been this pool's; what a list leaves out may be in our region.
         let elsewhere = |read: &ReservedIp| Some(&read.region) != self.spec.region.as_ref();
         found.retain(|ip| !named.contains(ip) && !former.contains(ip));
@@ -115,7 +109,7 @@ impl Pool {
 
 /// What is told when the pool is gone by the time its creation is answered: an address without an owner costs money.
 #[must_use]
-pub fn ownerless(object: ObjectRef, result: &Result<Ipv4Addr, CallFailure>) -> Option<Notice> {
+pub fn ownerless(object: ObjectRef, result: &Result<Address, CallFailure>) -> Option<Notice> {
     match result {
         Ok(ip) => {
             let what = format!("created {ip} for this pool, which is gone");

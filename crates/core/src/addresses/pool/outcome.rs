@@ -9,10 +9,9 @@ use crate::mechanism::failure::Failure;
 use crate::mechanism::retry::Schedule;
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{ObjectKind, Uid};
+use crate::model::ids::{Address, ObjectKind, Uid};
 use crate::model::moment::Context;
 use std::fmt;
-use std::net::Ipv4Addr;
 
 /// An address that so many nodes in a row could not have is itself what is wrong.
 const REFUSALS_THAT_BLAME_THE_ADDRESS: usize = 2;
@@ -92,7 +91,7 @@ impl Pool {
     }
 
     /// An address that serves, and its node, have failed at nothing any more.
-    pub(super) fn forget_failures_of(&mut self, ip: Ipv4Addr, node: &Uid) {
+    pub(super) fn forget_failures_of(&mut self, ip: Address, node: &Uid) {
         let record = self.ips.entry(ip).or_default();
         (record.failure, record.error, record.behind) = (None, None, None);
         record.refused_by.clear();
@@ -102,7 +101,7 @@ impl Pool {
 
     fn failed(
         &mut self,
-        ip: Ipv4Addr,
+        ip: Address,
         finished: &Finished,
         (kind, message): (FaultKind, &str),
         errored: bool,

@@ -7,8 +7,8 @@ use super::Pool;
 use super::creation::{Creation, Progress};
 use super::memory::{Intent, Memory};
 use crate::addresses::pool::object::PoolObject;
+use crate::model::ids::Address;
 use crate::model::moment::Moment;
-use std::net::Ipv4Addr;
 
 impl Pool {
     /// Takes the memory from the status: at the first sight of the pool and whenever leadership begins. Of an object
@@ -29,7 +29,7 @@ impl Pool {
         self.memory = memory;
         self.held = status.held_addresses();
         let named = seen.spec.iter().flat_map(|spec| &spec.ips);
-        self.named_first = named.filter_map(|ip| ip.parse().ok()).collect();
+        self.named_first = named.filter_map(|ip| Address::v4(ip)).collect();
         self.creation = self.creation.recalled(self.memory.as_ref());
     }
 
@@ -42,7 +42,7 @@ impl Pool {
     }
 
     /// What was bought and stands in neither the status nor the spec of the server.
-    fn unrecorded(&self) -> Vec<Ipv4Addr> {
+    fn unrecorded(&self) -> Vec<Address> {
         let created = self.memory.iter().flat_map(|memory| &memory.created);
         let unrecorded = created.filter(|created| !created.written && !self.on_server.remembers(created.ip));
         unrecorded.map(|created| created.ip).collect()

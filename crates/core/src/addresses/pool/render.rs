@@ -14,11 +14,11 @@ use crate::model::catalog::pool::{
 };
 use crate::model::condition::{Condition, ConditionType, Status};
 use crate::model::fault::FaultKind;
+use crate::model::ids::Address;
 use crate::model::moment::Moment;
 use crate::model::spec::Scope;
 use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
 
 /// What to do about CRDs that drop our fields.
 const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this version first \
@@ -44,7 +44,7 @@ impl Pool {
         for (text, message) in &self.spec.bad_ips {
             status.ips.insert(text.clone(), error_entry(message));
         }
-        let used: BTreeSet<Ipv4Addr> = self.used().into_iter().collect();
+        let used: BTreeSet<Address> = self.used().into_iter().collect();
         for ip in self.effective() {
             let entry = account.and_then(|account| self.entry(ip, used.contains(&ip), account));
             let entry = entry.or_else(|| self.on_server.ips.get(&ip.to_string()).cloned());
@@ -80,7 +80,7 @@ impl Pool {
     /// What the spec let go since the account could last be read is remembered too: else, after a restart, it would be
     /// taken for somebody else's.
     fn remember_let_go(&self, status: &mut PoolStatus) {
-        let effective: BTreeSet<Ipv4Addr> = self.effective().into_iter().collect();
+        let effective: BTreeSet<Address> = self.effective().into_iter().collect();
         let let_go = self.held().difference(&effective).filter(|_| !self.spec.is_frozen());
         match &mut status.memory {
             Some(memory) => memory.former.extend(let_go),
@@ -108,7 +108,7 @@ impl Pool {
     }
 
     /// One address. `None` while nothing is known of it that is newer than the last status.
-    fn entry(&self, ip: Ipv4Addr, used: bool, account: &Account) -> Option<IpEntry> {
+    fn entry(&self, ip: Address, used: bool, account: &Account) -> Option<IpEntry> {
         if let Some(owner) = self.report.lost.get(&ip) {
             return Some(error_entry(&format!(
                 "claimed by the older pool {owner}; take it out of one of the two"

@@ -1,11 +1,10 @@
 //! Why things are as they are: for each address and each candidate without one, what it waits for.
 
 use crate::model::catalog::pool::NodesBlocked;
-use crate::model::ids::ObjectName;
+use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::Ipv4Addr;
 
 /// What a candidate without an address waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +14,7 @@ pub enum Wait {
     /// The cool-off of the pool.
     CoolOff,
     /// An operation on its droplet.
-    InFlight(Ipv4Addr),
+    InFlight(Address),
     /// Its last assignment failed; it is tried again.
     RetryAt(Moment, String),
     /// Its last assignment has to wait for the provider; no error.
@@ -23,9 +22,9 @@ pub enum Wait {
     /// Another pool claims it, which also serves it.
     Claimed(ObjectName),
     /// An address of another pool stands on it, of which it is no candidate or where the address is surplus.
-    ClaimedBy(ObjectName, Ipv4Addr),
+    ClaimedBy(ObjectName, Address),
     /// An address that no pool holds stands on it.
-    Foreign(Ipv4Addr),
+    Foreign(Address),
     /// The free addresses are in another region than the node.
     OtherRegion(String),
     /// Its `spec.providerID` names no droplet.
@@ -136,7 +135,7 @@ pub struct Report {
     /// Candidates without an address, by name.
     pub waiting: BTreeMap<String, Wait>,
     /// Addresses that an older pool names too.
-    pub lost: BTreeMap<Ipv4Addr, ObjectName>,
+    pub lost: BTreeMap<Address, ObjectName>,
     /// Addresses on candidates: the node's name.
-    pub active: BTreeMap<Ipv4Addr, String>,
+    pub active: BTreeMap<Address, String>,
 }

@@ -3,13 +3,13 @@
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
 use crate::model::facts::region_slug;
-use crate::model::ids::{DropletId, ObjectKind};
+use crate::model::ids::{Address, DropletId, ObjectKind};
 use crate::model::matching::Criteria;
 use crate::model::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
 use crate::records::spec::SetSpec;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 /// The spec of a pool as it was written; empty strings and 0 mean absent.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -46,11 +46,11 @@ pub struct PoolSpec {
     /// With fewer active addresses the pool is not ready; `None` where that does not matter.
     pub min_active: Option<usize>,
     /// The good entries of `spec.ips`, in order, each once.
-    pub ips: Vec<Ipv4Addr>,
+    pub ips: Vec<Address>,
     /// The bad entries of `spec.ips` with what is wrong with them.
     pub bad_ips: BTreeMap<String, String>,
     /// Created addresses to let go.
-    pub released: BTreeSet<Ipv4Addr>,
+    pub released: BTreeSet<Address>,
     /// Least time between the starts of two assignments.
     pub cool_off_ms: u64,
     /// Which nodes; `None` when the selectors do not parse.
@@ -144,7 +144,7 @@ impl PoolSpec {
     fn read_addresses(&mut self, raw: &RawPoolSpec) {
         for (position, text) in raw.ips.iter().enumerate() {
             let field = format!("spec.ips[{position}]");
-            match parse_ipv4(text) {
+            match parse_address(text) {
                 Ok(ip) if self.ips.contains(&ip) => {
                     self.problem(
                         Scope::Entry,
@@ -160,7 +160,7 @@ impl PoolSpec {
             }
         }
         for (position, text) in raw.released_ips.iter().enumerate() {
-            match parse_ipv4(text) {
+            match parse_address(text) {
                 Ok(ip) => {
                     self.released.insert(ip);
                 }
@@ -202,10 +202,10 @@ fn cool_off_ms(seconds: f64) -> u64 {
     }
 }
 
-fn parse_ipv4(text: &str) -> Result<Ipv4Addr, String> {
+fn parse_address(text: &str) -> Result<Address, String> {
     let shown = shown(text);
     match text.parse::<IpAddr>() {
-        Ok(IpAddr::V4(ip)) => Ok(ip),
+        Ok(IpAddr::V4(ip)) => Ok(ip.into()),
         Ok(IpAddr::V6(_)) => {
             Err(format!("{shown:?} is an IPv6 address; only IPv4 addresses can be assigned"))
         }
@@ -282,7 +282,7 @@ mod tests {
         let ips =
             ["192.0.2.1", "nonsense", "2001:db8::1", "192.0.2.1", "192.0.2.2"].map(str::to_owned).to_vec();
         let spec = PoolSpec::parse(&RawPoolSpec { ips, ..raw() }, &providers());
-        assert_eq!(spec.ips, ["192.0.2.1".parse::<Ipv4Addr>().unwrap(), "192.0.2.2".parse().unwrap()]);
+        assert_eq!(spec.ips, ["192.0.2.1".parse::<Address>().unwrap(), "192.0.2.2".parse().unwrap()]);
         let fields: Vec<_> = spec.problems.iter().map(|p| (p.scope, p.field.as_str())).collect();
         assert_eq!(
             fields,

@@ -3,10 +3,9 @@
 use super::memory::Memory;
 use crate::model::catalog::records::UnderWay;
 use crate::model::condition::{Condition, ConditionType, Status};
-use crate::model::ids::{DropletId, ObjectKind};
+use crate::model::ids::{Address, DropletId, ObjectKind};
 use crate::records::status::{PublishedSet, SetReport, Told, warning};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
 /// The types of all conditions of a pool's record set begin alike, with this one: what sums it up.
 const POOL_PREFIX: &str = "RecordSet";
@@ -86,7 +85,7 @@ impl PoolStatus {
 
     /// Whether it says that an address serves nowhere.
     #[must_use]
-    pub fn calls_idle(&self, ip: Ipv4Addr) -> bool {
+    pub fn calls_idle(&self, ip: Address) -> bool {
         let idle = [IpState::NoMatch, IpState::Unassigned, IpState::Error, IpState::Disabled];
         let state = self.ips.get(&ip.to_string()).map(|entry| entry.state.as_str());
         state.is_some_and(|state| idle.iter().any(|idle| idle.as_str() == state))
@@ -94,24 +93,24 @@ impl PoolStatus {
 
     /// Whether an address stands here as created, so that it survives a restart.
     #[must_use]
-    pub fn remembers(&self, ip: Ipv4Addr) -> bool {
+    pub fn remembers(&self, ip: Address) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.has_created(ip))
     }
 
     /// Addresses that, by this status, are active, and their droplets.
-    pub fn serving(&self) -> impl Iterator<Item = (Ipv4Addr, DropletId)> {
+    pub fn serving(&self) -> impl Iterator<Item = (Address, DropletId)> {
         let active = self.ips.iter().filter(|(_, entry)| entry.state == IpState::Active.as_str());
         active.filter_map(|(ip, entry)| {
-            Some((ip.parse().ok()?, DropletId::from_provider_id(&entry.provider_id)?))
+            Some((Address::v4(ip)?, DropletId::from_provider_id(&entry.provider_id)?))
         })
     }
 
     /// The addresses that, by this status, the pool held: those that it lists, but for entries that are no more than
     /// an error.
     #[must_use]
-    pub fn held_addresses(&self) -> BTreeSet<Ipv4Addr> {
+    pub fn held_addresses(&self) -> BTreeSet<Address> {
         let held = |entry: &IpEntry| entry.state != IpState::Error.as_str() || !entry.provider_id.is_empty();
-        self.ips.iter().filter(|(_, entry)| held(entry)).filter_map(|(ip, _)| ip.parse().ok()).collect()
+        self.ips.iter().filter(|(_, entry)| held(entry)).filter_map(|(ip, _)| Address::v4(ip)).collect()
     }
 }
 
