@@ -114,7 +114,7 @@ impl Annotations {
     /// Before the first sweep nobody knows enough to say what is left over.
     fn claim(&mut self, node: &NodeFacts) {
         let value = node.annotation.as_deref().filter(|_| self.swept && node.annotation_ours);
-        if let Some(ip) = value.and_then(|value| Address::v4(value))
+        if let Some(ip) = value.and_then(Address::v4)
             && !self.standing.contains_key(&node.uid)
             && !self.in_flight.contains(&node.uid)
         {
