@@ -2,7 +2,7 @@
 
 use crate::admin;
 use crate::clock::Clock;
-use crate::config::{BindAddress, Config, ProviderConfig, Variable};
+use crate::config::{BindAddress, Config, ProviderConfig};
 use crate::execute::{Executor, Underway};
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
@@ -17,15 +17,13 @@ use crate::permit::PermitSource;
 use crate::provider::cloudflare::{self, Cloudflare};
 use crate::provider::digitalocean::{self, DigitalOcean};
 use crate::provider::http::{ApiConfig, BuildError, Transport};
-use crate::provider::{Providers, install_tls};
+use crate::provider::{DESCRIPTORS, Providers, install_tls};
 use crate::random::Random;
 use crate::reconcile::{Parts, Reconciler};
 use crate::watches::Watches;
 use crate::{version, waiting};
 use flipop_core::fleet::Settings;
-use flipop_core::mechanism::budget::Limits;
-use flipop_core::model::spec::Providers as KnownProviders;
-use std::collections::{BTreeMap, BTreeSet};
+use flipop_core::model::provider::{Descriptor, Providers as KnownProviders};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -376,12 +374,12 @@ fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
     let mut providers = Providers::default();
     if let Some(config) = config.digitalocean.clone() {
         let client = Arc::new(DigitalOcean::new(api_config(config, base))?);
-        providers.ips.insert(digitalocean::NAME.to_owned(), Arc::<DigitalOcean>::clone(&client));
-        providers.dns.insert(digitalocean::NAME.to_owned(), client);
+        providers.ips.insert(digitalocean::NAME.into(), Arc::<DigitalOcean>::clone(&client));
+        providers.dns.insert(digitalocean::NAME.into(), client);
     }
     if let Some(config) = config.cloudflare.clone() {
         let client = Arc::new(Cloudflare::new(api_config(config, base))?);
-        providers.dns.insert(cloudflare::NAME.to_owned(), client);
+        providers.dns.insert(cloudflare::NAME.into(), client);
     }
     Ok(providers)
 }
@@ -394,22 +392,10 @@ fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
 }
 
 fn settings(providers: &Providers, keep_last_record: bool, clock: &Clock) -> Settings {
-    let known = [
-        (digitalocean::NAME.to_owned(), Variable::DigitaloceanAccessToken.name().to_owned()),
-        (cloudflare::NAME.to_owned(), Variable::CloudflareToken.name().to_owned()),
-    ];
-    Settings {
-        providers: KnownProviders {
-            ip: providers.ips.keys().cloned().collect(),
-            dns: providers.dns.keys().cloned().collect(),
-            known: known.into(),
-            dns_only: BTreeSet::from([cloudflare::NAME.to_owned()]),
-            keep_last_record,
-        },
-        limits: providers.ips.keys().map(|name| (name.clone(), Limits::DIGITALOCEAN)).collect(),
-        dns_limits: BTreeMap::from([(cloudflare::NAME.to_owned(), Limits::CLOUDFLARE)]),
-        epoch_ms: clock.epoch_ms(),
-    }
+    let has_token =
+        |of: &Descriptor| providers.accounts().any(|(account_id, _)| account_id.provider == of.name);
+    let known = DESCRIPTORS.map(|descriptor| (descriptor, has_token(&descriptor)));
+    Settings { providers: KnownProviders::new(known, keep_last_record), epoch_ms: clock.epoch_ms() }
 }
 
 fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle) {

@@ -22,7 +22,7 @@ use flipop_core::mechanism::budget::RateReport;
 use flipop_core::mechanism::effects::Effect;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::ids::{ObjectKind, Uid};
+use flipop_core::model::ids::{AccountId, ObjectKind, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,7 @@ pub struct Reconciler {
     /// The epoch of permits in which this process leads.
     epoch: Option<u64>,
     done: mpsc::Receiver<Done>,
-    tokens: BTreeMap<String, (watch::Receiver<u64>, watch::Receiver<RateReport>)>,
+    tokens: BTreeMap<AccountId, (watch::Receiver<u64>, watch::Receiver<RateReport>)>,
     providers: Providers,
     conditions: BTreeMap<(ObjectKind, Uid), Vec<Condition>>,
     troubles: BTreeMap<WatchKey, String>,
@@ -103,7 +103,7 @@ impl Reconciler {
         let providers = executor.providers.clone();
         let tokens = providers
             .accounts()
-            .map(|(name, provider)| (name.clone(), (provider.token_generation(), provider.rate())))
+            .map(|(id, provider)| (id.clone(), (provider.token_generation(), provider.rate())))
             .collect();
         Self {
             fleet: Fleet::new(settings),
@@ -310,14 +310,14 @@ impl Reconciler {
 
     fn observe_accounts(&mut self) {
         let mut inputs = Vec::new();
-        for (provider, (token, rate)) in &mut self.tokens {
+        for (account_id, (token, rate)) in &mut self.tokens {
             if token.has_changed().unwrap_or(false) {
                 token.borrow_and_update();
-                inputs.push(Input::TokenChanged(provider.clone()));
+                inputs.push(Input::TokenChanged(account_id.clone()));
             }
             if rate.has_changed().unwrap_or(false) {
                 let report = *rate.borrow_and_update();
-                inputs.push(Input::Rate(provider.clone(), report));
+                inputs.push(Input::Rate(account_id.clone(), report));
             }
         }
         for input in inputs {

@@ -123,6 +123,12 @@ mod tests {
     const TOKEN: (&str, &str) = ("DIGITALOCEAN_ACCESS_TOKEN", "very-s3cret\n");
 
     #[test]
+    fn providers_describe_the_variables_that_are_read() {
+        let read = [Variable::DigitaloceanAccessToken, Variable::CloudflareToken].map(Variable::name);
+        assert_eq!(crate::provider::DESCRIPTORS.map(|descriptor| descriptor.token_variable), read);
+    }
+
+    #[test]
     fn a_provider_exists_only_with_a_token() {
         assert!(read(&[("DIGITALOCEAN_API_URL", "https://x.example/")]).unwrap().is_none());
         assert!(read(&[("DIGITALOCEAN_ACCESS_TOKEN", " \n")]).unwrap().is_none());

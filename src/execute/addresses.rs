@@ -5,7 +5,7 @@ use crate::provider::{Action as ProviderAction, CallContext, CallError, IpProvid
 use flipop_core::addresses::action::{Action, Outcome};
 use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::fault::CallFailure;
-use flipop_core::model::ids::{ActionId, ObjectKind, ObjectRef};
+use flipop_core::model::ids::{AccountId, ActionId, ObjectKind, ObjectRef};
 use std::sync::Arc;
 
 impl Executor {
@@ -13,46 +13,46 @@ impl Executor {
     pub(super) async fn call_ip_provider(&self, action: Action) -> Option<Outcome> {
         let begun = self.clock.now();
         Some(match action {
-            Action::List { provider } => {
+            Action::List { account_id } => {
                 let context = CallContext::account_wide();
-                let result = self.ip_provider(&provider)?.list_reserved_ips(&context).await;
-                Outcome::Listed { provider, begun, result }
+                let result = self.ip_provider(&account_id)?.list_reserved_ips(&context).await;
+                Outcome::Listed { account_id, begun, result }
             }
-            Action::Get { provider, pool, ip } => {
+            Action::Get { account_id, pool, ip } => {
                 let context = pool.as_ref().map(context).unwrap_or_default();
-                let result = self.ip_provider(&provider)?.get_reserved_ip(&context, ip).await;
-                Outcome::Got { provider, ip, begun, result }
+                let result = self.ip_provider(&account_id)?.get_reserved_ip(&context, ip).await;
+                Outcome::Got { account_id, ip, begun, result }
             }
-            Action::ProveDropletRead { provider } => {
+            Action::ProveDropletRead { account_id } => {
                 let context = CallContext::account_wide();
-                let result = self.ip_provider(&provider)?.prove_droplet_read(&context).await;
-                Outcome::Proved { provider, result }
+                let result = self.ip_provider(&account_id)?.prove_droplet_read(&context).await;
+                Outcome::Proved { account_id, result }
             }
-            Action::Poll { provider, pool, ip, action } => {
+            Action::Poll { account_id, pool, ip, action } => {
                 let context = pool.as_ref().map(context).unwrap_or_default();
-                let result = self.ip_provider(&provider)?.get_action(&context, ip, action).await;
-                Outcome::Polled { provider, ip, begun, result: result.map(|action| action.status) }
+                let result = self.ip_provider(&account_id)?.get_action(&context, ip, action).await;
+                Outcome::Polled { account_id, ip, begun, result: result.map(|action| action.status) }
             }
-            Action::Assign { provider, pool, ip, droplet, .. } => {
-                let client = self.ip_provider(&provider)?;
+            Action::Assign { account_id, pool, ip, droplet, .. } => {
+                let client = self.ip_provider(&account_id)?;
                 let result = client.assign(&context(&pool), &self.permit, ip, droplet).await;
-                Outcome::Changed { provider, ip, result: changed(result) }
+                Outcome::Changed { account_id, ip, result: changed(result) }
             }
-            Action::Unassign { provider, pool, ip, .. } => {
-                let client = self.ip_provider(&provider)?;
+            Action::Unassign { account_id, pool, ip, .. } => {
+                let client = self.ip_provider(&account_id)?;
                 let result = client.unassign(&context(&pool), &self.permit, ip).await;
-                Outcome::Changed { provider, ip, result: changed(result) }
+                Outcome::Changed { account_id, ip, result: changed(result) }
             }
-            Action::Create { provider, pool, region } => {
-                let client = self.ip_provider(&provider)?;
+            Action::Create { account_id, pool, region } => {
+                let client = self.ip_provider(&account_id)?;
                 let result = client.create_reserved_ip(&context(&pool), &self.permit, &region).await;
-                Outcome::Created { provider, pool, result: result.map_err(call_failure) }
+                Outcome::Created { account_id, pool, result: result.map_err(call_failure) }
             }
         })
     }
 
-    fn ip_provider(&self, name: &str) -> Option<&Arc<dyn IpProvider>> {
-        self.providers.ips.get(name)
+    fn ip_provider(&self, account_id: &AccountId) -> Option<&Arc<dyn IpProvider>> {
+        self.providers.ips.get(account_id)
     }
 }
 

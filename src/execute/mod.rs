@@ -171,8 +171,8 @@ fn span_of(action: &Action) -> tracing::Span {
             }
             OfAddresses::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
             OfAddresses::Get { ip, .. } | OfAddresses::Poll { ip, .. } => info_span!("read", %ip),
-            OfAddresses::List { provider } | OfAddresses::ProveDropletRead { provider } => {
-                info_span!("read", provider)
+            OfAddresses::List { account_id } | OfAddresses::ProveDropletRead { account_id } => {
+                info_span!("read", provider = %account_id)
             }
         },
         Action::Records(call) => match call {

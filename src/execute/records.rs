@@ -5,7 +5,7 @@ use crate::provider::CallContext;
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::observe::{self, Call, Record};
 use flipop_core::model::fault::CallFailure;
-use flipop_core::model::ids::Owner;
+use flipop_core::model::ids::{AccountId, Owner};
 use flipop_core::records::action::{self, Action, Outcome};
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ impl Executor {
     /// `None` for a provider that does not exist, of which no object can be live.
     pub(super) async fn call_dns_provider(&self, action: Action) -> Option<Outcome> {
         Some(match action {
-            Action::FindZone { provider, owner, zone } => {
-                let result = self.dns_provider(&provider)?.find_zone(&context(&owner), zone.text()).await;
-                Outcome::ZoneFound { provider, zone, result }
+            Action::FindZone { account_id, owner, zone } => {
+                let result = self.dns_provider(&account_id)?.find_zone(&context(&owner), zone.text()).await;
+                Outcome::ZoneFound { account_id, zone, result }
             }
-            Action::ReadRecords { provider, owner, zone, fqdn, mark_of } => {
-                let client = self.dns_provider(&provider)?;
+            Action::ReadRecords { account_id, owner, zone, fqdn, mark_of } => {
+                let client = self.dns_provider(&account_id)?;
                 let result = client.read_records(&context(&owner), &zone, &fqdn).await;
-                Outcome::RecordsRead { provider, zone: zone.id, fqdn, mark_of, result }
+                Outcome::RecordsRead { account_id, zone: zone.id, fqdn, mark_of, result }
             }
-            Action::ApplyRecords { provider, owner, zone, fqdn, set } => {
-                let client = self.dns_provider(&provider)?;
+            Action::ApplyRecords { account_id, owner, zone, fqdn, set } => {
+                let client = self.dns_provider(&account_id)?;
                 let context = context(&owner);
                 let record = Record {
                     provider: client.provider(),
@@ -43,13 +43,13 @@ impl Executor {
                         Err(action::Unfinished { done, records: Vec::new(), cause: call_failure(cause) })
                     }
                 };
-                Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result }
+                Outcome::RecordsApplied { account_id, zone: zone.id, fqdn, result }
             }
         })
     }
 
-    fn dns_provider(&self, name: &str) -> Option<&Arc<dyn DnsProvider>> {
-        self.providers.dns.get(name)
+    fn dns_provider(&self, account_id: &AccountId) -> Option<&Arc<dyn DnsProvider>> {
+        self.providers.dns.get(account_id)
     }
 }
 

@@ -115,12 +115,8 @@ mod tests {
             retry_after_ms: None,
         };
         let result = Err(CallFailure::Fault(fault));
-        OfAddresses::Changed {
-            provider: "digitalocean".to_owned(),
-            ip: Address::from([127, 0, 0, 1]),
-            result,
-        }
-        .into()
+        OfAddresses::Changed { account_id: "digitalocean".into(), ip: Address::from([127, 0, 0, 1]), result }
+            .into()
     }
 
     #[test]

@@ -27,7 +27,9 @@ use flipop_core::mechanism::budget::RateReport;
 pub use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::Fault;
+use flipop_core::model::ids::AccountId;
 use flipop_core::model::ids::{ActionId, Address, DropletId};
+use flipop_core::model::provider::Descriptor;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,26 +106,29 @@ pub trait Account: Send + Sync {
     fn rate(&self) -> watch::Receiver<RateReport>;
 }
 
-/// The clients of this process, by the names of their providers. A provider of both has one client in both maps: one
+/// Every provider that there is.
+pub const DESCRIPTORS: [Descriptor; 2] = [digitalocean::DESCRIPTOR, cloudflare::DESCRIPTOR];
+
+/// The clients of this process, by their accounts. A provider of both has one client in both maps: one
 /// token, one budget.
 #[derive(Clone, Default)]
 pub struct Providers {
     /// Of addresses.
-    pub ips: BTreeMap<String, Arc<dyn IpProvider>>,
+    pub ips: BTreeMap<AccountId, Arc<dyn IpProvider>>,
     /// Of DNS.
-    pub dns: BTreeMap<String, Arc<dyn DnsProvider>>,
+    pub dns: BTreeMap<AccountId, Arc<dyn DnsProvider>>,
 }
 
 impl Providers {
     /// Each provider once.
-    pub fn accounts(&self) -> impl Iterator<Item = (&String, &dyn Account)> {
-        let ips = self.ips.iter().map(|(name, client)| {
+    pub fn accounts(&self) -> impl Iterator<Item = (&AccountId, &dyn Account)> {
+        let ips = self.ips.iter().map(|(id, client)| {
             let account: &dyn Account = client.as_ref();
-            (name, account)
+            (id, account)
         });
-        let dns = self.dns.iter().filter(|(name, _)| !self.ips.contains_key(*name)).map(|(name, client)| {
+        let dns = self.dns.iter().filter(|(id, _)| !self.ips.contains_key(*id)).map(|(id, client)| {
             let account: &dyn Account = client.as_ref();
-            (name, account)
+            (id, account)
         });
         ips.chain(dns)
     }

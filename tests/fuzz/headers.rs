@@ -1,12 +1,13 @@
 //! Headers about rates.
 
 use crate::transport::{Canned, config, decent, run};
-use flipop::provider::cloudflare::Cloudflare;
-use flipop::provider::digitalocean::DigitalOcean;
+use flipop::provider::cloudflare::{self, Cloudflare};
+use flipop::provider::digitalocean::{self, DigitalOcean};
 use flipop::provider::dns::DnsProvider;
 use flipop::provider::{Account, CallContext, IpProvider};
-use flipop_core::mechanism::budget::{Budget, Limits, Purpose, RateReport};
+use flipop_core::mechanism::budget::{Budget, Purpose, RateReport};
 use flipop_core::model::moment::Moment;
+use flipop_core::model::provider::Limits;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 
@@ -94,12 +95,12 @@ proptest! {
             let context = CallContext::account_wide();
             let addresses = DigitalOcean::new(ours).unwrap();
             decent(&addresses.list_reserved_ips(&context).await.unwrap_err());
-            sound(&addresses.rate().borrow(), clock.now(), Limits::DIGITALOCEAN);
+            sound(&addresses.rate().borrow(), clock.now(), digitalocean::DESCRIPTOR.limits);
             let names = Cloudflare::new(config(answer)).unwrap();
             if let Err(fault) = names.find_zone(&context, "example.com").await {
                 decent(&fault);
             }
-            sound(&names.rate().borrow(), clock.now(), Limits::CLOUDFLARE);
+            sound(&names.rate().borrow(), clock.now(), cloudflare::DESCRIPTOR.limits);
         });
     }
 }

@@ -4,38 +4,31 @@ use crate::corpus::replay;
 use crate::input::json_like;
 use flipop::api::translate::{pool, record_set};
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
+use flipop::provider::DESCRIPTORS;
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::action::Action;
 use flipop_core::fleet::{Fleet, Input, Settings};
-use flipop_core::mechanism::budget::Limits;
 use flipop_core::mechanism::effects::Effect;
 use flipop_core::model::facts::{Observed, ReservedIpList};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::provider::Providers;
 use flipop_core::model::selector::is_dns_label;
-use flipop_core::model::spec::{Providers, SpecProblem};
+use flipop_core::model::spec::SpecProblem;
 use flipop_core::records::action as records;
 use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::NodeSetSpec;
 use flipop_core::records::status::RecordSetStatus;
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// What is said of one mistake.
 const MAX_PROBLEM_CHARS: usize = 500;
 
 fn providers() -> Providers {
-    let known = [("digitalocean", "DIGITALOCEAN_ACCESS_TOKEN"), ("cloudflare", "CLOUDFLARE_TOKEN")];
-    Providers {
-        ip: BTreeSet::from(["digitalocean".to_owned()]),
-        dns: BTreeSet::from(["digitalocean".to_owned()]),
-        known: known.iter().map(|(name, variable)| ((*name).to_owned(), (*variable).to_owned())).collect(),
-        dns_only: BTreeSet::from(["cloudflare".to_owned()]),
-        keep_last_record: false,
-    }
+    Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, descriptor.has_addresses)), false)
 }
 
 fn decent(problems: &[SpecProblem]) {
@@ -47,8 +40,7 @@ fn decent(problems: &[SpecProblem]) {
 
 /// What is written about these objects once the cluster and the account are known to be empty.
 fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStatus>, Vec<RecordSetStatus>) {
-    let limits = BTreeMap::from([("digitalocean".to_owned(), Limits::DIGITALOCEAN)]);
-    let mut fleet = Fleet::new(Settings { providers: providers(), limits, ..Settings::default() });
+    let mut fleet = Fleet::new(Settings { providers: providers(), ..Settings::default() });
     let now = Moment::from_millis(1_000_000);
     let (mut of_pools, mut of_sets) = (Vec::new(), Vec::new());
     let mut inputs = vec![
@@ -71,13 +63,13 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
             let Effect::Do(action) = effect else { continue };
             match action {
                 Action::Addresses(action) => match action {
-                    addresses::Action::List { provider } => {
+                    addresses::Action::List { account_id } => {
                         let result = Ok(ReservedIpList::default());
-                        let outcome = addresses::Outcome::Listed { provider, begun: now, result };
+                        let outcome = addresses::Outcome::Listed { account_id, begun: now, result };
                         inputs.push(Input::Outcome(outcome.into()));
                     }
-                    addresses::Action::ProveDropletRead { provider } => {
-                        let outcome = addresses::Outcome::Proved { provider, result: Ok(true) };
+                    addresses::Action::ProveDropletRead { account_id } => {
+                        let outcome = addresses::Outcome::Proved { account_id, result: Ok(true) };
                         inputs.push(Input::Outcome(outcome.into()));
                     }
                     addresses::Action::Get { .. } | addresses::Action::Poll { .. } => {}

@@ -1,8 +1,8 @@
 //! Small languages: selectors, names, and plans of simulations.
 
 use crate::corpus::{replay, samples};
+use flipop_core::model::provider::ZoneForm;
 use flipop_core::model::selector::Selector;
-use flipop_core::records::dns::ZoneForm;
 use flipop_core::records::name::{ZoneRef, qualify};
 use flipop_simulation::Plan;
 use proptest::prelude::*;

@@ -1,12 +1,12 @@
 //! The `DigitalOcean` client against the simulated `DigitalOcean`.
 
 use crate::{Leadership, TOKEN, account, client, ip};
-use flipop::provider::digitalocean::DigitalOcean;
+use flipop::provider::digitalocean::{DESCRIPTOR, DigitalOcean};
 use flipop::provider::{Account, ActionStatus, CallError, IpProvider};
 use flipop_cloud::{
     Cloud, CloudServer, Fault, Garble, Injection, Op, Options, Provider, Refusal, Target, When,
 };
-use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
+use flipop_core::mechanism::budget::{Budget, Purpose};
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::Address;
 use flipop_core::model::ids::{ActionId, DropletId};
@@ -34,7 +34,7 @@ async fn an_address_is_bought_assigned_moved_and_taken_off() {
     let ip = client.create_reserved_ip(&context, permit, "nyc3").await.unwrap();
     let list = client.list_reserved_ips(&context).await.unwrap();
     assert_eq!(
-        (list.ips[&ip].region.as_str(), list.ips[&ip.into()].droplet, list.ips[&ip].locked),
+        (list.ips[&ip].region.as_str(), list.ips[&ip].droplet, list.ips[&ip].locked),
         ("nyc3", None, false)
     );
 
@@ -49,7 +49,7 @@ async fn an_address_is_bought_assigned_moved_and_taken_off() {
 
     let action = client.assign(&context, permit, ip, DropletId(b)).await.unwrap();
     assert_eq!(follow(&client, ip, action.id).await, ActionStatus::Completed);
-    assert_eq!(client.list_reserved_ips(&context).await.unwrap().ips[&ip.into()].droplet, Some(DropletId(b)));
+    assert_eq!(client.list_reserved_ips(&context).await.unwrap().ips[&ip].droplet, Some(DropletId(b)));
 
     let action = client.unassign(&context, permit, ip).await.unwrap();
     assert_eq!(follow(&client, ip, action.id).await, ActionStatus::Completed);
@@ -60,7 +60,7 @@ async fn an_address_is_bought_assigned_moved_and_taken_off() {
 /// Polls an action to its end.
 async fn follow(client: &DigitalOcean, ip: Address, action: ActionId) -> ActionStatus {
     for _ in 0..200 {
-        let status = client.get_action(&account(), ip.into(), action).await.unwrap().status;
+        let status = client.get_action(&account(), ip, action).await.unwrap().status;
         if status != ActionStatus::InProgress {
             return status;
         }
@@ -187,7 +187,7 @@ async fn lists_at_the_edges_of_a_page_are_whole() {
 async fn a_used_up_quota_silences_the_budget_until_its_reset() {
     let (server, client, _leadership) = start(&["*"]).await;
     let (cloud, context) = (server.cloud(), account());
-    let mut budget = Budget::new(Limits::DIGITALOCEAN);
+    let mut budget = Budget::new(DESCRIPTOR.limits);
     let clock = flipop::clock::Clock::system();
     cloud.exhaust(Provider::DigitalOcean, "ours", 1);
     budget.sent(Purpose::Poll, clock.now());
@@ -210,9 +210,30 @@ async fn a_throttled_token_is_blocked_for_as_long_as_it_is_told() {
     let before = clock.now();
     let fault = client.get_reserved_ip(&account(), ip("45.55.96.47").into()).await.unwrap_err();
     assert_eq!((fault.kind, fault.retry_after_ms), (FaultKind::Throttled, Some(17_000)));
-    let mut budget = Budget::new(Limits::DIGITALOCEAN);
+    let mut budget = Budget::new(DESCRIPTOR.limits);
     budget.observe(clock.now(), &client.rate().borrow());
     let again = budget.admit(Purpose::Create, clock.now()).unwrap_err();
     assert!(again >= before.plus_millis(17_000), "{again:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn as_many_addresses_as_the_budget_admits_at_once_are_sold() {
+    let (server, client, leadership) = start(&["*"]).await;
+    let clock = flipop::clock::Clock::system();
+    let mut budget = Budget::new(DESCRIPTOR.limits);
+    let mut bought = 0;
+    while budget.admit(Purpose::Create, clock.now()).is_ok() {
+        budget.sent(Purpose::Create, clock.now());
+        client.create_reserved_ip(&account(), &leadership.permit, "nyc3").await.unwrap();
+        bought += 1;
+    }
+    assert_eq!(bought, 12);
+    let Err(CallError::Fault(fault)) =
+        client.create_reserved_ip(&account(), &leadership.permit, "nyc3").await
+    else {
+        panic!("one more is refused");
+    };
+    assert_eq!(fault.kind, FaultKind::Throttled);
     server.stop().await;
 }

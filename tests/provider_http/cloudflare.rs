@@ -4,10 +4,10 @@ use crate::dns_support::{WWW, World, ZONE, a_records, address, changes, cloudfla
 use crate::server::{Server, answer};
 use crate::{TOKEN, account, config};
 use flipop::provider::CallError;
-use flipop::provider::cloudflare::Cloudflare;
+use flipop::provider::cloudflare::{Cloudflare, DESCRIPTOR};
 use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
 use flipop_cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
-use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
+use flipop_core::mechanism::budget::{Budget, Purpose};
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
 use flipop_core::model::moment::{Context, Moment};
@@ -431,7 +431,7 @@ async fn the_five_minute_block_silences_the_budget_with_and_without_a_time() {
             (FaultKind::Throttled, Some(300_000)),
             "{retry_after}"
         );
-        let mut budget = Budget::new(Limits::CLOUDFLARE);
+        let mut budget = Budget::new(DESCRIPTOR.limits);
         budget.observe(clock.now(), &world.client.rate().borrow());
         let again = budget.admit(Purpose::Dns, clock.now()).unwrap_err();
         let wait = again.millis_since(clock.now());

@@ -196,7 +196,7 @@ fn descriptions_are_plain_text_and_every_field_of_a_spec_says_what_its_absence_m
 
 #[test]
 fn the_ranges_that_are_told_are_those_of_the_code() {
-    use flipop_core::records::dns::Rules;
+    use flipop::provider::DESCRIPTORS;
     let described = |path: &str| {
         let all = all();
         let (_, schema) = all.iter().find(|(found, _)| found == path).unwrap();
@@ -209,7 +209,8 @@ fn the_ranges_that_are_told_are_those_of_the_code() {
     }
     for kind in ["FloatingIPPool", "NodeDNSRecordSet"] {
         let told = described(&format!("{kind}.spec.dnsRecordSet.ttl"));
-        for (rules, name) in [(Rules::DIGITALOCEAN, "DigitalOcean"), (Rules::CLOUDFLARE, "Cloudflare")] {
+        for (of, name) in DESCRIPTORS.iter().zip(["DigitalOcean", "Cloudflare"]) {
+            let rules = of.dns.unwrap();
             let [floor, ceiling] = [rules.ttl_floor, rules.ttl_ceiling].map(|ttl| number(ttl.into()));
             assert!(told.contains(&format!("{floor} to {ceiling} at {name}")), "{told}");
         }

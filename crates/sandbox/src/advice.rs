@@ -7,11 +7,12 @@
 use flipop::api::translate::pool::pool_object;
 use flipop::api::translate::record_set::record_set_object;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
+use flipop::provider::DESCRIPTORS;
 use flipop_core::addresses::pool::spec::PoolSpec;
-use flipop_core::model::spec::{Providers, RawMatch, RawRecordSet, SpecProblem};
+use flipop_core::model::provider::Providers;
+use flipop_core::model::spec::{RawMatch, RawRecordSet, SpecProblem};
 use flipop_core::records::spec::NodeSetSpec;
 use serde_json::Value;
-use std::collections::BTreeSet;
 
 /// An object as a rule sees it.
 struct Seen<'a> {
@@ -52,9 +53,7 @@ pub fn advice(object: &Value) -> Vec<String> {
 /// The providers of an operator that has both tokens.
 #[must_use]
 pub fn providers() -> Providers {
-    let name = "digitalocean".to_owned();
-    let (ip, dns) = (BTreeSet::from([name.clone()]), BTreeSet::from([name, "cloudflare".to_owned()]));
-    Providers { ip, dns, ..Providers::default() }
+    Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, true)), false)
 }
 
 fn of_pool(object: &Value) -> Option<Vec<String>> {

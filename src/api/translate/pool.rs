@@ -86,7 +86,7 @@ fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
         .filter_map(|created| created.ip.parse().ok().map(|ip| Created { ip, written: created.written }));
     let intent = status.creation.as_ref().map(|creation| Intent {
         number: creation.number,
-        provider: creation.provider.clone(),
+        account_id: creation.provider.as_str().into(),
         region: region_slug(&creation.region),
         known: addresses(&creation.known_ips),
         uncertain: (creation.phase == UNCERTAIN).then(|| addresses(&creation.uncertain_ips)),
@@ -143,9 +143,9 @@ pub fn written_status(
         written.unknown_ips = texts(unknown);
         written.orphan_ips = orphans.as_ref().map(texts);
         written.creation =
-            intent.as_ref().map(|Intent { number, provider, region, known, uncertain }| Creation {
+            intent.as_ref().map(|Intent { number, account_id, region, known, uncertain }| Creation {
                 number: *number,
-                provider: provider.clone(),
+                provider: account_id.provider.clone(),
                 region: region.clone(),
                 known_ips: texts(known),
                 phase: if uncertain.is_some() { UNCERTAIN } else { OPEN }.to_owned(),
@@ -183,7 +183,7 @@ mod tests {
             orphans: Some(BTreeSet::new()),
             intent: Some(Intent {
                 number: 7,
-                provider: "digitalocean".into(),
+                account_id: "digitalocean".into(),
                 region: "nyc3".into(),
                 known: BTreeSet::from([ip("192.0.2.7")]),
                 uncertain: None,

@@ -11,7 +11,7 @@ use crate::provider::dns::{self, Applied, Unfinished};
 use crate::provider::http::{Request, bounded};
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::ids::Address;
-use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Rules, Zone};
+use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Zone};
 use serde_json::{Value, json};
 use std::ops::Range;
 
@@ -75,7 +75,7 @@ fn batches(set: &ChangeSet) -> Vec<Range<usize>> {
         let turns = previous.is_some_and(|previous| previous != is_delete(change));
         previous = Some(is_delete(change));
         match batches.last_mut() {
-            Some(last) if last.len() < Rules::CLOUDFLARE.changes_per_request && (set.survivor || !turns) => {
+            Some(last) if last.len() < super::BATCH && (set.survivor || !turns) => {
                 last.end = index.saturating_add(1);
             }
             _ => batches.push(index..index.saturating_add(1)),

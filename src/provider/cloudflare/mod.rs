@@ -21,6 +21,7 @@ use crate::provider::rate::Excess;
 use crate::provider::{Account, CallContext, CallError};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::provider::{Descriptor, Limits, Rules, ZoneForm};
 use flipop_core::records::dns::{ChangeSet, Record, Zone};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -30,6 +31,30 @@ use zones::Zones;
 
 /// The provider's name in specs and metric labels.
 pub const NAME: &str = "cloudflare";
+
+/// What decisions and documents know of Cloudflare.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: NAME,
+    token_variable: "CLOUDFLARE_TOKEN",
+    // 1,200 requests in five minutes for each user, of which 50 are left to others. A request may arrive five seconds
+    // after it was sent, which is how long it may wait for its connection. There are no addresses.
+    limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
+    has_addresses: false,
+    // 60 to 86,400 s, from 30 on Enterprise zones, 1 for "automatic" (API reference of DNS records).
+    dns: Some(Rules {
+        zone_form: ZoneForm::NameOrId,
+        ttl_floor: TTL_FLOOR,
+        ttl_ceiling: 86_400,
+        ttl_automatic: Some(1),
+        changes_per_request: BATCH,
+    }),
+};
+
+/// The least TTL of ordinary zones, in seconds.
+const TTL_FLOOR: u32 = 60;
+
+/// Changes in one batch on the free plan; other plans take more (API reference, "Batch DNS records").
+const BATCH: usize = 200;
 
 /// Where the API is unless configured otherwise.
 pub const DEFAULT_URL: &str = "https://api.cloudflare.com/client/v4";

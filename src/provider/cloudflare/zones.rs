@@ -9,7 +9,7 @@ use crate::provider::http::{Answer, Request, bounded};
 use crate::provider::observe::Call;
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::moment::Moment;
-use flipop_core::records::dns::{Rules, Zone};
+use flipop_core::records::dns::Zone;
 use http::StatusCode;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -146,7 +146,7 @@ impl Cloudflare {
         if refused && !refusal::refuses_token(&answer) {
             // The token may only edit records; or there is no such zone, which shows when it is read.
             let shown = self.zones.learned(id);
-            return Ok(Zone { id: id.to_owned(), name: None, shown, ttl_floor: Rules::CLOUDFLARE.ttl_floor });
+            return Ok(Zone { id: id.to_owned(), name: None, shown, ttl_floor: super::TTL_FLOOR });
         }
         let zone: wire::ZoneEntry = content(&answer)?;
         if zone.id.eq_ignore_ascii_case(id) {
@@ -162,7 +162,7 @@ fn content<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<T, Fault> 
 }
 
 fn found(entry: &wire::ZoneEntry) -> Zone {
-    let ttl_floor = if entry.is_enterprise() { ENTERPRISE_TTL_FLOOR } else { Rules::CLOUDFLARE.ttl_floor };
+    let ttl_floor = if entry.is_enterprise() { ENTERPRISE_TTL_FLOOR } else { super::TTL_FLOOR };
     Zone { id: entry.id.clone(), name: Some(entry.name.clone()), shown: None, ttl_floor }
 }
 

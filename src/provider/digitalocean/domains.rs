@@ -13,7 +13,7 @@ use crate::provider::paging::{self, Page, Pages};
 use crate::provider::{CallContext, CallError};
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::ids::Address;
-use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Rules, Zone};
+use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Zone};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::StatusCode;
@@ -246,7 +246,7 @@ impl DnsProvider for DigitalOcean {
             id: name.clone(),
             name: Some(name),
             shown: None,
-            ttl_floor: Rules::DIGITALOCEAN.ttl_floor,
+            ttl_floor: super::TTL_FLOOR,
         });
         std::future::ready(found).boxed()
     }

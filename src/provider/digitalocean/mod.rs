@@ -19,6 +19,7 @@ use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::ids::{ActionId, Address, DropletId};
+use flipop_core::model::provider::{Descriptor, Limits, Rules, ZoneForm};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::StatusCode;
@@ -28,6 +29,36 @@ use tokio::sync::watch;
 
 /// The provider's name in specs and metric labels.
 pub const NAME: &str = "digitalocean";
+
+/// How long after it was sent a request may arrive and count there: it waits at most five seconds for its connection.
+/// What arrives within a window may have been sent within the window and this.
+const ARRIVAL_SPREAD_MS: u64 = 5_000;
+
+/// What decisions and documents know of `DigitalOcean`.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: NAME,
+    token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
+    // 250 requests a minute, of which ten are left to other users of the token, and 12 new addresses a minute. The hourly
+    // limit is in every answer's headers.
+    limits: Limits {
+        requests: 240,
+        window_ms: 60_000 + ARRIVAL_SPREAD_MS,
+        creations: 12,
+        creation_window_ms: 60_000 + ARRIVAL_SPREAD_MS,
+    },
+    has_addresses: true,
+    // 30 s at least, though its API description names no bounds. The maximum is that of DNS itself (RFC 2181, section 8).
+    dns: Some(Rules {
+        zone_form: ZoneForm::Name,
+        ttl_floor: TTL_FLOOR,
+        ttl_ceiling: 2_147_483_647,
+        ttl_automatic: None,
+        changes_per_request: 1,
+    }),
+};
+
+/// The least TTL, in seconds.
+const TTL_FLOOR: u32 = 30;
 
 /// Where the API is unless configured otherwise.
 pub const DEFAULT_URL: &str = "https://api.digitalocean.com/";

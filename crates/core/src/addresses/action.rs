@@ -5,7 +5,7 @@
 
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::model::fault::{CallFailure, Fault};
-use crate::model::ids::{ActionId, Address, DropletId, ObjectRef};
+use crate::model::ids::{AccountId, ActionId, Address, DropletId, ObjectRef};
 use crate::model::moment::Moment;
 
 /// A call to a provider of addresses.
@@ -13,13 +13,13 @@ use crate::model::moment::Moment;
 pub enum Action {
     /// Read every address of an account.
     List {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
     },
     /// Read one address.
     Get {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The pool that names the address.
         pool: Option<ObjectRef>,
         /// The address.
@@ -27,13 +27,13 @@ pub enum Action {
     },
     /// Find out whether the token may read droplets.
     ProveDropletRead {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
     },
     /// Ask how far an action is.
     Poll {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The pool on whose behalf the action runs.
         pool: Option<ObjectRef>,
         /// The address that it changes.
@@ -43,8 +43,8 @@ pub enum Action {
     },
     /// Put an address on a droplet.
     Assign {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The pool on whose behalf.
         pool: ObjectRef,
         /// The address.
@@ -56,8 +56,8 @@ pub enum Action {
     },
     /// Take an address off its droplet.
     Unassign {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The pool on whose behalf.
         pool: ObjectRef,
         /// The address.
@@ -67,8 +67,8 @@ pub enum Action {
     },
     /// Buy an address.
     Create {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The pool on whose behalf.
         pool: ObjectRef,
         /// Region slug.
@@ -81,8 +81,8 @@ pub enum Action {
 pub enum Outcome {
     /// To [`Action::List`].
     Listed {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// When the first request was sent.
         begun: Moment,
         /// The list.
@@ -90,8 +90,8 @@ pub enum Outcome {
     },
     /// To [`Action::Get`].
     Got {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The address.
         ip: Address,
         /// When the request was sent.
@@ -101,8 +101,8 @@ pub enum Outcome {
     },
     /// To [`Action::ProveDropletRead`].
     Proved {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// Whether the scope is there.
         result: Result<bool, Fault>,
     },
@@ -110,8 +110,8 @@ pub enum Outcome {
     Polled {
         /// When the call began.
         begun: Moment,
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The address.
         ip: Address,
         /// Status of the action.
@@ -119,8 +119,8 @@ pub enum Outcome {
     },
     /// To [`Action::Assign`] and [`Action::Unassign`].
     Changed {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The address.
         ip: Address,
         /// The action that the provider started.
@@ -128,8 +128,8 @@ pub enum Outcome {
     },
     /// To [`Action::Create`].
     Created {
-        /// The provider.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The pool.
         pool: ObjectRef,
         /// The new address.

@@ -8,17 +8,17 @@ mod left;
 mod marks;
 
 use crate::addresses::account::Account;
-use crate::mechanism::budget::{Budget, Held, Limits, Purpose, RateReport};
+use crate::mechanism::budget::{Budget, Held, Purpose, RateReport};
 use crate::mechanism::effects::{Effects, Notice};
-use crate::model::ids::{ObjectKind, Owner, Uid};
+use crate::model::ids::{AccountId, ObjectKind, Owner, Uid};
 use crate::model::moment::Moment;
-use crate::model::spec::Providers;
+use crate::model::provider::{Descriptor, Providers, Rules};
 use crate::model::words::time_of_day;
 use crate::records::account::DnsAccount;
 use crate::records::action::Action;
 use crate::records::claims::{self, Claim};
 use crate::records::diff::Wanted;
-use crate::records::dns::{Access, ChangeSet, Rules, Zone};
+use crate::records::dns::{Access, ChangeSet, Zone};
 use crate::records::mark::Mark;
 use crate::records::name::ZoneRef;
 use crate::records::set::{Located, Scene, Set};
@@ -35,12 +35,12 @@ const MAX_REQUESTS: usize = 25;
 /// which providers count requests: else all those that did not fit into one would take the whole of the next.
 const OVERDUE_MS: u64 = 600_000;
 
-type Accounts = BTreeMap<String, Account>;
+type Accounts = BTreeMap<AccountId, Account>;
 
 /// What is known and done about DNS.
 #[derive(Debug, Default)]
 pub(super) struct Dns {
-    accounts: BTreeMap<String, DnsAccount>,
+    accounts: BTreeMap<AccountId, DnsAccount>,
     sites: BTreeMap<SiteKey, Site>,
     /// Of external-dns, beside the names that are named.
     marks: BTreeMap<SiteKey, Mark>,
@@ -53,19 +53,13 @@ pub(super) struct Dns {
 }
 
 impl Dns {
-    /// `shared` are the providers whose tokens have a budget already.
-    pub(super) fn new(
-        providers: &Providers,
-        shared: &BTreeMap<String, Limits>,
-        limits: &BTreeMap<String, Limits>,
-        epoch_ms: u64,
-    ) -> Self {
-        let account = |provider: &String| {
-            let own = (!shared.contains_key(provider))
-                .then(|| Budget::new(limits.get(provider).copied().unwrap_or(Limits::CLOUDFLARE)));
-            Some((provider.clone(), DnsAccount::new(Rules::of(provider)?, own)))
+    /// The token of a provider that has addresses as well has a budget already, which the account keeps.
+    pub(super) fn new(providers: &Providers, epoch_ms: u64) -> Self {
+        let account = |(of, rules): (&Descriptor, Rules)| {
+            let own = (!of.has_addresses).then(|| Budget::new(of.limits));
+            (AccountId::from(of.name), DnsAccount::new(rules, own))
         };
-        Self { accounts: providers.dns.iter().filter_map(account).collect(), epoch_ms, ..Self::default() }
+        Self { accounts: providers.of_dns().map(account).collect(), epoch_ms, ..Self::default() }
     }
 
     /// Leadership begins: nothing is believed that a predecessor may have changed.
@@ -76,17 +70,17 @@ impl Dns {
         self.marks.values_mut().for_each(Mark::restart);
     }
 
-    pub(super) fn observe_rate(&mut self, provider: &str, now: Moment, report: &RateReport) {
-        if let Some(budget) = self.accounts.get_mut(provider).and_then(DnsAccount::budget) {
+    pub(super) fn observe_rate(&mut self, account_id: &AccountId, now: Moment, report: &RateReport) {
+        if let Some(budget) = self.accounts.get_mut(account_id).and_then(DnsAccount::budget) {
             budget.observe(now, report);
         }
     }
 
-    pub(super) fn token_changed(&mut self, provider: &str) {
-        if let Some(account) = self.accounts.get_mut(provider) {
+    pub(super) fn token_changed(&mut self, account_id: &AccountId) {
+        if let Some(account) = self.accounts.get_mut(account_id) {
             account.token_changed();
         }
-        let sites = self.sites.iter_mut().filter(|(key, _)| key.provider == provider);
+        let sites = self.sites.iter_mut().filter(|(key, _)| key.account_id == *account_id);
         sites.for_each(|(_, site)| site.forgive());
     }
 
@@ -96,8 +90,8 @@ impl Dns {
     }
 
     /// Requests left per token, for tokens that nobody else keeps count of.
-    pub(super) fn rates_remaining(&self) -> impl Iterator<Item = (&String, Option<u64>)> {
-        self.accounts.iter().filter_map(|(provider, account)| Some((provider, account.rate_remaining()?)))
+    pub(super) fn rates_remaining(&self) -> impl Iterator<Item = (&AccountId, Option<u64>)> {
+        self.accounts.iter().filter_map(|(account_id, account)| Some((account_id, account.rate_remaining()?)))
     }
 
     /// Decides what is read and changed. `bare` are the objects that ask for no records.
@@ -117,7 +111,7 @@ impl Dns {
             .iter()
             .map(|view| {
                 let place = view.spec.place.as_ref();
-                let account = place.and_then(|place| self.accounts.get(&place.provider));
+                let account = place.and_then(|place| self.accounts.get(&place.account_id));
                 Located::of(place, account)
             })
             .collect();
@@ -135,13 +129,13 @@ impl Dns {
         let mut rereads = Vec::new();
         for (view, located) in views.iter().zip(&located) {
             let waits = matches!(located, Located::At(key, _)
-                if undecided.get(&(&key.provider, &key.fqdn)).is_some_and(|older| older.seniority() < view.seniority()));
+                if undecided.get(&(&key.account_id, &key.fqdn)).is_some_and(|older| older.seniority() < view.seniority()));
             rereads.extend(self.advance(view, located, (&owners, waits), (accounts, permit, now), out));
         }
         // Whoever waits longest comes first.
         rereads.sort_by_key(|(_, key, _)| self.sites.get(key).map(Site::read_due));
         for (owner, key, zone) in rereads {
-            let (site, account) = (self.sites.get_mut(key), self.accounts.get_mut(&key.provider));
+            let (site, account) = (self.sites.get_mut(key), self.accounts.get_mut(&key.account_id));
             if let (Some(site), Some(account)) = (site, account) {
                 let overdue = site.read_due().plus_millis(OVERDUE_MS);
                 let purpose = if overdue <= now { Purpose::Dns } else { Purpose::Reread };
@@ -158,13 +152,13 @@ impl Dns {
         &self,
         views: &'a [View],
         located: &'a [Located],
-    ) -> BTreeMap<(&'a String, &'a String), &'a View> {
+    ) -> BTreeMap<(&'a AccountId, &'a String), &'a View> {
         let mut oldest: BTreeMap<_, &View> = BTreeMap::new();
         for (view, located) in views.iter().zip(located) {
             let (Located::Pending(fqdn), Some(place)) = (located, &view.spec.place) else { continue };
-            let Some(account) = self.accounts.get(&place.provider) else { continue };
+            let Some(account) = self.accounts.get(&place.account_id) else { continue };
             if matches!(place.zone, ZoneRef::Name(_)) && account.is_unasked(&place.zone) {
-                let first = oldest.entry((&place.provider, fqdn)).or_insert(view);
+                let first = oldest.entry((&place.account_id, fqdn)).or_insert(view);
                 *first = if view.seniority() < first.seniority() { view } else { *first };
             }
         }
@@ -178,11 +172,11 @@ impl Dns {
         now: Moment,
         out: &mut Effects<Action>,
     ) {
-        let mut named: BTreeSet<(&str, &ZoneRef)> = BTreeSet::new();
+        let mut named: BTreeSet<(&AccountId, &ZoneRef)> = BTreeSet::new();
         for view in views {
             let Some(place) = &view.spec.place else { continue };
-            let Some(account) = self.accounts.get_mut(&place.provider) else { continue };
-            named.insert((&place.provider, &place.zone));
+            let Some(account) = self.accounts.get_mut(&place.account_id) else { continue };
+            named.insert((&place.account_id, &place.zone));
             match account.lookup_due(&place.zone, now) {
                 Ok(()) => {}
                 Err(at) => {
@@ -191,14 +185,14 @@ impl Dns {
                 }
             }
             let gate = account.lookup_gate(&place.zone).to_owned();
-            if admit(account, accounts, &place.provider, (&gate, Access::Write, Purpose::Dns), now, out) {
+            if admit(account, accounts, &place.account_id, (&gate, Access::Write, Purpose::Dns), now, out) {
                 account.looking_up(&place.zone);
-                let (provider, owner) = (place.provider.clone(), view.owner.clone());
-                out.act(Action::FindZone { provider, owner, zone: place.zone.clone() });
+                let (account_id, owner) = (place.account_id.clone(), view.owner.clone());
+                out.act(Action::FindZone { account_id, owner, zone: place.zone.clone() });
             }
         }
-        for (provider, account) in &mut self.accounts {
-            account.retain(|zone| named.contains(&(provider.as_str(), zone)), now);
+        for (account_id, account) in &mut self.accounts {
+            account.retain(|zone| named.contains(&(account_id, zone)), now);
         }
     }
 
@@ -212,16 +206,16 @@ impl Dns {
     ) {
         for view in views {
             let Some(place) = &view.spec.place else { continue };
-            let Some(account) = self.accounts.get_mut(&place.provider) else { continue };
+            let Some(account) = self.accounts.get_mut(&place.account_id) else { continue };
             if let Err(at) = account.renewal_due(&place.zone, now) {
                 out.later(at);
                 continue;
             }
             let call = (place.zone.text(), Access::Read, Purpose::Dns);
-            if admit(account, accounts, &place.provider, call, now, out) {
+            if admit(account, accounts, &place.account_id, call, now, out) {
                 account.renewing(&place.zone);
-                let (provider, owner) = (place.provider.clone(), view.owner.clone());
-                out.act(Action::FindZone { provider, owner, zone: place.zone.clone() });
+                let (account_id, owner) = (place.account_id.clone(), view.owner.clone());
+                out.act(Action::FindZone { account_id, owner, zone: place.zone.clone() });
             }
         }
     }
@@ -246,7 +240,7 @@ impl Dns {
             lost_to = owners.get(key).filter(|owner| owner.object.uid != *uid);
             let acts = lost_to.is_none() && !waits && view.problems.is_empty();
             let choice = view.choice.as_ref().filter(|_| acts);
-            if let (Some(choice), Some(account)) = (choice, self.accounts.get_mut(&key.provider)) {
+            if let (Some(choice), Some(account)) = (choice, self.accounts.get_mut(&key.account_id)) {
                 let site = self.sites.entry(key.clone()).or_default();
                 let wanted = set.want(view, choice, (key, zone, account.rules()), site, now);
                 out.later(set.kept_until().filter(|until| *until > now));
@@ -257,8 +251,8 @@ impl Dns {
         }
         let limit = self.limit(view.spec.place.as_ref(), accounts, now);
         let (site, account) = match (located, &view.spec.place) {
-            (Located::At(key, _), _) => (self.sites.get(key), self.accounts.get(&key.provider)),
-            (_, Some(place)) => (None, self.accounts.get(&place.provider)),
+            (Located::At(key, _), _) => (self.sites.get(key), self.accounts.get(&key.account_id)),
+            (_, Some(place)) => (None, self.accounts.get(&place.account_id)),
             (_, None) => (None, None),
         };
         let limit = limit.as_deref();
@@ -277,19 +271,19 @@ impl Dns {
 impl Dns {
     /// What keeps requests for records back, and until when, if anything does.
     fn limit(&mut self, place: Option<&Destination>, accounts: &mut Accounts, now: Moment) -> Option<String> {
-        let provider = &place?.provider;
-        let account = self.accounts.get_mut(provider)?;
+        let account_id = &place?.account_id;
+        let account = self.accounts.get_mut(account_id)?;
         let until = |at| time_of_day(at, self.epoch_ms);
-        Some(match budget(account, accounts, provider)?.held(Purpose::Dns, now)? {
-            Held::Paused(at) => format!("{provider} throttles the token until {}", until(at)),
+        Some(match budget(account, accounts, account_id)?.held(Purpose::Dns, now)? {
+            Held::Paused(at) => format!("{account_id} throttles the token until {}", until(at)),
             Held::UsedUp(at) => {
                 format!(
-                    "what is left of the request quota of the token for {provider} is kept for addresses until {}",
+                    "what is left of the request quota of the token for {account_id} is kept for addresses until {}",
                     until(at)
                 )
             }
             Held::Full => {
-                format!("the rate limit of the token for {provider} leaves no request for them yet")
+                format!("the rate limit of the token for {account_id} leaves no request for them yet")
             }
         })
     }
@@ -339,7 +333,7 @@ impl Drive<'_> {
     fn apply(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted, mut set: ChangeSet) {
         // Without a permit the records wait: its return is an input of its own.
         let call = (key.zone.as_str(), Access::Write, Purpose::Dns);
-        if !self.permit || !admit(self.account, self.accounts, &key.provider, call, self.now, self.out) {
+        if !self.permit || !admit(self.account, self.accounts, &key.account_id, call, self.now, self.out) {
             return;
         }
         self.account.begun(&key.zone);
@@ -347,7 +341,7 @@ impl Drive<'_> {
         let per = self.account.rules().changes_per_request;
         let requests = all.min(MAX_REQUESTS.saturating_mul(per)).div_ceil(per);
         let mut admitted = 1;
-        if let Some(budget) = budget(self.account, self.accounts, &key.provider) {
+        if let Some(budget) = budget(self.account, self.accounts, &key.account_id) {
             while admitted < requests && budget.reserve(Purpose::Dns, self.now) {
                 admitted += 1;
             }
@@ -356,9 +350,9 @@ impl Drive<'_> {
         let left = all - set.changes.len();
         self.site.applying(wanted.clone(), set.changes.clone(), left, owner.clone(), self.now);
         self.set.settled();
-        let (provider, fqdn) = (key.provider.clone(), key.fqdn.clone());
+        let (account_id, fqdn) = (key.account_id.clone(), key.fqdn.clone());
         let (owner, zone) = (owner.clone(), zone.clone());
-        self.out.act(Action::ApplyRecords { provider, owner, zone, fqdn, set });
+        self.out.act(Action::ApplyRecords { account_id, owner, zone, fqdn, set });
     }
 }
 
@@ -372,11 +366,11 @@ fn read(
     out: &mut Effects<Action>,
 ) {
     let call = (key.zone.as_str(), Access::Read, purpose);
-    if admit(account, accounts, &key.provider, call, now, out) {
+    if admit(account, accounts, &key.account_id, call, now, out) {
         account.begun(&key.zone);
         site.reading(now);
         out.act(Action::ReadRecords {
-            provider: key.provider.clone(),
+            account_id: key.account_id.clone(),
             owner: owner.clone(),
             zone: zone.clone(),
             fqdn: key.fqdn.clone(),
@@ -389,9 +383,9 @@ fn read(
 fn budget<'a>(
     account: &'a mut DnsAccount,
     accounts: &'a mut Accounts,
-    provider: &str,
+    account_id: &AccountId,
 ) -> Option<&'a mut Budget> {
-    match accounts.get_mut(provider) {
+    match accounts.get_mut(account_id) {
         Some(shared) => Some(shared.budget()),
         None => account.budget(),
     }
@@ -401,7 +395,7 @@ fn budget<'a>(
 fn admit(
     account: &mut DnsAccount,
     accounts: &mut Accounts,
-    provider: &str,
+    account_id: &AccountId,
     (zone, access, purpose): (&str, Access, Purpose),
     now: Moment,
     out: &mut Effects<Action>,
@@ -413,7 +407,7 @@ fn admit(
     if purpose == Purpose::Reread && account.is_loaded(zone) {
         return false;
     }
-    if let Some(budget) = budget(account, accounts, provider) {
+    if let Some(budget) = budget(account, accounts, account_id) {
         if let Err(at) = budget.admit(purpose, now) {
             out.later(at);
             return false;

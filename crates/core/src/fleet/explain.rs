@@ -57,7 +57,8 @@ impl Fleet {
             } else {
                 pool.no_match.forget();
             }
-            if let Some(account) = self.accounts.get(&pool.spec.provider).filter(|account| account.is_known())
+            if let Some(account) =
+                self.accounts.get(&pool.spec.account_id).filter(|account| account.is_known())
             {
                 let (nodes, pods) = stores(&criteria);
                 out.later(pool.note_idle(account, nodes, pods, now));

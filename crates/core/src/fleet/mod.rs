@@ -25,13 +25,13 @@ pub use unready::QUIET_AFTER_START_MS;
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::object::PoolObject;
-use crate::mechanism::budget::{Limits, RateReport};
+use crate::mechanism::budget::RateReport;
 use crate::mechanism::effects::{Effect, Notice};
 use crate::model::facts::{NodeFacts, Observed, PodFacts};
-use crate::model::ids::Uid;
+use crate::model::ids::{AccountId, Uid};
 use crate::model::matching::{NodeStore, PodStore, WatchKey};
 use crate::model::moment::{Context, Moment};
-use crate::model::spec::Providers;
+use crate::model::provider::{Descriptor, Providers};
 use crate::records::node_set::NodeSet;
 use crate::records::object::RecordSetObject;
 use action::{Action, Outcome};
@@ -42,12 +42,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is fixed for the life of the process.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Which providers can be used for what.
+    /// Which providers there are, and which can be used.
     pub providers: Providers,
-    /// Providers of addresses with the limits of their accounts.
-    pub limits: BTreeMap<String, Limits>,
-    /// Providers of DNS that are not in `limits`, with the limits of their accounts.
-    pub dns_limits: BTreeMap<String, Limits>,
     /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts.
     pub epoch_ms: u64,
 }
@@ -77,9 +73,9 @@ pub enum Input {
     /// The process ends: nothing is started any more but the status write that records a finished creation.
     Draining,
     /// What a provider said about its rates.
-    Rate(String, RateReport),
+    Rate(AccountId, RateReport),
     /// A provider's token changed.
-    TokenChanged(String),
+    TokenChanged(AccountId),
 }
 
 /// What a plan yields.
@@ -111,7 +107,7 @@ pub struct Fleet {
     nodes: BTreeMap<WatchKey, NodeStore>,
     pods: BTreeMap<WatchKey, PodStore>,
     watch_trouble: BTreeMap<WatchKey, String>,
-    accounts: BTreeMap<String, Account>,
+    accounts: BTreeMap<AccountId, Account>,
     annotations: Annotations,
     dns: Dns,
     outbox: Vec<Notice>,
@@ -130,12 +126,9 @@ impl Fleet {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let accounts = settings
-            .limits
-            .iter()
-            .map(|(name, limits)| (name.clone(), Account::new(name, *limits)))
-            .collect();
-        let dns = Dns::new(&settings.providers, &settings.limits, &settings.dns_limits, settings.epoch_ms);
+        let account = |of: &Descriptor| (AccountId::from(of.name), Account::new(of.name.into(), of.limits));
+        let accounts = settings.providers.of_addresses().map(account).collect();
+        let dns = Dns::new(&settings.providers, settings.epoch_ms);
         Self {
             settings,
             leading: false,
@@ -206,15 +199,15 @@ impl Fleet {
                 self.dirty = true;
                 self.draining = true;
             }
-            Input::Rate(provider, report) => {
-                self.dns.observe_rate(&provider, now, &report);
-                if let Some(account) = self.accounts.get_mut(&provider) {
+            Input::Rate(account_id, report) => {
+                self.dns.observe_rate(&account_id, now, &report);
+                if let Some(account) = self.accounts.get_mut(&account_id) {
                     account.observe_rate(now, &report);
                 }
             }
-            Input::TokenChanged(provider) => {
-                self.dns.token_changed(&provider);
-                if let Some(account) = self.accounts.get_mut(&provider) {
+            Input::TokenChanged(account_id) => {
+                self.dns.token_changed(&account_id);
+                if let Some(account) = self.accounts.get_mut(&account_id) {
                     account.token_changed(now);
                 }
                 self.dirty = true;

@@ -2,14 +2,14 @@
 
 use super::Fleet;
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::{Address, DropletId};
+use crate::model::ids::{AccountId, Address, DropletId};
 use crate::model::matching::NodeStore;
 use crate::model::moment::Moment;
 
 impl Fleet {
     /// Others have moved, unassigned, deleted or restored these addresses.
-    pub(super) fn tell_overturned(&mut self, provider: &str, ips: &[Address], now: Moment) {
-        let Some(account) = self.accounts.get(provider) else { return };
+    pub(super) fn tell_overturned(&mut self, account_id: &AccountId, ips: &[Address], now: Moment) {
+        let Some(account) = self.accounts.get(account_id) else { return };
         for ip in ips {
             let place = account.place(*ip);
             let text = place.told_of(*ip, place.droplet().and_then(|droplet| self.node_on(droplet)));

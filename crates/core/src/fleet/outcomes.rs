@@ -7,6 +7,7 @@ use crate::addresses::account::{Account, Changes};
 use crate::addresses::action::Outcome as OfAddresses;
 use crate::addresses::pool::orphans;
 use crate::model::fault::CallFailure;
+use crate::model::ids::AccountId;
 use crate::model::moment::Context;
 use crate::records::action::Outcome as OfRecords;
 use crate::records::site::SiteKey;
@@ -33,28 +34,28 @@ impl Fleet {
 
     fn addresses_answered(&mut self, outcome: OfAddresses, at @ Context { now, .. }: Context) {
         match outcome {
-            OfAddresses::Listed { provider, begun, result } => {
-                self.with_account(&provider, at, |account| account.on_list(begun, result, at));
+            OfAddresses::Listed { account_id, begun, result } => {
+                self.with_account(&account_id, at, |account| account.on_list(begun, result, at));
             }
-            OfAddresses::Got { provider, ip, begun, result } => {
-                self.with_account(&provider, at, |account| account.on_get(ip, begun, result, at));
+            OfAddresses::Got { account_id, ip, begun, result } => {
+                self.with_account(&account_id, at, |account| account.on_get(ip, begun, result, at));
             }
-            OfAddresses::Proved { provider, result } => {
-                self.with_account(&provider, at, |account| account.on_proof(result, at));
+            OfAddresses::Proved { account_id, result } => {
+                self.with_account(&account_id, at, |account| account.on_proof(result, at));
             }
-            OfAddresses::Polled { provider, ip, begun, result } => {
-                self.with_account(&provider, at, |account| account.on_poll(ip, begun, result, at));
+            OfAddresses::Polled { account_id, ip, begun, result } => {
+                self.with_account(&account_id, at, |account| account.on_poll(ip, begun, result, at));
             }
-            OfAddresses::Changed { provider, ip, result } => {
+            OfAddresses::Changed { account_id, ip, result } => {
                 let answer = match result {
                     Ok(action) => Some(Ok(action)),
                     Err(CallFailure::Fault(fault)) => Some(Err(fault)),
                     Err(CallFailure::NotSent) => None,
                 };
-                self.with_account(&provider, at, |account| account.on_changed(ip, answer, now));
+                self.with_account(&account_id, at, |account| account.on_changed(ip, answer, now));
             }
-            OfAddresses::Created { provider, pool, result } => {
-                let Some(account) = self.accounts.get_mut(&provider) else { return };
+            OfAddresses::Created { account_id, pool, result } => {
+                let Some(account) = self.accounts.get_mut(&account_id) else { return };
                 account.creating = None;
                 match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
                     Some(pool) => pool.on_created(account, result, at, &mut self.outbox),
@@ -66,24 +67,29 @@ impl Fleet {
 
     fn records_answered(&mut self, outcome: OfRecords, at: Context) {
         match outcome {
-            OfRecords::ZoneFound { provider, zone, result } => {
-                self.dns.zone_found(&provider, &zone, result, at);
+            OfRecords::ZoneFound { account_id, zone, result } => {
+                self.dns.zone_found(&account_id, &zone, result, at);
             }
-            OfRecords::RecordsRead { provider, zone, fqdn, mark_of: None, result } => {
-                self.dns.records_read(&SiteKey { provider, zone, fqdn }, result, at);
+            OfRecords::RecordsRead { account_id, zone, fqdn, mark_of: None, result } => {
+                self.dns.records_read(&SiteKey { account_id, zone, fqdn }, result, at);
             }
-            OfRecords::RecordsRead { provider, zone, mark_of: Some(fqdn), result, .. } => {
-                self.dns.mark_read(&SiteKey { provider, zone, fqdn }, result, at);
+            OfRecords::RecordsRead { account_id, zone, mark_of: Some(fqdn), result, .. } => {
+                self.dns.mark_read(&SiteKey { account_id, zone, fqdn }, result, at);
             }
-            OfRecords::RecordsApplied { provider, zone, fqdn, result } => {
-                let (key, accounts) = (SiteKey { provider, zone, fqdn }, &mut self.accounts);
+            OfRecords::RecordsApplied { account_id, zone, fqdn, result } => {
+                let (key, accounts) = (SiteKey { account_id, zone, fqdn }, &mut self.accounts);
                 self.dns.records_applied(&key, result, accounts, at, &mut self.outbox);
             }
         }
     }
 
-    fn with_account(&mut self, provider: &str, at: Context, act: impl FnOnce(&mut Account) -> Changes) {
-        let Some(account) = self.accounts.get_mut(provider) else { return };
+    fn with_account(
+        &mut self,
+        account_id: &AccountId,
+        at: Context,
+        act: impl FnOnce(&mut Account) -> Changes,
+    ) {
+        let Some(account) = self.accounts.get_mut(account_id) else { return };
         let changes = act(account);
         for finished in &changes.finished {
             if let Some(pool) = self.pools.get_mut(&finished.op.pool) {
@@ -96,6 +102,6 @@ impl Fleet {
                 self.latencies_ms.push(at.now.millis_since(finished.op.caused));
             }
         }
-        self.tell_overturned(provider, &changes.overturned, at.now);
+        self.tell_overturned(account_id, &changes.overturned, at.now);
     }
 }

@@ -9,7 +9,7 @@ use crate::addresses::pool::assign::World;
 use crate::addresses::pool::creation::Purchase;
 use crate::addresses::pool::{Candidate, Pool};
 use crate::mechanism::effects::{Effect, Effects};
-use crate::model::ids::{Address, DropletId, ObjectRef, Uid};
+use crate::model::ids::{AccountId, Address, DropletId, ObjectRef, Uid};
 use crate::model::matching::Criteria;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,14 +91,14 @@ impl Fleet {
         out: &mut Effects<action::Action>,
     ) {
         let order: Vec<Uid> = self.by_age().iter().map(|pool| pool.object.uid.clone()).collect();
-        let providers: Vec<String> = self.accounts.keys().cloned().collect();
-        for provider in providers {
+        let providers: Vec<AccountId> = self.accounts.keys().cloned().collect();
+        for account_id in providers {
             let members: Vec<Uid> = order
                 .iter()
-                .filter(|uid| self.pools.get(*uid).is_some_and(|pool| pool.spec.provider == provider))
+                .filter(|uid| self.pools.get(*uid).is_some_and(|pool| pool.spec.account_id == account_id))
                 .cloned()
                 .collect();
-            let Some(mut account) = self.accounts.remove(&provider) else { continue };
+            let Some(mut account) = self.accounts.remove(&account_id) else { continue };
             self.name_addresses(&members, &mut account, now);
             if account.is_known() {
                 self.keep_memories(&members, owners, &mut account, now);
@@ -124,20 +124,20 @@ impl Fleet {
                     if pool.spec.is_frozen() {
                         pool.follow_standing(&account);
                     }
-                    if pool.creates_at() == provider {
-                        let ahead = self.others_create(uid, &provider, &account);
+                    if *pool.creates_at() == account_id {
+                        let ahead = self.others_create(uid, &account_id, &account);
                         pool.plan_creation(&mut account, &world, &named, ahead, out);
                         // What it has just adopted nobody else may.
                         named.extend(pool.effective());
                     }
                     self.pools.insert(uid.clone(), pool);
                 }
-                self.resolve_strangers(&order, &provider, &mut account, &mut named, out);
+                self.resolve_strangers(&order, &account_id, &mut account, &mut named, out);
             } else {
-                let unread = self.pools.values_mut().filter(|pool| pool.spec.provider == provider);
+                let unread = self.pools.values_mut().filter(|pool| pool.spec.account_id == account_id);
                 unread.for_each(|pool| pool.forget_mismatched(&account));
             }
-            self.accounts.insert(provider, account);
+            self.accounts.insert(account_id, account);
         }
     }
 
@@ -205,15 +205,15 @@ impl Fleet {
     fn resolve_strangers(
         &mut self,
         order: &[Uid],
-        provider: &str,
+        account_id: &AccountId,
         account: &mut Account,
         named: &mut BTreeSet<Address>,
         out: &mut Effects<action::Action>,
     ) {
         for pool in order {
             if let Some(pool) = self.pools.get_mut(pool)
-                && pool.spec.provider != provider
-                && pool.creates_at() == provider
+                && pool.spec.account_id != *account_id
+                && pool.creates_at() == account_id
             {
                 pool.end_creation(account, named, out);
                 // What it has just adopted nobody else may.
@@ -223,11 +223,11 @@ impl Fleet {
     }
 
     /// How far the other pools of the account are with creations. The one that is planned is taken out of the map.
-    fn others_create(&self, uid: &Uid, provider: &str, account: &Account) -> Purchase {
+    fn others_create(&self, uid: &Uid, account_id: &AccountId, account: &Account) -> Purchase {
         if account.creating.as_ref().is_some_and(|creating| creating != uid) {
             return Purchase::Open;
         }
-        let others = self.pools.values().filter(|pool| !pool.deleting && pool.creates_at() == provider);
+        let others = self.pools.values().filter(|pool| !pool.deleting && pool.creates_at() == account_id);
         others.map(Pool::purchase).max().unwrap_or(Purchase::None)
     }
 
@@ -237,9 +237,10 @@ impl Fleet {
         now: Moment,
         out: &mut Effects<action::Action>,
     ) {
-        for (provider, account) in &mut self.accounts {
+        for (account_id, account) in &mut self.accounts {
             // What no object asks for is not read.
-            let concerns = |pool: &Pool| pool.spec.provider == *provider || pool.creates_at() == provider;
+            let concerns =
+                |pool: &Pool| pool.spec.account_id == *account_id || pool.creates_at() == account_id;
             let wanted = self.pools.values().any(concerns);
             if !wanted && account.ops().next().is_none() {
                 // Whoever asks for it later gets no answer of today's.
@@ -264,7 +265,7 @@ impl Fleet {
         let mut desired = Desired::default();
         let mut read = true;
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
-            let account = self.accounts.get(&pool.spec.provider);
+            let account = self.accounts.get(&pool.spec.account_id);
             let known = account.is_some_and(Account::is_known);
             // A node that matches again while its address goes elsewhere would carry it for a moment only.
             let moves = |ip| account.is_some_and(|account| account.op(ip).is_some());

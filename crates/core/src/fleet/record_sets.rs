@@ -94,7 +94,7 @@ impl Fleet {
         let pools = pools.filter_map(|pool| {
             let older =
                 self.pools.values().filter(|other| !other.deleting && other.seniority() < pool.seniority());
-            pool_view(pool, self.accounts.get(&pool.spec.provider), older)
+            pool_view(pool, self.accounts.get(&pool.spec.account_id), older)
         });
         let sets = self.record_sets.values().filter(|set| !set.deleting).map(node_view);
         let mut views: Vec<View> = pools.chain(sets).collect();
@@ -225,7 +225,7 @@ fn pool_view<'a>(
     let problems = pool.spec.problems.iter().filter(|problem| problem.scope == Scope::RecordSet);
     let spec = pool.spec.record_set.clone()?;
     // With the token that is refused the records wait too: the list finds out when that is over.
-    let elsewhere = spec.place.as_ref().is_some_and(|place| place.provider != pool.spec.provider);
+    let elsewhere = spec.place.as_ref().is_some_and(|place| place.account_id != pool.spec.account_id);
     let choice = account.and_then(|account| {
         // A list that only waits for a proof decides in a moment.
         let refused = account.droplet_read() == DropletRead::Missing || !account.is_authorised();

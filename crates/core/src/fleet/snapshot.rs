@@ -102,7 +102,7 @@ impl Fleet {
             return Snapshot::default();
         }
         let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
-            let account = self.accounts.get(&pool.spec.provider);
+            let account = self.accounts.get(&pool.spec.account_id);
             let status = pool.render(account, None, crate::model::moment::Moment::default());
             let used = pool.used();
             let owned = |ip: &Address| !pool.report.lost.contains_key(ip);
@@ -131,7 +131,7 @@ impl Fleet {
             });
             PoolSnapshot {
                 name: pool.object.name.clone(),
-                provider: pool.spec.provider.clone(),
+                provider: pool.spec.account_id.to_string(),
                 dns: self.dns.set(&pool.object.uid).map(|set| set.name.clone()).unwrap_or_default(),
                 available: status.assignable_nodes.len() + status.node_errors.len(),
                 assigned: used.iter().filter(|ip| owned(ip) && stands(ip)).count(),
@@ -146,10 +146,10 @@ impl Fleet {
                 conditions: pool.conditions.as_ref().unwrap_or(&pool.on_server.conditions).clone(),
             }
         });
-        let rates = self.accounts.iter().map(|(provider, account)| (provider, account.rate_remaining()));
-        let accounts = rates
-            .chain(self.dns.rates_remaining())
-            .map(|(provider, rate_remaining)| AccountSnapshot { provider: provider.clone(), rate_remaining });
+        let rates = self.accounts.iter().map(|(account_id, account)| (account_id, account.rate_remaining()));
+        let accounts = rates.chain(self.dns.rates_remaining()).map(|(account_id, rate_remaining)| {
+            AccountSnapshot { provider: account_id.to_string(), rate_remaining }
+        });
         Snapshot {
             leading: true,
             permit: self.permit,

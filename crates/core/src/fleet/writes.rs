@@ -20,7 +20,7 @@ impl Fleet {
             if draining && !pool.has_unrecorded_creation() {
                 continue;
             }
-            let account = self.accounts.get(&pool.spec.provider);
+            let account = self.accounts.get(&pool.spec.account_id);
             let trouble = watch_trouble(&self.watch_trouble, pool.spec.criteria.as_ref());
             if !is_told(pool, account, trouble.is_some()) {
                 continue;

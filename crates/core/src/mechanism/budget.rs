@@ -9,11 +9,8 @@
 //! probed with one request at a time once its reset has come.
 
 use crate::model::moment::Moment;
+use crate::model::provider::Limits;
 use std::collections::VecDeque;
-
-/// What arrives at the provider within a minute may have been sent within a minute and this: a request waits at most
-/// five seconds for its connection.
-const ARRIVAL_SPREAD_MS: u64 = 5_000;
 
 /// One probe of a used-up quota at a time: the next follows the answer, or this long after, the deadline of a call.
 const PROBE_MS: u64 = 10_000;
@@ -40,38 +37,6 @@ const QUOTA_KEPT_FROM_POLLS_PERCENT: u64 = 10;
 
 /// Of the long quota, the share that is kept from DNS and from looks at single addresses, in percent.
 const QUOTA_KEPT_FROM_DNS_PERCENT: u64 = 5;
-
-/// The limits that a provider documents, with a margin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Requests within `window_ms`.
-    pub requests: usize,
-    /// Length of the sliding window.
-    pub window_ms: u64,
-    /// Creations of addresses within `creation_window_ms`.
-    pub creations: usize,
-    /// Length of the creations' sliding window.
-    pub creation_window_ms: u64,
-}
-
-impl Limits {
-    /// `DigitalOcean`: 250 requests a minute, of which ten are left to other users of the token, and 12 new addresses
-    /// a minute. Its hourly limit is in every answer's headers.
-    pub const DIGITALOCEAN: Self = Self {
-        requests: 240,
-        window_ms: 60_000 + ARRIVAL_SPREAD_MS,
-        creations: 12,
-        creation_window_ms: 60_000 + ARRIVAL_SPREAD_MS,
-    };
-
-    /// Cloudflare: 1,200 requests in five minutes per user, of which 50 are left to others. No addresses.
-    pub const CLOUDFLARE: Self = Self {
-        requests: 1_150,
-        window_ms: 300_000 + ARRIVAL_SPREAD_MS,
-        creations: 0,
-        creation_window_ms: 60_000,
-    };
-}
 
 /// What the provider last said about a token's long quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

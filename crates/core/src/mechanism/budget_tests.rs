@@ -1,9 +1,10 @@
 //! What is admitted when, and what is known of a quota.
 
 use super::*;
+use crate::model::provider::examples;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits::DIGITALOCEAN;
+const LIMITS: Limits = examples::OF_BOTH.limits;
 const PURPOSES: [Purpose; 5] =
     [Purpose::Create, Purpose::Assign, Purpose::Dns, Purpose::Poll, Purpose::Reread];
 
@@ -48,7 +49,7 @@ fn twelve_creations_a_minute_and_assignments_go_on_meanwhile() {
 
 #[test]
 fn where_nothing_is_allowed_the_answer_is_always_later() {
-    let mut budget = Budget::new(Limits::CLOUDFLARE);
+    let mut budget = Budget::new(examples::OF_DNS.limits);
     assert_eq!(budget.admit(Purpose::Create, at(0)), Err(at(60_000)));
     assert_eq!(budget.admit(Purpose::Create, at(60_000)), Err(at(120_000)));
 }

@@ -36,6 +36,40 @@ impl fmt::Display for Uid {
     }
 }
 
+/// An account at a provider: whose token is used, and whose addresses and zones are seen.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct AccountId {
+    /// Name of the provider.
+    pub provider: String,
+    /// Name of the account; empty for the one whose token is in the operator's environment.
+    pub name: String,
+}
+
+impl AccountId {
+    /// True where nobody has said which account it is.
+    #[must_use]
+    pub fn is_unnamed(&self) -> bool {
+        self.provider.is_empty()
+    }
+}
+
+impl<S: Into<String>> From<S> for AccountId {
+    /// The account at this provider of the token in the operator's environment.
+    fn from(provider: S) -> Self {
+        Self { provider: provider.into(), name: String::new() }
+    }
+}
+
+impl fmt::Display for AccountId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.provider)?;
+        if !self.name.is_empty() {
+            write!(f, "/{}", self.name)?;
+        }
+        Ok(())
+    }
+}
+
 /// A public address, or an address of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address(IpAddr);

@@ -10,6 +10,7 @@ pub mod ids;
 pub mod matching;
 pub mod mismatch;
 pub mod moment;
+pub mod provider;
 pub mod selector;
 pub mod spec;
 pub mod survey;

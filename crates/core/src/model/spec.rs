@@ -5,7 +5,6 @@
 use crate::model::matching::{Criteria, Toleration};
 use crate::model::selector::{Selector, SelectorError, is_dns_label};
 use crate::model::words::shown;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// `spec.match` as it was written; empty strings mean absent.
@@ -64,22 +63,6 @@ pub struct RawRecordSet {
     pub ttl: i64,
     /// What happens when the set would be empty.
     pub when_empty: String,
-}
-
-/// What specs are held against: which providers this process can use for what (decides between "unknown" and "has no
-/// token"), and what holds where a spec says nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Providers {
-    /// Names of the providers of addresses that have a token.
-    pub ip: BTreeSet<String>,
-    /// Names of the providers of DNS that have a token.
-    pub dns: BTreeSet<String>,
-    /// Every name that the software knows, with the variable that configures it.
-    pub known: BTreeMap<String, String>,
-    /// Those among them that have no addresses to give, with a token or without.
-    pub dns_only: BTreeSet<String>,
-    /// Record sets of nodes without `whenEmpty` keep their records when nothing is left to publish.
-    pub keep_last_record: bool,
 }
 
 /// How far a mistake reaches.

@@ -15,7 +15,8 @@ use crate::mechanism::failure::Failure;
 use crate::mechanism::retry::Schedule;
 use crate::model::fault::{Fault, FaultKind};
 use crate::model::moment::{Context, Moment};
-use crate::records::dns::{Access, Rules, Zone, ZoneForm};
+use crate::model::provider::{Rules, ZoneForm};
+use crate::records::dns::{Access, Zone};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A zone whose name the token could not read is looked up again after this long: scopes are given without notice.

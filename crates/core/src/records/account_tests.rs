@@ -1,12 +1,13 @@
 //! Zones that are looked up, and tokens that are refused in some of them.
 
 use super::*;
+use crate::model::provider::examples::RULES_OF_DNS;
 
 const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 const REFUSED: Option<(FaultKind, &str)> = Some((FaultKind::Unauthorised, "403"));
 
 fn account() -> DnsAccount {
-    DnsAccount::new(Rules::CLOUDFLARE, None)
+    DnsAccount::new(RULES_OF_DNS, None)
 }
 
 #[test]

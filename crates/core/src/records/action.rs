@@ -3,15 +3,15 @@
 use super::dns::{ChangeSet, Record, Zone};
 use super::name::ZoneRef;
 use crate::model::fault::{CallFailure, Fault};
-use crate::model::ids::Owner;
+use crate::model::ids::{AccountId, Owner};
 
 /// A call to a provider of DNS.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Find out which zone is meant.
     FindZone {
-        /// The provider of DNS.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The object on whose behalf.
         owner: Owner,
         /// The zone as the spec refers to it.
@@ -19,8 +19,8 @@ pub enum Action {
     },
     /// Read every record of a name.
     ReadRecords {
-        /// The provider of DNS.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The object on whose behalf.
         owner: Owner,
         /// The zone.
@@ -32,8 +32,8 @@ pub enum Action {
     },
     /// Change the address records of a name.
     ApplyRecords {
-        /// The provider of DNS.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The object on whose behalf.
         owner: Owner,
         /// The zone.
@@ -61,8 +61,8 @@ pub struct Unfinished {
 pub enum Outcome {
     /// To [`Action::FindZone`].
     ZoneFound {
-        /// The provider of DNS.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// The zone as the spec refers to it.
         zone: ZoneRef,
         /// The zone.
@@ -70,8 +70,8 @@ pub enum Outcome {
     },
     /// To [`Action::ReadRecords`].
     RecordsRead {
-        /// The provider of DNS.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// Id of the zone.
         zone: String,
         /// The name.
@@ -83,8 +83,8 @@ pub enum Outcome {
     },
     /// To [`Action::ApplyRecords`].
     RecordsApplied {
-        /// The provider of DNS.
-        provider: String,
+        /// The account.
+        account_id: AccountId,
         /// Id of the zone.
         zone: String,
         /// The name.

@@ -34,7 +34,7 @@ mod tests {
     use crate::model::ids::{ObjectName, Uid};
 
     fn claim(fqdn: &str, created_at_s: i64, kind: ObjectKind, name: &str) -> Claim {
-        let site = SiteKey { provider: "p".into(), zone: "z".into(), fqdn: fqdn.into() };
+        let site = SiteKey { account_id: "p".into(), zone: "z".into(), fqdn: fqdn.into() };
         let object = ObjectRef { uid: Uid(format!("{name}-{kind:?}")), name: ObjectName::new("ns", name) };
         Claim { site, created_at_s, owner: Owner { kind, object } }
     }

@@ -99,62 +99,6 @@ impl ChangeSet {
     }
 }
 
-/// How a provider's zones may be written in a spec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ZoneForm {
-    /// By name.
-    Name,
-    /// By name if there is a dot in it, else by id.
-    NameOrId,
-}
-
-/// What differs between DNS providers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
-    /// How zones are written.
-    pub zone_form: ZoneForm,
-    /// The least TTL of ordinary zones, in seconds. The zone at hand may take less: [`Zone::ttl_floor`].
-    pub ttl_floor: u32,
-    /// The greatest TTL, in seconds.
-    pub ttl_ceiling: u32,
-    /// The value below the floor that stands for a TTL of the provider's choice, if there is one.
-    pub ttl_automatic: Option<u32>,
-    /// Changes that one request carries.
-    pub changes_per_request: usize,
-}
-
-impl Rules {
-    /// `DigitalOcean`: 30 s at least, though its API description names no bounds. The maximum is that of DNS itself
-    /// (RFC 2181, section 8).
-    pub const DIGITALOCEAN: Self = Self {
-        zone_form: ZoneForm::Name,
-        ttl_floor: 30,
-        ttl_ceiling: 2_147_483_647,
-        ttl_automatic: None,
-        changes_per_request: 1,
-    };
-
-    /// Cloudflare: 60 to 86,400 s, from 30 on Enterprise zones, 1 for "automatic" (API reference of DNS records). A
-    /// batch holds 200 changes on the free plan, more on others (API reference, "Batch DNS records").
-    pub const CLOUDFLARE: Self = Self {
-        zone_form: ZoneForm::NameOrId,
-        ttl_floor: 60,
-        ttl_ceiling: 86_400,
-        ttl_automatic: Some(1),
-        changes_per_request: 200,
-    };
-
-    /// The rules of a provider by its name in specs.
-    #[must_use]
-    pub fn of(provider: &str) -> Option<Self> {
-        match provider {
-            "digitalocean" => Some(Self::DIGITALOCEAN),
-            "cloudflare" => Some(Self::CLOUDFLARE),
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -99,7 +99,7 @@ impl Home {
         let place = self
             .spot
             .as_ref()
-            .map(|Spot { key, zone, .. }| format!(" in the zone {zone} at {}", key.provider));
+            .map(|Spot { key, zone, .. }| format!(" in the zone {zone} at {}", key.account_id));
         format!(
             "{}{} keeps its records, which are not looked after any more; delete them unless somebody uses them: {}",
             self.fqdn,

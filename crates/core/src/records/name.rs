@@ -2,8 +2,8 @@
 //!
 //! Canonical is lower case without a final dot. A name never leaves its zone.
 
+use crate::model::provider::ZoneForm;
 use crate::model::words::shown;
-use crate::records::dns::ZoneForm;
 use std::fmt;
 
 /// Longest name in its written form (RFC 1035, section 2.3.4).

@@ -13,7 +13,7 @@ use crate::model::ids::{Address, ObjectRef};
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
-use crate::model::spec::Providers;
+use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
 use crate::model::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};

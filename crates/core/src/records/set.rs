@@ -12,8 +12,9 @@ use crate::model::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, T
 use crate::model::fault::FaultKind;
 use crate::model::ids::{ObjectKind, Owner};
 use crate::model::moment::Moment;
+use crate::model::provider::Rules;
 use crate::model::words::{count_addresses, enumerate};
-use crate::records::dns::{Rules, Zone};
+use crate::records::dns::Zone;
 
 /// After the last change of what a node set wants: a burst of events of nodes becomes one round.
 const QUIET_MS: u64 = 300;
@@ -48,7 +49,7 @@ impl Located {
     /// Finds the place of a spec.
     #[must_use]
     pub fn of(place: Option<&Destination>, account: Option<&DnsAccount>) -> Self {
-        let Some(Destination { provider, zone, record_name }) = place else { return Self::Nowhere };
+        let Some(Destination { account_id, zone, record_name }) = place else { return Self::Nowhere };
         let known = account.and_then(|account| account.zone(zone));
         let known = known.or_else(|| match zone {
             // Without a token nothing can be looked up or written, but the name can be told.
@@ -65,7 +66,7 @@ impl Located {
         };
         match (name, known) {
             (Ok(fqdn), Some(zone)) => {
-                let key = SiteKey { provider: provider.clone(), zone: zone.id.clone(), fqdn };
+                let key = SiteKey { account_id: account_id.clone(), zone: zone.id.clone(), fqdn };
                 Self::At(key, zone)
             }
             (Ok(fqdn), None) => Self::Pending(fqdn),

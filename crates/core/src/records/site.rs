@@ -14,7 +14,7 @@ use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
 use crate::mechanism::failure::Failure;
 use crate::model::fault::CallFailure;
 use crate::model::fault::{Fault, FaultKind};
-use crate::model::ids::{Address, Owner};
+use crate::model::ids::{AccountId, Address, Owner};
 use crate::model::moment::{Context, Moment};
 use crate::records::dns::{Access, Change, ChangeSet, Record};
 use std::collections::{BTreeSet, VecDeque};
@@ -35,7 +35,7 @@ const MAX_ROUNDS: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SiteKey {
     /// The provider.
-    pub provider: String,
+    pub account_id: AccountId,
     /// The zone's id.
     pub zone: String,
     /// The fully qualified name.

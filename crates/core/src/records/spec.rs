@@ -4,11 +4,11 @@
 use super::diff::{DEFAULT_TTL, TtlRule};
 use super::name::ZoneRef;
 use crate::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
-use crate::model::ids::{Address, ObjectKind};
+use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::matching::Criteria;
-use crate::model::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
+use crate::model::provider::{Providers, Rules, ZoneForm};
+use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
-use crate::records::dns::{Rules, ZoneForm};
 
 /// Where a `NodeDNSRecordSet` is hosted that says nothing about it.
 const DEFAULT_PROVIDER: &str = "digitalocean";
@@ -17,7 +17,7 @@ const DEFAULT_PROVIDER: &str = "digitalocean";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
     /// The provider, which may be unknown.
-    pub provider: String,
+    pub account_id: AccountId,
     /// The zone.
     pub zone: ZoneRef,
     /// The name as it was written.
@@ -76,7 +76,7 @@ impl SetSpec {
             let field = format!("spec.dnsRecordSet.{field}");
             problems.push(SpecProblem { scope: Scope::RecordSet, field, message });
         };
-        let rules = Rules::of(provider);
+        let rules = providers.get(provider).and_then(|descriptor| descriptor.dns);
         let form = rules.map_or(ZoneForm::NameOrId, |rules| rules.zone_form);
         let zone = raw.zone.trim();
         let zone = if zone.is_empty() {
@@ -101,7 +101,7 @@ impl SetSpec {
         let ttl = read_ttl(raw.ttl, kind, rules, &mut note);
         let when_empty = read_when_empty(&raw.when_empty, kind, providers.keep_last_record, &mut note);
         let place = zone.filter(|_| !raw.record_name.is_empty()).map(|zone| Destination {
-            provider: provider.to_owned(),
+            account_id: AccountId::from(provider),
             zone,
             record_name: raw.record_name.clone(),
         });
@@ -111,14 +111,13 @@ impl SetSpec {
 }
 
 fn provider_problem(provider: &str, providers: &Providers) -> Option<String> {
-    if providers.dns.contains(provider) {
+    if providers.of_dns().any(|(usable, _)| usable.name == provider) {
         return None;
     }
-    let usable: Vec<&str> = providers.dns.iter().map(String::as_str).collect();
-    let usable = if usable.is_empty() { "none is configured".to_owned() } else { usable.join(", ") };
-    Some(match (providers.known.get(provider), provider) {
-        (Some(variable), name) => {
-            format!("provider {name:?} has no token; set {variable} for the operator")
+    let usable = Providers::named(providers.of_dns().map(|(usable, _)| usable));
+    Some(match (providers.get(provider), provider) {
+        (Some(known), name) => {
+            format!("provider {name:?} has no token; set {} for the operator", known.token_variable)
         }
         (None, "") => format!("no provider is named; use one of: {usable}"),
         (None, name) => format!("unknown provider {:?}; use one of: {usable}", shown(name)),
@@ -293,18 +292,7 @@ impl NodeSetSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::{BTreeMap, BTreeSet};
-
-    fn providers() -> Providers {
-        let known = [("digitalocean", "DIGITALOCEAN_ACCESS_TOKEN"), ("cloudflare", "CLOUDFLARE_TOKEN")];
-        Providers {
-            ip: BTreeSet::new(),
-            dns: known.map(|(name, _)| name.to_owned()).into(),
-            known: known.map(|(name, variable)| (name.to_owned(), variable.to_owned())).into(),
-            dns_only: BTreeSet::new(),
-            keep_last_record: false,
-        }
-    }
+    use crate::model::provider::examples::providers;
 
     fn raw() -> RawRecordSet {
         RawRecordSet { zone: "example.com".into(), record_name: "www".into(), ..RawRecordSet::default() }
@@ -312,7 +300,7 @@ mod tests {
 
     fn parse(raw: &RawRecordSet, kind: ObjectKind) -> (SetSpec, Vec<String>) {
         let mut problems = Vec::new();
-        let spec = SetSpec::parse(raw, "digitalocean", kind, &providers(), &mut problems);
+        let spec = SetSpec::parse(raw, "digitalocean", kind, &providers(true), &mut problems);
         (spec, problems.iter().map(|problem| problem.field.replace("spec.dnsRecordSet.", "")).collect())
     }
 
@@ -322,7 +310,8 @@ mod tests {
         assert_eq!((pool.ttl, pool.when_empty, problems), (TtlRule::Every(60), WhenEmpty::Keep, vec![]));
         let (node, problems) = parse(&raw(), ObjectKind::RecordSet);
         assert_eq!((node.ttl, node.when_empty, problems), (TtlRule::New(60), WhenEmpty::Delete, vec![]));
-        let kept = Providers { keep_last_record: true, ..providers() };
+        let mut kept = providers(true);
+        kept.keep_last_record = true;
         let when_empty = |when_empty: &str| {
             let raw = RawRecordSet { when_empty: when_empty.into(), ..raw() };
             let kind = ObjectKind::RecordSet;
@@ -368,11 +357,9 @@ mod tests {
 
     #[test]
     fn a_provider_without_a_token_is_told_apart_from_an_unknown_one() {
-        let none = Providers { dns: BTreeSet::new(), ..providers() };
-        let message = provider_problem("cloudflare", &none).unwrap();
+        let message = provider_problem("cloudflare", &providers(false)).unwrap();
         assert!(message.contains("CLOUDFLARE_TOKEN"), "{message}");
-        let none = Providers { known: BTreeMap::new(), ..none };
-        assert!(provider_problem("cloudflare", &none).unwrap().contains("unknown provider"));
+        assert!(provider_problem("cloudflare", &Providers::default()).unwrap().contains("unknown provider"));
     }
 
     #[test]
@@ -380,9 +367,9 @@ mod tests {
         let provider = |outer: &str, inner: &str| {
             let record_set = Some(RawRecordSet { provider: inner.into(), ..raw() });
             let raw = RawRecordSetSpec { provider: outer.into(), record_set, ..RawRecordSetSpec::default() };
-            let spec = NodeSetSpec::parse(&raw, &providers());
+            let spec = NodeSetSpec::parse(&raw, &providers(true));
             assert_eq!(spec.problems, []);
-            spec.set.place.unwrap().provider
+            spec.set.place.unwrap().account_id.provider
         };
         assert_eq!(provider("", ""), "digitalocean");
         assert_eq!(provider("cloudflare", ""), "cloudflare");
@@ -397,7 +384,7 @@ mod tests {
                 address_type: text.into(),
                 ..RawRecordSetSpec::default()
             };
-            let spec = NodeSetSpec::parse(&raw, &providers());
+            let spec = NodeSetSpec::parse(&raw, &providers(true));
             (spec.source, spec.problems.into_iter().map(|problem| problem.field).collect::<Vec<_>>())
         };
         assert_eq!(parse(""), (Some(AddressSource::External), vec![]));

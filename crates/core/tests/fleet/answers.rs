@@ -1,11 +1,11 @@
 //! What an answer changes, and how often one asks again.
 
-use crate::faults::fault;
+use crate::faults::{OF_BOTH, OF_DNS, fault};
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::{Budget, Limits, Purpose, Quota, RateReport};
+use flipop_core::mechanism::budget::{Budget, Purpose, Quota, RateReport};
 use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::ActionId;
@@ -144,7 +144,7 @@ fn an_address_that_was_bought_is_unrecorded_until_the_status_names_it() {
 
 #[test]
 fn the_limits_of_cloudflare_leave_fifty_requests_in_five_minutes_to_others() {
-    let mut budget = Budget::new(Limits::CLOUDFLARE);
+    let mut budget = Budget::new(OF_DNS.limits);
     for _ in 0..1_150 {
         assert_eq!(budget.admit(Purpose::Assign, T(1_000)), Ok(()));
         budget.sent(Purpose::Assign, T(1_000));
@@ -155,7 +155,7 @@ fn the_limits_of_cloudflare_leave_fifty_requests_in_five_minutes_to_others() {
 
 #[test]
 fn pages_that_nobody_announced_count_against_the_quota() {
-    let mut budget = Budget::new(Limits::DIGITALOCEAN);
+    let mut budget = Budget::new(OF_BOTH.limits);
     let quota = Quota { limit: Some(5_000), remaining: 100, reset_at: T(600_000), observed_at: T(0) };
     let report = |requests| RateReport { requests, quota: Some(quota), ..RateReport::default() };
     budget.sent(Purpose::Poll, T(0));
@@ -177,9 +177,9 @@ fn the_answer_to_a_look_at_a_former_action_does_not_end_the_next_one() {
     let mut world = World::with(1, 1);
     world.tricks.push_back(Trick::Slow(20));
     world.run(5);
-    let (provider, ip, result) = (PROVIDER.to_owned(), ip(1), Ok(ActionStatus::Completed));
+    let (account_id, ip, result) = (PROVIDER.into(), ip(1), Ok(ActionStatus::Completed));
     let begun = Moment::default();
-    world.observe(Input::Outcome(addresses::Outcome::Polled { provider, ip, begun, result }.into()));
+    world.observe(Input::Outcome(addresses::Outcome::Polled { account_id, ip, begun, result }.into()));
     world.run(2);
     assert_eq!(world.status("pool").ips[&ip.to_string()].state, "in-progress");
     world.run(30);

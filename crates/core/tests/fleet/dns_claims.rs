@@ -8,8 +8,8 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::provider::ZoneForm;
 use flipop_core::model::spec::RawRecordSet;
-use flipop_core::records::dns::ZoneForm;
 use flipop_core::records::name::{NameError, ZoneRef};
 use flipop_core::records::spec::RawRecordSetSpec;
 

@@ -5,13 +5,12 @@ use crate::zones::CLOUDFLARE;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::{Fleet, Settings};
-use flipop_core::mechanism::budget::Limits;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::ids::{Address, DropletId, ObjectRef};
 use flipop_core::model::matching::WatchKey;
-use flipop_core::model::spec::Providers;
+use flipop_core::model::provider::{Descriptor, Limits, Providers, Rules, ZoneForm};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How the next mutating provider call goes.
@@ -128,16 +127,39 @@ pub(crate) fn pods_key() -> WatchKey {
     WatchKey::Pods { namespace: "ns".into(), selector: String::new() }
 }
 
+/// A provider of both that carries one change in each request, and one of DNS that carries many.
+pub(crate) fn providers() -> Providers {
+    Providers::new([(OF_BOTH, true), (OF_DNS, true)], false)
+}
+
+pub(crate) const OF_BOTH: Descriptor = Descriptor {
+    name: PROVIDER,
+    token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
+    limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
+    has_addresses: true,
+    dns: Some(Rules {
+        zone_form: ZoneForm::Name,
+        ttl_floor: 30,
+        ttl_ceiling: 2_147_483_647,
+        ttl_automatic: None,
+        changes_per_request: 1,
+    }),
+};
+
+pub(crate) const OF_DNS: Descriptor = Descriptor {
+    name: CLOUDFLARE,
+    token_variable: "CLOUDFLARE_TOKEN",
+    limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
+    has_addresses: false,
+    dns: Some(Rules {
+        zone_form: ZoneForm::NameOrId,
+        ttl_floor: 60,
+        ttl_ceiling: 86_400,
+        ttl_automatic: Some(1),
+        changes_per_request: 200,
+    }),
+};
+
 pub(crate) fn fleet() -> Fleet {
-    let known = [(PROVIDER, "DIGITALOCEAN_ACCESS_TOKEN"), (CLOUDFLARE, "CLOUDFLARE_TOKEN")];
-    let providers = Providers {
-        ip: BTreeSet::from([PROVIDER.to_owned()]),
-        dns: known.map(|(name, _)| name.to_owned()).into(),
-        known: known.map(|(name, variable)| (name.to_owned(), variable.to_owned())).into(),
-        dns_only: BTreeSet::from([CLOUDFLARE.to_owned()]),
-        keep_last_record: false,
-    };
-    let limits = BTreeMap::from([(PROVIDER.to_owned(), Limits::DIGITALOCEAN)]);
-    let dns_limits = BTreeMap::from([(CLOUDFLARE.to_owned(), Limits::CLOUDFLARE)]);
-    Fleet::new(Settings { providers, limits, dns_limits, epoch_ms: 0 })
+    Fleet::new(Settings { providers: providers(), epoch_ms: 0 })
 }

@@ -165,8 +165,8 @@ fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused()
             world.faults.reads = Some(FaultKind::Unauthorised);
             world.faults.lists = Some(FaultKind::Unauthorised);
             let result = Err(crate::faults::fault(FaultKind::Unauthorised, false));
-            let (provider, begun) = (PROVIDER.to_owned(), world.now);
-            world.observe(Input::Outcome(addresses::Outcome::Listed { provider, begun, result }.into()));
+            let (account_id, begun) = (PROVIDER.into(), world.now);
+            world.observe(Input::Outcome(addresses::Outcome::Listed { account_id, begun, result }.into()));
         } else {
             world.observe(Input::Permit(false));
         }

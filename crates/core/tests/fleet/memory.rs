@@ -1,11 +1,11 @@
 //! What is forgotten in time, and what is recalled: neither watches of the past nor what a standby saw decide.
 
-use crate::faults::{nodes_key, spec};
+use crate::faults::{OF_BOTH, nodes_key, spec};
 use crate::world::{PROVIDER, World, droplet, ip};
 use flipop_core::addresses::pool::memory::Intent;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::{Budget, Limits, Purpose};
+use flipop_core::mechanism::budget::{Budget, Purpose};
 use flipop_core::model::facts::{Observed, Readiness};
 use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::ids::Address;
@@ -105,7 +105,7 @@ fn outdated_crds_are_reported_no_longer_once_they_keep_the_conditions_of_a_pool_
 
 #[test]
 fn a_budget_keeps_no_more_of_the_past_than_its_windows() {
-    let limits = Limits::DIGITALOCEAN;
+    let limits = OF_BOTH.limits;
     let mut budget = Budget::new(limits);
     let mut size = 0;
     for second in 0..86_400 {
@@ -239,7 +239,7 @@ fn an_intent_that_others_wrote_down_during_a_gap_is_resolved_and_not_taken_for_a
     world.observe(Input::Permit(false));
     // Whoever led meanwhile bought one more, and ended before it was recorded.
     let intent =
-        Intent { number: 1, provider: PROVIDER.into(), region: "nyc3".into(), known, uncertain: None };
+        Intent { number: 1, account_id: PROVIDER.into(), region: "nyc3".into(), known, uncertain: None };
     let mut pool = world.pools["pool"].clone();
     pool.status.memory.as_mut().unwrap().intent = Some(intent);
     pool.resource_version = "1000".into();

@@ -146,7 +146,7 @@ fn lists_go_on_when_another_read_proves_the_scope() {
     world.run(50);
     world.observe(Input::Outcome(
         addresses::Outcome::Got {
-            provider: PROVIDER.into(),
+            account_id: PROVIDER.into(),
             ip: ip(1),
             begun: world.now,
             result: Ok(flipop_core::model::facts::ReservedIp {

@@ -1,6 +1,6 @@
 //! As many objects as Kubernetes admits: bounded work for what changes, none for what does not concern us.
 
-use crate::faults::{fault, fleet, pods_key, spec};
+use crate::faults::{OF_BOTH, fault, fleet, pods_key, spec};
 use crate::world::PROVIDER;
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::assign::MAX_OPS;
@@ -9,15 +9,15 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::action::{Action, Outcome};
 use flipop_core::fleet::{Fleet, Input};
-use flipop_core::mechanism::budget::Limits;
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
 use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
 };
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::{ActionId, Address, DropletId, ObjectName, ObjectRef, Uid};
+use flipop_core::model::ids::{AccountId, ActionId, Address, DropletId, ObjectName, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::provider::Limits;
 use flipop_core::model::spec::RawMatch;
 use std::collections::BTreeMap;
 
@@ -154,7 +154,7 @@ impl Large {
     }
 
     fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
-        let (provider, begun) = (PROVIDER.to_owned(), self.now);
+        let (account_id, begun) = (AccountId::from(PROVIDER), self.now);
         let read = |ip: Address, droplet: Option<DropletId>| ReservedIp {
             ip,
             region: "nyc3".into(),
@@ -166,30 +166,30 @@ impl Large {
                 self.calls.push((self.now, None));
                 let ips = self.places.iter().map(|(ip, droplet)| (*ip, read(*ip, *droplet))).collect();
                 addresses::Outcome::Listed {
-                    provider,
+                    account_id,
                     begun,
                     result: Ok(ReservedIpList { ips, contradiction: None }),
                 }
             }
             addresses::Action::Get { ip, .. } => {
                 self.calls.push((self.now, None));
-                addresses::Outcome::Got { provider, ip, begun, result: Ok(read(ip, self.places[&ip])) }
+                addresses::Outcome::Got { account_id, ip, begun, result: Ok(read(ip, self.places[&ip])) }
             }
             addresses::Action::ProveDropletRead { .. } => {
-                addresses::Outcome::Proved { provider, result: Ok(true) }
+                addresses::Outcome::Proved { account_id, result: Ok(true) }
             }
             addresses::Action::Assign { ip, droplet, .. } => {
                 self.calls.push((self.now, Some(ip)));
                 if (self.broken)(ip) {
                     let failure =
                         flipop_core::model::fault::CallFailure::Fault(fault(FaultKind::Transient, false));
-                    addresses::Outcome::Changed { provider, ip, result: Err(failure) }
+                    addresses::Outcome::Changed { account_id, ip, result: Err(failure) }
                 } else {
                     let taken = self.places.values().any(|held| *held == Some(droplet));
                     assert!(!taken, "{droplet} has an address already");
                     self.places.insert(ip, Some(droplet));
                     addresses::Outcome::Changed {
-                        provider,
+                        account_id,
                         ip,
                         result: Ok((ActionId(1), ActionStatus::Completed)),
                     }
@@ -215,7 +215,7 @@ fn hundreds_of_addresses_keep_to_the_limits_of_the_account_and_those_that_fail_h
     assert_eq!((failing, large.standing()), (2, usize::from(ADDRESSES) - 2));
     let good = large.calls.iter().filter_map(|(_, ip)| *ip).filter(|ip| !broken(*ip));
     assert_eq!(good.count(), large.standing(), "each once");
-    let Limits { requests: most, window_ms, .. } = Limits::DIGITALOCEAN;
+    let Limits { requests: most, window_ms, .. } = OF_BOTH.limits;
     for (from, _) in &large.calls {
         let within = |at: &Moment| *at >= *from && at.millis_since(*from) < window_ms;
         let count = large.calls.iter().filter(|(at, _)| within(at)).count();

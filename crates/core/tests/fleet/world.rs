@@ -15,7 +15,7 @@ use flipop_core::mechanism::effects::Notice;
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::model::fault::{CallFailure, WriteFailure};
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, Address, DropletId, ObjectRef, Uid};
+use flipop_core::model::ids::{AccountId, ActionId, Address, DropletId, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::records::object::RecordSetObject;
@@ -368,29 +368,29 @@ impl World {
     }
 
     fn execute_addresses(&mut self, action: addresses::Action) {
-        let provider = PROVIDER.to_owned();
+        let account_id = AccountId::from(PROVIDER);
         match action {
             addresses::Action::List { .. } => {
                 self.call("list");
                 let (result, late_ms) = (self.faults.list(&self.cloud), self.faults.late_lists_ms);
                 self.answer_after(
                     50 + late_ms,
-                    addresses::Outcome::Listed { provider, begun: self.now, result },
+                    addresses::Outcome::Listed { account_id, begun: self.now, result },
                 );
             }
             addresses::Action::Get { ip, .. } => {
                 self.call(format!("get {ip}"));
                 let result = self.faults.get(&self.cloud, ip);
-                self.answer(addresses::Outcome::Got { provider, ip, begun: self.now, result });
+                self.answer(addresses::Outcome::Got { account_id, ip, begun: self.now, result });
             }
             addresses::Action::ProveDropletRead { .. } => {
                 self.call("prove");
-                self.answer(addresses::Outcome::Proved { provider, result: self.faults.proof() });
+                self.answer(addresses::Outcome::Proved { account_id, result: self.faults.proof() });
             }
             addresses::Action::Poll { ip, action, .. } => {
                 self.call(format!("poll {ip}"));
                 let result = self.progress(action);
-                let answer = addresses::Outcome::Polled { provider, ip, begun: self.now, result };
+                let answer = addresses::Outcome::Polled { account_id, ip, begun: self.now, result };
                 self.answer_after(50 + self.faults.late_polls_ms, answer);
             }
             addresses::Action::Assign { ip, droplet, node, pool, .. } => {
@@ -429,7 +429,7 @@ impl World {
         let broken = self.faults.broken.filter(|(broken, _)| *broken == ip).map(|(_, trick)| trick);
         let broken = broken.or_else(|| self.faults.broken_droplets.get(&target?).copied());
         let trick = broken.or_else(|| self.tricks.pop_front()).unwrap_or(Trick::Fine);
-        let provider = PROVIDER.to_owned();
+        let account_id = AccountId::from(PROVIDER);
         let taken =
             target.is_some() && self.cloud.values().any(|read| read.droplet == target && read.ip != ip);
         let busy = target.is_some()
@@ -457,7 +457,7 @@ impl World {
                 }
             }
         };
-        self.answer(addresses::Outcome::Changed { provider, ip, result });
+        self.answer(addresses::Outcome::Changed { account_id, ip, result });
     }
 
     fn create(&mut self, pool: ObjectRef, region: &str) {
@@ -486,10 +486,7 @@ impl World {
             result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
         }
         let wait_ms = wait_ms.min(self.call_timeout_ms);
-        self.answer_after(
-            wait_ms,
-            addresses::Outcome::Created { provider: PROVIDER.to_owned(), pool, result },
-        );
+        self.answer_after(wait_ms, addresses::Outcome::Created { account_id: PROVIDER.into(), pool, result });
     }
 
     pub(crate) fn call(&mut self, what: impl Into<String>) {

@@ -1,7 +1,7 @@
 //! The small world's DNS: zones of both providers, with what may go wrong, and record sets as objects.
 
 use crate::catalogued;
-use crate::faults::fault;
+use crate::faults::{fault, providers};
 use crate::world::{PROVIDER, World};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::Outcome;
@@ -14,7 +14,7 @@ use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawRecordSet;
 use flipop_core::records::action as records;
 use flipop_core::records::action::Unfinished;
-use flipop_core::records::dns::{Change, Record, Rules, Zone};
+use flipop_core::records::dns::{Change, Record, Zone};
 use flipop_core::records::name::ZoneRef;
 use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::RawRecordSetSpec;
@@ -89,7 +89,7 @@ pub(crate) struct Dns {
 impl Dns {
     pub(crate) fn zone(&mut self, provider: &str, id: &str, name: Option<&str>) {
         let key = (provider.to_owned(), id.to_owned());
-        let floor = Rules::of(provider).unwrap().ttl_floor;
+        let floor = providers().get(provider).unwrap().dns.unwrap().ttl_floor;
         let zone = Zone { id: id.to_owned(), name: name.map(str::to_owned), shown: None, ttl_floor: floor };
         self.zones.insert(key.clone(), zone);
         self.records.insert(key, Vec::new());
@@ -376,13 +376,13 @@ impl World {
 
     pub(crate) fn execute_dns(&mut self, action: records::Action) {
         match action {
-            records::Action::FindZone { provider, zone, .. } => {
-                let result = self.dns.find_zone(&provider, &zone);
+            records::Action::FindZone { account_id, zone, .. } => {
+                let result = self.dns.find_zone(&account_id.provider, &zone);
                 let slow_ms = if matches!(zone, ZoneRef::Name(_)) { self.dns.slow_name_ms } else { 0 };
-                self.answer_after(50 + slow_ms, records::Outcome::ZoneFound { provider, zone, result });
+                self.answer_after(50 + slow_ms, records::Outcome::ZoneFound { account_id, zone, result });
             }
-            records::Action::ReadRecords { provider, zone, fqdn, mark_of, .. } => {
-                let key = (provider.clone(), zone.id.clone());
+            records::Action::ReadRecords { account_id, zone, fqdn, mark_of, .. } => {
+                let key = (account_id.provider.clone(), zone.id.clone());
                 let looks = if mark_of.is_some() { &mut self.dns.mark_looks } else { &mut self.dns.reads };
                 *looks += 1;
                 let result = match self.dns.mark_fault.filter(|_| mark_of.is_some()) {
@@ -390,26 +390,26 @@ impl World {
                     None => self.dns.read(&key, &fqdn, self.now),
                 };
                 let outcome =
-                    records::Outcome::RecordsRead { provider, zone: zone.id, fqdn, mark_of, result };
+                    records::Outcome::RecordsRead { account_id, zone: zone.id, fqdn, mark_of, result };
                 if self.dns.hanging != Some(key.1.as_str()) {
                     self.answer_after(50 + self.dns.slow_ms, outcome);
                 }
             }
-            records::Action::ApplyRecords { provider, zone, fqdn, set, owner } => {
+            records::Action::ApplyRecords { account_id, zone, fqdn, set, owner } => {
                 self.call(format!("apply {fqdn} for {}", owner.object.name));
                 self.check_changes(&set.changes);
-                self.check_alone(&provider, &zone.id, &fqdn);
+                self.check_alone(&account_id.provider, &zone.id, &fqdn);
                 let slow_ms = match self.dns.tricks.front() {
                     Some(DnsTrick::Slow(ms)) => *ms,
                     Some(_) | None => 0,
                 };
-                let key = (provider.clone(), zone.id.clone());
+                let key = (account_id.provider.clone(), zone.id.clone());
                 let emptied = self.dns.emptied.len();
                 let result = self.dns.apply(&key, &fqdn, &set.changes, self.now);
                 if self.dns.emptied.len() > emptied {
                     self.check_emptied(&owner);
                 }
-                let outcome = records::Outcome::RecordsApplied { provider, zone: zone.id, fqdn, result };
+                let outcome = records::Outcome::RecordsApplied { account_id, zone: zone.id, fqdn, result };
                 self.answer_after(50 + slow_ms, outcome);
             }
         }
@@ -418,8 +418,8 @@ impl World {
     /// While a name is changed nobody else changes it.
     fn check_alone(&self, provider: &str, zone: &str, fqdn: &str) {
         let at_work = self.inputs.iter().any(|(_, input)| {
-            matches!(input, Input::Outcome(Outcome::Records(records::Outcome::RecordsApplied { provider: p, zone: z, fqdn: f, .. }))
-                if (p.as_str(), z.as_str(), f.as_str()) == (provider, zone, fqdn))
+            matches!(input, Input::Outcome(Outcome::Records(records::Outcome::RecordsApplied { account_id: p, zone: z, fqdn: f, .. }))
+                if (p.provider.as_str(), z.as_str(), f.as_str()) == (provider, zone, fqdn))
         });
         assert!(!at_work, "{fqdn} is changed twice at a time");
     }

@@ -28,7 +28,7 @@ impl Zone {
             ZoneRef::Name(name) => self.name == *name,
             ZoneRef::Id(id) => self.id.as_ref() == Some(id),
         };
-        same && provider_name(self.provider) == place.provider
+        same && provider_name(self.provider) == place.account_id.provider
     }
 }
 
@@ -57,7 +57,8 @@ pub(super) fn zones(documents: &[Document]) -> Vec<Zone> {
         .filter_map(place)
         .filter_map(|place| {
             let all = [Provider::DigitalOcean, Provider::Cloudflare];
-            let provider = all.into_iter().find(|provider| provider_name(*provider) == place.provider)?;
+            let provider =
+                all.into_iter().find(|provider| provider_name(*provider) == place.account_id.provider)?;
             Some((provider, place))
         })
         .collect();

@@ -13,11 +13,12 @@ mod scope;
 
 pub use scope::DropletRead;
 
-use crate::mechanism::budget::{Budget, Limits, RateReport};
+use crate::mechanism::budget::{Budget, RateReport};
 use crate::model::facts::{ReservedIp, ReservedIpList};
 use crate::model::fault::{Fault, FaultKind};
-use crate::model::ids::Address;
+use crate::model::ids::{AccountId, Address};
 use crate::model::moment::{Context, Moment};
+use crate::model::provider::Limits;
 use belief::{Belief, Effect, Place};
 use op::{End, Op};
 use rights::{Right, Rights};
@@ -58,7 +59,7 @@ pub struct Changes {
 /// One account of a provider.
 #[derive(Debug)]
 pub struct Account {
-    provider: String,
+    id: AccountId,
     beliefs: BTreeMap<Address, Belief>,
     ops: BTreeMap<Address, Op>,
     /// Addresses whose absence has to be confirmed before they are forgotten.
@@ -89,9 +90,9 @@ pub struct Account {
 impl Account {
     /// An account of which nothing is known.
     #[must_use]
-    pub fn new(provider: impl Into<String>, limits: Limits) -> Self {
+    pub fn new(id: AccountId, limits: Limits) -> Self {
         Self {
-            provider: provider.into(),
+            id,
             beliefs: BTreeMap::new(),
             ops: BTreeMap::new(),
             remembered: BTreeSet::new(),

@@ -269,7 +269,7 @@ impl Account {
         let purpose = if self.is_listed() { Purpose::Poll } else { Purpose::Assign };
         if self.admit(purpose, turn) {
             self.reads.list_begun(turn.now);
-            turn.out.act(Action::List { provider: self.provider.clone() });
+            turn.out.act(Action::List { account_id: self.id.clone() });
         }
     }
 
@@ -285,7 +285,7 @@ impl Account {
         } else if self.admit(Purpose::Assign, turn) {
             self.reads.prove_in_flight = true;
             self.reads.last_proof = Some(turn.now);
-            turn.out.act(Action::ProveDropletRead { provider: self.provider.clone() });
+            turn.out.act(Action::ProveDropletRead { account_id: self.id.clone() });
         }
     }
 
@@ -317,7 +317,7 @@ impl Account {
             } else if self.admit(purpose, turn) {
                 self.reads.gets.insert(ip);
                 let pool = owners.get(&ip).cloned();
-                turn.out.act(Action::Get { provider: self.provider.clone(), pool, ip });
+                turn.out.act(Action::Get { account_id: self.id.clone(), pool, ip });
             }
         }
     }
@@ -335,7 +335,7 @@ impl Account {
             } else if self.admit(Purpose::Poll, turn) {
                 self.reads.polls.insert(ip);
                 let pool = owners.get(&ip).cloned();
-                turn.out.act(Action::Poll { provider: self.provider.clone(), pool, ip, action });
+                turn.out.act(Action::Poll { account_id: self.id.clone(), pool, ip, action });
             }
         }
     }

@@ -96,10 +96,10 @@ mod tests {
     use super::*;
     use crate::addresses::account::Changes;
     use crate::addresses::action::Action;
-    use crate::mechanism::budget::Limits;
     use crate::mechanism::effects::{Effect, Effects};
     use crate::model::facts::ReservedIpList;
     use crate::model::ids::DropletId;
+    use crate::model::provider::examples;
     use std::collections::{BTreeMap, BTreeSet};
 
     const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn what_the_former_token_was_not_shown_is_not_believed_for_a_proof_of_the_new_one() {
         for exchanged in [true, false] {
-            let mut account = Account::new("p", Limits::DIGITALOCEAN);
+            let mut account = Account::new("p".into(), examples::OF_BOTH.limits);
             let both = [read(1, Some(1)), read(2, Some(2))].map(|read| (read.ip, read));
             let ips = both.iter().map(|(ip, _)| *ip).collect();
             account.name(&ips, BTreeSet::new(), &BTreeMap::new(), T(0));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_proof_that_is_older_than_the_list_that_waits_for_it_releases_nothing() {
-        let mut account = Account::new("p", Limits::DIGITALOCEAN);
+        let mut account = Account::new("p".into(), examples::OF_BOTH.limits);
         account.reads.prove_now(T(5));
         let plan = |account: &mut Account, now| {
             let mut out = Effects::default();

@@ -297,7 +297,7 @@ impl Pool {
             Some(holder) => Some(self.evictable((*holder, droplet), account, world)?),
         };
         let makes_room = |pool: &&Pool| {
-            let plans = pool.matched && pool.is_live() && pool.spec.provider == self.spec.provider;
+            let plans = pool.matched && pool.is_live() && pool.spec.account_id == self.spec.account_id;
             plans && pool.roomy.contains_key(&candidate.uid)
         };
         if let Some(other) = world.others.values().find(makes_room) {
@@ -458,10 +458,10 @@ impl Pool {
         let mut op = Op::new(self.object.uid.clone(), kind, taker.droplet, node, from, world.now);
         op.caused = self.changed_at;
         account.begin(ip, op);
-        let (provider, pool, droplet) = (self.spec.provider.clone(), self.object.clone(), taker.droplet);
+        let (account_id, pool, droplet) = (self.spec.account_id.clone(), self.object.clone(), taker.droplet);
         out.act(match kind {
-            OpKind::Assign => Action::Assign { provider, pool, ip, droplet, node: taker.name.clone() },
-            OpKind::Unassign { .. } => Action::Unassign { provider, pool, ip, droplet },
+            OpKind::Assign => Action::Assign { account_id, pool, ip, droplet, node: taker.name.clone() },
+            OpKind::Unassign { .. } => Action::Unassign { account_id, pool, ip, droplet },
         });
     }
 }

@@ -19,7 +19,7 @@ use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::CallFailure;
 use crate::model::fault::{Fault, FaultKind};
-use crate::model::ids::Address;
+use crate::model::ids::{AccountId, Address};
 use crate::model::moment::{Context, Moment};
 use crate::model::words::name_all;
 use std::collections::BTreeSet;
@@ -93,13 +93,13 @@ impl Pool {
         created.any(|created| !self.on_server.remembers(created.ip) && !in_spec(created.written))
     }
 
-    /// The provider that answers for the creation under way, else for the next one: an edit of `spec.provider` does not
+    /// The account that answers for the creation under way, else for the next one: an edit of `spec.provider` does not
     /// change what was asked of whom.
     #[must_use]
-    pub fn creates_at(&self) -> &str {
+    pub fn creates_at(&self) -> &AccountId {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
-        let asked = intent.map(|intent| intent.provider.as_str()).filter(|provider| !provider.is_empty());
-        asked.unwrap_or(&self.spec.provider)
+        let asked = intent.map(|intent| &intent.account_id).filter(|account_id| !account_id.is_unnamed());
+        asked.unwrap_or(&self.spec.account_id)
     }
 
     /// How many addresses are missing.
@@ -242,8 +242,8 @@ impl Pool {
         }
         let known = account.known_with(named);
         self.creation.number = self.creation.number.saturating_add(1);
-        let (number, provider) = (self.creation.number, self.spec.provider.clone());
-        memory.intent = Some(Intent { number, provider, region, known, uncertain: None });
+        let (number, account_id) = (self.creation.number, self.spec.account_id.clone());
+        memory.intent = Some(Intent { number, account_id, region, known, uncertain: None });
         self.creation.stage = Progress::Announcing;
     }
 
@@ -295,8 +295,8 @@ impl Pool {
         account.budget().sent(Purpose::Create, world.now);
         account.rights.sent(Right::Create, world.now);
         self.creation.stage = Progress::Sending { since: world.now };
-        let (provider, pool) = (self.spec.provider.clone(), self.object.clone());
-        out.act(Action::Create { provider, pool, region: intent.region });
+        let (account_id, pool) = (self.spec.account_id.clone(), self.object.clone());
+        out.act(Action::Create { account_id, pool, region: intent.region });
     }
 
     fn resolve(

@@ -1,6 +1,6 @@
 //! What a pool has to remember across restarts. It lives in the object's status.
 
-use crate::model::ids::Address;
+use crate::model::ids::{AccountId, Address};
 use std::collections::BTreeSet;
 
 /// An address that the operator created, or that counts as created.
@@ -17,8 +17,8 @@ pub struct Created {
 pub struct Intent {
     /// No two intents of a pool have the same number, so that one on the server is never taken for its successor.
     pub number: u64,
-    /// The provider that is asked; empty where an older operator wrote the intent down.
-    pub provider: String,
+    /// The account that is asked; unnamed where an older operator wrote the intent down.
+    pub account_id: AccountId,
     /// Region slug.
     pub region: String,
     /// Every address that the account was known to have.

@@ -33,7 +33,7 @@ use crate::model::ids::{Address, DropletId, ObjectKind, ObjectRef, Seniority, Ui
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
-use crate::model::spec::Providers;
+use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
 use behind::Behind;
 use memory::Memory;
@@ -230,7 +230,7 @@ impl Pool {
         }
         let criteria = self.spec.criteria.take();
         let request = (self.spec.region.clone(), self.spec.desired);
-        let provider = self.spec.provider.clone();
+        let account_id = self.spec.account_id.clone();
         self.spec = match &seen.spec {
             Ok(raw) => PoolSpec::parse(raw, providers),
             Err(message) => self.spec.unreadable(message),
@@ -246,7 +246,7 @@ impl Pool {
         if request != (self.spec.region.clone(), self.spec.desired) {
             self.request_changed();
         }
-        if provider != self.spec.provider {
+        if account_id != self.spec.account_id {
             self.provider_changed();
         }
         self.raw = seen.spec;

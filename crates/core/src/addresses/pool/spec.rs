@@ -3,9 +3,10 @@
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
 use crate::model::facts::region_slug;
-use crate::model::ids::{Address, DropletId, ObjectKind};
+use crate::model::ids::{AccountId, Address, DropletId, ObjectKind};
 use crate::model::matching::Criteria;
-use crate::model::spec::{Providers, RawMatch, RawRecordSet, Scope, SpecProblem};
+use crate::model::provider::Providers;
+use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
 use crate::records::spec::SetSpec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +38,8 @@ pub struct RawPoolSpec {
 /// What the planner works with.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolSpec {
-    /// Name of the provider of addresses, which may be unknown.
-    pub provider: String,
+    /// The account of addresses, whose provider may be unknown.
+    pub account_id: AccountId,
     /// Region in which missing addresses are created.
     pub region: Option<String>,
     /// How many addresses are used; `None` for all of `ips`.
@@ -71,7 +72,7 @@ impl PoolSpec {
     /// Reads what was written.
     #[must_use]
     pub fn parse(raw: &RawPoolSpec, providers: &Providers) -> Self {
-        let mut spec = Self { provider: raw.provider.clone(), ..Self::default() };
+        let mut spec = Self { account_id: AccountId::from(&raw.provider), ..Self::default() };
         spec.read_provider(providers);
         spec.read_addresses(raw);
         spec.criteria = raw.matching.criteria(Scope::Pool, &mut spec.problems);
@@ -111,18 +112,17 @@ impl PoolSpec {
     }
 
     fn read_provider(&mut self, providers: &Providers) {
-        if providers.ip.contains(&self.provider) {
+        let provider = &self.account_id.provider;
+        if providers.of_addresses().any(|usable| usable.name == provider) {
             return;
         }
-        let usable: Vec<&str> = providers.ip.iter().map(String::as_str).collect();
-        let usable = if usable.is_empty() { "none is configured".to_owned() } else { usable.join(", ") };
-        let shown = shown(&self.provider);
-        let message = match (providers.known.get(&self.provider), shown.as_str()) {
-            (Some(_), name) if providers.dns_only.contains(name) => {
+        let usable = Providers::named(providers.of_addresses());
+        let message = match (providers.get(provider), shown(provider).as_str()) {
+            (Some(known), name) if !known.has_addresses => {
                 format!("provider {name:?} has no floating IPs; use one that has: {usable}")
             }
-            (Some(variable), name) => {
-                format!("provider {name:?} has no token; set {variable} for the operator")
+            (Some(known), name) => {
+                format!("provider {name:?} has no token; set {} for the operator", known.token_variable)
             }
             (None, "") => format!("no provider is named; use one of: {usable}"),
             (None, name) => format!("unknown provider {name:?}; use one of: {usable}"),
@@ -225,19 +225,7 @@ pub fn droplet_problem(provider_id: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::model::matching::Toleration;
-
-    fn providers() -> Providers {
-        Providers {
-            ip: BTreeSet::from(["digitalocean".to_owned()]),
-            dns: BTreeSet::from(["digitalocean".to_owned(), "cloudflare".to_owned()]),
-            known: BTreeMap::from([
-                ("digitalocean".to_owned(), "DIGITALOCEAN_ACCESS_TOKEN".to_owned()),
-                ("cloudflare".to_owned(), "CLOUDFLARE_TOKEN".to_owned()),
-            ]),
-            dns_only: BTreeSet::from(["cloudflare".to_owned()]),
-            keep_last_record: false,
-        }
-    }
+    use crate::model::provider::examples::providers;
 
     fn raw() -> RawPoolSpec {
         RawPoolSpec {
@@ -248,12 +236,12 @@ mod tests {
     }
 
     fn problems(raw: &RawPoolSpec) -> Vec<(Scope, String)> {
-        PoolSpec::parse(raw, &providers()).problems.into_iter().map(|p| (p.scope, p.field)).collect()
+        PoolSpec::parse(raw, &providers(true)).problems.into_iter().map(|p| (p.scope, p.field)).collect()
     }
 
     #[test]
     fn a_plain_spec_has_no_problem() {
-        let spec = PoolSpec::parse(&raw(), &providers());
+        let spec = PoolSpec::parse(&raw(), &providers(true));
         assert_eq!(spec.problems, []);
         assert_eq!(spec.desired, None);
         assert!(!spec.is_frozen() && spec.may_create());
@@ -281,7 +269,7 @@ mod tests {
         assert_eq!(problems(&RawPoolSpec { desired_ips: 2, ips: listed, ..raw() }), []);
         let ips =
             ["192.0.2.1", "nonsense", "2001:db8::1", "192.0.2.1", "192.0.2.2"].map(str::to_owned).to_vec();
-        let spec = PoolSpec::parse(&RawPoolSpec { ips, ..raw() }, &providers());
+        let spec = PoolSpec::parse(&RawPoolSpec { ips, ..raw() }, &providers(true));
         assert_eq!(spec.ips, ["192.0.2.1".parse::<Address>().unwrap(), "192.0.2.2".parse().unwrap()]);
         let fields: Vec<_> = spec.problems.iter().map(|p| (p.scope, p.field.as_str())).collect();
         assert_eq!(
@@ -293,8 +281,7 @@ mod tests {
 
     #[test]
     fn a_provider_without_its_token_is_told_apart_from_an_unknown_one() {
-        let without = Providers { ip: BTreeSet::new(), dns: BTreeSet::new(), ..providers() };
-        let spec = PoolSpec::parse(&raw(), &without);
+        let spec = PoolSpec::parse(&raw(), &providers(false));
         assert!(spec.problems[0].message.contains("DIGITALOCEAN_ACCESS_TOKEN"), "{:?}", spec.problems);
     }
 

@@ -6,6 +6,7 @@ use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::CallFailure;
 use crate::model::fault::{Fault, FaultKind};
+use crate::model::ids::AccountId;
 use crate::model::moment::Context;
 use crate::model::words::{count_addresses, enumerate, name_addresses};
 use crate::records::action::Unfinished;
@@ -18,12 +19,12 @@ impl Dns {
     /// The answer to a lookup.
     pub(in crate::fleet) fn zone_found(
         &mut self,
-        provider: &str,
+        account_id: &AccountId,
         zone: &ZoneRef,
         result: Result<Zone, Fault>,
         at: Context,
     ) {
-        let Some(account) = self.accounts.get_mut(provider) else { return };
+        let Some(account) = self.accounts.get_mut(account_id) else { return };
         let failure = failure_of(&result);
         if account.is_outdated(zone) && is_refusal(failure) {
             account.not_sent();
@@ -40,7 +41,7 @@ impl Dns {
         result: Result<Vec<Record>, Fault>,
         at @ Context { now, .. }: Context,
     ) {
-        if let Some(account) = self.accounts.get_mut(&key.provider) {
+        if let Some(account) = self.accounts.get_mut(&key.account_id) {
             account.ended(&key.zone);
             let failure = failure_of(&result);
             if is_refusal(failure) && self.sites.get(key).is_some_and(|site| site.is_outdated(Access::Read)) {
@@ -66,7 +67,7 @@ impl Dns {
         &mut self,
         key: &SiteKey,
         result: Result<Vec<Record>, Unfinished>,
-        accounts: &mut BTreeMap<String, Account>,
+        accounts: &mut BTreeMap<AccountId, Account>,
         at @ Context { now, .. }: Context,
         news: &mut Vec<Notice>,
     ) {
@@ -81,7 +82,7 @@ impl Dns {
             }
             CallFailure::Fault(_) | CallFailure::NotSent => unfinished,
         });
-        if let Some(account) = self.accounts.get_mut(&key.provider) {
+        if let Some(account) = self.accounts.get_mut(&key.account_id) {
             account.ended(&key.zone);
             let per = account.rules().changes_per_request;
             let announced = asked.div_ceil(per);
@@ -106,7 +107,7 @@ impl Dns {
                 }
                 None => account.not_sent(),
             }
-            if let Some(budget) = budget(account, accounts, &key.provider) {
+            if let Some(budget) = budget(account, accounts, &key.account_id) {
                 // The first request was announced as sent, and the others were reserved behind it.
                 budget.release(announced.saturating_sub(1), sent.saturating_sub(1), now);
                 if sent == 0 {

@@ -43,7 +43,7 @@ impl Dns {
             let owns = owners.get(key).is_some_and(|owner| owner.object.uid == view.owner.object.uid);
             let rests = self.sites.get(key).is_some_and(|site| site.is_confirmed() && !site.is_busy());
             let trusted =
-                self.accounts.get(&key.provider).is_some_and(|account| account.is_trusted(&key.zone));
+                self.accounts.get(&key.account_id).is_some_and(|account| account.is_trusted(&key.zone));
             let Some(name) = name_of_mark(&key.fqdn, zone).filter(|_| owns && rests && trusted) else {
                 continue;
             };
@@ -54,16 +54,17 @@ impl Dns {
         }
         due.sort_by_key(|(at, ..)| *at);
         for (_, view, key, zone, fqdn) in due {
-            let (Some(account), Some(mark)) = (self.accounts.get_mut(&key.provider), self.marks.get_mut(key))
+            let (Some(account), Some(mark)) =
+                (self.accounts.get_mut(&key.account_id), self.marks.get_mut(key))
             else {
                 continue;
             };
             let call = (key.zone.as_str(), Access::Read, Purpose::Reread);
-            if admit(account, accounts, &key.provider, call, now, out) {
+            if admit(account, accounts, &key.account_id, call, now, out) {
                 account.begun(&key.zone);
                 mark.reading();
                 out.act(Action::ReadRecords {
-                    provider: key.provider.clone(),
+                    account_id: key.account_id.clone(),
                     owner: view.owner.clone(),
                     zone: zone.clone(),
                     fqdn,
@@ -80,7 +81,7 @@ impl Dns {
         result: Result<Vec<Record>, Fault>,
         at @ Context { now, .. }: Context,
     ) {
-        if let Some(account) = self.accounts.get_mut(&key.provider) {
+        if let Some(account) = self.accounts.get_mut(&key.account_id) {
             account.ended(&key.zone);
             if result.is_ok() {
                 account.answered(&key.zone, Access::Read, None, at);

@@ -1,0 +1,145 @@
+//! What differs between providers, as far as decisions have to know it. Each provider describes itself in one value.
+
+use std::collections::BTreeMap;
+
+/// A provider of addresses, of DNS, or of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Its name in specs.
+    pub name: &'static str,
+    /// The variable of the operator's environment that holds its token.
+    pub token_variable: &'static str,
+    /// What it lets one token do.
+    pub limits: Limits,
+    /// It has addresses to give.
+    pub has_addresses: bool,
+    /// The rules of its DNS, if it has any.
+    pub dns: Option<Rules>,
+}
+
+/// The limits that a provider documents, with a margin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests within `window_ms`.
+    pub requests: usize,
+    /// Length of the sliding window.
+    pub window_ms: u64,
+    /// Creations of addresses within `creation_window_ms`.
+    pub creations: usize,
+    /// Length of the creations' sliding window.
+    pub creation_window_ms: u64,
+}
+
+/// How a provider's zones may be written in a spec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZoneForm {
+    /// By name.
+    Name,
+    /// By name if there is a dot in it, else by id.
+    NameOrId,
+}
+
+/// What differs between DNS providers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// How zones are written.
+    pub zone_form: ZoneForm,
+    /// The least TTL of ordinary zones, in seconds. The zone at hand may take less: `Zone::ttl_floor`.
+    pub ttl_floor: u32,
+    /// The greatest TTL, in seconds.
+    pub ttl_ceiling: u32,
+    /// The value below the floor that stands for a TTL of the provider's choice, if there is one.
+    pub ttl_automatic: Option<u32>,
+    /// Changes that one request carries.
+    pub changes_per_request: usize,
+}
+
+/// What specs are held against: which providers there are, which of them have a token, and what holds where a spec says
+/// nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Providers {
+    /// Every provider that the software knows, by name, and whether it has a token.
+    known: BTreeMap<&'static str, (Descriptor, bool)>,
+    /// Record sets of nodes without `whenEmpty` keep their records when nothing is left to publish.
+    pub keep_last_record: bool,
+}
+
+impl Providers {
+    /// These, each with whether it has a token.
+    pub fn new(known: impl IntoIterator<Item = (Descriptor, bool)>, keep_last_record: bool) -> Self {
+        let known = known.into_iter().map(|known| (known.0.name, known)).collect();
+        Self { known, keep_last_record }
+    }
+
+    /// The provider of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Descriptor> {
+        self.known.get(name).map(|(descriptor, _)| descriptor)
+    }
+
+    /// Those that have a token.
+    pub fn usable(&self) -> impl Iterator<Item = &Descriptor> {
+        self.known.values().filter(|(_, has_token)| *has_token).map(|(descriptor, _)| descriptor)
+    }
+
+    /// Providers of addresses that have a token.
+    pub fn of_addresses(&self) -> impl Iterator<Item = &Descriptor> {
+        self.usable().filter(|descriptor| descriptor.has_addresses)
+    }
+
+    /// Providers of DNS that have a token, with the rules of their DNS.
+    pub fn of_dns(&self) -> impl Iterator<Item = (&Descriptor, Rules)> {
+        self.usable().filter_map(|descriptor| Some((descriptor, descriptor.dns?)))
+    }
+
+    /// The names of providers in a message.
+    #[must_use]
+    pub fn named<'a>(providers: impl IntoIterator<Item = &'a Descriptor>) -> String {
+        let names: Vec<&str> = providers.into_iter().map(|descriptor| descriptor.name).collect();
+        if names.is_empty() { "none is configured".to_owned() } else { names.join(", ") }
+    }
+}
+
+/// Two providers that differ in everything, for tests.
+#[cfg(test)]
+pub(crate) mod examples {
+    use super::{Descriptor, Limits, Providers, Rules, ZoneForm};
+
+    /// Has addresses, and zones that are written by name.
+    pub(crate) const OF_BOTH: Descriptor = Descriptor {
+        name: "digitalocean",
+        token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
+        limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
+        has_addresses: true,
+        dns: Some(Rules {
+            zone_form: ZoneForm::Name,
+            ttl_floor: 30,
+            ttl_ceiling: 2_147_483_647,
+            ttl_automatic: None,
+            changes_per_request: 1,
+        }),
+    };
+
+    /// Has zones alone, which are written by id as well.
+    pub(crate) const OF_DNS: Descriptor = Descriptor {
+        name: "cloudflare",
+        token_variable: "CLOUDFLARE_TOKEN",
+        limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
+        has_addresses: false,
+        dns: Some(RULES_OF_DNS),
+    };
+
+    /// The rules of [`OF_DNS`].
+    pub(crate) const RULES_OF_DNS: Rules = Rules {
+        zone_form: ZoneForm::NameOrId,
+        ttl_floor: 60,
+        ttl_ceiling: 86_400,
+        ttl_automatic: Some(1),
+        changes_per_request: 200,
+    };
+
+    /// Both, with or without their tokens.
+    pub(crate) fn providers(have_tokens: bool) -> Providers {
+        Providers::new([(OF_BOTH, have_tokens), (OF_DNS, have_tokens)], false)
+    }
+}
