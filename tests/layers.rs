@@ -21,9 +21,8 @@ const CRATES: [&str; 7] = [
 ];
 
 /// The knots: rooms of a folder that import each other, alone or in a ring.
-const KNOTS: [&str; 4] = [
+const KNOTS: [&str; 3] = [
     "crates/core/src: account action pool",
-    "crates/apiserver/src: discovery handler openapi scale virtual_resources",
     "crates/cloud/src: calls cf_records change cloudflare digitalocean domains faults garble render reserved_ips token wire world",
     "crates/simulation/src: bed frames judge line logs network replica workloads",
 ];

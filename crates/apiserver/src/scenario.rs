@@ -144,11 +144,6 @@ impl Changes {
     }
 }
 
-/// One YAML document.
-pub(super) fn parse_yaml(bytes: &[u8]) -> Result<Value, ScenarioError> {
-    serde_saphyr::from_slice(bytes).map_err(|error| ScenarioError::Yaml(error.to_string()))
-}
-
 /// What a call is about, for errors.
 fn refused(kind: &str, name: &str) -> impl FnOnce(ApiError) -> ScenarioError {
     move |error| ScenarioError::Refused {
