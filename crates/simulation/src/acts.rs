@@ -1,8 +1,8 @@
 //! What happens beside the operator, done to the simulated world.
 
-use super::bed::{API_VERSION, Bed, REGION, USER_NAMESPACE, Undo, token_name};
+use super::bed::{Bed, Undo};
 use super::plan::{Act, Side};
-use super::workloads::zone_of;
+use super::scene::{API_VERSION, REGION, USER_NAMESPACE, token_name, zone_of};
 use flipop_apiserver::{Key, NodeSpec, PodSpec, Readiness, ScenarioError, View};
 use flipop_cloud::{Provider, RecordView};
 use flipop_core::ids::DropletId;
@@ -21,10 +21,18 @@ const SCOPES: [&str; 7] = [
 
 impl Bed {
     /// Lets something happen.
-    ///
+    pub(super) fn act(&mut self, act: &Act) {
+        self.network.tell("world", &serde_json::to_string(act).unwrap_or_default());
+        if let Err(error) = self.try_act(act) {
+            // A step may meet a world in which it makes no sense (a drawn plan, or one that was shrunk).
+            self.network.tell("world", &format!("which makes no sense now: {error}"));
+        }
+        self.network.judge(|_judge| ());
+    }
+
     /// # Errors
     /// When it makes no sense in the world as it is.
-    pub(super) fn try_act(&mut self, act: &Act) -> Result<(), ScenarioError> {
+    fn try_act(&mut self, act: &Act) -> Result<(), ScenarioError> {
         match act {
             Act::AddNode { .. }
             | Act::DeleteNode { .. }
