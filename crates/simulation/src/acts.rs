@@ -1,11 +1,11 @@
 //! What happens beside the operator, done to the simulated world.
 
 use super::bed::{Bed, Undo};
+use super::furnish;
 use super::plan::{Act, Side};
 use super::scene::{API_VERSION, REGION, USER_NAMESPACE, token_name, zone_of};
-use flipop_apiserver::{Key, NodeSpec, PodSpec, Readiness, ScenarioError, View};
+use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
 use flipop_cloud::{Provider, RecordView};
-use flipop_core::ids::DropletId;
 use serde_json::{Value, json};
 
 /// All that the operator needs of `DigitalOcean`.
@@ -86,16 +86,9 @@ impl Bed {
         if self.api.object("v1", "Node", &Key::new("", name)).is_some() {
             self.api.delete_node(name)?;
         }
-        let low = droplet % 250 + 1;
-        self.api.create_node(&NodeSpec {
-            name: name.to_owned(),
-            provider_id: DropletId(droplet).provider_id(),
-            labels: [("role".to_owned(), "edge".to_owned())].into(),
-            internal_ip: format!("10.120.0.{low}"),
-            external_ip: format!("198.18.0.{low}"),
-            ready: true,
-        })?;
-        Ok(())
+        let labels = [("role".to_owned(), "edge".to_owned())].into();
+        let number = u32::try_from(droplet % 250 + 1).unwrap_or_default();
+        furnish::add_node(&self.api, name, droplet, labels, number)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other act is for another part of the world")]

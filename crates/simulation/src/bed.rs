@@ -2,17 +2,16 @@
 //!
 //! Invariants: one thread, one paused clock, no I/O; everything invented follows from the plan's seed.
 
-use super::frames;
 use super::judge::blindness::Blindness;
 use super::judge::{Judge, Violation, dns};
 use super::network::Network;
 use super::plan::{Plan, Side};
 use super::replica::Replica;
-use super::scene::{NAMESPACE, TOKENS, token_name, zone_of};
+use super::scene::{TOKENS, token_name, zone_of};
 use super::story::Story;
-use flipop_apiserver::{ApiServer, ScenarioError, View};
+use super::{frames, furnish};
+use flipop_apiserver::{ApiServer, View};
 use flipop_cloud::{Cloud, Options, Provider, RecordView};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,19 +97,11 @@ impl Bed {
             stops.push(sender);
         }
         let (droplets, undos) = (BTreeMap::new(), BTreeMap::new());
-        let mut bed = Self { network, api, cloud, fronts, stops, droplets, undos, undone: 0, foreign };
-        if let Err(error) = bed.install() {
+        let bed = Self { network, api, cloud, fronts, stops, droplets, undos, undone: 0, foreign };
+        if let Err(error) = furnish::install(&bed.api) {
             bed.blame(format!("the cluster cannot be made: {error}"));
         }
         bed
-    }
-
-    fn install(&mut self) -> Result<(), ScenarioError> {
-        for crd in flipop::api::crd::all() {
-            self.api.apply_yaml(&crd.to_string(), "")?;
-        }
-        let namespace = json!({ "metadata": { "name": NAMESPACE } });
-        self.api.create_object("v1", "Namespace", "", namespace, "bed").map(drop)
     }
 
     pub(super) fn blame(&self, text: String) {

@@ -12,6 +12,7 @@ mod dice;
 mod diff;
 mod facts;
 mod frames;
+pub mod furnish;
 pub mod generate;
 mod judge;
 mod line;

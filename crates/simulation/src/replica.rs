@@ -3,11 +3,12 @@
 //! Invariant: nothing of a process outlives it but the packets that it has sent.
 
 use super::dice::roll;
+use super::furnish::NAMESPACE;
 use super::judge::Process;
 use super::line::{Held, Line};
 use super::network::Network;
 use super::plan::Plan;
-use super::scene::{NAMESPACE, TOKENS};
+use super::scene::TOKENS;
 use flipop::clock::Clock;
 use flipop::config::{Config, ProviderConfig};
 use flipop::kube::client::{Clients, Fence, ReadRefusals};

@@ -31,9 +31,6 @@ pub(super) const PROMPT_MS: u64 = 5_000;
 /// The tokens of the simulated accounts: `DigitalOcean`, Cloudflare.
 pub(super) const TOKENS: [&str; 2] = ["simulated-token-5f2a", "simulated-token-91c7"];
 
-/// Where the operator runs.
-pub(super) const NAMESPACE: &str = "flipop";
-
 /// What the simulated account calls the operator's token.
 pub(super) fn token_name(provider: Provider) -> &'static str {
     match provider {
