@@ -1,7 +1,8 @@
 //! One request from end to end: faults, routing, and the verbs that write.
 
 use super::error::{ApiError, Cause};
-use super::hooks::{After, Before, Call, Verb};
+use super::hooks::{After, Before, Call, Disconnected, Verb};
+use super::intent::{FieldValidation, Intent};
 use super::meta::{Key, at, text, type_of};
 use super::output::{self, Rendering, add_warnings, json_response};
 use super::ownership::Writer;
@@ -9,9 +10,8 @@ use super::patch::Patch;
 use super::remove::{DeleteOptions, Deleted};
 use super::request::{self, body, content_type, decode, header};
 use super::resource::Resource;
-use super::serve::Disconnected;
 use super::store::Store;
-use super::write::{Edit, FieldValidation, Intent, Outcome};
+use super::write::{Edit, Outcome};
 use super::{ApiServer, crd, discovery, openapi, virtual_resources};
 use axum::body::Body;
 use bytes::Bytes;

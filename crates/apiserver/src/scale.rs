@@ -3,11 +3,12 @@
 use super::ApiServer;
 use super::error::ApiError;
 use super::hooks::{Call, Verb};
+use super::intent::Intent;
 use super::meta::{Key, at, text};
 use super::output::json_response;
 use super::patch::Patch;
 use super::request::decode;
-use super::write::{Edit, Intent};
+use super::write::Edit;
 use axum::body::Body;
 use http::Response;
 use serde_json::{Value, json};

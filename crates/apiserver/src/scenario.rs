@@ -4,13 +4,14 @@
 //! passes them by.
 
 use super::error::ApiError;
+use super::intent::{FieldValidation, Intent};
 use super::meta::{self, Key, at, text, type_of};
 use super::ownership::Writer;
 use super::patch::Patch;
 use super::remove::DeleteOptions;
 use super::resource::{Resource, Storage};
 use super::store::{Change, Store, seconds};
-use super::write::{Edit, FieldValidation, Intent};
+use super::write::Edit;
 use super::{ApiServer, codec};
 use flipop::signal;
 use serde_json::{Value, json};
