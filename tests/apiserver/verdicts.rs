@@ -24,9 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
 fn sandbox() -> Outcome<ApiServer> {
     let epoch: jiff::Timestamp = "2026-03-01T12:00:00Z".parse()?;
     let server = ApiServer::builder(1, move || epoch).advice(advice).build();
-    for crd in flipop::api::crd::all() {
-        server.apply_yaml(&crd.to_string(), "")?;
-    }
+    flipop_simulation::furnish::install(&server)?;
     Ok(server)
 }
 

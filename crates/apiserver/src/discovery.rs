@@ -33,7 +33,7 @@ fn subresources(resource: &Resource) -> Vec<(&'static str, Value, Value)> {
     if resource.status {
         all.push(("status", own.clone(), json!(["get", "patch", "update"])));
     }
-    if super::scale::has_scale(resource) {
+    if resource.has_scale() {
         let scale = json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" });
         all.push(("scale", scale, json!(["get", "patch", "update"])));
     }

@@ -1,18 +1,18 @@
 //! One request from end to end: faults, routing, and the verbs that write.
 
 use super::error::{ApiError, Cause};
-use super::hooks::{After, Before, Call, Verb};
+use super::hooks::{After, Before, Call, Disconnected, Verb};
+use super::intent::{FieldValidation, Intent};
 use super::meta::{Key, at, text, type_of};
 use super::output::{self, Rendering, add_warnings, json_response};
 use super::ownership::Writer;
 use super::patch::Patch;
 use super::remove::{DeleteOptions, Deleted};
-use super::request::{self, content_type, header};
+use super::request::{self, body, content_type, decode, header};
 use super::resource::Resource;
-use super::serve::Disconnected;
 use super::store::Store;
-use super::write::{Edit, FieldValidation, Intent, Outcome};
-use super::{ApiServer, crd, discovery, openapi, protobuf, scale, virtual_resources};
+use super::write::{Edit, Outcome};
+use super::{ApiServer, crd, discovery, openapi, virtual_resources};
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
@@ -73,7 +73,7 @@ impl ApiServer {
         if call.subresource == "eviction" || call.subresource == "binding" {
             return self.pod_subresource(call, &resource);
         }
-        if call.subresource == "scale" && scale::has_scale(&resource) {
+        if call.subresource == "scale" && resource.has_scale() {
             return self.scale(call, &self.intent(call, &resource, "Update")?);
         }
         let known = match call.subresource.as_str() {
@@ -302,34 +302,6 @@ fn written(rendering: &Rendering, outcome: &Outcome) -> Response<Body> {
     let mut response = json_response(code, rendering.object(&outcome.object).to_string());
     add_warnings(&mut response, &outcome.warnings);
     response
-}
-
-/// The body as JSON; `application/yaml` is taken too, and protobuf of a few kinds.
-fn body(call: &Call, headers: &HeaderMap) -> Result<Value, ApiError> {
-    match content_type(headers) {
-        "" | "application/json" | "application/yaml" | "application/vnd.kubernetes.protobuf" => {
-            decode(&call.body)
-        }
-        _ => Err(ApiError::unsupported_media_type("application/json, application/yaml")),
-    }
-}
-
-pub(super) fn decode(bytes: &Bytes) -> Result<Value, ApiError> {
-    if protobuf::is_protobuf(bytes) {
-        return protobuf::decode(bytes)
-            .ok_or_else(|| ApiError::unsupported_media_type("application/json, application/yaml"));
-    }
-    let value: Value = match serde_json::from_slice(bytes) {
-        Ok(value) => value,
-        Err(_) => super::scenario::parse_yaml(bytes).map_err(|error| {
-            ApiError::bad_request(format!("error decoding the body of the request: {error}"))
-        })?,
-    };
-    if value.is_object() {
-        Ok(value)
-    } else {
-        Err(ApiError::bad_request("the body of the request is not an object"))
-    }
 }
 
 /// Kind and version in the body, where given, must be those of the URL.

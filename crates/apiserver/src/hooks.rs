@@ -8,6 +8,11 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The connection broke; the client does not learn whether its request took effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the connection was reset")]
+pub struct Disconnected;
+
 /// What a request wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {

@@ -21,6 +21,7 @@ mod error;
 mod handler;
 mod hooks;
 mod ids;
+mod intent;
 mod json_path;
 mod meta;
 mod object_meta;
@@ -45,11 +46,13 @@ mod watch;
 mod write;
 
 pub use error::{ApiError, Cause};
-pub use hooks::{After, Before, Call, FrameFacts, Interceptor, OnFrame, Undisturbed, Verb, View};
+pub use hooks::{
+    After, Before, Call, Disconnected, FrameFacts, Interceptor, OnFrame, Undisturbed, Verb, View,
+};
 pub use meta::Key;
 pub use resource::Storage;
 pub use scenario::{Applied, Changes, NodeSpec, PodSpec, Readiness, ScenarioError};
-pub use serve::{Disconnected, kubeconfig_yaml};
+pub use serve::kubeconfig_yaml;
 pub use store::{Change, PodTermination};
 
 use flipop::signal;

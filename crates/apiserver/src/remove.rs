@@ -6,11 +6,11 @@
 use super::admission;
 use super::crd;
 use super::error::ApiError;
+use super::intent::Intent;
 use super::meta::{self, Key, set, text};
 use super::ownership::{self, Writer};
 use super::resource::Storage;
 use super::store::{PodTermination, Store, seconds};
-use super::write::Intent;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,9 +1,11 @@
-//! What an HTTP request asks for: path, query, and the format of the answer.
+//! What an HTTP request asks for: path, query, body, and the format of the answer.
 
 use super::error::ApiError;
 use super::hooks::{Call, Verb};
+use super::protobuf;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, header};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// In which form an answer is wanted.
@@ -157,6 +159,37 @@ pub(crate) fn wants_aggregated_discovery(accept: &str) -> bool {
             (Some(_), _) => None,
         }
     }) == Some(true)
+}
+
+/// The body as JSON; `application/yaml` is taken too, and protobuf of a few kinds.
+pub(crate) fn body(call: &Call, headers: &HeaderMap) -> Result<Value, ApiError> {
+    match content_type(headers) {
+        "" | "application/json" | "application/yaml" | "application/vnd.kubernetes.protobuf" => {
+            decode(&call.body)
+        }
+        _ => Err(ApiError::unsupported_media_type("application/json, application/yaml")),
+    }
+}
+
+/// An object from JSON, YAML or protobuf.
+pub(crate) fn decode(bytes: &Bytes) -> Result<Value, ApiError> {
+    if protobuf::is_protobuf(bytes) {
+        return protobuf::decode(bytes)
+            .ok_or_else(|| ApiError::unsupported_media_type("application/json, application/yaml"));
+    }
+    let value: Value = match serde_json::from_slice(bytes) {
+        Ok(value) => value,
+        Err(_) => serde_saphyr::from_slice(bytes).map_err(|error| {
+            ApiError::bad_request(format!(
+                "error decoding the body of the request: failed to read YAML: {error}"
+            ))
+        })?,
+    };
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(ApiError::bad_request("the body of the request is not an object"))
+    }
 }
 
 #[cfg(test)]

@@ -103,6 +103,11 @@ impl Resource {
         self.storage.group == group && self.storage.plural == plural
     }
 
+    /// Whether it has the subresource `scale`.
+    pub(crate) fn has_scale(&self) -> bool {
+        self.is("apps", "deployments") || self.is("apps", "replicasets")
+    }
+
     /// The refusal of an object of this kind.
     pub(crate) fn invalid(&self, name: &str, causes: &[Cause]) -> ApiError {
         ApiError::invalid(&self.group, &self.kind, name, causes)

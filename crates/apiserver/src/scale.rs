@@ -1,21 +1,17 @@
 //! The subresource `scale` of what has replicas, in the form `autoscaling/v1`.
 
+use super::ApiServer;
 use super::error::ApiError;
 use super::hooks::{Call, Verb};
+use super::intent::Intent;
 use super::meta::{Key, at, text};
 use super::output::json_response;
 use super::patch::Patch;
-use super::resource::Resource;
-use super::write::{Edit, Intent};
-use super::{ApiServer, handler};
+use super::request::decode;
+use super::write::Edit;
 use axum::body::Body;
 use http::Response;
 use serde_json::{Value, json};
-
-/// Whether a resource has the subresource.
-pub(crate) fn has_scale(resource: &Resource) -> bool {
-    resource.is("apps", "deployments") || resource.is("apps", "replicasets")
-}
 
 /// The scale of an object.
 fn scale(object: &Value) -> Value {
@@ -37,8 +33,8 @@ impl ApiServer {
         let object = self.read(|store| store.require(&intent.resource, &key))?;
         let wanted = match call.verb {
             Verb::Get => return Ok(json_response(200, scale(&object).to_string())),
-            Verb::Update => handler::decode(&call.body)?,
-            Verb::Patch => Patch::Merge(handler::decode(&call.body)?).apply(&scale(&object))?,
+            Verb::Update => decode(&call.body)?,
+            Verb::Patch => Patch::Merge(decode(&call.body)?).apply(&scale(&object))?,
             Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection | Verb::Other => {
                 return Err(ApiError::method_not_allowed());
             }

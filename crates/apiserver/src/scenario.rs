@@ -4,13 +4,14 @@
 //! passes them by.
 
 use super::error::ApiError;
+use super::intent::{FieldValidation, Intent};
 use super::meta::{self, Key, at, text, type_of};
 use super::ownership::Writer;
 use super::patch::Patch;
 use super::remove::DeleteOptions;
 use super::resource::{Resource, Storage};
 use super::store::{Change, Store, seconds};
-use super::write::{Edit, FieldValidation, Intent};
+use super::write::Edit;
 use super::{ApiServer, codec};
 use flipop::signal;
 use serde_json::{Value, json};
@@ -142,11 +143,6 @@ impl Changes {
         self.cursor = revision;
         news
     }
-}
-
-/// One YAML document.
-pub(super) fn parse_yaml(bytes: &[u8]) -> Result<Value, ScenarioError> {
-    serde_saphyr::from_slice(bytes).map_err(|error| ScenarioError::Yaml(error.to_string()))
 }
 
 /// What a call is about, for errors.

@@ -2,6 +2,7 @@
 
 use super::ApiServer;
 use super::error::ApiError;
+use super::hooks::Disconnected;
 use super::output;
 use axum::body::Body;
 use bytes::Bytes;
@@ -20,11 +21,6 @@ use tokio_util::sync::CancellationToken;
 
 /// The largest request body, as in apiserver (3 MiB).
 const BODY_BYTES_MAX: usize = 3 << 20;
-
-/// The connection broke; the client does not learn whether its request took effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the connection was reset")]
-pub struct Disconnected;
 
 impl tower::Service<Request<kube::client::Body>> for ApiServer {
     type Response = Response<Body>;

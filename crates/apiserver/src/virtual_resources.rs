@@ -4,6 +4,7 @@ use super::error::ApiError;
 use super::hooks::{Call, Verb};
 use super::meta::at;
 use super::remove::DeleteOptions;
+use super::request::decode;
 use serde_json::{Value, json};
 
 /// Answers a review; None when the request is for something else. Everybody may do everything here.
@@ -18,7 +19,7 @@ pub(crate) fn review(call: &Call) -> Result<Option<Value>, ApiError> {
     if call.verb != Verb::Create {
         return Err(ApiError::method_not_allowed());
     }
-    let mut answer = super::handler::decode(&call.body)?;
+    let mut answer = decode(&call.body)?;
     super::meta::set_at(&mut answer, &["status"], status);
     Ok(Some(answer))
 }

@@ -3,37 +3,18 @@
 use super::admission;
 use super::codec::{to_served, to_stored};
 use super::error::{ApiError, Cause};
+use super::intent::{FieldValidation, Intent};
 use super::meta::{self, Key, set, text};
-use super::ownership::{self, Writer};
+use super::ownership;
 use super::patch::Patch;
 use super::resource::{Resource, StatusOnCreate};
 use super::store::{Store, seconds};
 use super::{object_meta, schema};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Field manager of the operator, whose own writes the policies leave out.
 const OPERATOR: &str = "flipop";
-
-/// What to do about fields that the schema does not know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum FieldValidation {
-    Ignore,
-    #[default]
-    Warn,
-    Strict,
-}
-
-/// How a request wants something written.
-#[derive(Debug, Clone)]
-pub(crate) struct Intent {
-    pub(crate) resource: Arc<Resource>,
-    pub(crate) writer: Writer,
-    pub(crate) now: Timestamp,
-    pub(crate) dry_run: bool,
-    pub(crate) validation: FieldValidation,
-}
 
 /// The change that a request asks for.
 #[derive(Debug, Clone)]
@@ -50,12 +31,6 @@ pub(crate) struct Outcome {
     pub(crate) object: Arc<Value>,
     pub(crate) created: bool,
     pub(crate) warnings: Vec<String>,
-}
-
-impl Intent {
-    fn is_status(&self) -> bool {
-        self.writer.subresource == "status"
-    }
 }
 
 impl Store {

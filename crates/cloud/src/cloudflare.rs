@@ -1,4 +1,4 @@
-//! The v4 API of Cloudflare: routes, authentication, limits, the envelope, and zones.
+//! The v4 API of Cloudflare: authentication, limits, and zones.
 //!
 //! Records are in `cf_records`. Invariants: every answer is the envelope with `success`, `errors`,
 //! `messages` and `result`; who may not see a zone gets the same answer as for one that does not exist.
@@ -7,177 +7,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::cf_records::CfRecord;
-use super::faults::{Fault, Refusal};
+use super::cf_answers::{Problem, listing, page, success};
+use super::faults::Fault;
 use super::limits::{CF_REQUESTS, CF_WINDOW_MS};
 use super::token::Token;
-use super::wire::{MalformedBody, Op, Page, Reply, Request, Route};
+use super::wire::{Op, Reply};
 use super::world::{Context, World};
-
-/// What a zone's owner pays for; it decides on limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plan {
-    /// TTL from 60 s, 200 changes in a batch, no tags.
-    Free,
-    /// TTL from 30 s, 3,500 changes in a batch, tags.
-    Enterprise,
-}
-
-impl Plan {
-    /// Least TTL but for 1, which means automatic.
-    pub(super) fn ttl_min(self) -> u64 {
-        match self {
-            Self::Free => 60,
-            Self::Enterprise => 30,
-        }
-    }
-
-    /// Changes in one batch.
-    pub(super) fn batch_max(self) -> usize {
-        match self {
-            Self::Free => 200,
-            Self::Enterprise => 3_500,
-        }
-    }
-
-    /// Tags on one record.
-    pub(super) fn tags_max(self) -> usize {
-        match self {
-            Self::Free => 0,
-            Self::Enterprise => 20,
-        }
-    }
-
-    fn legacy_id(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Enterprise => "enterprise",
-        }
-    }
-}
-
-/// A zone.
-#[derive(Debug, Clone)]
-pub(super) struct Zone {
-    pub(super) id: String,
-    /// In ASCII.
-    pub(super) name: String,
-    pub(super) plan: Plan,
-    pub(super) records: BTreeMap<String, CfRecord>,
-}
-
-/// An error in the provider's form.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Problem {
-    pub(super) status: u16,
-    pub(super) code: u32,
-    pub(super) message: String,
-    /// The particular error behind a general one.
-    pub(super) chain: Option<(u32, String)>,
-}
-
-impl Problem {
-    pub(super) fn new(status: u16, code: u32, message: &str) -> Self {
-        Self { status, code, message: message.to_owned(), chain: None }
-    }
-
-    /// A record that breaks a rule.
-    pub(super) fn validation(code: u32, message: &str) -> Self {
-        let chain = Some((code, message.to_owned()));
-        Self { status: 400, code: 1004, message: "DNS Validation Error".to_owned(), chain }
-    }
-
-    pub(super) fn no_record() -> Self {
-        Self::new(404, 81044, "Record does not exist.")
-    }
-
-    pub(super) fn identical() -> Self {
-        Self::new(400, 81058, "An identical record already exists.")
-    }
-
-    fn forbidden() -> Self {
-        Self::new(403, 10000, "Authentication error")
-    }
-
-    fn render(&self) -> Reply {
-        let mut error = json!({"code": self.code, "message": self.message});
-        if let (Some((code, message)), Some(error)) = (&self.chain, error.as_object_mut()) {
-            error.insert("error_chain".to_owned(), json!([{"code": code, "message": message}]));
-        }
-        let body = json!({"success": false, "errors": [error], "messages": [], "result": null});
-        Reply::json(self.status, &body)
-    }
-}
-
-impl From<MalformedBody> for Problem {
-    fn from(_: MalformedBody) -> Self {
-        Self::new(400, 9207, "Request body is invalid.")
-    }
-}
-
-impl From<&Refusal> for Problem {
-    fn from(refusal: &Refusal) -> Self {
-        match refusal {
-            Refusal::NotFound => Self::no_record(),
-            Refusal::Unauthorized => Self::new(401, 10000, "Authentication error"),
-            Refusal::Forbidden => Self::forbidden(),
-            Refusal::IdenticalRecord => Self::identical(),
-            Refusal::Quota => Self::new(400, 81045, "Record quota exceeded."),
-            Refusal::PendingEventOnIp | Refusal::PendingEventOnDroplet => {
-                Self::new(409, 1105, "Please retry: another change is in progress.")
-            }
-            Refusal::NodeInUse | Refusal::WrongDatacenter => {
-                Self::validation(9005, "Content for A record must be a valid IPv4 address.")
-            }
-            Refusal::Status(status, message) => Self::new(*status, 10001, message),
-        }
-    }
-}
-
-/// A successful answer.
-pub(super) fn success(result: &Value) -> Reply {
-    Reply::json(200, &json!({"success": true, "errors": [], "messages": [], "result": result}))
-}
-
-/// One page of a list.
-pub(super) fn listing(page: Page, entries: Vec<Value>) -> Reply {
-    let total = entries.len();
-    let entries = page.cut(entries);
-    // An empty list has no pages at all here, unlike at the other provider.
-    let total_pages = total.div_ceil(page.per_page);
-    let body = json!({
-        "success": true,
-        "errors": [],
-        "messages": [],
-        "result_info": {
-            "page": page.page, "per_page": page.per_page, "count": entries.len(),
-            "total_count": total, "total_pages": total_pages,
-        },
-        "result": entries,
-    });
-    Reply::json(200, &body)
-}
-
-/// Which operation a request asks for.
-pub(super) fn route(request: &Request) -> Route {
-    let segments = request.segments();
-    let path: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let method = request.method.as_str();
-    let ["client", "v4", rest @ ..] = path.as_slice() else { return Route::new(Op::Unknown, &[]) };
-    match *rest {
-        ["user", "tokens", "verify"] if method == "GET" => Route::new(Op::VerifyToken, &[]),
-        ["zones"] if method == "GET" => Route::new(Op::ListZones, &[]),
-        ["zones", zone] if method == "GET" => Route::new(Op::GetZone, &[zone]),
-        ["zones", zone, "dns_records"] if method == "GET" => Route::new(Op::ListRecords, &[zone]),
-        ["zones", zone, "dns_records"] if method == "POST" => Route::new(Op::CreateRecord, &[zone]),
-        ["zones", zone, "dns_records", "batch"] if method == "POST" => Route::new(Op::BatchRecords, &[zone]),
-        ["zones", zone, "dns_records", id] if method == "GET" => Route::new(Op::GetRecord, &[zone, id]),
-        ["zones", zone, "dns_records", id] if method == "PUT" => Route::new(Op::PutRecord, &[zone, id]),
-        ["zones", zone, "dns_records", id] if method == "PATCH" => Route::new(Op::PatchRecord, &[zone, id]),
-        ["zones", zone, "dns_records", id] if method == "DELETE" => Route::new(Op::DeleteRecord, &[zone, id]),
-        _ => Route::new(Op::Unknown, &[]),
-    }
-}
+use super::zones::{Plan, Zone};
 
 impl World {
     /// Answers a call to Cloudflare.
@@ -257,21 +93,6 @@ impl World {
         }
     }
 
-    /// The zone whose id is the first segment.
-    pub(super) fn zone(&self, call: &Context<'_>) -> Result<&Zone, Problem> {
-        let id = call.route.arg(0);
-        // Documents of the field hold ids that no real zone has: one that was added is found.
-        if let Some(zone) = self.zones.now().get(id) {
-            return Ok(zone);
-        }
-        if id.len() != 32 || !id.chars().all(|c| c.is_ascii_hexdigit()) {
-            let path = &call.request.path;
-            let message = format!("Could not route to {path}, perhaps your object identifier is invalid?");
-            return Err(Problem { status: 400, code: 7003, message, chain: None });
-        }
-        Err(Problem::forbidden())
-    }
-
     fn list_zones(&self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
         let page = page(call, 20, 50)?;
         // The filter takes a name in either form.
@@ -324,16 +145,6 @@ impl Zone {
             },
         })
     }
-}
-
-/// The page that was asked for.
-pub(super) fn page(call: &Context<'_>, default: usize, max: usize) -> Result<Page, Problem> {
-    Page::read(call.request, default, max).map_err(|name| Problem {
-        status: 400,
-        code: 1004,
-        message: "Validation error".to_owned(),
-        chain: Some((9001, format!("{name} is out of range"))),
-    })
 }
 
 /// How a call without a valid token is refused.

@@ -1,9 +1,9 @@
 //! The part of the handle that is about DNS: zones and records, changed from outside the API.
 
-use super::cf_records::{CfRecord, blank};
-use super::cloudflare::Plan;
+use super::cf_records::blank;
 use super::handle::Cloud;
 use super::wire::Provider;
+use super::zones::{CfRecord, Plan};
 
 /// A DNS record as a test sees it, alike for both providers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,7 +110,7 @@ impl Cloud {
         self.with(|world| match provider {
             Provider::DigitalOcean => {
                 let records = world.domains.now().get(zone).map(|domain| domain.records.values());
-                let view = |record: &super::domains::Record| RecordView {
+                let view = |record: &super::zones::Record| RecordView {
                     id: record.id.to_string(),
                     ..RecordView::new(&record.fqdn(zone), &record.rtype, &record.data, record.ttl.into())
                 };

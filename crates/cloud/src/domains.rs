@@ -10,10 +10,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_json::{Map, Value, json};
 
 use super::change::{ChangeKind, RecordVerb};
-use super::digitalocean::{Problem, list};
-use super::reserved_ips::text;
+use super::do_answers::{Problem, list, text};
 use super::wire::{Op, Provider, Reply};
 use super::world::{Context, World};
+use super::zones::{Domain, Record};
 
 /// TTL of a record whose creator gave none.
 const TTL_DEFAULT: u32 = 1_800;
@@ -23,25 +23,6 @@ const TTL_MIN: u32 = 30;
 const TTL_MAX: u32 = 2_147_483_647;
 /// Types of records that can be made.
 const TYPES: [&str; 8] = ["A", "AAAA", "CAA", "CNAME", "MX", "NS", "SRV", "TXT"];
-
-/// A zone.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Domain {
-    pub(super) records: BTreeMap<u64, Record>,
-}
-
-/// One record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) id: u64,
-    pub(super) rtype: String,
-    /// Relative to the zone; `@` is the zone itself.
-    pub(super) name: String,
-    pub(super) data: String,
-    pub(super) ttl: u32,
-    pub(super) numbers: BTreeMap<&'static str, u32>,
-    pub(super) tag: Option<String>,
-}
 
 /// Numeric fields besides the TTL.
 const NUMBERS: [&str; 4] = ["priority", "port", "weight", "flags"];
@@ -61,11 +42,6 @@ impl Record {
             "flags": number("flags"),
             "tag": self.tag,
         })
-    }
-
-    /// The fully qualified name.
-    pub(super) fn fqdn(&self, zone: &str) -> String {
-        if self.name == "@" { zone.to_owned() } else { format!("{}.{zone}", self.name) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Faults as data: what goes wrong, for which calls, and how often.
 //!
 //! Owns: the queue of injections and the choice of one for a call. Does not own: what a fault does to a
-//! reply (see `world`) or to a connection (see `server`). Invariant: the first injection that matches is
+//! reply (see `exchange`) or to a connection (see `server`). Invariant: the first injection that matches is
 //! the one that applies; one that is used up is gone.
 
 use std::fmt;

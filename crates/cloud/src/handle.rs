@@ -16,10 +16,11 @@ use tokio_util::task::TaskTracker;
 
 use super::calls::Call;
 use super::change::{Change, ChangeKind};
+use super::exchange::{Fate, Ticket};
 use super::faults::{Injection, InjectionId};
 use super::token::Token;
 use super::wire::{Op, Provider, Reply, Request};
-use super::world::{Droplet, Fate, Knobs, Ticket, World};
+use super::world::{Droplet, Knobs, World};
 
 /// Changes that a slow listener may be behind before it loses the oldest.
 const CHANGES_BACKLOG: usize = 4_096;

@@ -4,9 +4,26 @@
 use serde_json::{Value, json};
 
 use super::actions::Action;
-use super::digitalocean::REGIONS;
 use super::token::Token;
 use super::world::{Droplet, ReservedIp, World};
+
+/// Regions that exist.
+pub(super) const REGIONS: [(&str, &str); 14] = [
+    ("ams3", "Amsterdam 3"),
+    ("atl1", "Atlanta 1"),
+    ("blr1", "Bangalore 1"),
+    ("fra1", "Frankfurt 1"),
+    ("lon1", "London 1"),
+    ("nyc1", "New York 1"),
+    ("nyc2", "New York 2"),
+    ("nyc3", "New York 3"),
+    ("sfo1", "San Francisco 1"),
+    ("sfo2", "San Francisco 2"),
+    ("sfo3", "San Francisco 3"),
+    ("sgp1", "Singapore 1"),
+    ("syd1", "Sydney 1"),
+    ("tor1", "Toronto 1"),
+];
 
 const SIZES: [&str; 8] = [
     "s-1vcpu-1gb",

@@ -1,6 +1,6 @@
 //! The simulated providers on loopback, each on a port of its own, and a third port that is a trap.
 //!
-//! Owns: listeners, connections, and what a fault does to a connection. Does not own: answers (`world`).
+//! Owns: listeners, connections, and what a fault does to a connection. Does not own: answers (`exchange`).
 //! Invariants: every task is tracked and awaited by `stop`; a reset is a real TCP reset.
 
 use std::convert::Infallible;
@@ -20,10 +20,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+use super::exchange::Fate;
 use super::garble::first_half;
 use super::handle::{Cloud, Options};
 use super::wire::{Provider, Reply, Request};
-use super::world::Fate;
 
 /// Largest request body that is read: far above anything that a client has to send.
 const REQUEST_BODY_MAX: usize = 4 * 1024 * 1024;

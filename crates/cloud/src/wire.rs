@@ -132,15 +132,6 @@ impl Request {
         }
     }
 
-    /// Which operation it asks for.
-    #[must_use]
-    pub fn op(&self) -> Op {
-        match self.provider {
-            Provider::DigitalOcean => super::digitalocean::route(self).op,
-            Provider::Cloudflare => super::cloudflare::route(self).op,
-        }
-    }
-
     /// The bearer token of the `authorization` header.
     pub(super) fn bearer(&self) -> Option<&str> {
         self.authorization.as_deref()?.strip_prefix("Bearer ").map(str::trim)

@@ -1,24 +1,22 @@
 //! The simulated accounts: everything that the two providers know, in one value with one owner.
 //!
-//! Owns: the state, the passing of (handed-in) time, tokens, the choice of faults, the log. Does not own: a
-//! clock, a socket, a lock (see `cloud` and `server`), nor what each endpoint does (`digitalocean`,
-//! `domains`, `cloudflare`). Invariants: the same seed and the same calls at the same times give the same
-//! answers; time never runs backwards; a droplet holds at most one reserved IP.
+//! Owns: the state. Does not own: a clock, a socket, a lock (`handle`, `server`), the rules of addresses (`addresses`),
+//! the way of a call (`exchange`), nor what each endpoint does (`digitalocean`, `cloudflare`). Invariants: the same
+//! seed and the same calls at the same times give the same answers; time never runs backwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use super::actions::{Action, ActionOutcome, ActionPlan};
-use super::calls::{Call, CallLog};
+use super::calls::CallLog;
 use super::change::{Change, ChangeKind};
-use super::cloudflare::Zone;
-use super::domains::Domain;
-use super::faults::{Fault, FaultQueue, Garble, Subject, When};
+use super::faults::{Fault, FaultQueue};
 use super::history::History;
 use super::limits::Limits;
 use super::seed::Seed;
 use super::token::Token;
-use super::wire::{Op, Provider, Reply, Request, Route};
+use super::wire::{Op, Provider, Request, Route};
+use super::zones::{Domain, Zone};
 
 /// How the providers behave while nothing is injected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,30 +80,6 @@ pub(super) struct ReservedIp {
     pub(super) listed: bool,
     /// Position in lists.
     pub(super) order: u64,
-}
-
-/// A call on its way through the provider.
-#[derive(Debug)]
-pub(super) struct Ticket {
-    pub(super) seq: u64,
-    pub(super) request: Request,
-    pub(super) route: Route,
-    pub(super) token: Option<Token>,
-    pub(super) fault: Option<Fault>,
-    /// Milliseconds until the call takes effect.
-    pub(super) before_ms: u64,
-    /// Milliseconds from then to the answer.
-    pub(super) after_ms: u64,
-}
-
-/// What the client gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fate {
-    Answer(Reply),
-    /// The announced length is that of the reply, but the connection ends after half of it.
-    Truncate(Reply),
-    Reset,
-    Hang,
 }
 
 /// A call together with the moment at which it takes effect.
@@ -195,99 +169,6 @@ impl World {
     /// The wall clock's second at `at_ms`, rounded up.
     pub(super) fn epoch_second(&self, at_ms: u64) -> u64 {
         self.epoch_ms.saturating_add(at_ms).div_ceil(1_000)
-    }
-
-    /// Takes a call in: logs it, and decides what will become of it.
-    pub(super) fn admit(&mut self, now_us: u64, request: Request) -> Ticket {
-        self.advance(now_us / 1_000);
-        let route = match request.provider {
-            Provider::DigitalOcean => super::digitalocean::route(&request),
-            Provider::Cloudflare => super::cloudflare::route(&request),
-        };
-        let known = request.bearer().and_then(|secret| self.tokens.get(secret));
-        let token = known.filter(|token| token.provider == request.provider && !token.revoked).cloned();
-        let body = String::from_utf8_lossy(&request.body).into_owned();
-        let fault = self.faults.take(&Subject {
-            provider: request.provider,
-            op: route.op,
-            path: &request.path,
-            query: &request.query,
-            body: &body,
-            token: token.as_ref().map_or("", |token| token.name.as_str()),
-        });
-        let (before_ms, after_ms) = match &fault {
-            Some(Fault::Delay { before_ms, after_ms }) => (*before_ms, *after_ms),
-            _ => (0, 0),
-        };
-        let seq = self.calls.enter(Call {
-            seq: 0,
-            at_ms: self.now_ms,
-            at_us: now_us,
-            ended_ms: None,
-            provider: request.provider,
-            op: route.op,
-            method: request.method.clone(),
-            path: request.path.clone(),
-            query: request.query.clone(),
-            token: token.as_ref().map(|token| token.name.clone()).unwrap_or_default(),
-            status: None,
-            effect: false,
-            fault: fault.as_ref().map(ToString::to_string),
-            body,
-        });
-        let after_ms = after_ms.saturating_add(self.knobs.latency_ms);
-        Ticket { seq, request, route, token, fault, before_ms, after_ms }
-    }
-
-    /// Lets a call take effect.
-    pub(super) fn serve(&mut self, now_ms: u64, ticket: &Ticket) -> Fate {
-        self.advance(now_ms);
-        match &ticket.fault {
-            Some(Fault::Reset(When::Before)) => return Fate::Reset,
-            Some(Fault::Hang(When::Before)) => return Fate::Hang,
-            Some(Fault::Answer { status, headers, body }) => {
-                let body = bytes::Bytes::from(body.clone());
-                return Fate::Answer(Reply { status: *status, headers: headers.clone(), body });
-            }
-            _ => {}
-        }
-        let context = Context {
-            now_ms: self.now_ms,
-            request: &ticket.request,
-            route: &ticket.route,
-            fault: ticket.fault.as_ref(),
-        };
-        let token = ticket.token.as_ref();
-        let reply = match ticket.request.provider {
-            Provider::DigitalOcean => self.digitalocean(token, &context),
-            Provider::Cloudflare => self.cloudflare(token, &context),
-        };
-        if ticket.route.op.mutates() && (200..300).contains(&reply.status) {
-            self.calls.took_effect(ticket.seq);
-        }
-        match &ticket.fault {
-            Some(Fault::Reset(_)) => Fate::Reset,
-            Some(Fault::Hang(_)) => Fate::Hang,
-            Some(Fault::Garble(Garble::Truncated)) => Fate::Truncate(reply),
-            Some(Fault::Garble(garble)) => Fate::Answer(super::garble::spoil(reply, garble)),
-            _ => Fate::Answer(reply),
-        }
-    }
-
-    /// Closes a call; without a status its connection was cut.
-    pub(super) fn close(&mut self, now_ms: u64, seq: u64, status: Option<u16>) {
-        self.advance(now_ms);
-        self.calls.close(seq, self.now_ms, status);
-    }
-
-    /// Moves time on and ends the actions that are due.
-    pub(super) fn advance(&mut self, now_ms: u64) {
-        while let Some((due_ms, id)) = self.due.first().copied().filter(|&(due_ms, _)| due_ms <= now_ms) {
-            self.due.remove(&(due_ms, id));
-            self.now_ms = self.now_ms.max(due_ms);
-            self.end_action(id);
-        }
-        self.now_ms = self.now_ms.max(now_ms);
     }
 
     /// How many calls of this kind there were.

@@ -1,11 +1,11 @@
 //! What happens beside the operator, done to the simulated world.
 
-use super::bed::{API_VERSION, Bed, REGION, USER_NAMESPACE, Undo, token_name};
+use super::bed::{Bed, Undo};
+use super::furnish;
 use super::plan::{Act, Side};
-use super::workloads::zone_of;
-use flipop_apiserver::{Key, NodeSpec, PodSpec, Readiness, ScenarioError, View};
+use super::scene::{API_VERSION, REGION, USER_NAMESPACE, token_name, zone_of};
+use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
 use flipop_cloud::{Provider, RecordView};
-use flipop_core::model::ids::DropletId;
 use serde_json::{Value, json};
 
 /// All that the operator needs of `DigitalOcean`.
@@ -21,10 +21,18 @@ const SCOPES: [&str; 7] = [
 
 impl Bed {
     /// Lets something happen.
-    ///
+    pub(super) fn act(&mut self, act: &Act) {
+        self.network.tell("world", &serde_json::to_string(act).unwrap_or_default());
+        if let Err(error) = self.try_act(act) {
+            // A step may meet a world in which it makes no sense (a drawn plan, or one that was shrunk).
+            self.network.tell("world", &format!("which makes no sense now: {error}"));
+        }
+        self.network.judge(|_judge| ());
+    }
+
     /// # Errors
     /// When it makes no sense in the world as it is.
-    pub(super) fn try_act(&mut self, act: &Act) -> Result<(), ScenarioError> {
+    fn try_act(&mut self, act: &Act) -> Result<(), ScenarioError> {
         match act {
             Act::AddNode { .. }
             | Act::DeleteNode { .. }
@@ -78,16 +86,9 @@ impl Bed {
         if self.api.object("v1", "Node", &Key::new("", name)).is_some() {
             self.api.delete_node(name)?;
         }
-        let low = droplet % 250 + 1;
-        self.api.create_node(&NodeSpec {
-            name: name.to_owned(),
-            provider_id: DropletId(droplet).provider_id(),
-            labels: [("role".to_owned(), "edge".to_owned())].into(),
-            internal_ip: format!("10.120.0.{low}"),
-            external_ip: format!("198.18.0.{low}"),
-            ready: true,
-        })?;
-        Ok(())
+        let labels = [("role".to_owned(), "edge".to_owned())].into();
+        let number = u32::try_from(droplet % 250 + 1).unwrap_or_default();
+        furnish::add_node(&self.api, name, droplet, labels, number)
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other act is for another part of the world")]

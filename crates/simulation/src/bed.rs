@@ -1,34 +1,24 @@
-//! The simulated world of one run: a cluster, an account, replicas, and the plan that happens to them.
+//! The simulated world of one run: a cluster, an account, replicas, and what has to be undone in it.
 //!
 //! Invariants: one thread, one paused clock, no I/O; everything invented follows from the plan's seed.
 
 use super::judge::blindness::Blindness;
-use super::judge::{Judge, Violation, dns, settled};
-use super::network::{Busy, Network};
-use super::plan::{Act, Plan, Side};
-use super::replica::{NAMESPACE, Replica, TOKENS};
+use super::judge::{Judge, Violation, dns};
+use super::network::Network;
+use super::plan::{Plan, Side};
+use super::replica::Replica;
+use super::scene::{TOKENS, token_name, zone_of};
 use super::story::Story;
-use super::{Outcome, frames, logs, panics, workloads};
-use crate::news::{Feed, News};
-use flipop_apiserver::{ApiServer, ScenarioError, View};
+use super::{frames, furnish};
+use flipop_apiserver::{ApiServer, View};
 use flipop_cloud::{Cloud, Options, Provider, RecordView};
-use serde_json::json;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// The wall clock at the beginning of every run, in milliseconds since 1970.
 const EPOCH_MS: i64 = 1_790_000_000_000;
-
-/// Where all addresses and droplets are.
-pub(super) const REGION: &str = "nyc3";
-
-/// Where the objects of users are.
-pub(super) const USER_NAMESPACE: &str = "default";
-
-/// The group and version of our kinds.
-pub(super) const API_VERSION: &str = "flipop.digitalocean.com/v1alpha1";
 
 /// How long an action of the provider takes unless the plan says otherwise.
 const ACTION_MS: u64 = 900;
@@ -69,73 +59,15 @@ pub(super) struct Bed {
     undone: u64,
     /// The records of others.
     pub(super) foreign: BTreeMap<Provider, Vec<RecordView>>,
-    busy: Busy,
 }
 
 /// When the world begins.
-fn epoch() -> jiff::Timestamp {
+pub(super) fn epoch() -> jiff::Timestamp {
     jiff::Timestamp::from_millisecond(EPOCH_MS).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }
 
-/// Runs a plan on the paused clock of the runtime that calls it, and gathers what happens if that is wanted.
-pub(super) async fn run(plan: Plan, wanted: bool, gathered: Option<&mut Vec<News>>) -> Outcome {
-    let story = Story::new(wanted);
-    let wrong = Arc::new(Mutex::new(Vec::new()));
-    let listener = logs::Listener {
-        seed: plan.seed,
-        story: story.clone(),
-        started: tokio::time::Instant::now(),
-        secrets: TOKENS,
-        wrong: Arc::clone(&wrong),
-    };
-    let _listening = tracing::subscriber::set_default(listener);
-    panics::listen();
-    let mut bed = Bed::new(plan, story.clone());
-    let feed = gathered.is_some().then(|| Feed::new(&bed.api, &bed.cloud, epoch()));
-    bed.play().await;
-    if let Some((mut feed, gathered)) = feed.zip(gathered) {
-        feed.complete(gathered);
-    }
-    bed.network.judge(|judge| {
-        let mut wrong = wrong.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        judge.violations.append(&mut wrong);
-    });
-    for panic in panics::seen() {
-        let now_ms = bed.network.now_ms();
-        bed.network.judge(|judge| judge.blame(now_ms, "I11", panic.clone()));
-    }
-    let (violations, tally) = bed.network.judge(|judge| (judge.violations.clone(), judge.tally.clone()));
-    let ended_ms = bed.network.now_ms();
-    let end = settled::summary(&bed);
-    let Busy { sorts, frames: busy_frames, clockwork: busy_clockwork, moments } = bed.busy.clone();
-    let (busy_calls, moments) =
-        (u64::try_from(sorts.len()).unwrap_or(u64::MAX), moments.into_iter().collect());
-    let (fingerprint, story) = (story.fingerprint(), story.text());
-    Outcome {
-        violations,
-        tally,
-        busy_calls,
-        busy_frames,
-        busy_clockwork,
-        sorts,
-        moments,
-        ended_ms,
-        end,
-        fingerprint,
-        story,
-    }
-}
-
-/// What the simulated account calls the operator's token.
-pub(super) fn token_name(provider: Provider) -> &'static str {
-    match provider {
-        Provider::DigitalOcean => "operator at DigitalOcean",
-        Provider::Cloudflare => "operator at Cloudflare",
-    }
-}
-
 impl Bed {
-    fn new(plan: Plan, story: Story) -> Self {
+    pub(super) fn new(plan: Plan, story: Story) -> Self {
         let epoch = epoch();
         let cloud = Cloud::new(Options { seed: plan.seed, epoch_ms: u64::try_from(EPOCH_MS).ok() });
         let [digitalocean, cloudflare] = TOKENS;
@@ -165,30 +97,11 @@ impl Bed {
             stops.push(sender);
         }
         let (droplets, undos) = (BTreeMap::new(), BTreeMap::new());
-        let mut bed = Self {
-            network,
-            api,
-            cloud,
-            fronts,
-            stops,
-            droplets,
-            undos,
-            undone: 0,
-            foreign,
-            busy: Busy::default(),
-        };
-        if let Err(error) = bed.install() {
+        let bed = Self { network, api, cloud, fronts, stops, droplets, undos, undone: 0, foreign };
+        if let Err(error) = furnish::install(&bed.api) {
             bed.blame(format!("the cluster cannot be made: {error}"));
         }
         bed
-    }
-
-    fn install(&mut self) -> Result<(), ScenarioError> {
-        for crd in flipop::api::crd::all() {
-            self.api.apply_yaml(&crd.to_string(), "")?;
-        }
-        let namespace = json!({ "metadata": { "name": NAMESPACE } });
-        self.api.create_object("v1", "Namespace", "", namespace, "bed").map(drop)
     }
 
     pub(super) fn blame(&self, text: String) {
@@ -198,22 +111,6 @@ impl Bed {
 
     pub(super) fn violations(&self) -> Vec<Violation> {
         self.network.judge(|judge| judge.violations.clone())
-    }
-
-    /// The plan, then the time in which everything has to come right.
-    async fn play(&mut self) {
-        let plan = self.network.plan().clone();
-        for step in plan.steps.iter().filter(|step| step.at_ms <= plan.end_ms) {
-            self.wait_until(step.at_ms).await;
-            if !self.violations().is_empty() {
-                return;
-            }
-            self.act(&step.act);
-        }
-        self.wait_until(plan.end_ms).await;
-        self.busy = self.network.busy();
-        self.end_faults();
-        settled::await_rest(self).await;
     }
 
     /// Lets time pass, with what the bed has to undo on the way.
@@ -251,7 +148,7 @@ impl Bed {
                 }
             }
             Undo::Lift { provider, id } => {
-                self.cloud.delete_record(provider, workloads::zone_of(provider), &id);
+                self.cloud.delete_record(provider, zone_of(provider), &id);
                 for records in self.foreign.values_mut() {
                     records.retain(|record| record.id != id);
                 }
@@ -274,7 +171,7 @@ impl Bed {
         self.cloud.add_token(provider, token_name(provider), secret, scopes);
     }
 
-    fn end_faults(&mut self) {
+    pub(super) fn end_faults(&mut self) {
         self.network.tell("world", "all faults are over");
         for undo in std::mem::take(&mut self.undos).into_values() {
             self.undo(&undo);
@@ -291,14 +188,5 @@ impl Bed {
             knobs.list_lag_ms = 0;
             knobs.reserved_ip_quota = 50;
         });
-    }
-
-    fn act(&mut self, act: &Act) {
-        self.network.tell("world", &serde_json::to_string(act).unwrap_or_default());
-        if let Err(error) = self.try_act(act) {
-            // A step may meet a world in which it makes no sense (a drawn plan, or one that was shrunk).
-            self.network.tell("world", &format!("which makes no sense now: {error}"));
-        }
-        self.network.judge(|_judge| ());
     }
 }

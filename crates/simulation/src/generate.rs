@@ -5,7 +5,8 @@
 
 use super::dice::roll;
 use super::plan::{Act, Fault, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
-use super::workloads::{self, at, pool_spec};
+use super::scene;
+use super::workloads::{at, pool_spec};
 use flipop_cloud::Provider;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -97,7 +98,7 @@ pub fn plan(seed: u64) -> Plan {
         weather,
         triggers,
         end_ms: CHAOS_MS,
-        staleness_ms: if kube { STALE_MS } else { workloads::PROMPT_MS },
+        staleness_ms: if kube { STALE_MS } else { scene::PROMPT_MS },
         skew_s: draw.of(&[0, 0, 5, DAY_S]).unwrap_or_default(),
     }
 }
@@ -183,9 +184,9 @@ fn create(kind: &str, name: &str, spec: Value) -> Act {
 
 fn dns(draw: &mut Draw, name: &str) -> Value {
     if draw.chance(50) {
-        json!({ "provider": "digitalocean", "zone": workloads::ZONE, "recordName": name })
+        json!({ "provider": "digitalocean", "zone": scene::ZONE, "recordName": name })
     } else {
-        json!({ "provider": "cloudflare", "zone": workloads::CLOUDFLARE_ZONE, "recordName": name })
+        json!({ "provider": "cloudflare", "zone": scene::CLOUDFLARE_ZONE, "recordName": name })
     }
 }
 
@@ -356,7 +357,7 @@ fn mistake(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
                 json!({ "match": { "nodeLabel": "role in (edge" } }),
                 json!({ "match": { "nodeLabel": "role=edge" } }),
             ),
-            (json!({ "region": "" }), json!({ "region": super::bed::REGION })),
+            (json!({ "region": "" }), json!({ "region": scene::REGION })),
             (json!({ "provider": "nobody" }), json!({ "provider": "digitalocean" })),
             (with_ttl(json!(-5)), with_ttl(Value::Null)),
         ])?;

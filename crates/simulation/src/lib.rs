@@ -12,6 +12,7 @@ mod dice;
 mod diff;
 mod facts;
 mod frames;
+pub mod furnish;
 pub mod generate;
 mod judge;
 mod line;
@@ -21,7 +22,9 @@ mod network;
 pub mod news;
 mod panics;
 pub mod plan;
+mod play;
 mod replica;
+mod scene;
 mod shrink;
 mod story;
 pub mod sweep;
@@ -73,7 +76,7 @@ fn runtime() -> io::Result<Runtime> {
 /// # Errors
 /// When there can be no runtime.
 pub fn run(plan: &Plan, story: bool) -> io::Result<Outcome> {
-    Ok(runtime()?.block_on(bed::run(plan.clone(), story, None)))
+    Ok(runtime()?.block_on(play::run(plan.clone(), story, None)))
 }
 
 /// Plays a plan in the same way; with what came of it, all that changed in the cluster and in the accounts.
@@ -82,6 +85,6 @@ pub fn run(plan: &Plan, story: bool) -> io::Result<Outcome> {
 /// When there can be no runtime.
 pub fn watch(plan: &Plan) -> io::Result<(Outcome, Vec<News>)> {
     let mut news = Vec::new();
-    let outcome = runtime()?.block_on(bed::run(plan.clone(), false, Some(&mut news)));
+    let outcome = runtime()?.block_on(play::run(plan.clone(), false, Some(&mut news)));
     Ok((outcome, news))
 }

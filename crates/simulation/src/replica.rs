@@ -3,10 +3,12 @@
 //! Invariant: nothing of a process outlives it but the packets that it has sent.
 
 use super::dice::roll;
+use super::furnish::NAMESPACE;
 use super::judge::Process;
 use super::line::{Held, Line};
 use super::network::Network;
 use super::plan::Plan;
+use super::scene::TOKENS;
 use flipop::clock::Clock;
 use flipop::config::{Config, ProviderConfig};
 use flipop::kube::client::{Clients, Fence, ReadRefusals};
@@ -23,12 +25,6 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Layer;
-
-/// The tokens of the simulated accounts: `DigitalOcean`, Cloudflare.
-pub(super) const TOKENS: [&str; 2] = ["simulated-token-5f2a", "simulated-token-91c7"];
-
-/// Where the operator runs.
-pub(super) const NAMESPACE: &str = "flipop";
 
 /// What logs call the simulated API server.
 const SERVER: &str = "https://simulated";

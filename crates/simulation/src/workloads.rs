@@ -1,26 +1,9 @@
 //! Small undisturbed plans, one for each thing that users and machines do. Sweeps disturb them at every call and event.
 
 use super::plan::{Act, Plan, Step};
-use flipop_cloud::Provider;
+use super::scene::{CLOUDFLARE_ZONE, PROMPT_MS, REGION, ZONE};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
-
-/// The zone at `DigitalOcean`.
-pub(super) const ZONE: &str = "example.com";
-
-/// The zone at Cloudflare.
-pub(super) const CLOUDFLARE_ZONE: &str = "example.net";
-
-/// The zone at a provider.
-pub(super) fn zone_of(provider: Provider) -> &'static str {
-    match provider {
-        Provider::DigitalOcean => ZONE,
-        Provider::Cloudflare => CLOUDFLARE_ZONE,
-    }
-}
-
-/// How soon an undisturbed operator acts on what it sees.
-pub(super) const PROMPT_MS: u64 = 5_000;
 
 const POOL: &str = "FloatingIPPool";
 const RECORD_SET: &str = "NodeDNSRecordSet";
@@ -38,7 +21,7 @@ fn ip(last: u8) -> Ipv4Addr {
 pub(super) fn pool_spec(ips: &[Ipv4Addr], desired: Option<u64>) -> Value {
     let mut spec = json!({
         "provider": "digitalocean",
-        "region": super::bed::REGION,
+        "region": REGION,
         "ips": ips,
         "match": { "nodeLabel": "role=edge" },
     });

@@ -3,12 +3,13 @@
 use super::DemoError;
 use super::commands::{Command, HELP};
 use super::pods;
-use super::stage::{OPERATOR_NAMESPACE, TOKEN_NAME};
+use super::stage::TOKEN_NAME;
 use super::story::Story;
 use super::teller::Line;
 use super::{sets, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_cloud::{Fault, Injection, InjectionId, Provider, Target};
+use flipop_simulation::furnish::NAMESPACE;
 use serde_json::json;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -215,7 +216,7 @@ fn shift(story: &mut Story, ip: Ipv4Addr, node: Option<&str>) {
 /// Another process takes the lease, and never renews it.
 fn take_lease(story: &mut Story) -> Result<(), ScenarioError> {
     let api = story.stage.api.clone();
-    let key = Key::new(OPERATOR_NAMESPACE, LEASE);
+    let key = Key::new(NAMESPACE, LEASE);
     let kind = ("coordination.k8s.io/v1", "Lease");
     if api.object(kind.0, kind.1, &key).is_none() {
         story.tell(Line::Wrong, "there is no lease yet: no operator has led");

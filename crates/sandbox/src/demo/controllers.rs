@@ -6,10 +6,11 @@
 use super::DemoError;
 use super::operators::Ended;
 use super::sets::Sets;
-use super::stage::{DEPLOYMENT, OPERATOR_NAMESPACE};
+use super::stage::DEPLOYMENT;
 use super::story::Story;
 use super::teller::Line;
 use flipop_apiserver::Key;
+use flipop_simulation::furnish::NAMESPACE;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -61,7 +62,7 @@ impl Controllers {
 
     /// Lets as many operators run as the Deployment says.
     async fn deploy(&mut self, story: &mut Story, now: Instant) -> Result<(), DemoError> {
-        let key = Key::new(OPERATOR_NAMESPACE, DEPLOYMENT);
+        let key = Key::new(NAMESPACE, DEPLOYMENT);
         let deployment = story.stage.api.object("apps/v1", "Deployment", &key);
         let replicas = |deployment: &Value| deployment.pointer("/spec/replicas").and_then(Value::as_u64);
         // Without a Deployment none is wanted; a Deployment that says nothing wants one.

@@ -8,9 +8,10 @@ use super::commands::Command;
 use super::controllers::Controllers;
 use super::manifest;
 use super::script;
-use super::stage::{CLOUDFLARE_TOKEN, OPERATOR_NAMESPACE, Stage, TOKEN};
+use super::stage::{CLOUDFLARE_TOKEN, Stage, TOKEN};
 use super::story::Story;
 use super::teller::{Line, Teller};
+use flipop_simulation::furnish::NAMESPACE;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -133,7 +134,7 @@ fn explain(story: &mut Story, cast: &Cast, metrics: Option<SocketAddr>) {
         "  kubectl get nodedns -A -o wide".to_owned(),
         format!("  kubectl drain {node}"),
         format!("  kubectl taint node {node} maintenance=true:NoExecute"),
-        format!("  kubectl scale deployment flipop -n {OPERATOR_NAMESPACE} --replicas=0"),
+        format!("  kubectl scale deployment flipop -n {NAMESPACE} --replicas=0"),
         format!("  curl -s {metrics}"),
         curl(TOKEN, &digitalocean, "v2/reserved_ips"),
         curl(CLOUDFLARE_TOKEN, &cloudflare, "zones"),

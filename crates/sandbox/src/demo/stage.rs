@@ -11,10 +11,10 @@ use super::operators::{Operators, Surroundings};
 use super::sets;
 use super::zones::Zone;
 use flipop::clock::Clock;
-use flipop_apiserver::{ApiServer, Key, NodeSpec, PodSpec, ScenarioError, kubeconfig_yaml};
+use flipop_apiserver::{ApiServer, Key, PodSpec, ScenarioError, kubeconfig_yaml};
 use flipop_cloud::{CloudServer, Options, Plan, Provider, RecordView};
-use flipop_core::model::ids::DropletId;
 use flipop_sandbox::advice::advice;
+use flipop_simulation::furnish::{self, NAMESPACE};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -44,9 +44,6 @@ pub(super) const CLOUDFLARE_TOKEN: &str = "sandbox-cloudflare-token";
 
 /// What each zone holds already, and must keep: neither the text nor the TTL is any of the operator's business.
 const OTHERS: (&str, &str, u64) = ("TXT", "v=spf1 -all", 3_600);
-
-/// Where the operator keeps its lease, as in an installation.
-pub(super) const OPERATOR_NAMESPACE: &str = "flipop";
 
 /// The operator's Deployment.
 pub(super) const DEPLOYMENT: &str = "flipop";
@@ -111,7 +108,7 @@ impl Stage {
         };
         let kubeconfig = file("kubeconfig", &url, DEFAULT_NAMESPACE)?;
         let surroundings = Surroundings {
-            kubeconfig: file("operator", &operators_url, OPERATOR_NAMESPACE)?,
+            kubeconfig: file("operator", &operators_url, NAMESPACE)?,
             environment: vec![
                 ("DIGITALOCEAN_ACCESS_TOKEN", TOKEN.to_owned()),
                 ("DIGITALOCEAN_API_URL", cloud.digitalocean_url()),
@@ -138,11 +135,8 @@ impl Stage {
 
     /// Installs FLIPOP's kinds and makes nodes, pods, droplets and addresses.
     pub(super) fn populate(&mut self, cast: &Cast, documents: &[Document]) -> Result<(), DemoError> {
-        for crd in flipop::api::crd::all() {
-            self.api.apply_yaml(&crd.to_string(), "")?;
-        }
-        self.ensure_namespace(OPERATOR_NAMESPACE)?;
-        self.api.create_object("apps/v1", "Deployment", OPERATOR_NAMESPACE, deployment(), "sandbox")?;
+        furnish::install(&self.api)?;
+        self.api.create_object("apps/v1", "Deployment", NAMESPACE, deployment(), "sandbox")?;
         for namespace in cast.nodes.iter().filter_map(|node| node.pod.as_ref()).map(|pod| &pod.namespace) {
             self.ensure_namespace(namespace)?;
         }
@@ -202,16 +196,8 @@ impl Stage {
     fn add_node(&mut self, node: &Node) -> Result<(), ScenarioError> {
         let droplet = self.cloud.cloud().add_droplet(&node.name, &node.region);
         self.nodes.insert(droplet, node.name.clone());
-        let low = u32::try_from(self.nodes.len()).unwrap_or_default();
-        let address = |base: Ipv4Addr| Ipv4Addr::from_bits(base.to_bits().wrapping_add(low)).to_string();
-        self.api.create_node(&NodeSpec {
-            name: node.name.clone(),
-            provider_id: DropletId(droplet).provider_id(),
-            labels: node.labels.clone(),
-            internal_ip: address(Ipv4Addr::new(10, 120, 0, 0)),
-            external_ip: address(Ipv4Addr::new(198, 18, 0, 0)),
-            ready: true,
-        })?;
+        let number = u32::try_from(self.nodes.len()).unwrap_or_default();
+        furnish::add_node(&self.api, &node.name, droplet, node.labels.clone(), number)?;
         node.pod.as_ref().map_or(Ok(()), |pod| self.add_pod(pod, &node.name))
     }
 

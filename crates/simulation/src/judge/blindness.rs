@@ -2,7 +2,7 @@
 
 use super::calm::Calm;
 use crate::plan::{Act, Plan, Side};
-use crate::workloads::PROMPT_MS;
+use crate::scene::PROMPT_MS;
 use flipop_cloud::Provider;
 
 /// The spans in which the view of the cluster may be an old one, as the faults of a plan have it.

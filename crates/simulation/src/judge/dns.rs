@@ -5,7 +5,7 @@
 
 use super::truth::{Node, Pool, Since, Truth};
 use super::validity::{self, Reach, text};
-use crate::workloads::{CLOUDFLARE_ZONE, ZONE};
+use crate::scene::{CLOUDFLARE_ZONE, ZONE};
 use flipop_cloud::{Cloud, IpView, Plan, Provider, RecordView};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

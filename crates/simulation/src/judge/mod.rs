@@ -16,7 +16,7 @@ mod moves_tests;
 mod names;
 #[cfg(test)]
 mod names_tests;
-mod patience;
+pub(super) mod patience;
 #[cfg(test)]
 mod purchases_tests;
 mod selector;

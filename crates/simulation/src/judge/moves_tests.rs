@@ -2,8 +2,8 @@
 
 use super::supply;
 use super::tests::{A, Court, IP, POOL, cloud, kube};
-use crate::bed::REGION;
 use crate::facts::Kind;
+use crate::scene::REGION;
 use flipop_cloud::Provider;
 use serde_json::json;
 use std::net::Ipv4Addr;

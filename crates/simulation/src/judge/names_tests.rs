@@ -1,7 +1,7 @@
 //! Of names and what stands there: each rule meets a violation, and something just this side of it.
 
 use super::tests::{Court, IP};
-use crate::workloads::ZONE;
+use crate::scene::ZONE;
 use flipop_apiserver::Readiness;
 use flipop_cloud::{Provider, RecordView};
 use serde_json::{Value, json};

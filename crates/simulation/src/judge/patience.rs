@@ -57,7 +57,7 @@ fn wait_ms(schedule: &[u64], lasted_ms: u64, spans: usize) -> u64 {
 
 /// What the faults of a plan leave behind, each as the time after the plan's end until which it may last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// Old views of the cluster.
     blind_ms: u64,
     /// Old views of the account.
@@ -76,7 +76,7 @@ pub(super) struct Patience {
 
 impl Patience {
     /// By the faults of a plan.
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(crate) fn of(plan: &Plan) -> Self {
         let mut all = Self::default();
         let buyers = buyers(plan);
         for step in &plan.steps {
@@ -98,7 +98,7 @@ impl Patience {
     }
 
     /// From the end of the plan to the time at which all has to be right.
-    pub(super) fn right_ms(&self) -> u64 {
+    pub(crate) fn right_ms(&self) -> u64 {
         let Self { blind_ms, account_ms, fast, slow, unauthorised_ms, told_ms, .. } = *self;
         let Self { takeover_ms, purchase_ms, cool_off_ms, .. } = *self;
         let fast_ms = if fast.1 > 0 { wait_ms(&FAST_S, fast.0, fast.1) } else { 0 };
@@ -108,7 +108,7 @@ impl Patience {
     }
 
     /// From the end of the plan to the time from which nothing old can come up any more.
-    pub(super) fn seen_ms(&self) -> u64 {
+    pub(crate) fn seen_ms(&self) -> u64 {
         // A token that sees again shows what it hid.
         LATE_CALL_MS + self.blind_ms + self.account_ms + self.unauthorised_ms
     }

@@ -2,7 +2,7 @@
 
 use super::settled;
 use super::tests::{Court, IP, POOL};
-use crate::bed::{REGION, USER_NAMESPACE};
+use crate::scene::{REGION, USER_NAMESPACE};
 use flipop_apiserver::Key;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;

@@ -3,14 +3,12 @@
 //! Names of rules: I3 convergence and rest, I5 no address forgotten, I9 honest status.
 
 use super::Judge;
-use super::blindness::Blindness;
 use super::conditions::{Scene, is_trouble};
 use super::dns;
-use super::patience::Patience;
 use super::supply;
 use super::truth::{Node, Pool, Truth};
 use super::validity::text;
-use crate::bed::{Bed, REGION};
+use crate::scene::REGION;
 use flipop_cloud::{Cloud, IpView, Provider, RecordView};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -19,7 +17,7 @@ use std::net::Ipv4Addr;
 const REST_MS: u64 = 600_000;
 
 /// How often one looks.
-const LOOK_MS: u64 = 2_000;
+pub(crate) const LOOK_MS: u64 = 2_000;
 
 /// How long after all is right the last word of it may be written: Events, one after the other.
 const LAST_WORDS_MS: u64 = 5_000;
@@ -29,15 +27,15 @@ const LAST_REASONS_MS: u64 = 65_000;
 
 /// How far the end of a run has come.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Settling {
+pub(crate) struct Settling {
     right_since: Option<u64>,
     /// Some status says why nodes do not match.
-    pub(super) tells_reasons: bool,
+    pub(crate) tells_reasons: bool,
 }
 
 /// All that complaints are made from: while it stays the same, so do they.
 #[derive(Debug, PartialEq)]
-struct Sight {
+pub(crate) struct Sight {
     ips: BTreeMap<Ipv4Addr, IpView>,
     records: BTreeMap<Provider, Vec<RecordView>>,
     refused: bool,
@@ -46,22 +44,23 @@ struct Sight {
 }
 
 impl Sight {
-    fn of(bed: &Bed) -> Self {
-        let ips = views(&bed.cloud);
-        let records = dns::records(&bed.cloud);
-        let (refused, changes) = bed.network.judge(|judge| (judge.is_refused(), judge.changes));
-        Self { ips, records, refused, changes }
+    pub(crate) fn of(
+        judge: &Judge,
+        ips: BTreeMap<Ipv4Addr, IpView>,
+        records: BTreeMap<Provider, Vec<RecordView>>,
+    ) -> Self {
+        Self { ips, records, refused: judge.is_refused(), changes: judge.changes }
     }
 }
 
 /// The addresses of the account.
-pub(super) fn views(cloud: &Cloud) -> BTreeMap<Ipv4Addr, IpView> {
+pub(crate) fn views(cloud: &Cloud) -> BTreeMap<Ipv4Addr, IpView> {
     cloud.ips().into_iter().map(|view| (view.ip, view)).collect()
 }
 
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     Look,
     Rest,
     Blame(String),
@@ -74,7 +73,7 @@ impl Settling {
 
     /// Judges one look. All times are absolute: `seen_ms` when nothing old can come up any more, `right_ms` when all has
     /// to be right.
-    pub(super) fn look(
+    pub(crate) fn look(
         &mut self,
         now_ms: u64,
         (seen_ms, right_ms): (u64, u64),
@@ -108,84 +107,53 @@ impl Settling {
     }
 }
 
-fn tells_reasons(truth: &Truth) -> bool {
-    let mut conditions = truth.pools.values().chain(truth.record_sets.values()).flat_map(Pool::conditions);
-    conditions.any(|condition| {
-        let text = |field: &str| condition.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
-        text("type") == "AddressesIdle" || text("message").contains("no node matches spec.match")
-    })
-}
+impl Judge {
+    /// Whether some status says why nodes do not match.
+    pub(crate) fn tells_reasons(&self) -> bool {
+        let objects = self.truth.pools.values().chain(self.truth.record_sets.values());
+        objects.flat_map(Pool::conditions).any(|condition| {
+            let text =
+                |field: &str| condition.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+            text("type") == "AddressesIdle" || text("message").contains("no node matches spec.match")
+        })
+    }
 
-/// Waits until the world is as desired, and then watches that nothing is written.
-pub(crate) async fn await_rest(bed: &mut Bed) {
-    let begin_ms = bed.network.now_ms();
-    let patience = Patience::of(bed.network.plan());
-    let limits = (begin_ms + patience.seen_ms(), begin_ms + patience.right_ms());
-    let mut settling = Settling::default();
-    let mut sight = Sight::of(bed);
-    let mut wrong = complaints(bed, &sight);
-    loop {
-        let now_ms = bed.network.now_ms();
-        if !bed.violations().is_empty() {
-            return;
-        }
-        let wrote_ms = bed.network.judge(|judge| judge.last_write_ms).max(begin_ms);
-        settling.tells_reasons |= bed.network.judge(|judge| tells_reasons(&judge.truth));
-        let seen = Sight::of(bed);
-        if seen != sight {
-            wrong = complaints(bed, &seen);
-            sight = seen;
-        }
-        match settling.look(now_ms, limits, &wrong, wrote_ms) {
-            Next::Look => bed.wait_until(now_ms + LOOK_MS).await,
-            Next::Rest => {
-                check_events(bed);
-                return;
-            }
-            Next::Blame(what) => {
-                bed.network.judge(|judge| judge.blame(now_ms, "I3", what));
-                return;
+    /// I9: where nothing can have kept an Event away, each trouble has had one.
+    pub(crate) fn check_events(&mut self, now_ms: u64) {
+        if self.blindness.hides_nothing() {
+            for untold in self.tellings.untold() {
+                self.blame(now_ms, "I9", untold);
             }
         }
     }
 }
 
-/// I9: where nothing can have kept an Event away, each trouble has had one.
-fn check_events(bed: &Bed) {
-    let now_ms = bed.network.now_ms();
-    if Blindness::of(bed.network.plan()).hides_nothing() {
-        bed.network.judge(|judge| {
-            for untold in judge.tellings.untold() {
-                judge.blame(now_ms, "I9", untold);
-            }
-        });
-    }
-}
-
-/// What is not as it should be.
-fn complaints(bed: &Bed, sight: &Sight) -> Vec<String> {
+/// What is not as it should be. `foreign`: the records of others.
+pub(crate) fn complaints(
+    judge: &Judge,
+    sight: &Sight,
+    foreign: &BTreeMap<Provider, Vec<RecordView>>,
+) -> Vec<String> {
     let Sight { ips, records, refused, .. } = sight;
-    bed.network.judge(|judge| {
-        let mut all = Vec::new();
-        let scene = Scene { truth: &judge.truth, ips, records, region: REGION, refused: *refused };
-        for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
-            if !pool.is_frozen() {
-                check_pool(judge, &scene, pool, &mut all);
-            }
-            scene.check_pool(pool, &mut all);
+    let mut all = Vec::new();
+    let scene = Scene { truth: &judge.truth, ips, records, region: REGION, refused: *refused };
+    for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
+        if !pool.is_frozen() {
+            check_pool(judge, &scene, pool, &mut all);
         }
-        for set in judge.truth.record_sets.values().filter(|set| !set.deleting) {
-            scene.check_record_set(set, &mut all);
-        }
-        check_annotations(judge, ips, &mut all);
-        check_created(judge, ips, &mut all);
-        check_gone(&judge.truth, ips, &mut all);
-        check_foreign(judge, bed, records, &mut all);
-        let views: Vec<IpView> = ips.values().cloned().collect();
-        let wanted = dns::wanted(&judge.truth, &views);
-        all.extend(wanted.values().filter_map(|wanted| wanted.complaint(&bed.cloud, &judge.touched)));
-        all
-    })
+        scene.check_pool(pool, &mut all);
+    }
+    for set in judge.truth.record_sets.values().filter(|set| !set.deleting) {
+        scene.check_record_set(set, &mut all);
+    }
+    check_annotations(judge, ips, &mut all);
+    check_created(judge, ips, &mut all);
+    check_gone(&judge.truth, ips, &mut all);
+    check_foreign(judge, foreign, records, &mut all);
+    let views: Vec<IpView> = ips.values().cloned().collect();
+    let wanted = dns::wanted(&judge.truth, &views);
+    all.extend(wanted.values().filter_map(|wanted| wanted.complaint(&judge.cloud, &judge.touched)));
+    all
 }
 
 /// A pool has what it asks for, and what it has stands on nodes that match.
@@ -257,7 +225,7 @@ pub(super) fn check_gone(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>, all: &
 /// I4: the records of others are as they were.
 fn check_foreign(
     judge: &Judge,
-    bed: &Bed,
+    foreign: &BTreeMap<Provider, Vec<RecordView>>,
     records: &BTreeMap<Provider, Vec<RecordView>>,
     all: &mut Vec<String>,
 ) {
@@ -266,7 +234,7 @@ fn check_foreign(
             record.rtype == "A" && judge.sites.contains(&(*provider, record.fqdn.clone()))
         };
         let others: Vec<_> = now.iter().filter(|record| !ours(record)).collect();
-        let before = bed.foreign.get(provider).into_iter().flatten().filter(|record| !ours(record));
+        let before = foreign.get(provider).into_iter().flatten().filter(|record| !ours(record));
         if !before.eq(others.iter().copied()) {
             all.push(format!("records of others have changed at {provider:?}: {others:?}"));
         }
@@ -275,42 +243,39 @@ fn check_foreign(
 
 /// The end state, without what differs between equally good runs: which address stands on which of the
 /// nodes that match.
-pub(crate) fn summary(bed: &Bed) -> Vec<String> {
-    let ips = views(&bed.cloud);
-    bed.network.judge(|judge| {
-        let mut lines = Vec::new();
-        for pool in judge.truth.pools.values() {
-            let mut states: BTreeMap<String, usize> = BTreeMap::new();
-            for state in pool.states().into_values() {
-                *states.entry(state).or_default() += 1;
-            }
-            lines.push(format!("pool {}: {} addresses {states:?}", pool.name, pool.used().len()));
+pub(crate) fn summary(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for pool in judge.truth.pools.values() {
+        let mut states: BTreeMap<String, usize> = BTreeMap::new();
+        for state in pool.states().into_values() {
+            *states.entry(state).or_default() += 1;
         }
-        lines.push(format!("account: {} addresses", ips.len()));
-        let mut nodes: BTreeMap<(bool, bool), usize> = BTreeMap::new();
-        for node in judge.truth.nodes.values() {
-            let holds = ips.values().any(|view| view.droplet.is_some() && view.droplet == node.droplet);
-            *nodes.entry((holds, node.annotation.is_some())).or_default() += 1;
-        }
-        for ((holds, annotated), count) in nodes {
-            lines.push(format!("{count} nodes: with an address {holds}, annotated {annotated}"));
-        }
-        // How many, not which: those that are bought are others in each run. Names that are asked for no more stay as
-        // they are, complete or not.
-        let records = dns::records(&bed.cloud);
-        for (provider, name) in BTreeSet::from_iter(dns::sites(&judge.truth)) {
-            let of_name = records.get(&provider).into_iter().flatten().filter(|record| record.fqdn == name);
-            let addresses = of_name.filter(|record| record.rtype == "A").count();
-            lines.push(format!("{provider:?}: {addresses} addresses at {name}"));
-        }
-        for object in judge.truth.pools.values().chain(judge.truth.record_sets.values()) {
-            let troubles: BTreeSet<&str> = object
-                .conditions()
-                .filter(|condition| is_trouble(condition))
-                .map(|condition| text(condition, "/type"))
-                .collect();
-            lines.push(format!("{} tells of {troubles:?}", object.name));
-        }
-        lines
-    })
+        lines.push(format!("pool {}: {} addresses {states:?}", pool.name, pool.used().len()));
+    }
+    lines.push(format!("account: {} addresses", ips.len()));
+    let mut nodes: BTreeMap<(bool, bool), usize> = BTreeMap::new();
+    for node in judge.truth.nodes.values() {
+        let holds = ips.values().any(|view| view.droplet.is_some() && view.droplet == node.droplet);
+        *nodes.entry((holds, node.annotation.is_some())).or_default() += 1;
+    }
+    for ((holds, annotated), count) in nodes {
+        lines.push(format!("{count} nodes: with an address {holds}, annotated {annotated}"));
+    }
+    // How many, not which: those that are bought are others in each run. Names that are asked for no more stay as
+    // they are, complete or not.
+    let records = dns::records(&judge.cloud);
+    for (provider, name) in BTreeSet::from_iter(dns::sites(&judge.truth)) {
+        let of_name = records.get(&provider).into_iter().flatten().filter(|record| record.fqdn == name);
+        let addresses = of_name.filter(|record| record.rtype == "A").count();
+        lines.push(format!("{provider:?}: {addresses} addresses at {name}"));
+    }
+    for object in judge.truth.pools.values().chain(judge.truth.record_sets.values()) {
+        let troubles: BTreeSet<&str> = object
+            .conditions()
+            .filter(|condition| is_trouble(condition))
+            .map(|condition| text(condition, "/type"))
+            .collect();
+        lines.push(format!("{} tells of {troubles:?}", object.name));
+    }
+    lines
 }

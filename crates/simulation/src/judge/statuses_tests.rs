@@ -1,5 +1,5 @@
 use super::tests::{A, Court, IP, POOL};
-use crate::bed::REGION;
+use crate::scene::REGION;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 

@@ -6,11 +6,12 @@ use super::conditions::Scene;
 use super::dns;
 use super::settled::{self, Next, Settling};
 use super::{Ending, Judge, Process};
-use crate::bed::{API_VERSION, REGION, USER_NAMESPACE};
 use crate::facts::{Facts, Hold, Kind};
+use crate::furnish;
 use crate::plan::{Plan, Side};
-use crate::workloads::{self, CLOUDFLARE_ZONE, ZONE};
-use flipop_apiserver::{ApiServer, Changes, Key, NodeSpec, Readiness};
+use crate::scene::{API_VERSION, CLOUDFLARE_ZONE, REGION, USER_NAMESPACE, ZONE};
+use crate::workloads;
+use flipop_apiserver::{ApiServer, Changes, Key, Readiness};
 use flipop_cloud::{Cloud, Options, Provider, RecordView};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -44,25 +45,16 @@ impl Court {
         dns::furnish(&cloud);
         cloud.add_token(Provider::DigitalOcean, "ours", "secret-one", &["*"]);
         let api = ApiServer::simulated(1, jiff::Timestamp::UNIX_EPOCH);
-        for crd in flipop::api::crd::all() {
-            api.apply_yaml(&crd.to_string(), "").unwrap();
-        }
+        furnish::install(&api).unwrap();
         let judge = Judge::new(cloud.clone(), ["secret-one", "secret-two"], Blindness::of(&quiet()));
         let (changes, cloud_changes) = (api.subscribe(), cloud.changes());
         let mut court = Self { judge, api, changes, cloud, cloud_changes, droplets: Vec::new(), seq: 0 };
-        for number in 1..=2_u8 {
+        for number in 1..=2 {
             let name = format!("node-{number}");
             let droplet = court.cloud.add_droplet(&name, REGION);
             court.droplets.push(droplet);
-            let node = NodeSpec {
-                name,
-                provider_id: format!("digitalocean://{droplet}"),
-                labels: [("role".to_owned(), "edge".to_owned())].into(),
-                internal_ip: format!("10.120.0.{number}"),
-                external_ip: format!("198.18.0.{number}"),
-                ready: true,
-            };
-            court.api.create_node(&node).unwrap();
+            let labels = [("role".to_owned(), "edge".to_owned())].into();
+            furnish::add_node(&court.api, &name, droplet, labels, number).unwrap();
         }
         court.cloud.add_ip(Some(IP), REGION);
         court.cloud.move_ip(IP, Some(court.droplets[0])).unwrap();

@@ -1,0 +1,40 @@
+//! Names and numbers that plans, the simulated world and the judge share.
+
+use flipop_cloud::Provider;
+
+/// Where all addresses and droplets are.
+pub(super) const REGION: &str = "nyc3";
+
+/// Where the objects of users are.
+pub(super) const USER_NAMESPACE: &str = "default";
+
+/// The group and version of our kinds.
+pub(super) const API_VERSION: &str = "flipop.digitalocean.com/v1alpha1";
+
+/// The zone at `DigitalOcean`.
+pub(super) const ZONE: &str = "example.com";
+
+/// The zone at Cloudflare.
+pub(super) const CLOUDFLARE_ZONE: &str = "example.net";
+
+/// The zone at a provider.
+pub(super) fn zone_of(provider: Provider) -> &'static str {
+    match provider {
+        Provider::DigitalOcean => ZONE,
+        Provider::Cloudflare => CLOUDFLARE_ZONE,
+    }
+}
+
+/// How soon an undisturbed operator acts on what it sees.
+pub(super) const PROMPT_MS: u64 = 5_000;
+
+/// The tokens of the simulated accounts: `DigitalOcean`, Cloudflare.
+pub(super) const TOKENS: [&str; 2] = ["simulated-token-5f2a", "simulated-token-91c7"];
+
+/// What the simulated account calls the operator's token.
+pub(super) fn token_name(provider: Provider) -> &'static str {
+    match provider {
+        Provider::DigitalOcean => "operator at DigitalOcean",
+        Provider::Cloudflare => "operator at Cloudflare",
+    }
+}
