@@ -23,9 +23,9 @@ impl Executor {
                 let result = self.ip_provider(&account_id)?.get_reserved_ip(&context, ip).await;
                 Outcome::Got { account_id, ip, begun, result }
             }
-            Action::ProveDropletRead { account_id } => {
+            Action::ProveMachineRead { account_id } => {
                 let context = CallContext::account_wide();
-                let result = self.ip_provider(&account_id)?.prove_droplet_read(&context).await;
+                let result = self.ip_provider(&account_id)?.prove_machine_read(&context).await;
                 Outcome::Proved { account_id, result }
             }
             Action::Poll { account_id, pool, ip, action } => {
@@ -33,9 +33,9 @@ impl Executor {
                 let result = self.ip_provider(&account_id)?.get_action(&context, ip, action).await;
                 Outcome::Polled { account_id, ip, begun, result: result.map(|action| action.status) }
             }
-            Action::Assign { account_id, pool, ip, droplet, .. } => {
+            Action::Assign { account_id, pool, ip, machine, .. } => {
                 let client = self.ip_provider(&account_id)?;
-                let result = client.assign(&context(&pool), &self.permit, ip, droplet).await;
+                let result = client.assign(&context(&pool), &self.permit, ip, machine).await;
                 Outcome::Changed { account_id, ip, result: changed(result) }
             }
             Action::Unassign { account_id, pool, ip, .. } => {

@@ -145,7 +145,7 @@ fn mutates(action: &Action) -> bool {
             OfAddresses::Assign { .. } | OfAddresses::Unassign { .. } | OfAddresses::Create { .. } => true,
             OfAddresses::List { .. }
             | OfAddresses::Get { .. }
-            | OfAddresses::ProveDropletRead { .. }
+            | OfAddresses::ProveMachineRead { .. }
             | OfAddresses::Poll { .. } => false,
         },
         Action::Records(call) => match call {
@@ -163,15 +163,15 @@ fn mutates(action: &Action) -> bool {
 fn span_of(action: &Action) -> tracing::Span {
     match action {
         Action::Addresses(call) => match call {
-            OfAddresses::Assign { pool, ip, node, droplet, .. } => {
-                info_span!("assign", pool = %pool.name, %ip, node, %droplet)
+            OfAddresses::Assign { pool, ip, node, machine, .. } => {
+                info_span!("assign", pool = %pool.name, %ip, node, %machine)
             }
-            OfAddresses::Unassign { pool, ip, droplet, .. } => {
-                info_span!("unassign", pool = %pool.name, %ip, %droplet)
+            OfAddresses::Unassign { pool, ip, machine, .. } => {
+                info_span!("unassign", pool = %pool.name, %ip, %machine)
             }
             OfAddresses::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
             OfAddresses::Get { ip, .. } | OfAddresses::Poll { ip, .. } => info_span!("read", %ip),
-            OfAddresses::List { account_id } | OfAddresses::ProveDropletRead { account_id } => {
+            OfAddresses::List { account_id } | OfAddresses::ProveMachineRead { account_id } => {
                 info_span!("read", provider = %account_id)
             }
         },

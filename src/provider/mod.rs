@@ -28,7 +28,8 @@ pub use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::Fault;
 use flipop_core::model::ids::AccountId;
-use flipop_core::model::ids::{ActionId, Address, DropletId};
+use flipop_core::model::ids::{ActionId, Address};
+use flipop_core::model::machine::MachineId;
 use flipop_core::model::provider::Descriptor;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -109,6 +110,12 @@ pub trait Account: Send + Sync {
 /// Every provider that there is.
 pub const DESCRIPTORS: [Descriptor; 2] = [digitalocean::DESCRIPTOR, cloudflare::DESCRIPTOR];
 
+/// The machine that `spec.providerID` of a node names, if it is one of a provider that there is.
+#[must_use]
+pub fn machine(provider_id: &str) -> Option<MachineId> {
+    DESCRIPTORS.iter().find_map(|descriptor| descriptor.machines?.named(provider_id))
+}
+
 /// The clients of this process, by their accounts. A provider of both has one client in both maps: one
 /// token, one budget.
 #[derive(Clone, Default)]
@@ -150,8 +157,8 @@ pub trait IpProvider: Account {
         ip: Address,
     ) -> BoxFuture<'a, Result<ReservedIp, Fault>>;
 
-    /// Whether the token may read droplets. Without that scope every address looks unassigned.
-    fn prove_droplet_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>>;
+    /// Whether the token may read machines. Without that scope every address looks unassigned.
+    fn prove_machine_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>>;
 
     /// Buys an address in a region.
     fn create_reserved_ip<'a>(
@@ -161,16 +168,16 @@ pub trait IpProvider: Account {
         region: &'a str,
     ) -> BoxFuture<'a, Result<Address, CallError>>;
 
-    /// Starts to move an address onto a droplet, from wherever it is.
+    /// Starts to move an address onto a machine, from wherever it is.
     fn assign<'a>(
         &'a self,
         context: &'a CallContext,
         permit: &'a Permit,
         ip: Address,
-        droplet: DropletId,
+        machine: MachineId,
     ) -> BoxFuture<'a, Result<Action, CallError>>;
 
-    /// Starts to take an address off its droplet.
+    /// Starts to take an address off its machine.
     fn unassign<'a>(
         &'a self,
         context: &'a CallContext,

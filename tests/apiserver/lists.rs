@@ -64,7 +64,7 @@ async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcom
         alpha.ready.is_ready() && alpha.annotation_ours && alpha.taints.len() == 2 && alpha.region.is_some(),
         "{alpha:?}"
     );
-    assert!(alpha.external_ips.len() == 1 && alpha.droplet().is_some(), "{alpha:?}");
+    assert!(alpha.external_ips.len() == 1 && alpha.machine.is_some(), "{alpha:?}");
     assert!(
         !beta.ready.is_ready() && !beta.annotation_ours && beta.annotation.is_some() && gamma.deleting,
         "{same:?}"

@@ -3,11 +3,11 @@
 use crate::corpus::replay;
 use crate::input::json_like;
 use crate::transport::{Canned, config, decent_read, decent_write, permit, run};
-use flipop::provider::digitalocean::DigitalOcean;
+use flipop::provider::digitalocean::{DigitalOcean, droplet};
 use flipop::provider::dns::DnsProvider;
 use flipop::provider::{CallContext, IpProvider};
 use flipop_core::model::facts::ReservedIpList;
-use flipop_core::model::ids::{ActionId, DropletId};
+use flipop_core::model::ids::ActionId;
 use flipop_core::records::dns::{Change, ChangeSet, Record, Zone};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn list_again(list: &ReservedIpList) -> Value {
     let entries = list.ips.values().map(|read| {
         json!({
             "ip": read.ip.to_string(), "region": {"slug": read.region}, "locked": read.locked,
-            "droplet": read.droplet.map(|droplet| json!({"id": droplet.0})),
+            "droplet": read.machine.as_ref().map(|found| json!({"id": found.id().parse::<u64>().unwrap()})),
         })
     });
     json!({"reserved_ips": entries.collect::<Vec<_>>(), "meta": {"total": list.ips.len()}})
@@ -110,7 +110,7 @@ fn sound_action(body: &[u8]) -> bool {
         let context = CallContext::account_wide();
         let one = client(201, body);
         let (_source, permit) = permit();
-        let assigned = one.assign(&context, &permit, IP.into(), DropletId(7)).await;
+        let assigned = one.assign(&context, &permit, IP.into(), droplet(7)).await;
         let unassigned = one.unassign(&context, &permit, IP.into()).await;
         for error in [assigned.as_ref().err(), unassigned.as_ref().err()].into_iter().flatten() {
             decent_write(error, 201);
@@ -132,11 +132,11 @@ fn sound_refusal(status: u16, body: &[u8]) {
         let (_source, permit) = permit();
         decent_read(&one.list_reserved_ips(&context).await.unwrap_err());
         decent_read(&one.get_reserved_ip(&context, IP.into()).await.unwrap_err());
-        if let Err(fault) = one.prove_droplet_read(&context).await {
+        if let Err(fault) = one.prove_machine_read(&context).await {
             decent_read(&fault);
         }
         decent_write(&one.create_reserved_ip(&context, &permit, "nyc3").await.unwrap_err(), status);
-        decent_write(&one.assign(&context, &permit, IP.into(), DropletId(7)).await.unwrap_err(), status);
+        decent_write(&one.assign(&context, &permit, IP.into(), droplet(7)).await.unwrap_err(), status);
         let set = ChangeSet { changes: vec![Change::Create { ip: IP.into(), ttl: 60 }], survivor: false };
         let unfinished = one.apply(&context, &permit, &zone(), "www.example.com", &set).await.unwrap_err();
         assert_eq!(unfinished.done, 0);

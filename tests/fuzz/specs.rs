@@ -28,7 +28,7 @@ use proptest::prelude::*;
 const MAX_PROBLEM_CHARS: usize = 500;
 
 fn providers() -> Providers {
-    Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, descriptor.has_addresses)), false)
+    Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, descriptor.machines.is_some())), false)
 }
 
 fn decent(problems: &[SpecProblem]) {
@@ -68,7 +68,7 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                         let outcome = addresses::Outcome::Listed { account_id, begun: now, result };
                         inputs.push(Input::Outcome(outcome.into()));
                     }
-                    addresses::Action::ProveDropletRead { account_id } => {
+                    addresses::Action::ProveMachineRead { account_id } => {
                         let outcome = addresses::Outcome::Proved { account_id, result: Ok(true) };
                         inputs.push(Input::Outcome(outcome.into()));
                     }

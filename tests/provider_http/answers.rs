@@ -3,9 +3,9 @@
 use crate::server::{Reply, Server, answer, closed_port, json};
 use crate::{TOKEN, account, client, config, ip};
 use flipop::provider::digitalocean::DigitalOcean;
+use flipop::provider::digitalocean::droplet;
 use flipop::provider::{CallContext, IpProvider};
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::DropletId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,8 @@ async fn a_good_answer_is_read_with_null_and_unknown_fields() {
     let server = Server::start(move |_| json(200, body)).await;
     let found = client(&server.url()).get_reserved_ip(&account(), ip("45.55.96.47").into()).await.unwrap();
     assert_eq!(
-        (found.region.as_str(), found.droplet, found.locked),
-        ("nyc3", Some(DropletId(3_164_444)), false)
+        (found.region.as_str(), found.machine, found.locked),
+        ("nyc3", Some(droplet(3_164_444)), false)
     );
     let request = server.received().remove(0);
     assert_eq!(request.line, "GET /v2/reserved_ips/45.55.96.47 HTTP/1.1");
@@ -40,7 +40,7 @@ async fn the_path_of_the_base_url_is_kept_and_the_user_agent_is_the_configured_o
     let mut config = config(&format!("{}proxy/do", server.url()));
     config.user_agent = Some("my-cluster/1".to_owned());
     let client = DigitalOcean::new(config).unwrap();
-    assert_eq!(client.prove_droplet_read(&account()).await, Ok(true));
+    assert_eq!(client.prove_machine_read(&account()).await, Ok(true));
     let request = server.received().remove(0);
     assert_eq!(request.line, "GET /proxy/do/v2/droplets?per_page=1 HTTP/1.1");
     assert_eq!(request.header("user-agent"), Some("my-cluster/1"));
@@ -70,7 +70,7 @@ async fn html_truncated_json_wrong_types_and_nothing_at_all_are_transient() {
 async fn a_page_of_html_proves_no_scope() {
     let server =
         Server::start(|_| answer(200, &[("content-type", "text/html")], "<html>log in</html>")).await;
-    let fault = client(&server.url()).prove_droplet_read(&account()).await.unwrap_err();
+    let fault = client(&server.url()).prove_machine_read(&account()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Transient);
 }
 
@@ -78,9 +78,9 @@ async fn a_page_of_html_proves_no_scope() {
 async fn the_proof_of_a_scope_tells_a_missing_one_from_a_refused_token() {
     let refusing = |status| Server::start(move |_| json(status, r#"{"id": "x", "message": "no"}"#));
     let missing = refusing(403).await;
-    assert_eq!(client(&missing.url()).prove_droplet_read(&account()).await, Ok(false));
+    assert_eq!(client(&missing.url()).prove_machine_read(&account()).await, Ok(false));
     let refused = refusing(401).await;
-    let fault = client(&refused.url()).prove_droplet_read(&account()).await.unwrap_err();
+    let fault = client(&refused.url()).prove_machine_read(&account()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Unauthorised);
 }
 
@@ -255,11 +255,11 @@ async fn calls_are_recorded_by_operation_with_their_object_and_outcome() {
     let client = DigitalOcean::new(config).unwrap();
     let leadership = crate::Leadership::held();
     let pool = CallContext::object("FloatingIPPool", "default", "web");
-    client.assign(&pool, &leadership.permit, ip("45.55.0.1").into(), DropletId(1)).await.unwrap_err();
+    client.assign(&pool, &leadership.permit, ip("45.55.0.1").into(), droplet(1)).await.unwrap_err();
     client.get_reserved_ip(&pool, ip("45.55.0.1").into()).await.unwrap_err();
     client.list_reserved_ips(&account()).await.unwrap_err();
     leadership.source.revoke();
-    client.assign(&pool, &leadership.permit, ip("45.55.0.1").into(), DropletId(1)).await.unwrap_err();
+    client.assign(&pool, &leadership.permit, ip("45.55.0.1").into(), droplet(1)).await.unwrap_err();
     let expected = [
         "digitalocean AssignIP success [FloatingIPPool|default|web]",
         "digitalocean GetIP error [FloatingIPPool|default|web]",

@@ -1,6 +1,7 @@
 //! The `DigitalOcean` client against the simulated `DigitalOcean`.
 
 use crate::{Leadership, TOKEN, account, client, ip};
+use flipop::provider::digitalocean::droplet;
 use flipop::provider::digitalocean::{DESCRIPTOR, DigitalOcean};
 use flipop::provider::{Account, ActionStatus, CallError, IpProvider};
 use flipop_cloud::{
@@ -8,8 +9,8 @@ use flipop_cloud::{
 };
 use flipop_core::mechanism::budget::{Budget, Purpose};
 use flipop_core::model::fault::FaultKind;
+use flipop_core::model::ids::ActionId;
 use flipop_core::model::ids::Address;
-use flipop_core::model::ids::{ActionId, DropletId};
 use std::collections::BTreeSet;
 
 /// A cloud with our token, and a client of it.
@@ -34,26 +35,26 @@ async fn an_address_is_bought_assigned_moved_and_taken_off() {
     let ip = client.create_reserved_ip(&context, permit, "nyc3").await.unwrap();
     let list = client.list_reserved_ips(&context).await.unwrap();
     assert_eq!(
-        (list.ips[&ip].region.as_str(), list.ips[&ip].droplet, list.ips[&ip].locked),
+        (list.ips[&ip].region.as_str(), list.ips[&ip].machine.clone(), list.ips[&ip].locked),
         ("nyc3", None, false)
     );
 
-    let action = client.assign(&context, permit, ip, DropletId(a)).await.unwrap();
+    let action = client.assign(&context, permit, ip, droplet(a)).await.unwrap();
     assert_eq!(action.status, ActionStatus::InProgress);
     assert!(client.get_reserved_ip(&context, ip).await.unwrap().locked);
-    let again = client.assign(&context, permit, ip, DropletId(b)).await;
+    let again = client.assign(&context, permit, ip, droplet(b)).await;
     let Err(CallError::Fault(pending)) = again else { panic!("{again:?}") };
     assert_eq!((pending.kind, pending.outcome_unknown), (FaultKind::InProgress, false));
     assert_eq!(follow(&client, ip, action.id).await, ActionStatus::Completed);
-    assert_eq!(client.get_reserved_ip(&context, ip).await.unwrap().droplet, Some(DropletId(a)));
+    assert_eq!(client.get_reserved_ip(&context, ip).await.unwrap().machine, Some(droplet(a)));
 
-    let action = client.assign(&context, permit, ip, DropletId(b)).await.unwrap();
+    let action = client.assign(&context, permit, ip, droplet(b)).await.unwrap();
     assert_eq!(follow(&client, ip, action.id).await, ActionStatus::Completed);
-    assert_eq!(client.list_reserved_ips(&context).await.unwrap().ips[&ip].droplet, Some(DropletId(b)));
+    assert_eq!(client.list_reserved_ips(&context).await.unwrap().ips[&ip].machine, Some(droplet(b)));
 
     let action = client.unassign(&context, permit, ip).await.unwrap();
     assert_eq!(follow(&client, ip, action.id).await, ActionStatus::Completed);
-    assert_eq!(client.get_reserved_ip(&context, ip).await.unwrap().droplet, None);
+    assert_eq!(client.get_reserved_ip(&context, ip).await.unwrap().machine, None);
     server.stop().await;
 }
 
@@ -73,7 +74,7 @@ async fn follow(client: &DigitalOcean, ip: Address, action: ActionId) -> ActionS
 async fn each_refusal_of_the_cloud_has_its_kind() {
     let (server, client, leadership) = start(&["*"]).await;
     let (cloud, context, permit) = (server.cloud(), account(), &leadership.permit);
-    let droplet = DropletId(cloud.add_droplet("a", "nyc3"));
+    let droplet = droplet(cloud.add_droplet("a", "nyc3"));
     let ip = cloud.add_ip(None, "nyc3");
     for (refusal, kind) in [
         (Refusal::PendingEventOnIp, FaultKind::InProgress),
@@ -87,7 +88,7 @@ async fn each_refusal_of_the_cloud_has_its_kind() {
         (Refusal::Status(503, "no".to_owned()), FaultKind::Transient),
     ] {
         inject(cloud, Op::AssignIp, Fault::Refuse(refusal.clone()));
-        let result = client.assign(&context, permit, ip.into(), droplet).await;
+        let result = client.assign(&context, permit, ip.into(), droplet.clone()).await;
         let Err(CallError::Fault(fault)) = result else { panic!("{refusal:?}: {result:?}") };
         assert_eq!((fault.kind, fault.outcome_unknown), (kind, kind == FaultKind::Transient), "{refusal:?}");
     }
@@ -111,10 +112,10 @@ async fn a_token_without_droplet_read_shows_no_droplet_and_fails_the_proof() {
     let droplet = cloud.add_droplet("a", "nyc3");
     let ip = cloud.add_ip(None, "nyc3");
     cloud.move_ip(ip, Some(droplet)).unwrap();
-    assert_eq!(client.list_reserved_ips(&account()).await.unwrap().ips[&ip.into()].droplet, None);
-    assert_eq!(client.prove_droplet_read(&account()).await, Ok(false));
+    assert_eq!(client.list_reserved_ips(&account()).await.unwrap().ips[&ip.into()].machine, None);
+    assert_eq!(client.prove_machine_read(&account()).await, Ok(false));
     cloud.revoke_token("ours", true);
-    let fault = client.prove_droplet_read(&account()).await.unwrap_err();
+    let fault = client.prove_machine_read(&account()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Unauthorised);
     server.stop().await;
 }

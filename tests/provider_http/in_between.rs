@@ -4,10 +4,11 @@ use crate::dns_support::{WWW, ZONE, changes, create};
 use crate::server::{Server, answer};
 use crate::{Leadership, account, client, config, ip};
 use flipop::provider::cloudflare::Cloudflare;
+use flipop::provider::digitalocean::droplet;
 use flipop::provider::dns::DnsProvider;
 use flipop::provider::{CallError, IpProvider};
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, DropletId};
+use flipop_core::model::ids::ActionId;
 use flipop_core::records::dns::Zone;
 
 const PAGE: &str = "<!DOCTYPE html><html><head><title>Access denied</title></head><body><h1>One more step</h1>\
@@ -43,9 +44,9 @@ async fn a_page_of_an_edge_says_nothing_of_the_token_and_leaves_open_what_became
     check(&client.get_reserved_ip(&context, ip.into()).await.unwrap_err(), false);
     check(&client.get_action(&context, ip.into(), ActionId(1)).await.unwrap_err(), false);
     // A 403 of the API itself would say that the scope is missing.
-    check(&client.prove_droplet_read(&context).await.unwrap_err(), false);
+    check(&client.prove_machine_read(&context).await.unwrap_err(), false);
     check_write(client.create_reserved_ip(&context, permit, "nyc3").await);
-    check_write(client.assign(&context, permit, ip.into(), DropletId(1)).await);
+    check_write(client.assign(&context, permit, ip.into(), droplet(1)).await);
     check_write(client.unassign(&context, permit, ip.into()).await);
 }
 

@@ -3,9 +3,9 @@
 use crate::server::{Reply, Server, json};
 use crate::{Leadership, account, client, ip};
 use flipop::permit::PermitEnded;
+use flipop::provider::digitalocean::droplet;
 use flipop::provider::{CallError, IpProvider};
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::DropletId;
 use std::time::{Duration, Instant};
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn without_a_permit_no_connection_is_made() {
     let not_sent = CallError::NotSent(PermitEnded);
     assert_eq!(client.create_reserved_ip(&context, permit, "nyc3").await, Err(not_sent.clone()));
     assert_eq!(
-        client.assign(&context, permit, ip("45.55.0.1").into(), DropletId(1)).await,
+        client.assign(&context, permit, ip("45.55.0.1").into(), droplet(1)).await,
         Err(not_sent.clone())
     );
     assert_eq!(client.unassign(&context, permit, ip("45.55.0.1").into()).await, Err(not_sent));
@@ -29,7 +29,7 @@ async fn a_call_in_flight_ends_with_its_permit_and_its_outcome_is_unknown() {
     let server = Server::start(|_| Reply::Hang).await;
     let leadership = Leadership::held();
     let (client, context) = (client(&server.url()), account());
-    let call = client.assign(&context, &leadership.permit, ip("45.55.0.1").into(), DropletId(1));
+    let call = client.assign(&context, &leadership.permit, ip("45.55.0.1").into(), droplet(1));
     let ending = async {
         server.has_received(1).await;
         leadership.source.revoke();

@@ -20,7 +20,7 @@ async fn the_quota_of_the_last_answer_can_be_read() {
     })
     .await;
     let client = client(&server.url());
-    client.prove_droplet_read(&account()).await.unwrap();
+    client.prove_machine_read(&account()).await.unwrap();
     let report = *client.rate().borrow();
     let quota = report.quota.unwrap();
     assert_eq!((report.requests, quota.limit, quota.remaining), (1, Some(5_000), 4_816));

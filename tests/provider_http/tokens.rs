@@ -45,9 +45,9 @@ async fn a_token_that_was_replaced_in_its_file_is_used_after_the_first_refusal()
     let mut generation = client.token_generation();
     assert_eq!(*generation.borrow_and_update(), 1);
     std::fs::write(file.path(), "second\n").unwrap();
-    let fault = client.prove_droplet_read(&account()).await.unwrap_err();
+    let fault = client.prove_machine_read(&account()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Unauthorised, "looked at a moment ago");
-    assert_eq!(client.prove_droplet_read(&account()).await, Ok(true));
+    assert_eq!(client.prove_machine_read(&account()).await, Ok(true));
     assert!(generation.has_changed().unwrap());
     assert_eq!(*generation.borrow_and_update(), 2);
     assert_eq!(client.rate().borrow().token_generation, 2);
@@ -61,7 +61,7 @@ async fn another_token_is_not_bound_by_what_the_former_one_was_told_though_nothi
     })
     .await;
     let (file, client) = with_token_file(&server);
-    let fault = client.prove_droplet_read(&account()).await.unwrap_err();
+    let fault = client.prove_machine_read(&account()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Throttled);
     client.recheck_token();
     assert!(client.rate().borrow().blocked_until.is_some(), "it is the same token");

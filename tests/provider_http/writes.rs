@@ -2,9 +2,10 @@
 
 use crate::server::{Reply, Server, answer, closed_port, json};
 use crate::{Leadership, account, client, ip};
+use flipop::provider::digitalocean::droplet;
 use flipop::provider::{Action, ActionStatus, CallError, IpProvider};
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, DropletId};
+use flipop_core::model::ids::ActionId;
 use std::time::{Duration, Instant};
 
 /// The fault of an assignment that is answered so, after exactly one request.
@@ -12,7 +13,7 @@ async fn assign_fault(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Faul
     let server = Server::start(move |_| reply()).await;
     let leadership = Leadership::held();
     let result = client(&server.url())
-        .assign(&account(), &leadership.permit, ip("45.55.0.1").into(), DropletId(7))
+        .assign(&account(), &leadership.permit, ip("45.55.0.1").into(), droplet(7))
         .await;
     assert_eq!(server.received().len(), 1, "a change is never sent twice: {result:?}");
     match result {
@@ -33,7 +34,7 @@ async fn changes_are_posted_as_the_api_documents_them() {
     let (client, context, leadership) = (client(&server.url()), account(), Leadership::held());
     let permit = &leadership.permit;
     let begun = Action { id: ActionId(68_212_728), status: ActionStatus::InProgress };
-    assert_eq!(client.assign(&context, permit, ip("45.55.0.1").into(), DropletId(7)).await, Ok(begun));
+    assert_eq!(client.assign(&context, permit, ip("45.55.0.1").into(), droplet(7)).await, Ok(begun));
     assert_eq!(client.unassign(&context, permit, ip("45.55.0.1").into()).await, Ok(begun));
     assert_eq!(client.create_reserved_ip(&context, permit, "nyc3").await, Ok(ip("45.55.0.9").into()));
     assert_eq!(client.get_action(&context, ip("45.55.0.1").into(), begun.id).await, Ok(begun));

@@ -1,7 +1,6 @@
 //! What every simulated world begins with, whoever plays in it.
 
 use flipop_apiserver::{ApiServer, NodeSpec, ScenarioError};
-use flipop_core::model::ids::DropletId;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -35,7 +34,7 @@ pub fn add_node(
     let address = |base: Ipv4Addr| Ipv4Addr::from_bits(base.to_bits().wrapping_add(number)).to_string();
     api.create_node(&NodeSpec {
         name: name.to_owned(),
-        provider_id: DropletId(droplet).provider_id(),
+        provider_id: flipop::provider::digitalocean::droplet(droplet).provider_id(),
         labels,
         internal_ip: address(Ipv4Addr::new(10, 120, 0, 0)),
         external_ip: address(Ipv4Addr::new(198, 18, 0, 0)),

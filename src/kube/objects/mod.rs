@@ -5,6 +5,7 @@
 
 pub mod protobuf;
 
+use crate::provider;
 use flipop_core::model::facts::{NodeFacts, PodFacts, Readiness, Taint, region_slug};
 use flipop_core::model::ids::{Address, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -267,6 +268,7 @@ impl From<RawNode> for NodeSlim {
             facts: NodeFacts {
                 name: metadata.name,
                 uid: Uid(metadata.uid),
+                machine: provider::machine(&spec.provider_id),
                 provider_id: spec.provider_id,
                 ready: readiness(&status.conditions),
                 deleting: metadata.deletion_timestamp.is_some(),
@@ -333,6 +335,7 @@ impl From<RawPod> for PodSlim {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::digitalocean::droplet;
     use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
     use serde_json::{Value, json};
 
@@ -374,6 +377,7 @@ mod tests {
                 name: "a".into(),
                 uid: Uid("u".into()),
                 provider_id: "digitalocean://11".into(),
+                machine: Some(droplet(11)),
                 ready: Readiness::Ready,
                 deleting: false,
                 taints: vec![Taint { key: "k".into(), value: String::new(), effect: "NoExecute".into() }],
@@ -414,7 +418,7 @@ mod tests {
             "spec": {"taints": null, "providerID": null}, "status": null,
         }));
         assert!(facts.deleting && !facts.ready.is_ready() && facts.taints.is_empty());
-        assert_eq!(facts.droplet(), None);
+        assert_eq!(facts.machine, None);
     }
 
     #[test]

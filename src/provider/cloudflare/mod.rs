@@ -39,7 +39,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     // 1,200 requests in five minutes for each user, of which 50 are left to others. A request may arrive five seconds
     // after it was sent, which is how long it may wait for its connection. There are no addresses.
     limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
-    has_addresses: false,
+    machines: None,
     // 60 to 86,400 s, from 30 on Enterprise zones, 1 for "automatic" (API reference of DNS records).
     dns: Some(Rules {
         zone_form: ZoneForm::NameOrId,

@@ -18,7 +18,8 @@ use crate::provider::{Account, Action, CallContext, CallError, IpProvider};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, Address, DropletId};
+use flipop_core::model::ids::{ActionId, Address};
+use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::provider::{Descriptor, Limits, Rules, ZoneForm};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -34,6 +35,20 @@ pub const NAME: &str = "digitalocean";
 /// What arrives within a window may have been sent within the window and this.
 const ARRIVAL_SPREAD_MS: u64 = 5_000;
 
+/// What addresses stand on.
+pub static DROPLETS: MachineKind = MachineKind {
+    noun: "droplet",
+    scheme: NAME,
+    read_scope: "droplet:read",
+    id: |id| id.parse::<u64>().ok().map(|id| id.to_string()),
+};
+
+/// The droplet of this id.
+#[must_use]
+pub fn droplet(id: u64) -> MachineId {
+    DROPLETS.machine(id.to_string())
+}
+
 /// What decisions and documents know of `DigitalOcean`.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: NAME,
@@ -46,7 +61,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         creations: 12,
         creation_window_ms: 60_000 + ARRIVAL_SPREAD_MS,
     },
-    has_addresses: true,
+    machines: Some(&DROPLETS),
     // 30 s at least, though its API description names no bounds. The maximum is that of DNS itself (RFC 2181, section 8).
     dns: Some(Rules {
         zone_form: ZoneForm::Name,
@@ -202,7 +217,7 @@ impl IpProvider for DigitalOcean {
         self.api.operation(Call::GetIp, context, self.get_ip(ip)).boxed()
     }
 
-    fn prove_droplet_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>> {
+    fn prove_machine_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>> {
         self.api.operation(Call::ListDroplets, context, self.droplets_readable()).boxed()
     }
 
@@ -220,10 +235,12 @@ impl IpProvider for DigitalOcean {
         context: &'a CallContext,
         permit: &'a Permit,
         ip: Address,
-        droplet: DropletId,
+        machine: MachineId,
     ) -> BoxFuture<'a, Result<Action, CallError>> {
+        // Ids are numbers here: one that is none names no droplet.
+        let droplet: Option<u64> = machine.id().parse().ok();
         let work =
-            async move { self.act(permit, ip, &json!({ "type": "assign", "droplet_id": droplet.0 })).await };
+            async move { self.act(permit, ip, &json!({ "type": "assign", "droplet_id": droplet })).await };
         self.api.operation(Call::AssignIp, context, work).boxed()
     }
 

@@ -2,9 +2,10 @@
 //! taking it for absent would be believing something: a missing list is not an empty one, and a droplet without an id
 //! is not no droplet.
 
+use super::droplet;
 use crate::provider::{Action, ActionStatus};
 use flipop_core::model::facts::{ReservedIp, region_slug};
-use flipop_core::model::ids::{ActionId, DropletId};
+use flipop_core::model::ids::ActionId;
 use serde::Deserialize;
 use std::net::Ipv4Addr;
 
@@ -93,7 +94,7 @@ impl ReservedIpEntry {
                 .and_then(|region| region.slug)
                 .map(|slug| region_slug(&slug))
                 .unwrap_or_default(),
-            droplet: self.droplet.map(|droplet| DropletId(droplet.id)),
+            machine: self.droplet.map(|found| droplet(found.id)),
             locked: self.locked.unwrap_or(false),
         }
     }
@@ -185,7 +186,7 @@ mod tests {
         let expected = ReservedIp {
             ip: "45.55.96.47".parse().unwrap(),
             region: "nyc3".to_owned(),
-            droplet: Some(DropletId(3_164_444)),
+            machine: Some(droplet(3_164_444)),
             locked: true,
         };
         assert_eq!(facts, [expected]);
@@ -199,7 +200,7 @@ mod tests {
             r#"{"reserved_ip": {"ip": "45.55.96.47", "region": {"slug": null}}}"#,
         ] {
             let facts = serde_json::from_str::<ReservedIpBody>(body).unwrap().reserved_ip.into_facts();
-            assert_eq!((facts.region.as_str(), facts.droplet, facts.locked), ("", None, false), "{body}");
+            assert_eq!((facts.region.as_str(), facts.machine, facts.locked), ("", None, false), "{body}");
         }
     }
 

@@ -5,7 +5,8 @@
 
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::model::fault::{CallFailure, Fault};
-use crate::model::ids::{AccountId, ActionId, Address, DropletId, ObjectRef};
+use crate::model::ids::{AccountId, ActionId, Address, ObjectRef};
+use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 
 /// A call to a provider of addresses.
@@ -25,8 +26,8 @@ pub enum Action {
         /// The address.
         ip: Address,
     },
-    /// Find out whether the token may read droplets.
-    ProveDropletRead {
+    /// Find out whether the token may read machines.
+    ProveMachineRead {
         /// The account.
         account_id: AccountId,
     },
@@ -41,7 +42,7 @@ pub enum Action {
         /// The action.
         action: ActionId,
     },
-    /// Put an address on a droplet.
+    /// Put an address on a machine.
     Assign {
         /// The account.
         account_id: AccountId,
@@ -49,12 +50,12 @@ pub enum Action {
         pool: ObjectRef,
         /// The address.
         ip: Address,
-        /// The droplet.
-        droplet: DropletId,
+        /// The machine.
+        machine: MachineId,
         /// Name of the node on it, for logs.
         node: String,
     },
-    /// Take an address off its droplet.
+    /// Take an address off its machine.
     Unassign {
         /// The account.
         account_id: AccountId,
@@ -62,8 +63,8 @@ pub enum Action {
         pool: ObjectRef,
         /// The address.
         ip: Address,
-        /// The droplet, for logs.
-        droplet: DropletId,
+        /// The machine, for logs.
+        machine: MachineId,
     },
     /// Buy an address.
     Create {
@@ -99,7 +100,7 @@ pub enum Outcome {
         /// What was read.
         result: Result<ReservedIp, Fault>,
     },
-    /// To [`Action::ProveDropletRead`].
+    /// To [`Action::ProveMachineRead`].
     Proved {
         /// The account.
         account_id: AccountId,

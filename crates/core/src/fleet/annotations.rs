@@ -331,6 +331,7 @@ mod tests {
             name: "n".to_owned(),
             uid: Uid("u".to_owned()),
             provider_id: String::new(),
+            machine: None,
             ready: true.into(),
             deleting: false,
             taints: Vec::new(),

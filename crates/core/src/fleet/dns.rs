@@ -56,7 +56,7 @@ impl Dns {
     /// The token of a provider that has addresses as well has a budget already, which the account keeps.
     pub(super) fn new(providers: &Providers, epoch_ms: u64) -> Self {
         let account = |(of, rules): (&Descriptor, Rules)| {
-            let own = (!of.has_addresses).then(|| Budget::new(of.limits));
+            let own = of.machines.is_none().then(|| Budget::new(of.limits));
             (AccountId::from(of.name), DnsAccount::new(rules, own))
         };
         Self { accounts: providers.of_dns().map(account).collect(), epoch_ms, ..Self::default() }

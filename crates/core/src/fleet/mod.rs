@@ -2,7 +2,7 @@
 //!
 //! Facts go in through [`Fleet::observe`], decisions come out of [`Fleet::plan`]; there is nothing else. One owner of
 //! the whole state is what makes claims between pools, the one open creation per account and the one operation per
-//! droplet simple: they are read off, never negotiated.
+//! machine simple: they are read off, never negotiated.
 
 pub mod action;
 mod annotations;
@@ -126,8 +126,11 @@ impl Fleet {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let account = |of: &Descriptor| (AccountId::from(of.name), Account::new(of.name.into(), of.limits));
-        let accounts = settings.providers.of_addresses().map(account).collect();
+        let account = |of: &Descriptor| {
+            let id = AccountId::from(of.name);
+            Some((id.clone(), Account::new(id, of.limits, of.machines?)))
+        };
+        let accounts = settings.providers.of_addresses().filter_map(account).collect();
         let dns = Dns::new(&settings.providers, settings.epoch_ms);
         Self {
             settings,

@@ -2,7 +2,8 @@
 
 use super::Fleet;
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::{AccountId, Address, DropletId};
+use crate::model::ids::{AccountId, Address};
+use crate::model::machine::MachineId;
 use crate::model::matching::NodeStore;
 use crate::model::moment::Moment;
 
@@ -12,7 +13,8 @@ impl Fleet {
         let Some(account) = self.accounts.get(account_id) else { return };
         for ip in ips {
             let place = account.place(*ip);
-            let text = place.told_of(*ip, place.droplet().and_then(|droplet| self.node_on(droplet)));
+            let node = place.machine().and_then(|machine| self.node_on(&machine));
+            let text = place.told_of(*ip, node, account.machines().noun);
             let pools = self.pools.values().filter(|pool| pool.effective().contains(ip));
             for pool in pools {
                 self.changes.push(pool.change_by_others(*ip, place, now));
@@ -21,9 +23,9 @@ impl Fleet {
         }
     }
 
-    /// The node on a droplet, if some object's labels select it.
-    fn node_on(&self, droplet: DropletId) -> Option<&str> {
+    /// The node on a machine, if some object's labels select it.
+    fn node_on(&self, machine: &MachineId) -> Option<&str> {
         let mut nodes = self.nodes.values().flat_map(NodeStore::iter);
-        nodes.find(|node| node.droplet() == Some(droplet)).map(|node| node.name.as_str())
+        nodes.find(|node| node.machine.as_ref() == Some(machine)).map(|node| node.name.as_str())
     }
 }

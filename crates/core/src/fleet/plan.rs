@@ -9,7 +9,8 @@ use crate::addresses::pool::assign::World;
 use crate::addresses::pool::creation::Purchase;
 use crate::addresses::pool::{Candidate, Pool};
 use crate::mechanism::effects::{Effect, Effects};
-use crate::model::ids::{AccountId, Address, DropletId, ObjectRef, Uid};
+use crate::model::ids::{AccountId, Address, ObjectRef, Uid};
+use crate::model::machine::MachineId;
 use crate::model::matching::Criteria;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -182,19 +183,19 @@ impl Fleet {
         }
     }
 
-    /// Which used address of which pool stands on which droplet.
+    /// Which used address of which pool stands on which machine.
     fn standing(
         &self,
         members: &[Uid],
         owners: &BTreeMap<Address, ObjectRef>,
         account: &Account,
-    ) -> BTreeMap<DropletId, (ObjectRef, Address)> {
+    ) -> BTreeMap<MachineId, (ObjectRef, Address)> {
         let mut standing = BTreeMap::new();
         for pool in members.iter().filter_map(|uid| self.pools.get(uid)) {
             for ip in pool.used() {
                 let owned = owners.get(&ip).is_some_and(|owner| owner.uid == pool.object.uid);
-                if let Some(droplet) = account.place(ip).droplet().filter(|_| owned) {
-                    standing.insert(droplet, (pool.object.clone(), ip));
+                if let Some(machine) = account.place(ip).machine().filter(|_| owned) {
+                    standing.insert(machine, (pool.object.clone(), ip));
                 }
             }
         }

@@ -4,7 +4,7 @@ use super::Fleet;
 use super::action::Action;
 use super::troubles::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
 use crate::addresses::account::belief::{Belief, Place};
-use crate::addresses::account::{Account, DropletRead};
+use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::mechanism::effects::{Effects, Notice, WrittenStatus};
 use crate::model::catalog::events::EventReason;
@@ -228,7 +228,7 @@ fn pool_view<'a>(
     let elsewhere = spec.place.as_ref().is_some_and(|place| place.account_id != pool.spec.account_id);
     let choice = account.and_then(|account| {
         // A list that only waits for a proof decides in a moment.
-        let refused = account.droplet_read() == DropletRead::Missing || !account.is_authorised();
+        let refused = account.machine_read() == MachineRead::Missing || !account.is_authorised();
         let unread = elsewhere && refused && account.last_list().is_some();
         if unread { last_known_choice(pool, account, older) } else { pool_choice(pool, account) }
     });

@@ -18,7 +18,7 @@ pub struct IpSnapshot {
     pub state: String,
     /// The node that it is on, when that node matches.
     pub node: String,
-    /// Provider ID of the droplet that it is on.
+    /// Provider ID of the machine that it is on.
     pub provider_id: String,
     /// Assignments that succeeded since the process started.
     pub assignments: u64,
@@ -37,7 +37,7 @@ pub struct PoolSnapshot {
     pub dns: String,
     /// Candidates without an address.
     pub available: usize,
-    /// Used addresses that stand on a droplet.
+    /// Used addresses that stand on a machine.
     pub assigned: usize,
     /// Addresses still to be created.
     pub unfulfilled: usize,
@@ -111,7 +111,7 @@ impl Fleet {
                 Place::Unknown => {
                     status.ips.get(&ip.to_string()).is_some_and(|entry| !entry.provider_id.is_empty())
                 }
-                place @ (Place::Absent | Place::Present { .. }) => place.droplet().is_some(),
+                place @ (Place::Absent | Place::Present { .. }) => place.machine().is_some(),
             };
             let ips = pool.effective().into_iter().map(|ip| {
                 let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Fleet {
                     .report
                     .waiting
                     .iter()
-                    .map(|(node, wait)| (node.clone(), wait.to_string()))
+                    .map(|(node, wait)| (node.clone(), pool.told_of(wait)))
                     .collect(),
                 conditions: pool.conditions.as_ref().unwrap_or(&pool.on_server.conditions).clone(),
             }

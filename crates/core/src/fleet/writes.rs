@@ -3,7 +3,7 @@
 use super::Fleet;
 use super::action::Action;
 use super::troubles::{events_denied, name_cause, watch_failing, watch_trouble};
-use crate::addresses::account::{Account, DropletRead};
+use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::status::{PoolStatus, complete};
 use crate::mechanism::effects::{Effects, WrittenStatus};
@@ -156,5 +156,5 @@ fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
         || pool.spec.is_frozen()
         || account.trouble().is_some()
         || pool.has_untold_refusal()
-        || account.droplet_read() == DropletRead::Missing
+        || account.machine_read() == MachineRead::Missing
 }

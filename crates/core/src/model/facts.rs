@@ -1,6 +1,7 @@
 //! What is known of nodes, pods and reserved IPs, cut down to what decisions use.
 
-use crate::model::ids::{Address, DropletId, Uid};
+use crate::model::ids::{Address, Uid};
+use crate::model::machine::MachineId;
 use std::collections::BTreeMap;
 
 /// The node annotation that carries the confirmed reserved IP.
@@ -61,6 +62,8 @@ pub struct NodeFacts {
     pub uid: Uid,
     /// `spec.providerID`, empty when it is not set.
     pub provider_id: String,
+    /// The machine that it names, if it is one of a provider that the software knows.
+    pub machine: Option<MachineId>,
     /// Condition `Ready`.
     pub ready: Readiness,
     /// `metadata.deletionTimestamp` is set.
@@ -77,14 +80,6 @@ pub struct NodeFacts {
     pub annotation: Option<String>,
     /// The annotation was last written by field manager `flipop`.
     pub annotation_ours: bool,
-}
-
-impl NodeFacts {
-    /// The droplet that this node runs on, when `spec.providerID` names one.
-    #[must_use]
-    pub fn droplet(&self) -> Option<DropletId> {
-        DropletId::from_provider_id(&self.provider_id)
-    }
 }
 
 /// What decisions need of a pod. Pods are filtered by namespace and label on the server.
@@ -107,8 +102,8 @@ pub struct ReservedIp {
     pub ip: Address,
     /// Region slug.
     pub region: String,
-    /// The droplet that it is assigned to.
-    pub droplet: Option<DropletId>,
+    /// The machine that it is assigned to.
+    pub machine: Option<MachineId>,
     /// An action on it is pending.
     pub locked: bool,
 }

@@ -14,7 +14,7 @@ pub enum FaultKind {
     Throttled,
     /// 404.
     NotFound,
-    /// The droplet already has a reserved IP.
+    /// The machine already has a reserved IP.
     NodeInUse,
     /// The provider refuses the request as it stands.
     Invalid,

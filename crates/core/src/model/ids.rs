@@ -111,30 +111,6 @@ impl fmt::Display for Address {
     }
 }
 
-/// Numeric id of a droplet at `DigitalOcean`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DropletId(pub u64);
-
-impl DropletId {
-    /// Reads `spec.providerID` of a node: `digitalocean://<droplet id>`.
-    #[must_use]
-    pub fn from_provider_id(provider_id: &str) -> Option<Self> {
-        provider_id.strip_prefix("digitalocean://")?.parse().ok().map(Self)
-    }
-
-    /// The form that `spec.providerID` of a node has.
-    #[must_use]
-    pub fn provider_id(self) -> String {
-        format!("digitalocean://{}", self.0)
-    }
-}
-
-impl fmt::Display for DropletId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
 /// Id of an action at the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionId(pub u64);

@@ -299,6 +299,7 @@ pub(crate) mod example {
             name: name.into(),
             uid: Uid(format!("uid-{name}")),
             provider_id: "digitalocean://1".into(),
+            machine: None,
             ready: Readiness::Ready,
             deleting: false,
             taints: Vec::new(),

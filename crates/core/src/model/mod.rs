@@ -7,6 +7,7 @@ pub mod described;
 pub mod facts;
 pub mod fault;
 pub mod ids;
+pub mod machine;
 pub mod matching;
 pub mod mismatch;
 pub mod moment;

@@ -1,5 +1,6 @@
 //! What differs between providers, as far as decisions have to know it. Each provider describes itself in one value.
 
+use crate::model::machine::MachineKind;
 use std::collections::BTreeMap;
 
 /// A provider of addresses, of DNS, or of both.
@@ -11,8 +12,8 @@ pub struct Descriptor {
     pub token_variable: &'static str,
     /// What it lets one token do.
     pub limits: Limits,
-    /// It has addresses to give.
-    pub has_addresses: bool,
+    /// The machines on which its addresses stand, if it has addresses to give.
+    pub machines: Option<&'static MachineKind>,
     /// The rules of its DNS, if it has any.
     pub dns: Option<Rules>,
 }
@@ -84,7 +85,7 @@ impl Providers {
 
     /// Providers of addresses that have a token.
     pub fn of_addresses(&self) -> impl Iterator<Item = &Descriptor> {
-        self.usable().filter(|descriptor| descriptor.has_addresses)
+        self.usable().filter(|descriptor| descriptor.machines.is_some())
     }
 
     /// Providers of DNS that have a token, with the rules of their DNS.
@@ -104,13 +105,27 @@ impl Providers {
 #[cfg(test)]
 pub(crate) mod examples {
     use super::{Descriptor, Limits, Providers, Rules, ZoneForm};
+    use crate::model::machine::{MachineId, MachineKind};
+
+    /// What the addresses of [`OF_BOTH`] stand on.
+    pub(crate) static DROPLETS: MachineKind = MachineKind {
+        noun: "droplet",
+        scheme: "digitalocean",
+        read_scope: "droplet:read",
+        id: |id| id.parse::<u64>().ok().map(|id| id.to_string()),
+    };
+
+    /// One of them.
+    pub(crate) fn droplet(id: u64) -> MachineId {
+        DROPLETS.machine(id.to_string())
+    }
 
     /// Has addresses, and zones that are written by name.
     pub(crate) const OF_BOTH: Descriptor = Descriptor {
         name: "digitalocean",
         token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
         limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
-        has_addresses: true,
+        machines: Some(&DROPLETS),
         dns: Some(Rules {
             zone_form: ZoneForm::Name,
             ttl_floor: 30,
@@ -125,7 +140,7 @@ pub(crate) mod examples {
         name: "cloudflare",
         token_variable: "CLOUDFLARE_TOKEN",
         limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
-        has_addresses: false,
+        machines: None,
         dns: Some(RULES_OF_DNS),
     };
 

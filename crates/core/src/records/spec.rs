@@ -399,6 +399,7 @@ mod tests {
             name: "n".into(),
             uid: crate::model::ids::Uid("u".into()),
             provider_id: String::new(),
+            machine: None,
             ready: true.into(),
             deleting: false,
             taints: Vec::new(),

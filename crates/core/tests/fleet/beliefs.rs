@@ -1,16 +1,16 @@
 //! What a read of one address changes in what is held true of it, and what it does not.
 
+use crate::faults::droplet_of;
 use flipop_core::addresses::account::belief::{Belief, Effect, Place};
 use flipop_core::model::facts::ReservedIp;
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::DropletId;
 use flipop_core::model::moment::{Context, Moment};
 
 const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 
 fn on(droplet: u64) -> ReservedIp {
     let ip = crate::world::ip(1);
-    ReservedIp { ip, region: "nyc3".into(), droplet: Some(DropletId(droplet)), locked: false }
+    ReservedIp { ip, region: "nyc3".into(), machine: Some(droplet_of(droplet)), locked: false }
 }
 
 fn listed_on(droplet: u64) -> Belief {

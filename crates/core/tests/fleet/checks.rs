@@ -3,7 +3,8 @@
 use crate::world::World;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::ids::{Address, DropletId, ObjectRef};
+use flipop_core::model::ids::{Address, ObjectRef};
+use flipop_core::model::machine::MachineId;
 
 impl World {
     /// Pods count once there are any.
@@ -13,7 +14,7 @@ impl World {
     }
 
     /// What must hold for every assignment, whatever happened before.
-    pub(crate) fn check_assignment(&self, pool: &ObjectRef, ip: Address, to: DropletId, node: &str) {
+    pub(crate) fn check_assignment(&self, pool: &ObjectRef, ip: Address, to: &MachineId, node: &str) {
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
         if let Some(spec) = spec {
             let named = used(spec).any(|named| *named == ip.to_string());
@@ -24,28 +25,32 @@ impl World {
                 .is_some_and(|memory| memory.has_created(ip));
             assert!(named || created, "{ip} is none of {:?}", spec.ips);
         }
-        let ready = self.nodes.get(node).is_some_and(|node| self.matches(node) && node.droplet() == Some(to));
+        let ready =
+            self.nodes.get(node).is_some_and(|node| self.matches(node) && node.machine.as_ref() == Some(to));
         assert!(ready, "{node} does not match");
-        let stands = self.cloud.get(&ip).and_then(|read| read.droplet);
-        let valid = self.nodes.values().any(|node| self.matches(node) && node.droplet() == stands);
+        let stands = self.cloud.get(&ip).and_then(|read| read.machine.clone());
+        let valid = self.nodes.values().any(|node| self.matches(node) && node.machine == stands);
         assert!(
             stands.is_none() || !valid || self.moved.contains(&ip),
             "{ip} is taken off a node that matches"
         );
-        let holder = self.cloud.values().find(|read| read.droplet == Some(to));
+        let holder = self.cloud.values().find(|read| read.machine.as_ref() == Some(to));
         // What ended within the last minute, begun by a process that crashed, cannot be known yet.
-        let lately =
-            self.pending.values().any(|p| p.target == Some(to) && self.now.millis_since(p.ends) < 60_000);
+        let lately = self
+            .pending
+            .values()
+            .any(|p| p.target.as_ref() == Some(to) && self.now.millis_since(p.ends) < 60_000);
         assert!(holder.is_none() || lately || !self.moved.is_empty(), "{node} already has {holder:?}");
     }
 
     /// An address goes off its droplet only to make room there for one that is used.
-    pub(crate) fn check_unassignment(&self, pool: &ObjectRef, ip: Address, from: DropletId) {
+    pub(crate) fn check_unassignment(&self, pool: &ObjectRef, ip: Address, from: &MachineId) {
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
         if let Some(spec) = spec {
             assert!(!used(spec).any(|named| *named == ip.to_string()), "{ip} is used by {pool:?}");
         }
-        let wanted = self.nodes.values().any(|node| self.matches(node) && node.droplet() == Some(from));
+        let wanted =
+            self.nodes.values().any(|node| self.matches(node) && node.machine.as_ref() == Some(from));
         assert!(wanted, "{ip} makes room on {from:?}, which does not match");
     }
 }

@@ -12,7 +12,8 @@ use flipop_core::fleet::action::Outcome;
 use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
 use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::ids::{DropletId, ObjectKind, ObjectName, ObjectRef, Uid};
+use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Uid};
+use flipop_core::model::machine::MachineId;
 
 impl World {
     pub(crate) fn add_pool(&mut self, name: &str, spec: RawPoolSpec) {
@@ -79,11 +80,12 @@ impl World {
         self.put_node(n, Uid(format!("uid-{}", self.version)), droplet(on), true);
     }
 
-    fn put_node(&mut self, n: u8, uid: Uid, on: DropletId, ready: bool) {
+    fn put_node(&mut self, n: u8, uid: Uid, on: MachineId, ready: bool) {
         let name = format!("node-{n}");
         let node = NodeFacts {
             uid,
             provider_id: on.provider_id(),
+            machine: Some(on),
             ready: ready.into(),
             deleting: false,
             taints: Vec::new(),

@@ -196,11 +196,11 @@ fn check(world: &mut World) {
     let shown = world.pools.values().flat_map(|pool| pool.status.ips.keys().map(|ip| ip.parse().unwrap()));
     let named: std::collections::BTreeSet<flipop_core::model::ids::Address> = shown.collect();
     let served = |n: &u8| {
-        world.cloud.values().any(|read| read.droplet == Some(droplet(*n)) && named.contains(&read.ip))
+        world.cloud.values().any(|read| read.machine == Some(droplet(*n)) && named.contains(&read.ip))
     };
     // A droplet may carry an address that no pool names any more: it is not touched, and its node cannot be served.
     let foreign = |n: &u8| {
-        world.cloud.values().any(|read| read.droplet == Some(droplet(*n)) && !named.contains(&read.ip))
+        world.cloud.values().any(|read| read.machine == Some(droplet(*n)) && !named.contains(&read.ip))
     };
     let now_served = ready.iter().filter(|n| served(n)).count();
     let open = ready.iter().filter(|n| !foreign(n)).count();

@@ -8,7 +8,8 @@ use flipop_core::fleet::{Fleet, Settings};
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{Address, DropletId, ObjectRef};
+use flipop_core::model::ids::{Address, ObjectRef};
+use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::provider::{Descriptor, Limits, Providers, Rules, ZoneForm};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -55,7 +56,7 @@ pub(crate) struct Faults {
     /// Every change of this address goes like this.
     pub(crate) broken: Option<(Address, Trick)>,
     /// Every assignment to these droplets goes like this.
-    pub(crate) broken_droplets: BTreeMap<DropletId, Trick>,
+    pub(crate) broken_droplets: BTreeMap<MachineId, Trick>,
     /// How every write of `spec.ips` fails.
     pub(crate) ips_writes: Option<WriteFailure>,
     /// How the next writes of a status fail.
@@ -80,8 +81,8 @@ pub(crate) struct Faults {
 
 impl Faults {
     fn shown(&self, read: &ReservedIp) -> ReservedIp {
-        let droplet = read.droplet.filter(|_| !self.blind);
-        ReservedIp { droplet, locked: read.locked && self.polls != Some(FaultKind::NotFound), ..read.clone() }
+        let machine = read.machine.clone().filter(|_| !self.blind);
+        ReservedIp { machine, locked: read.locked && self.polls != Some(FaultKind::NotFound), ..read.clone() }
     }
 
     pub(crate) fn list(&self, cloud: &BTreeMap<Address, ReservedIp>) -> Result<ReservedIpList, Fault> {
@@ -127,6 +128,19 @@ pub(crate) fn pods_key() -> WatchKey {
     WatchKey::Pods { namespace: "ns".into(), selector: String::new() }
 }
 
+/// What the addresses of [`OF_BOTH`] stand on.
+pub(crate) static DROPLETS: MachineKind = MachineKind {
+    noun: "droplet",
+    scheme: PROVIDER,
+    read_scope: "droplet:read",
+    id: |id| id.parse::<u64>().ok().map(|id| id.to_string()),
+};
+
+/// One of them.
+pub(crate) fn droplet_of(id: u64) -> MachineId {
+    DROPLETS.machine(id.to_string())
+}
+
 /// A provider of both that carries one change in each request, and one of DNS that carries many.
 pub(crate) fn providers() -> Providers {
     Providers::new([(OF_BOTH, true), (OF_DNS, true)], false)
@@ -136,7 +150,7 @@ pub(crate) const OF_BOTH: Descriptor = Descriptor {
     name: PROVIDER,
     token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
     limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
-    has_addresses: true,
+    machines: Some(&DROPLETS),
     dns: Some(Rules {
         zone_form: ZoneForm::Name,
         ttl_floor: 30,
@@ -150,7 +164,7 @@ pub(crate) const OF_DNS: Descriptor = Descriptor {
     name: CLOUDFLARE,
     token_variable: "CLOUDFLARE_TOKEN",
     limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
-    has_addresses: false,
+    machines: None,
     dns: Some(Rules {
         zone_form: ZoneForm::NameOrId,
         ttl_floor: 60,

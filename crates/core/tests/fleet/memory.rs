@@ -213,7 +213,7 @@ fn what_was_bought_before_a_gap_in_the_leadership_is_remembered_after_it() {
         let of_us = world.status("pool").memory.clone().unwrap();
         assert!(of_us.intent.is_some() && !of_us.has_created(bought), "{of_us:?}");
         if taken {
-            world.cloud.get_mut(&bought).unwrap().droplet = Some(droplet(70));
+            world.cloud.get_mut(&bought).unwrap().machine = Some(droplet(70));
             world.moved.insert(bought);
         }
         // Somebody else's, which is new too.

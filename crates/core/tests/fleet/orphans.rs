@@ -215,11 +215,11 @@ fn an_unknown_address_stays_known_while_an_action_on_it_is_pending() {
         world.run(100);
         let created = world.created;
         let (there, read) = (world.holder(1), world.cloud.get_mut(&ip(201)).unwrap());
-        let droplet = read.droplet.take();
+        let droplet = read.machine.take();
         read.locked = true;
         world.run(100);
         let read = world.cloud.get_mut(&ip(201)).unwrap();
-        (read.droplet, read.locked) = (droplet, false);
+        (read.machine, read.locked) = (droplet, false);
         world.run(100);
         assert_eq!((world.created, world.holder(1)), (created, there), "{desired}");
     }

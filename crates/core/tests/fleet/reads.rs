@@ -150,7 +150,7 @@ fn lists_go_on_when_another_read_proves_the_scope() {
             ip: ip(1),
             begun: world.now,
             result: Ok(flipop_core::model::facts::ReservedIp {
-                droplet: Some(flipop_core::model::ids::DropletId(101)),
+                machine: Some(crate::faults::droplet_of(101)),
                 ..world.cloud[&ip(1)].clone()
             }),
         }
@@ -325,7 +325,7 @@ fn a_first_list_that_is_older_than_what_the_status_says_moves_nothing() {
         world.run(10);
         let (holder, other) = if world.holder(1).is_some() { (1, 2) } else { (2, 1) };
         let mut old = world.cloud.clone();
-        old.get_mut(&ip(1)).unwrap().droplet = None;
+        old.get_mut(&ip(1)).unwrap().machine = None;
         if really {
             world.move_by_hand(1, None);
         }

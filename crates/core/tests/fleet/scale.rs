@@ -1,6 +1,6 @@
 //! As many objects as Kubernetes admits: bounded work for what changes, none for what does not concern us.
 
-use crate::faults::{OF_BOTH, fault, fleet, pods_key, spec};
+use crate::faults::{OF_BOTH, droplet_of, fault, fleet, pods_key, spec};
 use crate::world::PROVIDER;
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::assign::MAX_OPS;
@@ -14,7 +14,8 @@ use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
 };
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::{AccountId, ActionId, Address, DropletId, ObjectName, ObjectRef, Uid};
+use flipop_core::model::ids::{AccountId, ActionId, Address, ObjectName, ObjectRef, Uid};
+use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::model::provider::Limits;
@@ -34,7 +35,8 @@ fn node(number: u64) -> NodeFacts {
     NodeFacts {
         name: format!("node-{number}"),
         uid: Uid(format!("uid-{number}")),
-        provider_id: DropletId(number).provider_id(),
+        provider_id: droplet_of(number).provider_id(),
+        machine: Some(droplet_of(number)),
         ready: Readiness::Ready,
         deleting: false,
         taints: Vec::new(),
@@ -83,7 +85,7 @@ fn pool(number: u16) -> PoolObject {
 struct Large {
     fleet: Fleet,
     now: Moment,
-    places: BTreeMap<Address, Option<DropletId>>,
+    places: BTreeMap<Address, Option<MachineId>>,
     version: u64,
     /// With the address that was to be assigned, if one was.
     calls: Vec<(Moment, Option<Address>)>,
@@ -155,16 +157,16 @@ impl Large {
 
     fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
         let (account_id, begun) = (AccountId::from(PROVIDER), self.now);
-        let read = |ip: Address, droplet: Option<DropletId>| ReservedIp {
+        let read = |ip: Address, droplet: Option<MachineId>| ReservedIp {
             ip,
             region: "nyc3".into(),
-            droplet,
+            machine: droplet,
             locked: false,
         };
         match action {
             addresses::Action::List { .. } => {
                 self.calls.push((self.now, None));
-                let ips = self.places.iter().map(|(ip, droplet)| (*ip, read(*ip, *droplet))).collect();
+                let ips = self.places.iter().map(|(ip, droplet)| (*ip, read(*ip, droplet.clone()))).collect();
                 addresses::Outcome::Listed {
                     account_id,
                     begun,
@@ -173,19 +175,24 @@ impl Large {
             }
             addresses::Action::Get { ip, .. } => {
                 self.calls.push((self.now, None));
-                addresses::Outcome::Got { account_id, ip, begun, result: Ok(read(ip, self.places[&ip])) }
+                addresses::Outcome::Got {
+                    account_id,
+                    ip,
+                    begun,
+                    result: Ok(read(ip, self.places[&ip].clone())),
+                }
             }
-            addresses::Action::ProveDropletRead { .. } => {
+            addresses::Action::ProveMachineRead { .. } => {
                 addresses::Outcome::Proved { account_id, result: Ok(true) }
             }
-            addresses::Action::Assign { ip, droplet, .. } => {
+            addresses::Action::Assign { ip, machine: droplet, .. } => {
                 self.calls.push((self.now, Some(ip)));
                 if (self.broken)(ip) {
                     let failure =
                         flipop_core::model::fault::CallFailure::Fault(fault(FaultKind::Transient, false));
                     addresses::Outcome::Changed { account_id, ip, result: Err(failure) }
                 } else {
-                    let taken = self.places.values().any(|held| *held == Some(droplet));
+                    let taken = self.places.values().any(|held| held.as_ref() == Some(&droplet));
                     assert!(!taken, "{droplet} has an address already");
                     self.places.insert(ip, Some(droplet));
                     addresses::Outcome::Changed {

@@ -1,8 +1,8 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
 use crate::catalogued;
-pub(crate) use crate::faults::Trick;
 use crate::faults::{Faults, fault, fleet, nodes_key, spec};
+pub(crate) use crate::faults::{Trick, droplet_of};
 use crate::zones::{self, Dns};
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
@@ -15,7 +15,8 @@ use flipop_core::mechanism::effects::Notice;
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::model::fault::{CallFailure, WriteFailure};
 use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{AccountId, ActionId, Address, DropletId, ObjectRef, Uid};
+use flipop_core::model::ids::{AccountId, ActionId, Address, ObjectRef, Uid};
+use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::records::object::RecordSetObject;
@@ -29,7 +30,7 @@ pub(crate) const NO_NODE: &str = "pool=egde";
 #[derive(Debug, Clone)]
 pub(crate) struct Pending {
     ip: Address,
-    pub(crate) target: Option<DropletId>,
+    pub(crate) target: Option<MachineId>,
     pub(crate) ends: Moment,
     errored: bool,
     over: bool,
@@ -81,8 +82,8 @@ pub(crate) fn ip(last: u8) -> Address {
     Address::from([192, 0, 2, last])
 }
 
-pub(crate) fn droplet(number: u8) -> DropletId {
-    DropletId(100 + u64::from(number))
+pub(crate) fn droplet(number: u8) -> MachineId {
+    droplet_of(100 + u64::from(number))
 }
 
 impl World {
@@ -132,7 +133,7 @@ impl World {
     }
 
     pub(crate) fn add_ip(&mut self, n: u8) {
-        let read = ReservedIp { ip: ip(n), region: "nyc3".into(), droplet: None, locked: false };
+        let read = ReservedIp { ip: ip(n), region: "nyc3".into(), machine: None, locked: false };
         self.cloud.insert(ip(n), read);
     }
 
@@ -142,15 +143,16 @@ impl World {
 
     /// Somebody moves an address by hand.
     pub(crate) fn move_by_hand(&mut self, n: u8, to: Option<u8>) {
-        let to = to.map(droplet).filter(|to| !self.cloud.values().any(|read| read.droplet == Some(*to)));
+        let to =
+            to.map(droplet).filter(|to| !self.cloud.values().any(|read| read.machine.as_ref() == Some(to)));
         if let Some(read) = self.cloud.get_mut(&ip(n)).filter(|read| !read.locked) {
-            read.droplet = to;
+            read.machine = to;
             self.moved.insert(ip(n));
         }
     }
 
     pub(crate) fn holder(&self, n: u8) -> Option<Address> {
-        self.cloud.values().find(|read| read.droplet == Some(droplet(n))).map(|read| read.ip)
+        self.cloud.values().find(|read| read.machine == Some(droplet(n))).map(|read| read.ip)
     }
 
     /// The process starts, or starts again after a crash: everything in flight is lost to it.
@@ -283,12 +285,12 @@ impl World {
         for pending in self.pending.values_mut().filter(|pending| !pending.over && pending.ends <= self.now) {
             pending.over = true;
             let others = self.cloud.values().filter(|read| read.ip != pending.ip);
-            let taken = pending.target.is_some() && others.clone().any(|read| read.droplet == pending.target);
+            let taken = pending.target.is_some() && others.clone().any(|read| read.machine == pending.target);
             pending.errored |= taken;
             if let Some(read) = self.cloud.get_mut(&pending.ip) {
                 read.locked = false;
                 if !pending.errored {
-                    read.droplet = pending.target;
+                    read.machine.clone_from(&pending.target);
                 }
             }
         }
@@ -383,7 +385,7 @@ impl World {
                 let result = self.faults.get(&self.cloud, ip);
                 self.answer(addresses::Outcome::Got { account_id, ip, begun: self.now, result });
             }
-            addresses::Action::ProveDropletRead { .. } => {
+            addresses::Action::ProveMachineRead { .. } => {
                 self.call("prove");
                 self.answer(addresses::Outcome::Proved { account_id, result: self.faults.proof() });
             }
@@ -393,14 +395,14 @@ impl World {
                 let answer = addresses::Outcome::Polled { account_id, ip, begun: self.now, result };
                 self.answer_after(50 + self.faults.late_polls_ms, answer);
             }
-            addresses::Action::Assign { ip, droplet, node, pool, .. } => {
-                self.check_assignment(&pool, ip, droplet, &node);
+            addresses::Action::Assign { ip, machine: droplet, node, pool, .. } => {
+                self.check_assignment(&pool, ip, &droplet, &node);
                 self.call(format!("assign {ip} {node}"));
                 self.assigns += 1;
                 self.change(ip, Some(droplet));
             }
-            addresses::Action::Unassign { ip, droplet, pool, .. } => {
-                self.check_unassignment(&pool, ip, droplet);
+            addresses::Action::Unassign { ip, machine: droplet, pool, .. } => {
+                self.check_unassignment(&pool, ip, &droplet);
                 self.call(format!("unassign {ip}"));
                 self.change(ip, None);
             }
@@ -425,13 +427,13 @@ impl World {
         self.answer(Outcome::Annotated { node, uid, value, result });
     }
 
-    fn change(&mut self, ip: Address, target: Option<DropletId>) {
+    fn change(&mut self, ip: Address, target: Option<MachineId>) {
         let broken = self.faults.broken.filter(|(broken, _)| *broken == ip).map(|(_, trick)| trick);
-        let broken = broken.or_else(|| self.faults.broken_droplets.get(&target?).copied());
+        let broken = broken.or_else(|| self.faults.broken_droplets.get(target.as_ref()?).copied());
         let trick = broken.or_else(|| self.tricks.pop_front()).unwrap_or(Trick::Fine);
         let account_id = AccountId::from(PROVIDER);
         let taken =
-            target.is_some() && self.cloud.values().any(|read| read.droplet == target && read.ip != ip);
+            target.is_some() && self.cloud.values().any(|read| read.machine == target && read.ip != ip);
         let busy = target.is_some()
             && self.pending.values().any(|pending| !pending.over && pending.target == target);
         let result = match (self.cloud.get_mut(&ip), trick) {

@@ -164,8 +164,8 @@ impl Reader {
 
     fn hear_node(&mut self, at: i64, node: Option<NodeFacts>) {
         let Some(node) = node else { return };
-        if let Some(droplet) = node.droplet() {
-            self.droplets.insert(droplet.0, node.name.clone());
+        if let Some(droplet) = node.machine.and_then(|machine| machine.id().parse().ok()) {
+            self.droplets.insert(droplet, node.name.clone());
         }
         let (changes, ready) = (self.nodes.entry(node.name).or_default(), node.ready == Readiness::Ready);
         if changes.last().is_none_or(|(_, was)| *was != ready) {

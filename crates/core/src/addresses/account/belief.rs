@@ -7,7 +7,8 @@
 use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::facts::ReservedIp;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, DropletId};
+use crate::model::ids::Address;
+use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
 
 /// A read begun this soon after our own action may still show the time before it.
@@ -29,8 +30,8 @@ pub enum Place {
     Absent,
     /// It exists.
     Present {
-        /// The droplet that it is assigned to.
-        droplet: Option<DropletId>,
+        /// The machine that it is assigned to.
+        machine: Option<MachineId>,
         /// Region slug.
         region: String,
         /// An action on it is pending.
@@ -42,48 +43,49 @@ impl Place {
     /// From a provider's answer.
     #[must_use]
     pub fn of(read: &ReservedIp) -> Self {
-        Self::Present { droplet: read.droplet, region: read.region.clone(), locked: read.locked }
+        Self::Present { machine: read.machine.clone(), region: read.region.clone(), locked: read.locked }
     }
 
-    /// The droplet that the address is assigned to.
+    /// The machine that the address is assigned to.
     #[must_use]
-    pub fn droplet(&self) -> Option<DropletId> {
+    pub fn machine(&self) -> Option<MachineId> {
         match self {
-            Self::Present { droplet, .. } => *droplet,
+            Self::Present { machine, .. } => machine.clone(),
             Self::Unknown | Self::Absent => None,
         }
     }
 
-    /// What is told of an address that others have brought there. `node` is the node on that droplet, if one is known.
+    /// What is told of an address that others have brought there. `node` is the node on that machine, if one is known;
+    /// `noun` is the word for a machine.
     #[must_use]
-    pub fn told_of(&self, ip: Address, node: Option<&str>) -> String {
+    pub fn told_of(&self, ip: Address, node: Option<&str>, noun: &str) -> String {
         match self {
-            Self::Present { droplet: Some(droplet), .. } => {
+            Self::Present { machine: Some(machine), .. } => {
                 let place = match node {
-                    Some(node) => format!("node {node} (droplet {droplet})"),
-                    None => format!("droplet {droplet}"),
+                    Some(node) => format!("node {node} ({machine})"),
+                    None => machine.to_string(),
                 };
                 format!("{ip} was moved by others: it is on {place} now")
             }
-            Self::Present { droplet: None, .. } => {
-                format!("{ip} was moved by others: it is on no droplet now")
+            Self::Present { machine: None, .. } => {
+                format!("{ip} was moved by others: it is on no {noun} now")
             }
             Self::Unknown | Self::Absent => format!("{ip} was deleted by others: the account has it no more"),
         }
     }
 
-    /// Whether both say the same of existence and droplet; `locked` comes and goes and is no contradiction.
+    /// Whether both say the same of existence and machine; `locked` comes and goes and is no contradiction.
     fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Present { droplet: a, .. }, Self::Present { droplet: b, .. }) => a == b,
+            (Self::Present { machine: a, .. }, Self::Present { machine: b, .. }) => a == b,
             (Self::Absent, Self::Absent) | (Self::Unknown, Self::Unknown) => true,
             (Self::Unknown | Self::Absent | Self::Present { .. }, _) => false,
         }
     }
 }
 
-/// An address that is on no droplet.
-const NOWHERE: Place = Place::Present { droplet: None, region: String::new(), locked: false };
+/// An address that is on no machine.
+const NOWHERE: Place = Place::Present { machine: None, region: String::new(), locked: false };
 
 /// A contradiction that waits for a second read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +114,7 @@ pub enum Effect {
 pub struct Belief {
     place: Place,
     /// Where a status says it is; it counts only as long as no read says anything.
-    told: Option<DropletId>,
+    told: Option<MachineId>,
     settled_at: Option<Moment>,
     doubt: Option<Contradiction>,
     unlisted: bool,
@@ -178,11 +180,11 @@ impl Belief {
         self.locked.filter(|_| self.doubt.is_none()).map(|look| look.due())
     }
 
-    /// A status says that the address was moved to this droplet: a first list that says otherwise may be older than
+    /// A status says that the address was moved to this machine: a first list that says otherwise may be older than
     /// that, and has to be confirmed.
-    pub fn told(&mut self, droplet: DropletId) {
+    pub fn told(&mut self, machine: MachineId) {
         if self.place == Place::Unknown {
-            self.told = Some(droplet);
+            self.told = Some(machine);
         }
     }
 
@@ -210,11 +212,11 @@ impl Belief {
             return Effect::Nothing;
         }
         if let (Place::Unknown, Some(read)) = (&self.place, entry) {
-            let Some(told) = self.told.take().filter(|told| read.droplet != Some(*told)) else {
+            let Some(told) = self.told.take().filter(|told| read.machine.as_ref() != Some(told)) else {
                 self.adopt(claim, now);
                 return Effect::Refreshed;
             };
-            self.place = Place::Present { droplet: Some(told), region: read.region.clone(), locked: false };
+            self.place = Place::Present { machine: Some(told), region: read.region.clone(), locked: false };
         }
         if self.place.agrees(&claim) {
             let changed = self.place != claim || self.doubt.is_some();
@@ -250,7 +252,7 @@ impl Belief {
         self.doubt(claim, begun, now.plus_millis(1_000))
     }
 
-    /// A read that was begun at `begun` shows the address on no droplet: since when reads have said so, if that is not
+    /// A read that was begun at `begun` shows the address on no machine: since when reads have said so, if that is not
     /// what we hold true anyway.
     pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
         if self.place == Place::Unknown {
@@ -262,7 +264,7 @@ impl Belief {
         Some(self.doubt.as_ref().filter(|_| self.is_denied()).map_or(begun, |doubt| doubt.since))
     }
 
-    /// Whether a read has said already, or need not say, that the address is on no droplet.
+    /// Whether a read has said already, or need not say, that the address is on no machine.
     pub(super) fn is_denied(&self) -> bool {
         self.place == Place::Unknown || self.doubt.as_ref().is_some_and(|doubt| doubt.claim.agrees(&NOWHERE))
     }
@@ -340,12 +342,13 @@ impl Belief {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::provider::examples::droplet;
 
-    fn at(droplet: u64) -> ReservedIp {
+    fn at(machine: u64) -> ReservedIp {
         ReservedIp {
             ip: "192.0.2.1".parse().unwrap(),
             region: "nyc3".into(),
-            droplet: (droplet > 0).then_some(DropletId(droplet)),
+            machine: (machine > 0).then_some(droplet(machine)),
             locked: false,
         }
     }
@@ -357,10 +360,10 @@ mod tests {
         let mut belief = Belief::default();
         assert_eq!(belief.listed(Some(&at(1)), T(0), T(0)), Effect::Refreshed);
         assert_eq!(belief.listed(Some(&at(2)), T(50), T(50)), Effect::Doubted);
-        assert_eq!(belief.place().droplet(), Some(DropletId(1)));
+        assert_eq!(belief.place().machine(), Some(droplet(1)));
         assert_eq!(belief.read_due(false), Some(T(50)));
         assert_eq!(belief.read(Some(&at(2)), T(50), T(50)), Effect::Overturned);
-        assert_eq!(belief.place().droplet(), Some(DropletId(2)));
+        assert_eq!(belief.place().machine(), Some(droplet(2)));
         assert!(!belief.is_doubted());
     }
 
@@ -373,7 +376,7 @@ mod tests {
         assert!(!belief.is_doubted());
         belief.listed(Some(&at(2)), T(100), T(100));
         assert_eq!(belief.read(Some(&at(3)), T(101), T(101)), Effect::Doubted);
-        assert_eq!(belief.place().droplet(), Some(DropletId(1)));
+        assert_eq!(belief.place().machine(), Some(droplet(1)));
         assert_eq!(belief.read(Some(&at(3)), T(102), T(102)), Effect::Overturned);
     }
 
@@ -385,7 +388,7 @@ mod tests {
         assert_eq!(belief.listed(Some(&at(1)), T(89), T(90)), Effect::Nothing);
         assert_eq!(belief.read(Some(&at(1)), T(89), T(91)), Effect::Nothing);
         assert_eq!(belief.listed(None, T(89), T(91)), Effect::Nothing);
-        assert_eq!(belief.place().droplet(), Some(DropletId(2)));
+        assert_eq!(belief.place().machine(), Some(droplet(2)));
         assert_eq!(belief.listed(Some(&at(1)), T(90), T(91)), Effect::Doubted);
     }
 

@@ -11,12 +11,13 @@ mod reads;
 pub mod rights;
 mod scope;
 
-pub use scope::DropletRead;
+pub use scope::MachineRead;
 
 use crate::mechanism::budget::{Budget, RateReport};
 use crate::model::facts::{ReservedIp, ReservedIpList};
 use crate::model::fault::{Fault, FaultKind};
 use crate::model::ids::{AccountId, Address};
+use crate::model::machine::MachineKind;
 use crate::model::moment::{Context, Moment};
 use crate::model::provider::Limits;
 use belief::{Belief, Effect, Place};
@@ -60,21 +61,22 @@ pub struct Changes {
 #[derive(Debug)]
 pub struct Account {
     id: AccountId,
+    machines: &'static MachineKind,
     beliefs: BTreeMap<Address, Belief>,
     ops: BTreeMap<Address, Op>,
     /// Addresses whose absence has to be confirmed before they are forgotten.
     remembered: BTreeSet<Address>,
     budget: Budget,
-    droplet_read: DropletRead,
+    machine_read: MachineRead,
     /// When the last read was begun that proved the scope.
     scope_seen: Option<Moment>,
-    /// Addresses whose last read showed no droplet and needs a newer proof to be believed.
+    /// Addresses whose last read showed no machine and needs a newer proof to be believed.
     hidden: BTreeSet<Address>,
     /// The last complete list.
     listed: Option<(Moment, ReservedIpList)>,
     /// What lists that contradict themselves have shown since. It adds places and takes away nothing.
     glimpsed: Option<BTreeMap<Address, ReservedIp>>,
-    /// A list that shows no droplet at all, held back until the scope is proved.
+    /// A list that shows no machine at all, held back until the scope is proved.
     held: Option<(Moment, ReservedIpList)>,
     trouble: Option<Trouble>,
     /// A list that was begun before this does not count.
@@ -90,14 +92,15 @@ pub struct Account {
 impl Account {
     /// An account of which nothing is known.
     #[must_use]
-    pub fn new(id: AccountId, limits: Limits) -> Self {
+    pub fn new(id: AccountId, limits: Limits, machines: &'static MachineKind) -> Self {
         Self {
             id,
+            machines,
             beliefs: BTreeMap::new(),
             ops: BTreeMap::new(),
             remembered: BTreeSet::new(),
             budget: Budget::new(limits),
-            droplet_read: DropletRead::default(),
+            machine_read: MachineRead::default(),
             scope_seen: None,
             hidden: BTreeSet::new(),
             listed: None,
@@ -112,10 +115,16 @@ impl Account {
         }
     }
 
+    /// The machines on which its addresses stand.
+    #[must_use]
+    pub fn machines(&self) -> &'static MachineKind {
+        self.machines
+    }
+
     /// True once a list was believed: until then nobody acts.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        self.is_listed() && self.droplet_read == DropletRead::Proved
+        self.is_listed() && self.machine_read == MachineRead::Proved
     }
 
     /// What keeps the account from being read, if anything.
@@ -124,10 +133,10 @@ impl Account {
         self.trouble.as_ref()
     }
 
-    /// Whether the token may read droplets.
+    /// Whether the token may read machines.
     #[must_use]
-    pub fn droplet_read(&self) -> DropletRead {
-        self.droplet_read
+    pub fn machine_read(&self) -> MachineRead {
+        self.machine_read
     }
 
     /// What is held true of an address that a pool names.
@@ -219,7 +228,7 @@ impl Account {
 
     /// A new address of ours exists.
     pub fn created(&mut self, ip: Address, region: &str, now: Moment) {
-        let place = Place::Present { droplet: None, region: region.to_owned(), locked: false };
+        let place = Place::Present { machine: None, region: region.to_owned(), locked: false };
         self.beliefs.entry(ip).or_default().settle(place, now);
     }
 
@@ -255,17 +264,17 @@ impl Account {
 
     /// Believes a list unless it may be blind for want of a scope.
     fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
-        if list.ips.values().any(|read| read.droplet.is_some()) {
+        if list.ips.values().any(|read| read.machine.is_some()) {
             self.saw_scope(begun);
             self.held = None;
-        } else if self.lists_showed_droplets() {
-            self.droplet_read = DropletRead::Unproved;
+        } else if self.lists_showed_machines() {
+            self.machine_read = MachineRead::Unproved;
         }
-        if self.droplet_read == DropletRead::Proved {
+        if self.machine_read == MachineRead::Proved {
             return self.believe(begun, list, now);
         }
         self.held = Some((begun, list));
-        if self.droplet_read == DropletRead::Unproved {
+        if self.machine_read == MachineRead::Unproved {
             // No more often than lists come.
             self.reads.prove_now(now);
         }
@@ -297,7 +306,7 @@ impl Account {
         changes
     }
 
-    /// The answer to the question whether the token may read droplets.
+    /// The answer to the question whether the token may read machines.
     pub fn on_proof(&mut self, result: Result<bool, Fault>, at @ Context { now, .. }: Context) -> Changes {
         let begun = self.reads.prove_done(result.is_ok());
         let newer = self.held.as_ref().map(|(held, _)| *held);
@@ -322,13 +331,13 @@ impl Account {
                 }
             }
             Ok(false) => {
-                self.droplet_read = DropletRead::Missing;
+                self.machine_read = MachineRead::Missing;
                 self.held = None;
                 self.reads.prove_at(now);
             }
             Err(fault) => {
                 self.reads.prove_failed(&fault, at);
-                if self.droplet_read != DropletRead::Proved || fault.kind == FaultKind::Unauthorised {
+                if self.machine_read != MachineRead::Proved || fault.kind == FaultKind::Unauthorised {
                     self.read_failed(fault, now);
                 }
             }
@@ -362,7 +371,7 @@ impl Account {
                 return changes;
             }
         };
-        if found.as_ref().is_some_and(|read| read.droplet.is_some()) {
+        if found.as_ref().is_some_and(|read| read.machine.is_some()) {
             self.saw_scope(begun);
             if self.held.take().is_some() {
                 // It waited for a proof; this one says that the list is out of date.
@@ -461,7 +470,7 @@ impl Account {
                     Place::Present { region, .. } => region.clone(),
                     Place::Unknown | Place::Absent => String::new(),
                 };
-                belief.settle(Place::Present { droplet: op.target(), region, locked: false }, now);
+                belief.settle(Place::Present { machine: op.target(), region, locked: false }, now);
             }
             End::AddressGone => {
                 belief.read(None, now, now);
@@ -485,8 +494,8 @@ impl Account {
 
     /// After a 401 or 403 what the token may do has to be proved anew.
     pub fn refused(&mut self, fault: &Fault, now: Moment) {
-        if fault.kind == FaultKind::Unauthorised && self.droplet_read == DropletRead::Proved {
-            self.droplet_read = DropletRead::Unproved;
+        if fault.kind == FaultKind::Unauthorised && self.machine_read == MachineRead::Proved {
+            self.machine_read = MachineRead::Unproved;
             self.reads.prove_at(now);
         }
     }

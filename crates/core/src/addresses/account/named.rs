@@ -4,7 +4,8 @@ use super::Account;
 use super::belief::{Belief, Place};
 use super::op::Op;
 use crate::model::facts::ReservedIp;
-use crate::model::ids::{Address, DropletId};
+use crate::model::ids::Address;
+use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ impl Account {
         &mut self,
         named: &BTreeSet<Address>,
         remembered: BTreeSet<Address>,
-        told: &BTreeMap<Address, DropletId>,
+        told: &BTreeMap<Address, MachineId>,
         now: Moment,
     ) {
         self.remembered = remembered;
@@ -41,9 +42,9 @@ impl Account {
             }
             self.beliefs.insert(*ip, belief);
         }
-        for (ip, droplet) in told {
+        for (ip, machine) in told {
             if let Some(belief) = self.beliefs.get_mut(ip) {
-                belief.told(*droplet);
+                belief.told(machine.clone());
             }
         }
     }
@@ -63,8 +64,9 @@ impl Account {
                 Place::Absent => {
                     ips.remove(&ip);
                 }
-                Place::Present { droplet, region, locked } => {
-                    let read = ReservedIp { ip, region: region.clone(), droplet: *droplet, locked: *locked };
+                Place::Present { machine, region, locked } => {
+                    let read =
+                        ReservedIp { ip, region: region.clone(), machine: machine.clone(), locked: *locked };
                     ips.insert(ip, read);
                 }
             }
@@ -99,31 +101,31 @@ impl Account {
             match belief.place() {
                 Place::Unknown => {}
                 Place::Absent => drop(seen.remove(ip)),
-                Place::Present { droplet, region, locked } => {
+                Place::Present { machine, region, locked } => {
                     let (region, op) = (region.clone(), self.ops.get(ip));
-                    let droplet = op.and_then(Op::target).or(*droplet);
+                    let machine = op.and_then(Op::target).or_else(|| machine.clone());
                     let locked = *locked || op.is_some();
-                    seen.insert(*ip, ReservedIp { ip: *ip, region, droplet, locked });
+                    seen.insert(*ip, ReservedIp { ip: *ip, region, machine, locked });
                 }
             }
         }
         seen
     }
 
-    /// Whether lists showed addresses on droplets, foreign ones included.
-    pub(super) fn lists_showed_droplets(&self) -> bool {
+    /// Whether lists showed addresses on machines, foreign ones included.
+    pub(super) fn lists_showed_machines(&self) -> bool {
         let mut foreign =
             self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
         let mut named = self.beliefs.values().filter(|belief| !belief.is_unlisted());
-        named.any(|belief| belief.place().droplet().is_some()) || foreign.any(|read| read.droplet.is_some())
+        named.any(|belief| belief.place().machine().is_some()) || foreign.any(|read| read.machine.is_some())
     }
 
-    /// Which address stands on which droplet, foreign ones included.
+    /// Which address stands on which machine, foreign ones included.
     #[must_use]
-    pub fn holders(&self) -> BTreeMap<DropletId, Address> {
+    pub fn holders(&self) -> BTreeMap<MachineId, Address> {
         let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
-        let foreign = foreign.filter_map(|read| Some((read.droplet?, read.ip)));
-        let named = self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().droplet()?, *ip)));
+        let foreign = foreign.filter_map(|read| Some((read.machine.clone()?, read.ip)));
+        let named = self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().machine()?, *ip)));
         foreign.chain(named).collect()
     }
 }

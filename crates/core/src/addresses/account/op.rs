@@ -1,12 +1,13 @@
 //! One assignment or unassignment under way, from the decision to its certain end.
 //!
-//! Invariants: at most one per address and one per droplet; an unknown outcome is followed by reads until the
+//! Invariants: at most one per address and one per machine; an unknown outcome is followed by reads until the
 //! address reads unlocked, never by a repeat.
 
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::facts::{ActionStatus, ReservedIp};
 use crate::model::fault::{Fault, FaultKind};
-use crate::model::ids::{ActionId, Address, DropletId, Uid};
+use crate::model::ids::{ActionId, Address, Uid};
+use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
 
 /// Pending for this long, an action is reported as stalled.
@@ -25,11 +26,11 @@ const UNTOLD_MS: u64 = 60_000;
 /// What an operation does to its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpKind {
-    /// Put it on the droplet.
+    /// Put it on the machine.
     Assign,
-    /// Take it off the droplet, to make room there for `successor`.
+    /// Take it off the machine, to make room there for `successor`.
     Unassign {
-        /// The address that is assigned to the droplet next.
+        /// The address that is assigned to the machine next.
         successor: Address,
     },
 }
@@ -48,7 +49,7 @@ enum Stage {
         since: Moment,
         look: Retry,
         refused: bool,
-        /// When the read was begun that first showed the address unlocked and on no droplet.
+        /// When the read was begun that first showed the address unlocked and on no machine.
         denied: Option<Moment>,
         /// Which reads may show that nothing happened.
         untold: Untold,
@@ -90,12 +91,12 @@ pub struct Op {
     pub pool: Uid,
     /// What it does.
     pub kind: OpKind,
-    /// The droplet that gains or loses the address.
-    pub droplet: DropletId,
-    /// The node on that droplet.
+    /// The machine that gains or loses the address.
+    pub machine: MachineId,
+    /// The node on that machine.
     pub node: (Uid, String),
-    /// The droplet on which the address was.
-    pub from: Option<DropletId>,
+    /// The machine on which the address was.
+    pub from: Option<MachineId>,
     /// When it was decided.
     pub started: Moment,
     /// When the change of nodes or pods came that it answers, as far as known.
@@ -109,12 +110,12 @@ impl Op {
     pub fn new(
         pool: Uid,
         kind: OpKind,
-        droplet: DropletId,
+        machine: MachineId,
         node: (Uid, String),
-        from: Option<DropletId>,
+        from: Option<MachineId>,
         now: Moment,
     ) -> Self {
-        Self { pool, kind, droplet, node, from, started: now, caused: now, stage: Stage::Sending }
+        Self { pool, kind, machine, node, from, started: now, caused: now, stage: Stage::Sending }
     }
 
     /// True while the request's answer is awaited.
@@ -123,11 +124,11 @@ impl Op {
         self.stage == Stage::Sending
     }
 
-    /// The droplet on which the address will be when this succeeds.
+    /// The machine on which the address will be when this succeeds.
     #[must_use]
-    pub fn target(&self) -> Option<DropletId> {
+    pub fn target(&self) -> Option<MachineId> {
         match self.kind {
-            OpKind::Assign => Some(self.droplet),
+            OpKind::Assign => Some(self.machine.clone()),
             OpKind::Unassign { .. } => None,
         }
     }
@@ -165,7 +166,7 @@ impl Op {
         }
     }
 
-    /// A read that was begun at `begun` shows the address unlocked and on no droplet: since when reads have said so.
+    /// A read that was begun at `begun` shows the address unlocked and on no machine: since when reads have said so.
     #[must_use]
     pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
         match &self.stage {
@@ -241,7 +242,7 @@ impl Op {
         if entry.locked || begun <= started {
             *looks = looks.saturating_add(1);
             poll.put_off_to(now.plus_millis(look_again_ms(*looks)));
-        } else if entry.droplet == target {
+        } else if entry.machine == target {
             return Some(End::Done);
         } else {
             *directly = true;
@@ -253,7 +254,7 @@ impl Op {
     pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
         let target = self.target();
         let stalled = self.is_stalled(now);
-        let from = self.from;
+        let from = &self.from;
         let Stage::Verifying { cause, message, since, look, untold, .. } = &mut self.stage else {
             return None;
         };
@@ -261,7 +262,7 @@ impl Op {
             // It may show the time before the request.
             return None;
         }
-        let waits = |read: &ReservedIp| !read.locked && read.droplet != target && read.droplet == from;
+        let waits = |read: &ReservedIp| !read.locked && read.machine != target && read.machine == *from;
         if found.is_some_and(waits)
             && let Some(waited) = untold.after(begun)
         {
@@ -275,7 +276,7 @@ impl Op {
                 look.again(now, |looks| if stalled { STALLED_INTERVAL_MS } else { look_again_ms(looks) });
                 None
             }
-            Some(read) if read.droplet == target => Some(End::Done),
+            Some(read) if read.machine == target => Some(End::Done),
             Some(_) => Some(End::Failed(*cause, message.clone())),
         }
     }

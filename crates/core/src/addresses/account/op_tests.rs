@@ -1,14 +1,15 @@
 use super::*;
+use crate::model::provider::examples::droplet;
 
 const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 
 fn op() -> Op {
-    Op::new(Uid("pool".into()), OpKind::Assign, DropletId(7), (Uid("n".into()), "n".into()), None, T(0))
+    Op::new(Uid("pool".into()), OpKind::Assign, droplet(7), (Uid("n".into()), "n".into()), None, T(0))
 }
 
-fn read(droplet: u64, locked: bool) -> ReservedIp {
+fn read(machine: u64, locked: bool) -> ReservedIp {
     let ip = "192.0.2.1".parse().unwrap();
-    ReservedIp { ip, region: "nyc3".into(), droplet: Some(DropletId(droplet)), locked }
+    ReservedIp { ip, region: "nyc3".into(), machine: Some(droplet(machine)), locked }
 }
 
 fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
@@ -33,13 +34,13 @@ fn polls_come_after_1_1_2_3_then_5_seconds() {
 
 #[test]
 fn an_unknown_outcome_is_read_until_the_address_is_unlocked() {
-    for (droplet, end) in [(7, End::Done), (3, End::Failed(FaultKind::Transient, "broken".into()))] {
+    for (machine, end) in [(7, End::Done), (3, End::Failed(FaultKind::Transient, "broken".into()))] {
         let mut op = op();
         assert_eq!(op.answered(Err(fault(FaultKind::Transient, true)), T(1)), None);
         assert_eq!(op.read_due(), Some(T(1)));
-        assert_eq!(op.read(Some(&read(droplet, true)), T(1), T(1)), None);
+        assert_eq!(op.read(Some(&read(machine, true)), T(1), T(1)), None);
         assert_eq!(op.read_due(), Some(T(2)));
-        assert_eq!(op.read(Some(&read(droplet, false)), T(2), T(2)), Some(end));
+        assert_eq!(op.read(Some(&read(machine, false)), T(2), T(2)), Some(end));
     }
 }
 
@@ -53,7 +54,7 @@ fn a_read_from_before_the_request_says_nothing_of_its_outcome() {
 }
 
 #[test]
-fn a_404_is_followed_by_a_read_that_tells_address_from_droplet() {
+fn a_404_is_followed_by_a_read_that_tells_address_from_machine() {
     let mut one = op();
     assert_eq!(one.answered(Err(fault(FaultKind::NotFound, false)), T(1)), None);
     assert_eq!(one.read(None, T(1), T(1)), Some(End::AddressGone));
@@ -74,7 +75,7 @@ fn forgotten() -> Op {
 }
 
 fn unassigned() -> ReservedIp {
-    ReservedIp { droplet: None, ..read(0, false) }
+    ReservedIp { machine: None, ..read(0, false) }
 }
 
 #[test]

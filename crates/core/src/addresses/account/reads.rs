@@ -2,7 +2,7 @@
 
 use super::belief::Belief;
 use super::op::Op;
-use super::{Account, DropletRead};
+use super::{Account, MachineRead};
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
@@ -217,7 +217,7 @@ impl Account {
 
     /// Without the scope a list says nothing, nor while one waits for the proof of it.
     fn lists_say_nothing(&self) -> bool {
-        self.droplet_read == DropletRead::Missing || self.held.is_some()
+        self.machine_read == MachineRead::Missing || self.held.is_some()
     }
 
     /// A list tells soon where addresses are.
@@ -276,7 +276,7 @@ impl Account {
     fn plan_proof(&mut self, turn: &mut Turn<'_>) {
         // A refused token is tried with one read a minute: with the list where that says something.
         let probes = self.is_authorised() || self.lists_say_nothing();
-        let unproved = self.droplet_read != DropletRead::Proved || !self.hidden.is_empty();
+        let unproved = self.machine_read != MachineRead::Proved || !self.hidden.is_empty();
         if !unproved || !self.reads.prove_wanted || self.reads.prove_in_flight || !probes {
             return;
         }
@@ -285,7 +285,7 @@ impl Account {
         } else if self.admit(Purpose::Assign, turn) {
             self.reads.prove_in_flight = true;
             self.reads.last_proof = Some(turn.now);
-            turn.out.act(Action::ProveDropletRead { account_id: self.id.clone() });
+            turn.out.act(Action::ProveMachineRead { account_id: self.id.clone() });
         }
     }
 

@@ -1,6 +1,6 @@
-//! Whether the token may read droplets: without that scope every address looks unassigned.
+//! Whether the token may read machines: without that scope every address looks unassigned.
 //!
-//! Invariant: that an address stands on no droplet, where it was held to stand on one, counts only once the scope was
+//! Invariant: that an address stands on no machine, where it was held to stand on one, counts only once the scope was
 //! proved by a read that was begun no sooner than the one that first said so.
 
 use super::Account;
@@ -9,22 +9,22 @@ use crate::model::fault::FaultKind;
 use crate::model::ids::Address;
 use crate::model::moment::{Context, Moment};
 
-/// Whether the token may read droplets.
+/// Whether the token may read machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DropletRead {
+pub enum MachineRead {
     /// Not proved yet, or no longer.
     #[default]
     Unproved,
-    /// A droplet was seen, or the droplets could be listed.
+    /// A machine was seen, or the machines could be listed.
     Proved,
-    /// The provider refuses to list droplets.
+    /// The provider refuses to list machines.
     Missing,
 }
 
 impl Account {
     /// What was proved before a pause, or of another token, is proved no more.
     pub(super) fn forget_scope(&mut self) {
-        self.droplet_read = DropletRead::Unproved;
+        self.machine_read = MachineRead::Unproved;
         self.scope_seen = None;
     }
 
@@ -38,13 +38,13 @@ impl Account {
         if !self.is_of_now(begun) {
             return;
         }
-        if self.droplet_read == DropletRead::Missing {
+        if self.machine_read == MachineRead::Missing {
             // Nobody could see meanwhile what others moved.
             self.forget_listed();
             self.held = None;
             self.reads.list_at(begun);
         }
-        self.droplet_read = DropletRead::Proved;
+        self.machine_read = MachineRead::Proved;
         self.scope_seen = self.scope_seen.max(Some(begun));
         for ip in std::mem::take(&mut self.hidden) {
             if let Some(op) = self.ops.get_mut(&ip) {
@@ -55,14 +55,14 @@ impl Account {
         }
     }
 
-    /// An address was read, at `begun`, without a droplet: it may stand on one that is only not shown.
+    /// An address was read, at `begun`, without a machine: it may stand on one that is only not shown.
     pub(super) fn may_be_hidden(&self, ip: Address, read: &ReservedIp, begun: Moment) -> bool {
         let since = match (self.ops.get(&ip), self.beliefs.get(&ip)) {
             // Locked, it decides nothing.
             (Some(op), _) => op.denied_since(begun).filter(|_| !read.locked),
             (None, belief) => belief.and_then(|belief| belief.denied_since(begun)),
         };
-        let unproved = self.droplet_read != DropletRead::Proved || !self.is_of_now(begun);
+        let unproved = self.machine_read != MachineRead::Proved || !self.is_of_now(begun);
         unproved || since.is_some_and(|since| self.scope_seen < Some(since))
     }
 
@@ -74,7 +74,7 @@ impl Account {
         begun: Moment,
         at @ Context { now, .. }: Context,
     ) {
-        let counts = self.droplet_read == DropletRead::Proved && self.is_of_now(begun);
+        let counts = self.machine_read == MachineRead::Proved && self.is_of_now(begun);
         self.hidden.insert(ip);
         if counts {
             self.reads.prove_soon(now);
@@ -98,21 +98,21 @@ mod tests {
     use crate::addresses::action::Action;
     use crate::mechanism::effects::{Effect, Effects};
     use crate::model::facts::ReservedIpList;
-    use crate::model::ids::DropletId;
     use crate::model::provider::examples;
+    use crate::model::provider::examples::droplet;
     use std::collections::{BTreeMap, BTreeSet};
 
     const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 
-    fn read(last: u8, droplet: Option<u64>) -> ReservedIp {
+    fn read(last: u8, machine: Option<u64>) -> ReservedIp {
         let ip = Address::from([192, 0, 2, last]);
-        ReservedIp { ip, region: "nyc3".into(), droplet: droplet.map(DropletId), locked: false }
+        ReservedIp { ip, region: "nyc3".into(), machine: machine.map(droplet), locked: false }
     }
 
     #[test]
     fn what_the_former_token_was_not_shown_is_not_believed_for_a_proof_of_the_new_one() {
         for exchanged in [true, false] {
-            let mut account = Account::new("p".into(), examples::OF_BOTH.limits);
+            let mut account = Account::new("p".into(), examples::OF_BOTH.limits, &examples::DROPLETS);
             let both = [read(1, Some(1)), read(2, Some(2))].map(|read| (read.ip, read));
             let ips = both.iter().map(|(ip, _)| *ip).collect();
             account.name(&ips, BTreeSet::new(), &BTreeMap::new(), T(0));
@@ -133,12 +133,12 @@ mod tests {
 
     #[test]
     fn a_proof_that_is_older_than_the_list_that_waits_for_it_releases_nothing() {
-        let mut account = Account::new("p".into(), examples::OF_BOTH.limits);
+        let mut account = Account::new("p".into(), examples::OF_BOTH.limits, &examples::DROPLETS);
         account.reads.prove_now(T(5));
         let plan = |account: &mut Account, now| {
             let mut out = Effects::default();
             account.plan_reads(&BTreeMap::new(), now, &mut out);
-            let proves = |effect: &Effect<_>| matches!(effect, Effect::Do(Action::ProveDropletRead { .. }));
+            let proves = |effect: &Effect<_>| matches!(effect, Effect::Do(Action::ProveMachineRead { .. }));
             out.into_vec().iter().any(proves)
         };
         assert!(plan(&mut account, T(5)));
@@ -148,6 +148,6 @@ mod tests {
         assert!(!account.is_known());
         assert!(plan(&mut account, T(12)), "another proof comes");
         account.on_proof(Ok(false), Context::exactly(T(13)));
-        assert_eq!(account.droplet_read(), DropletRead::Missing);
+        assert_eq!(account.machine_read(), MachineRead::Missing);
     }
 }

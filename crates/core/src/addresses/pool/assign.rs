@@ -15,7 +15,8 @@ use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::model::facts::ReservedIp;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, DropletId, ObjectName, ObjectRef, Uid};
+use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
+use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,12 +32,12 @@ pub struct World<'a> {
     pub permit: bool,
     /// The oldest pool that names an address.
     pub owners: &'a BTreeMap<Address, ObjectRef>,
-    /// The used addresses that stand on droplets, of all pools of the account.
-    pub standing: &'a BTreeMap<DropletId, (ObjectRef, Address)>,
+    /// The used addresses that stand on machines, of all pools of the account.
+    pub standing: &'a BTreeMap<MachineId, (ObjectRef, Address)>,
     /// Every address of the account.
     pub seen: &'a BTreeMap<Address, ReservedIp>,
-    /// Every address that stands on a droplet.
-    pub holders: &'a BTreeMap<DropletId, Address>,
+    /// Every address that stands on a machine.
+    pub holders: &'a BTreeMap<MachineId, Address>,
     /// The other pools.
     pub others: &'a BTreeMap<Uid, Pool>,
 }
@@ -46,15 +47,15 @@ pub struct World<'a> {
 struct Free {
     ip: Address,
     region: String,
-    from: Option<DropletId>,
+    from: Option<MachineId>,
 }
 
 /// A candidate that can take one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Taker<'a> {
     name: &'a String,
     candidate: &'a Candidate,
-    droplet: DropletId,
+    machine: MachineId,
     /// An address of this pool, disabled or let go, that has to leave first.
     evict: Option<Address>,
 }
@@ -93,12 +94,13 @@ impl Pool {
 
     /// A node that was in use, nobody knew by what: once that is known, it decides, and when it has left nothing is in the
     /// way any more.
-    fn forget_refusals_that_are_explained(&mut self, holders: &BTreeMap<DropletId, Address>) {
+    fn forget_refusals_that_are_explained(&mut self, holders: &BTreeMap<MachineId, Address>) {
         let failures = &mut self.node_failures;
         if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
             return;
         }
-        let held = |candidate: &&Candidate| candidate.droplet().is_some_and(|on| holders.contains_key(&on));
+        let held =
+            |candidate: &&Candidate| candidate.machine.clone().is_some_and(|on| holders.contains_key(&on));
         for candidate in self.candidates.values().filter(held) {
             if failures.get(&candidate.uid).is_some_and(|failure| failure.kind == FaultKind::NodeInUse) {
                 failures.remove(&candidate.uid);
@@ -130,8 +132,8 @@ impl Pool {
             if *place == Place::Unknown {
                 continue;
             }
-            let on = |candidate: &Candidate| candidate.droplet() == place.droplet();
-            let standing = place.droplet().and_then(|_| self.candidates.iter().find(|(_, known)| on(known)));
+            let on = |candidate: &Candidate| candidate.machine == place.machine();
+            let standing = place.machine().and_then(|_| self.candidates.iter().find(|(_, known)| on(known)));
             // What a former term knew of nodes is no ground for a new claim.
             match standing.filter(|(node, _)| self.matched || self.report.active.get(ip) == Some(*node)) {
                 Some((node, _)) => self.report.active.insert(*ip, node.clone()),
@@ -154,15 +156,15 @@ impl Pool {
     /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
     fn note_standing(&mut self, mine: &[Address], account: &Account, world: &World<'_>) -> Report {
         let mut report = Report { lost: self.lost_of(world.owners), ..Report::default() };
-        let mut stands: BTreeMap<DropletId, BTreeSet<Address>> = BTreeMap::new();
+        let mut stands: BTreeMap<MachineId, BTreeSet<Address>> = BTreeMap::new();
         for ip in mine {
-            if let Some(droplet) = account.place(*ip).droplet() {
-                stands.entry(droplet).or_default().insert(*ip);
+            if let Some(machine) = account.place(*ip).machine() {
+                stands.entry(machine).or_default().insert(*ip);
             }
         }
-        let on = |droplet: DropletId| stands.get(&droplet);
+        let on = |machine: MachineId| stands.get(&machine);
         for (name, candidate) in &self.candidates {
-            let here = candidate.droplet().and_then(on);
+            let here = candidate.machine.clone().and_then(on);
             report.active.extend(here.into_iter().flatten().map(|ip| (*ip, name.clone())));
         }
         for ip in self.effective() {
@@ -177,8 +179,8 @@ impl Pool {
             }
         }
         for candidate in self.candidates.values_mut() {
-            // By droplet: two nodes of one droplet (one of them about to go) have its address both.
-            let holds = candidate.droplet().and_then(on).and_then(BTreeSet::last).copied();
+            // By machine: two nodes of one machine (one of them about to go) have its address both.
+            let holds = candidate.machine.clone().and_then(on).and_then(BTreeSet::last).copied();
             if candidate.holds.is_some() && holds.is_none() {
                 self.counter += 1;
                 candidate.lost = Some(self.counter);
@@ -212,21 +214,21 @@ impl Pool {
             let idle =
                 account.op(*ip).is_none() && !promised.contains(ip) && record.is_none_or(|r| !r.was_active);
             let doubted = account.belief(*ip).is_none_or(Belief::is_doubted);
-            let Place::Present { droplet, region, locked: false } = account.place(*ip) else { continue };
+            let Place::Present { machine, region, locked: false } = account.place(*ip) else { continue };
             if !idle || doubted || !self.is_recorded(*ip) {
                 continue;
             }
             let failure = record.and_then(|record| record.failure.as_ref());
             if let Some(due) =
-                failure.and_then(|failure| failure.waits(droplet, self.spec_version, world.now))
+                failure.and_then(|failure| failure.waits(machine, self.spec_version, world.now))
             {
                 out.later(due);
                 continue;
             }
             let behind = Behind::place(record.and_then(|record| record.behind), world.now);
             let released = record.map_or(0, |record| record.released);
-            let entry = Free { ip: *ip, region: region.clone(), from: *droplet };
-            free.push(((behind, droplet.is_some(), released, position), entry));
+            let entry = Free { ip: *ip, region: region.clone(), from: machine.clone() };
+            free.push(((behind, machine.is_some(), released, position), entry));
         }
         free.sort_by_key(|(key, _)| *key);
         free.into_iter().map(|(_, free)| free).collect()
@@ -247,9 +249,9 @@ impl Pool {
         report: &mut Report,
         out: &mut Effects<Action>,
     ) -> Vec<Taker<'a>> {
-        let mut busy: BTreeMap<DropletId, (Address, &Uid)> = BTreeMap::new();
+        let mut busy: BTreeMap<MachineId, (Address, &Uid)> = BTreeMap::new();
         for (ip, op) in account.ops() {
-            busy.insert(op.droplet, (ip, &op.pool));
+            busy.insert(op.machine.clone(), (ip, &op.pool));
         }
         let mut takers = Vec::new();
         for (name, candidate) in candidates.iter().filter(|(_, candidate)| candidate.holds.is_none()) {
@@ -275,26 +277,27 @@ impl Pool {
         &self,
         name: &'a String,
         candidate: &'a Candidate,
-        busy: &BTreeMap<DropletId, (Address, &Uid)>,
+        busy: &BTreeMap<MachineId, (Address, &Uid)>,
         account: &Account,
         world: &World<'_>,
     ) -> Result<Taker<'a>, Wait> {
-        if let Some(message) = super::spec::droplet_problem(&candidate.provider_id) {
-            return Err(Wait::NotADroplet(message));
-        }
-        let droplet = candidate.droplet().ok_or_else(|| Wait::NotADroplet(String::new()))?;
+        let kind = account.machines();
+        let Some(machine) = candidate.machine.clone().filter(|machine| machine.kind() == kind) else {
+            let (found, form) = (&candidate.provider_id, kind.form());
+            return Err(Wait::NotAMachine(format!("spec.providerID {found:?} is not of the form {form}")));
+        };
         if let Some((claimer, ip)) =
-            world.standing.get(&droplet).filter(|(claimer, _)| claimer.uid != self.object.uid)
+            world.standing.get(&machine).filter(|(claimer, _)| claimer.uid != self.object.uid)
         {
-            return Err(claim(world, claimer, *ip, droplet));
+            return Err(claim(world, claimer, *ip, &machine));
         }
-        if let Some((ip, pool)) = busy.get(&droplet) {
+        if let Some((ip, pool)) = busy.get(&machine) {
             let other = (**pool != self.object.uid).then(|| world.others.get(*pool)).flatten();
-            return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, droplet)));
+            return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, &machine)));
         }
-        let evict = match world.holders.get(&droplet) {
+        let evict = match world.holders.get(&machine) {
             None => None,
-            Some(holder) => Some(self.evictable((*holder, droplet), account, world)?),
+            Some(holder) => Some(self.evictable((*holder, machine.clone()), account, world)?),
         };
         let makes_room = |pool: &&Pool| {
             let plans = pool.matched && pool.is_live() && pool.spec.account_id == self.spec.account_id;
@@ -310,13 +313,13 @@ impl Pool {
             let busy = failure.kind == FaultKind::InProgress;
             return Err(if busy { Wait::Pending(due, message) } else { Wait::RetryAt(due, message) });
         }
-        Ok(Taker { name, candidate, droplet, evict })
+        Ok(Taker { name, candidate, machine, evict })
     }
 
     /// An address that stands on a candidate of ours without being used here: may it be taken off?
     fn evictable(
         &self,
-        (holder, droplet): (Address, DropletId),
+        (holder, machine): (Address, MachineId),
         account: &Account,
         world: &World<'_>,
     ) -> Result<Address, Wait> {
@@ -331,7 +334,7 @@ impl Pool {
                 let pool = world.others.get(&owner.uid);
                 let surplus = pool.is_some_and(|pool| pool.matched && !pool.used().contains(&holder));
                 let blocked = Wait::ClaimedBy(owner.name.clone(), holder);
-                return Err(if surplus { blocked } else { claim(world, owner, holder, droplet) });
+                return Err(if surplus { blocked } else { claim(world, owner, holder, &machine) });
             }
             None => return Err(Wait::Foreign(holder)),
         }
@@ -339,7 +342,7 @@ impl Pool {
             return Err(Wait::InFlight(holder));
         }
         if let Some(failure) = self.ips.get(&holder).and_then(|record| record.failure.as_ref())
-            && let Some(due) = failure.waits(&account.place(holder).droplet(), self.spec_version, world.now)
+            && let Some(due) = failure.waits(&account.place(holder).machine(), self.spec_version, world.now)
         {
             return Err(Wait::RetryAt(due, failure.message.clone()));
         }
@@ -365,8 +368,8 @@ impl Pool {
         };
         self.roomy.retain(awaited);
         for taker in takers {
-            // Another node of the same droplet may have been first.
-            if let Some((ip, _)) = account.ops().find(|(_, op)| op.droplet == taker.droplet) {
+            // Another node of the same machine may have been first.
+            if let Some((ip, _)) = account.ops().find(|(_, op)| op.machine == taker.machine) {
                 report.waiting.insert(taker.name.clone(), Wait::InFlight(ip));
                 continue;
             }
@@ -454,23 +457,24 @@ impl Pool {
             Some(holder) => (holder, OpKind::Unassign { successor: free.ip }),
             None => (free.ip, OpKind::Assign),
         };
-        let from = if taker.evict.is_some() { Some(taker.droplet) } else { free.from };
-        let mut op = Op::new(self.object.uid.clone(), kind, taker.droplet, node, from, world.now);
+        let from = if taker.evict.is_some() { Some(taker.machine.clone()) } else { free.from.clone() };
+        let mut op = Op::new(self.object.uid.clone(), kind, taker.machine.clone(), node, from, world.now);
         op.caused = self.changed_at;
         account.begin(ip, op);
-        let (account_id, pool, droplet) = (self.spec.account_id.clone(), self.object.clone(), taker.droplet);
+        let (account_id, pool, machine) =
+            (self.spec.account_id.clone(), self.object.clone(), taker.machine.clone());
         out.act(match kind {
-            OpKind::Assign => Action::Assign { account_id, pool, ip, droplet, node: taker.name.clone() },
-            OpKind::Unassign { .. } => Action::Unassign { account_id, pool, ip, droplet },
+            OpKind::Assign => Action::Assign { account_id, pool, ip, machine, node: taker.name.clone() },
+            OpKind::Unassign { .. } => Action::Unassign { account_id, pool, ip, machine },
         });
     }
 }
 
-/// How a droplet that another pool claims looks from here.
-fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Address, droplet: DropletId) -> Wait {
+/// How a machine that another pool claims looks from here.
+fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Address, machine: &MachineId) -> Wait {
     let name: ObjectName = claimer.name.clone();
     // Of a pool whose nodes are not read yet nobody knows that it does not.
-    let serves = |pool: &Pool| !pool.matched || pool.candidate_on(droplet).is_some();
+    let serves = |pool: &Pool| !pool.matched || pool.candidate_on(machine).is_some();
     let serves = world.others.get(&claimer.uid).is_some_and(serves);
     if serves { Wait::Claimed(name) } else { Wait::ClaimedBy(name, ip) }
 }

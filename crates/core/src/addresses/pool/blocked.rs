@@ -58,7 +58,7 @@ impl Pool {
                 | Wait::Pending(..)
                 | Wait::Foreign(_)
                 | Wait::OtherRegion(_)
-                | Wait::NotADroplet(_)
+                | Wait::NotAMachine(_)
                 | Wait::Budget
                 | Wait::Full
                 | Wait::Unsure

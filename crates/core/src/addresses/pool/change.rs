@@ -12,9 +12,9 @@ pub struct Change {
     pub object: ObjectName,
     /// The address.
     pub ip: Address,
-    /// The node or droplet that it left; empty where it stood on none.
+    /// The node or machine that it left; empty where it stood on none.
     pub from: String,
-    /// The node or droplet that it went to; empty where it was taken off.
+    /// The node or machine that it went to; empty where it was taken off.
     pub to: String,
     /// Why.
     pub reason: String,

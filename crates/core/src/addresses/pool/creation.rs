@@ -189,7 +189,7 @@ impl Pool {
             .filter(|ip| {
                 let read = listed.get(ip);
                 let gone = self.creation.search.away.is_gone(*ip, read.is_some(), begun);
-                let free = read.is_none_or(|read| read.droplet.is_none() && read.region == *region);
+                let free = read.is_none_or(|read| read.machine.is_none() && read.region == *region);
                 !gone && free && !named.contains(ip)
             })
             .collect();
@@ -314,7 +314,7 @@ impl Pool {
         let new: BTreeSet<Address> = listed
             .values()
             .filter(|read| !intent.known.contains(&read.ip) && !named.contains(&read.ip))
-            .filter(|read| read.droplet.is_none() && read.region == intent.region)
+            .filter(|read| read.machine.is_none() && read.region == intent.region)
             .map(|read| read.ip)
             .collect();
         // A list that leaves out what a former one shows is not believed until another agrees.

@@ -8,7 +8,8 @@ use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
 use crate::model::catalog::pool::AddressesIdle;
 use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::{Address, DropletId};
+use crate::model::ids::Address;
+use crate::model::machine::MachineId;
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::moment::Moment;
 use crate::model::words::enumerate;
@@ -21,16 +22,16 @@ const TOLD_AFTER_MS: u64 = 5_000;
 const REWRITTEN_AFTER_MS: u64 = 60_000;
 
 /// How an address is idle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum How {
-    /// Used, on a droplet that is no matching node.
-    NoMatch(DropletId),
-    /// Used, on no droplet.
+    /// Used, on a machine that is no matching node.
+    NoMatch(MachineId),
+    /// Used, on no machine.
     Unassigned,
     /// Used, and not in the account.
     Absent,
     /// Created and beyond `desiredIPs`.
-    Surplus(Option<DropletId>),
+    Surplus(Option<MachineId>),
 }
 
 /// What the text depends on, beside the reasons of nodes.
@@ -140,11 +141,11 @@ impl Pool {
             }
             match account.place(ip) {
                 Place::Present { locked: true, .. } | Place::Unknown => None,
-                Place::Present { droplet, .. } if !used.contains(&ip) => {
-                    created.contains(&ip).then_some(How::Surplus(*droplet))
+                Place::Present { machine, .. } if !used.contains(&ip) => {
+                    created.contains(&ip).then_some(How::Surplus(machine.clone()))
                 }
-                Place::Present { droplet: Some(droplet), .. } => Some(How::NoMatch(*droplet)),
-                Place::Present { droplet: None, .. } => Some(How::Unassigned),
+                Place::Present { machine: Some(machine), .. } => Some(How::NoMatch(machine.clone())),
+                Place::Present { machine: None, .. } => Some(How::Unassigned),
                 Place::Absent => used.contains(&ip).then_some(How::Absent),
             }
         };
@@ -159,34 +160,32 @@ impl Pool {
     }
 
     fn idle_text(&self, idle: &[(Address, How)], nodes: &NodeStore, pods: Option<&PodStore>) -> String {
-        let on: BTreeSet<DropletId> = idle
+        let on: BTreeSet<&MachineId> = idle
             .iter()
             .filter_map(|(_, how)| match how {
-                How::NoMatch(droplet) | How::Surplus(Some(droplet)) => Some(*droplet),
+                How::NoMatch(machine) | How::Surplus(Some(machine)) => Some(machine),
                 How::Unassigned | How::Absent | How::Surplus(None) => None,
             })
             .collect();
-        let machine =
-            |node: &&crate::model::facts::NodeFacts| node.droplet().filter(|droplet| on.contains(droplet));
-        let named: BTreeMap<DropletId, String> = nodes
+        let named: BTreeMap<&MachineId, String> = nodes
             .iter()
             .filter_map(|node| {
-                let droplet = machine(&node)?;
+                let machine = node.machine.as_ref().filter(|machine| on.contains(machine))?;
                 let criteria = self.spec.criteria.as_ref()?;
                 let text = match verdict(criteria, node, pods) {
                     Err(why) => format!("{}, which {why}", node.name),
                     Ok(()) => node.name.clone(),
                 };
-                Some((droplet, text))
+                Some((machine, text))
             })
             .collect();
-        let place = |droplet: &DropletId| {
-            let unknown = || format!("droplet {droplet}, which is no node that spec.match.nodeLabel selects");
-            named.get(droplet).cloned().unwrap_or_else(unknown)
+        let place = |machine: &MachineId| {
+            let unknown = || format!("{machine}, which is no node that spec.match.nodeLabel selects");
+            named.get(machine).cloned().unwrap_or_else(unknown)
         };
         let mut parts = Vec::new();
         let stand = idle.iter().filter_map(|(ip, how)| match how {
-            How::NoMatch(droplet) => Some(format!("{ip} stands on {}", place(droplet))),
+            How::NoMatch(machine) => Some(format!("{ip} stands on {}", place(machine))),
             How::Unassigned | How::Absent | How::Surplus(_) => None,
         });
         let next = self.retried(idle).unwrap_or_else(|| self.why_no_other());
@@ -208,7 +207,7 @@ impl Pool {
             parts.push(format!("{} not in the account; correct spec.ips", they_are(&absent)));
         }
         let surplus = idle.iter().filter_map(|(ip, how)| match how {
-            How::Surplus(Some(droplet)) => Some(format!("{ip} (on {})", place(droplet))),
+            How::Surplus(Some(machine)) => Some(format!("{ip} (on {})", place(machine))),
             How::Surplus(None) => Some(format!("{ip} (unassigned and billed)")),
             How::NoMatch(_) | How::Unassigned | How::Absent => None,
         });

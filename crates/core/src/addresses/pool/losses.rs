@@ -10,7 +10,8 @@ use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, Finished};
 use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::{Address, DropletId};
+use crate::model::ids::Address;
+use crate::model::machine::MachineId;
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +96,7 @@ impl Pool {
             return (true, format!("{ip} moves to {}", op.node.1));
         }
         match takers.next() {
-            Some((node, wait)) => (true, format!("{ip} waits for {node}: {wait}")),
+            Some((node, wait)) => (true, format!("{ip} waits for {node}: {}", self.told_of(wait))),
             None => (false, format!("{ip} stays there, since {}", self.why_no_other())),
         }
     }
@@ -103,17 +104,16 @@ impl Pool {
     /// A finished operation, as `/debug` shows it.
     pub(crate) fn change_of(&self, finished: &Finished, now: Moment) -> Change {
         let Finished { ip, op, .. } = finished;
-        let droplet = |droplet: DropletId| format!("droplet {droplet}");
         let left = self.ips.get(ip).and_then(|record| record.left.as_ref());
         let assigns = op.kind == OpKind::Assign;
-        let from = match (left.filter(|_| assigns), op.from) {
+        let from = match (left.filter(|_| assigns), &op.from) {
             (Some((node, _)), Some(_)) => node.clone(),
             (_, Some(from)) => {
-                self.candidate_on(from).map_or_else(|| droplet(from), |(name, _)| name.clone())
+                self.candidate_on(from).map_or_else(|| from.to_string(), |(name, _)| name.clone())
             }
             (_, None) => String::new(),
         };
-        let reason = match (op.kind, left, op.from) {
+        let reason = match (op.kind, left, &op.from) {
             (OpKind::Unassign { successor }, ..) => format!("makes room for {successor}"),
             (OpKind::Assign, Some((node, why)), _) => format!("{node} {why}"),
             (OpKind::Assign, None, Some(_)) => "stood on no matching node".to_owned(),
@@ -135,15 +135,15 @@ impl Pool {
 
     /// A move that somebody else made, as `/debug` shows it.
     pub(crate) fn change_by_others(&self, ip: Address, place: &Place, now: Moment) -> Change {
-        let name = |droplet: DropletId| {
-            self.candidate_on(droplet).map_or_else(|| format!("droplet {droplet}"), |(name, _)| name.clone())
+        let name = |machine: &MachineId| {
+            self.candidate_on(machine).map_or_else(|| machine.to_string(), |(name, _)| name.clone())
         };
         Change {
             at: now,
             object: self.object.name.clone(),
             ip,
             from: self.report.active.get(&ip).cloned().unwrap_or_default(),
-            to: place.droplet().map(name).unwrap_or_default(),
+            to: place.machine().as_ref().map(name).unwrap_or_default(),
             reason: "changed by others".to_owned(),
             phases: None,
         }
@@ -153,11 +153,11 @@ impl Pool {
     pub(super) fn why_no_other(&self) -> String {
         let waiting = || self.report.waiting.iter();
         if let Some((node, wait)) = waiting().find(|(_, wait)| wait.takes()) {
-            return format!("{node} waits for an address ({wait})");
+            return format!("{node} waits for an address ({})", self.told_of(wait));
         }
         let blocked = waiting().find(|(_, wait)| !matches!(wait, Wait::NoFreeIp | Wait::InFlight(_)));
         match blocked {
-            Some((node, wait)) => format!("no matching node can take one ({node}: {wait})"),
+            Some((node, wait)) => format!("no matching node can take one ({node}: {})", self.told_of(wait)),
             None if self.candidates.is_empty() => "no other node matches".to_owned(),
             None if self.report.waiting.is_empty() => "every matching node has an address".to_owned(),
             None => "no matching node is free".to_owned(),

@@ -40,7 +40,7 @@ impl Intent {
 pub struct Memory {
     /// Created addresses, in order of creation.
     pub created: Vec<Created>,
-    /// Addresses that the pool held and let go, as long as they may still stand on a droplet.
+    /// Addresses that the pool held and let go, as long as they may still stand on a machine.
     pub former: BTreeSet<Address>,
     /// Addresses of unknown origin that have stood on candidates, until the first creation.
     pub unknown: BTreeSet<Address>,

@@ -29,7 +29,8 @@ use crate::mechanism::writes::Writes;
 use crate::model::condition::Condition;
 use crate::model::facts::NodeFacts;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, DropletId, ObjectKind, ObjectRef, Seniority, Uid};
+use crate::model::ids::{Address, ObjectKind, ObjectRef, Seniority, Uid};
+use crate::model::machine::MachineId;
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
@@ -37,7 +38,7 @@ use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
 use behind::Behind;
 use memory::Memory;
-use report::Report;
+use report::{Report, Wait};
 use spec::PoolSpec;
 use status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,8 @@ pub struct Candidate {
     pub uid: Uid,
     /// `spec.providerID` of the node.
     pub provider_id: String,
+    /// The machine that it names, if one of the pool's provider.
+    pub machine: Option<MachineId>,
     /// Region of the node, where it is known.
     pub region: Option<String>,
     /// When it became a candidate, as a count.
@@ -59,14 +62,6 @@ pub struct Candidate {
     pub holds: Option<Address>,
 }
 
-impl Candidate {
-    /// The droplet that the node runs on.
-    #[must_use]
-    pub fn droplet(&self) -> Option<DropletId> {
-        DropletId::from_provider_id(&self.provider_id)
-    }
-}
-
 /// What the pool knows of one of its addresses beside the account's belief.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IpRecord {
@@ -75,7 +70,7 @@ pub struct IpRecord {
     /// It was on a candidate when last planned.
     pub was_active: bool,
     /// Until when it is not offered, and why.
-    pub failure: Option<Failure<Option<DropletId>>>,
+    pub failure: Option<Failure<Option<MachineId>>>,
     /// How its last action failed, for the status.
     pub error: Option<(FaultKind, String)>,
     /// It could not be assigned lately, so that others go first.
@@ -297,11 +292,11 @@ impl Pool {
     }
 
     /// Where the status on the server says that addresses serve.
-    pub fn told(&self) -> impl Iterator<Item = (Address, DropletId)> {
-        self.on_server.serving()
+    pub fn told(&self) -> impl Iterator<Item = (Address, MachineId)> {
+        self.spec.machines.into_iter().flat_map(|machines| self.on_server.serving(machines))
     }
 
-    /// The pool's addresses that may still stand on a droplet although they are not effective.
+    /// The pool's addresses that may still stand on a machine although they are not effective.
     #[must_use]
     pub fn former(&self) -> BTreeSet<Address> {
         self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
@@ -319,10 +314,15 @@ impl Pool {
         !self.deleting && !self.spec.is_frozen()
     }
 
-    /// The candidate on a droplet, with its name.
+    /// The candidate on a machine, with its name.
     #[must_use]
-    pub fn candidate_on(&self, droplet: DropletId) -> Option<(&String, &Candidate)> {
-        self.candidates.iter().find(|(_, candidate)| candidate.droplet() == Some(droplet))
+    pub fn candidate_on(&self, machine: &MachineId) -> Option<(&String, &Candidate)> {
+        self.candidates.iter().find(|(_, candidate)| candidate.machine.as_ref() == Some(machine))
+    }
+
+    /// What a user reads of a wait.
+    pub(crate) fn told_of(&self, wait: &Wait) -> String {
+        wait.told(self.spec.noun())
     }
 
     /// A count that grows by one each time: the order of events inside a pool.
@@ -396,6 +396,7 @@ impl Pool {
                 let candidate = Candidate {
                     uid: node.uid.clone(),
                     provider_id: node.provider_id.clone(),
+                    machine: node.machine.clone(),
                     region: node.region.clone(),
                     order,
                     lost: None,
@@ -413,8 +414,8 @@ impl Pool {
         if self.matched && self.is_live() {
             let candidates = &self.candidates;
             self.report.active.retain(|ip, node| {
-                let place = account.place(*ip).droplet();
-                let same = |candidate: &Candidate| place.is_none() || candidate.droplet() == place;
+                let place = account.place(*ip).machine();
+                let same = |candidate: &Candidate| place.is_none() || candidate.machine == place;
                 candidates.get(node).is_some_and(same)
             });
             self.report.waiting.retain(|node, _| candidates.contains_key(node));
@@ -465,7 +466,7 @@ impl Pool {
                     Place::Unknown => true,
                     Place::Absent => !(others_visible && gone),
                     // What is on its way may come to stand on a node of ours.
-                    Place::Present { droplet, locked, .. } => droplet.is_some() || *locked,
+                    Place::Present { machine, locked, .. } => machine.is_some() || *locked,
                 };
                 (standing || account.op(*ip).is_some())
                     && !effective.contains(ip)

@@ -1,18 +1,19 @@
 //! Addresses of unknown origin, which may have been bought for this pool before anything was remembered of it, and
 //! addresses that may be left over when a pool is gone.
 //!
-//! Invariant: what once counted against `desiredIPs` counts until a pool names it or it is off its droplet, whatever
+//! Invariant: what once counted against `desiredIPs` counts until a pool names it or it is off its machine, whatever
 //! becomes of the node meanwhile.
 
+use super::Pool;
 use super::absences::Absences;
 use super::memory::Memory;
-use super::{Candidate, Pool};
 use crate::addresses::account::Account;
 use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
 use crate::model::facts::ReservedIp;
 use crate::model::fault::CallFailure;
-use crate::model::ids::{Address, DropletId, ObjectKind, ObjectRef};
+use crate::model::ids::{Address, ObjectKind, ObjectRef};
+use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +21,16 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Sightings {
     /// Where they stood when they were first seen.
-    places: BTreeMap<Address, DropletId>,
+    places: BTreeMap<Address, MachineId>,
     away: Absences,
 }
 
 impl Sightings {
     /// Whether an address stands where it stood. While an action on it is pending nobody can tell.
     fn is_in_place(&mut self, read: &ReservedIp) -> bool {
-        let there = |droplet| *self.places.entry(read.ip).or_insert(droplet) == droplet;
-        read.locked || read.droplet.is_some_and(there)
+        let there =
+            |machine: &MachineId| self.places.entry(read.ip).or_insert_with(|| machine.clone()) == machine;
+        read.locked || read.machine.as_ref().is_some_and(there)
     }
 }
 
@@ -79,14 +81,14 @@ impl Pool {
     }
 
     /// Addresses in our region that no pool names and that stand on our candidates. Before the first creation they
-    /// are looked for; those that were found then are watched until they leave their droplets or are named.
+    /// are looked for; those that were found then are watched until they leave their machines or are named.
     fn orphans(&self, seen: &BTreeMap<Address, ReservedIp>, named: &BTreeSet<Address>) -> BTreeSet<Address> {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
         // Before they are complete, and after a change that cannot be followed, these are candidates no more.
         let candidates = self.candidates.values().filter(|_| self.matched && self.is_live());
-        let droplets: BTreeSet<_> = candidates.filter_map(Candidate::droplet).collect();
+        let machines: BTreeSet<_> = candidates.filter_map(|candidate| candidate.machine.as_ref()).collect();
         let on_candidate =
-            |read: &ReservedIp| read.droplet.is_some_and(|droplet| droplets.contains(&droplet));
+            |read: &ReservedIp| read.machine.as_ref().is_some_and(|machine| machines.contains(machine));
         let ours = |ip: &Address| match orphans {
             Some(orphans) => orphans.contains(ip),
             None => unknown.contains(ip) || seen.get(ip).is_some_and(on_candidate),

@@ -59,7 +59,7 @@ impl Pool {
                         false,
                         EventReason::Assigned,
                         format!("{ip}:{node}"),
-                        format!("assigned {ip} to node {node} (droplet {})", op.droplet),
+                        format!("assigned {ip} to node {node} (droplet {})", op.machine),
                     ));
                 } else {
                     if let OpKind::Unassign { successor } = op.kind {
@@ -82,7 +82,7 @@ impl Pool {
             }
             End::Refused(kind, message) | End::Failed(kind, message) => {
                 if *kind == FaultKind::NodeInUse {
-                    // Something stands on that droplet that the last list did not show.
+                    // Something stands on that machine that the last list did not show.
                     account.want_list(now);
                 }
                 self.failed(*ip, finished, (*kind, message), false, at, news);
@@ -127,17 +127,23 @@ impl Pool {
             FaultKind::NodeInUse => (false, true, true),
             FaultKind::Permanent | FaultKind::Invalid => (blamed, true, true),
         };
-        // What only asks for patience is no error, and an occupied droplet none of the address.
+        // What only asks for patience is no error, and an occupied machine none of the address.
         let of_the_address = !matches!(kind, FaultKind::InProgress | FaultKind::NodeInUse);
         record.error = of_the_address.then(|| (kind, message.to_owned()));
         let unassigns = op.kind != OpKind::Assign;
         if ip_waits || unassigns {
-            Failure::note(&mut record.failure, (kind, message), (op.from, self.spec_version), None, at);
+            Failure::note(
+                &mut record.failure,
+                (kind, message),
+                (op.from.clone(), self.spec_version),
+                None,
+                at,
+            );
         }
         if node_waits && !unassigns {
             let mut slot = self.node_failures.remove(node);
             let input =
-                self.candidates.get(name).map_or_else(|| op.droplet.provider_id(), |c| c.provider_id.clone());
+                self.candidates.get(name).map_or_else(|| op.machine.provider_id(), |c| c.provider_id.clone());
             let pace = errored.then_some(Schedule::Fast);
             Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, at);
             if let Some(failure) = slot {

@@ -5,7 +5,7 @@ use super::report::Wait;
 use super::status::{IpEntry, IpState, PoolStatus};
 use crate::addresses::account::belief::Place;
 use crate::addresses::account::op::OpKind;
-use crate::addresses::account::{Account, DropletRead};
+use crate::addresses::account::{Account, MachineRead};
 use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::pool::{
@@ -15,6 +15,7 @@ use crate::model::catalog::pool::{
 use crate::model::condition::{Condition, ConditionType, Status};
 use crate::model::fault::FaultKind;
 use crate::model::ids::Address;
+use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use crate::model::spec::Scope;
 use crate::model::words::{enumerate, name_all};
@@ -114,43 +115,46 @@ impl Pool {
                 "claimed by the older pool {owner}; take it out of one of the two"
             )));
         }
-        let provider_id = |droplet: Option<crate::model::ids::DropletId>| {
-            droplet.map(crate::model::ids::DropletId::provider_id).unwrap_or_default()
-        };
-        let entry = |state: IpState, droplet| IpEntry {
+        let provider_id =
+            |machine: &Option<MachineId>| machine.as_ref().map(MachineId::provider_id).unwrap_or_default();
+        let entry = |state: IpState, machine| IpEntry {
             state: state.as_str().to_owned(),
-            provider_id: provider_id(droplet),
+            provider_id: provider_id(&machine),
             ..IpEntry::default()
         };
         if let Some(op) = account.op(ip) {
             let node_name = op.target().map(|_| op.node.1.clone()).unwrap_or_default();
             let error = op.trouble().unwrap_or_default().to_owned();
-            return Some(IpEntry { node_name, error, ..entry(IpState::InProgress, Some(op.droplet)) });
+            return Some(IpEntry {
+                node_name,
+                error,
+                ..entry(IpState::InProgress, Some(op.machine.clone()))
+            });
         }
-        let (droplet, locked) = match account.place(ip) {
+        let (machine, locked) = match account.place(ip) {
             Place::Unknown => return None,
             Place::Absent => return Some(error_entry("the account does not have this address")),
-            Place::Present { droplet, locked, .. } => (*droplet, *locked),
+            Place::Present { machine, locked, .. } => (machine.clone(), *locked),
         };
         if !used {
-            return Some(entry(IpState::Disabled, droplet));
+            return Some(entry(IpState::Disabled, machine));
         }
         if let Some(node) = self.report.active.get(&ip) {
-            return Some(IpEntry { node_name: node.clone(), ..entry(IpState::Active, droplet) });
+            return Some(IpEntry { node_name: node.clone(), ..entry(IpState::Active, machine) });
         }
         if locked {
-            return Some(entry(IpState::InProgress, droplet));
+            return Some(entry(IpState::InProgress, machine));
         }
         let last = self.on_server.ips.get(&ip.to_string());
-        if !self.matched && last.is_some_and(|last| last.provider_id == provider_id(droplet)) {
+        if !self.matched && last.is_some_and(|last| last.provider_id == provider_id(&machine)) {
             // Whether that node matches is not known: what was said of it stays.
             return last.cloned();
         }
         if let Some((kind, message)) = self.ips.get(&ip).and_then(|record| record.error.as_ref()) {
             let error = format!("{kind}: {message}");
-            return Some(IpEntry { error, ..entry(IpState::Error, droplet) });
+            return Some(IpEntry { error, ..entry(IpState::Error, machine) });
         }
-        Some(entry(if droplet.is_some() { IpState::NoMatch } else { IpState::Unassigned }, droplet))
+        Some(entry(if machine.is_some() { IpState::NoMatch } else { IpState::Unassigned }, machine))
     }
 
     fn conditions(
@@ -320,7 +324,7 @@ impl Pool {
             .waiting
             .iter()
             .filter(|(_, wait)| wait.is_error())
-            .map(|(name, wait)| format!("{name}: {wait}"))
+            .map(|(name, wait)| format!("{name}: {}", self.told_of(wait)))
             .collect();
         let reason = self.report.waiting.values().find_map(Wait::blocked)?;
         Some(Condition::new(reason, enumerate(blocked.into_iter())))
@@ -341,7 +345,8 @@ impl Pool {
         let list = name_all(&self.creation.orphans);
         let message = format!(
             "these stand on matching nodes, no pool names them, and they may be this pool's: {list}; put them into \
-             spec.ips, or take them off their droplets to have new ones created"
+             spec.ips, or take them off their {noun}s to have new ones created",
+            noun = self.spec.noun()
         );
         Some(Condition::new(CreationUncertain::UnknownAddressesOnNodes, message))
     }
@@ -357,7 +362,8 @@ impl Pool {
             .collect();
         (!stalled.is_empty()).then(|| {
             let message = format!(
-                "pending at the provider for more than 5 min, look at the droplets' actions there: {}",
+                "pending at the provider for more than 5 min, look at the {}s' actions there: {}",
+                self.spec.noun(),
                 enumerate(stalled.into_iter())
             );
             Condition::new(Stalled::ActionPending, message)
@@ -366,10 +372,13 @@ impl Pool {
 }
 
 fn provider_condition(account: &Account) -> Option<Condition> {
-    if account.droplet_read() == DropletRead::Missing {
-        let message = "the token lacks the scope droplet:read, without which every address looks unassigned; nothing is \
-                       assigned until it has it";
-        return Some(Condition::new(ProviderReady::ScopeMissing, message.to_owned()));
+    if account.machine_read() == MachineRead::Missing {
+        let message = format!(
+            "the token lacks the scope {}, without which every address looks unassigned; nothing is assigned until it \
+             has it",
+            account.machines().read_scope
+        );
+        return Some(Condition::new(ProviderReady::ScopeMissing, message));
     }
     let trouble = account.trouble()?;
     Some(Condition::new(ProviderReady::from(trouble.kind), trouble.message.clone()))

@@ -4,7 +4,6 @@ use crate::model::catalog::pool::NodesBlocked;
 use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// What a candidate without an address waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +12,7 @@ pub enum Wait {
     NoFreeIp,
     /// The cool-off of the pool.
     CoolOff,
-    /// An operation on its droplet.
+    /// An operation on its machine.
     InFlight(Address),
     /// Its last assignment failed; it is tried again.
     RetryAt(Moment, String),
@@ -27,8 +26,8 @@ pub enum Wait {
     Foreign(Address),
     /// The free addresses are in another region than the node.
     OtherRegion(String),
-    /// Its `spec.providerID` names no droplet.
-    NotADroplet(String),
+    /// Its `spec.providerID` names no machine.
+    NotAMachine(String),
     /// The budget of the token.
     Budget,
     /// The bound on operations under way.
@@ -54,7 +53,7 @@ impl Wait {
             Self::ClaimedBy(..) => Some(NodesBlocked::DropletClaimed),
             Self::Foreign(_) => Some(NodesBlocked::ForeignAddress),
             Self::OtherRegion(_) => Some(NodesBlocked::OtherRegion),
-            Self::NotADroplet(_) => Some(NodesBlocked::NotADroplet),
+            Self::NotAMachine(_) => Some(NodesBlocked::NotADroplet),
             Self::NoFreeIp
             | Self::CoolOff
             | Self::InFlight(_)
@@ -69,7 +68,7 @@ impl Wait {
 }
 
 impl Wait {
-    /// True where the node gets an address as soon as that is over; an operation on its droplet is for one already.
+    /// True where the node gets an address as soon as that is over; an operation on its machine is for one already.
     #[must_use]
     pub fn takes(&self) -> bool {
         match self {
@@ -86,44 +85,41 @@ impl Wait {
             | Self::ClaimedBy(..)
             | Self::Foreign(_)
             | Self::OtherRegion(_)
-            | Self::NotADroplet(_) => false,
+            | Self::NotAMachine(_) => false,
         }
     }
 }
 
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Wait {
+    /// What a user reads. `noun` is the word for a machine.
+    #[must_use]
+    pub fn told(&self, noun: &str) -> String {
         match self {
-            Self::NoFreeIp => f.write_str("no address of the pool is free"),
-            Self::CoolOff => f.write_str("assignmentCoolOffSeconds has not passed since the last assignment"),
-            Self::InFlight(ip) => write!(f, "an operation on {ip} is under way"),
+            Self::NoFreeIp => "no address of the pool is free".to_owned(),
+            Self::CoolOff => "assignmentCoolOffSeconds has not passed since the last assignment".to_owned(),
+            Self::InFlight(ip) => format!("an operation on {ip} is under way"),
             Self::RetryAt(_, message) => {
-                write!(f, "the last assignment failed and is tried again: {message}")
+                format!("the last assignment failed and is tried again: {message}")
             }
-            Self::Pending(_, message) => write!(f, "the provider is still busy with it: {message}"),
-            Self::Claimed(pool) => write!(f, "claimed by {pool}"),
-            Self::ClaimedBy(pool, ip) => write!(
-                f,
+            Self::Pending(_, message) => format!("the provider is still busy with it: {message}"),
+            Self::Claimed(pool) => format!("claimed by {pool}"),
+            Self::ClaimedBy(pool, ip) => format!(
                 "{ip} of pool {pool} stands on it, which that pool does not use there: the node does not match it, or \
-                 {ip} is surplus; take {ip} off the droplet or out of that pool"
+                 {ip} is surplus; take {ip} off the {noun} or out of that pool"
             ),
-            Self::Foreign(ip) => write!(
-                f,
-                "the droplet already has {ip}, which belongs to no pool and is not touched; add {ip} to spec.ips to use \
+            Self::Foreign(ip) => format!(
+                "the {noun} already has {ip}, which belongs to no pool and is not touched; add {ip} to spec.ips to use \
                  it, or unassign it"
             ),
             Self::OtherRegion(region) => {
-                write!(
-                    f,
-                    "the node is in region {region} and no free address is; add addresses of that region"
-                )
+                format!("the node is in region {region} and no free address is; add addresses of that region")
             }
-            Self::NotADroplet(message) => f.write_str(message),
-            Self::Budget => f.write_str("the provider's rate limit leaves no request for it yet"),
-            Self::Full => f.write_str("as many operations as may be are under way; it follows them"),
-            Self::Unsure => f.write_str("the lease is not held for certain, or the token is refused"),
+            Self::NotAMachine(message) => message.clone(),
+            Self::Budget => "the provider's rate limit leaves no request for it yet".to_owned(),
+            Self::Full => "as many operations as may be are under way; it follows them".to_owned(),
+            Self::Unsure => "the lease is not held for certain, or the token is refused".to_owned(),
             Self::Refused(message) => {
-                write!(f, "the provider refuses it, which is tried once a minute: {message}")
+                format!("the provider refuses it, which is tried once a minute: {message}")
             }
         }
     }

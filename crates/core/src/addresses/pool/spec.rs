@@ -3,7 +3,8 @@
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
 use crate::model::facts::region_slug;
-use crate::model::ids::{AccountId, Address, DropletId, ObjectKind};
+use crate::model::ids::{AccountId, Address, ObjectKind};
+use crate::model::machine::MachineKind;
 use crate::model::matching::Criteria;
 use crate::model::provider::Providers;
 use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
@@ -40,6 +41,8 @@ pub struct RawPoolSpec {
 pub struct PoolSpec {
     /// The account of addresses, whose provider may be unknown.
     pub account_id: AccountId,
+    /// The machines on which that provider's addresses stand, if it has any.
+    pub machines: Option<&'static MachineKind>,
     /// Region in which missing addresses are created.
     pub region: Option<String>,
     /// How many addresses are used; `None` for all of `ips`.
@@ -69,6 +72,12 @@ pub const MAX_DESIRED: i64 = 1_000;
 const MAX_COOL_OFF_SECONDS: f64 = 31_536_000.0;
 
 impl PoolSpec {
+    /// The word for a machine in messages.
+    #[must_use]
+    pub fn noun(&self) -> &'static str {
+        self.machines.map_or("machine", |machines| machines.noun)
+    }
+
     /// Reads what was written.
     #[must_use]
     pub fn parse(raw: &RawPoolSpec, providers: &Providers) -> Self {
@@ -113,12 +122,13 @@ impl PoolSpec {
 
     fn read_provider(&mut self, providers: &Providers) {
         let provider = &self.account_id.provider;
+        self.machines = providers.get(provider).and_then(|known| known.machines);
         if providers.of_addresses().any(|usable| usable.name == provider) {
             return;
         }
         let usable = Providers::named(providers.of_addresses());
         let message = match (providers.get(provider), shown(provider).as_str()) {
-            (Some(known), name) if !known.has_addresses => {
+            (Some(known), name) if known.machines.is_none() => {
                 format!("provider {name:?} has no floating IPs; use one that has: {usable}")
             }
             (Some(known), name) => {
@@ -211,14 +221,6 @@ fn parse_address(text: &str) -> Result<Address, String> {
         }
         Err(_) => Err(format!("{shown:?} is not an IPv4 address")),
     }
-}
-
-/// Why a node that matches cannot be given an address of this provider at all.
-#[must_use]
-pub fn droplet_problem(provider_id: &str) -> Option<String> {
-    DropletId::from_provider_id(provider_id)
-        .is_none()
-        .then(|| format!("spec.providerID {provider_id:?} is not of the form digitalocean://<droplet id>"))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use super::memory::Memory;
 use crate::model::catalog::records::UnderWay;
 use crate::model::condition::{Condition, ConditionType, Status};
-use crate::model::ids::{Address, DropletId, ObjectKind};
+use crate::model::ids::{Address, ObjectKind};
+use crate::model::machine::{MachineId, MachineKind};
 use crate::records::status::{PublishedSet, SetReport, Told, warning};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +21,9 @@ crate::described! {
         InProgress = "in-progress",
         /// The last operation on the address failed, or the address cannot be used. `error` of the address says why.
         Error = "error",
-        /// The address is on a droplet that is not a matching node.
+        /// The address is on a machine that is not a matching node.
         NoMatch = "no-match",
-        /// The address is on no droplet.
+        /// The address is on no machine.
         Unassigned = "unassigned",
         /// The pool does not use the address, because it already uses `desiredIPs` others.
         Disabled = "disabled",
@@ -38,7 +39,7 @@ pub struct IpEntry {
     pub state: String,
     /// The matching node that it is on.
     pub node_name: String,
-    /// The provider ID of the droplet that it is on.
+    /// The provider ID of the machine that it is on.
     pub provider_id: String,
     /// What is wrong.
     pub error: String,
@@ -97,12 +98,10 @@ impl PoolStatus {
         self.memory.as_ref().is_some_and(|memory| memory.has_created(ip))
     }
 
-    /// Addresses that, by this status, are active, and their droplets.
-    pub fn serving(&self) -> impl Iterator<Item = (Address, DropletId)> {
+    /// Addresses that, by this status, are active, and their machines.
+    pub fn serving(&self, machines: &'static MachineKind) -> impl Iterator<Item = (Address, MachineId)> {
         let active = self.ips.iter().filter(|(_, entry)| entry.state == IpState::Active.as_str());
-        active.filter_map(|(ip, entry)| {
-            Some((Address::v4(ip)?, DropletId::from_provider_id(&entry.provider_id)?))
-        })
+        active.filter_map(|(ip, entry)| Some((Address::v4(ip)?, machines.named(&entry.provider_id)?)))
     }
 
     /// The addresses that, by this status, the pool held: those that it lists, but for entries that are no more than
