@@ -164,10 +164,10 @@ fn span_of(action: &Action) -> tracing::Span {
     match action {
         Action::Addresses(call) => match call {
             OfAddresses::Assign { pool, ip, node, machine, .. } => {
-                info_span!("assign", pool = %pool.name, %ip, node, %machine)
+                info_span!("assign", pool = %pool.name, %ip, node, machine = machine.id())
             }
             OfAddresses::Unassign { pool, ip, machine, .. } => {
-                info_span!("unassign", pool = %pool.name, %ip, %machine)
+                info_span!("unassign", pool = %pool.name, %ip, machine = machine.id())
             }
             OfAddresses::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
             OfAddresses::Get { ip, .. } | OfAddresses::Poll { ip, .. } => info_span!("read", %ip),

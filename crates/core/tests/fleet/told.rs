@@ -126,7 +126,7 @@ fn a_mistake_is_told_in_words_and_only_as_long_as_it_is_there() {
 fn a_node_that_is_no_droplet_is_told_with_its_provider_id() {
     let mut world = World::with(1, 1);
     let mut node = world.nodes["node-1"].clone();
-    node.provider_id = "aws:///i-1".into();
+    (node.provider_id, node.machine) = ("aws:///i-1".into(), None);
     world.nodes.insert("node-1".into(), node.clone());
     world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
     world.run(10);

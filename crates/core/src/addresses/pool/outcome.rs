@@ -59,7 +59,7 @@ impl Pool {
                         false,
                         EventReason::Assigned,
                         format!("{ip}:{node}"),
-                        format!("assigned {ip} to node {node} (droplet {})", op.machine),
+                        format!("assigned {ip} to node {node} ({})", op.machine),
                     ));
                 } else {
                     if let OpKind::Unassign { successor } = op.kind {
