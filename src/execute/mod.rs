@@ -76,7 +76,7 @@ impl Executor {
     /// Starts an action. `before` are the conditions that stand on the object now.
     pub fn start(&self, action: Action, before: &[Condition]) {
         let span = span_of(&action);
-        let writing = mutates(&action).then(|| self.underway.begin());
+        let writing = action.is_write().then(|| self.underway.begin());
         let executor = self.clone();
         let before = before.to_vec();
         self.tracker.spawn(
@@ -136,27 +136,6 @@ impl Executor {
             Action::SweepAnnotations => Some(self.sweep_annotations().await),
             Action::CountNodes => Some(self.count_nodes().await),
         }
-    }
-}
-
-fn mutates(action: &Action) -> bool {
-    match action {
-        Action::Addresses(call) => match call {
-            OfAddresses::Assign { .. } | OfAddresses::Unassign { .. } | OfAddresses::Create { .. } => true,
-            OfAddresses::List { .. }
-            | OfAddresses::Get { .. }
-            | OfAddresses::ProveMachineRead { .. }
-            | OfAddresses::Poll { .. } => false,
-        },
-        Action::Records(call) => match call {
-            OfRecords::ApplyRecords { .. } => true,
-            OfRecords::FindZone { .. } | OfRecords::ReadRecords { .. } => false,
-        },
-        Action::WriteStatus { .. }
-        | Action::WriteRecordSetStatus { .. }
-        | Action::WriteIps { .. }
-        | Action::Annotate { .. } => true,
-        Action::SweepAnnotations | Action::CountNodes => false,
     }
 }
 

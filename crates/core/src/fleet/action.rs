@@ -61,6 +61,33 @@ pub enum Action {
     CountNodes,
 }
 
+impl Action {
+    /// It changes something outside, and needs the permit for that.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        match self {
+            Self::Addresses(call) => match call {
+                addresses::Action::Assign { .. }
+                | addresses::Action::Unassign { .. }
+                | addresses::Action::Create { .. } => true,
+                addresses::Action::List { .. }
+                | addresses::Action::Get { .. }
+                | addresses::Action::ProveMachineRead { .. }
+                | addresses::Action::Poll { .. } => false,
+            },
+            Self::Records(call) => match call {
+                records::Action::ApplyRecords { .. } => true,
+                records::Action::FindZone { .. } | records::Action::ReadRecords { .. } => false,
+            },
+            Self::WriteStatus { .. }
+            | Self::WriteRecordSetStatus { .. }
+            | Self::WriteIps { .. }
+            | Self::Annotate { .. } => true,
+            Self::SweepAnnotations | Self::CountNodes => false,
+        }
+    }
+}
+
 impl From<addresses::Action> for Action {
     fn from(action: addresses::Action) -> Self {
         Self::Addresses(action)

@@ -56,7 +56,10 @@ impl Fleet {
             }
         }
         self.wake = out.wake();
-        Plan { effects: out.into_vec(), wake: self.wake, fresh: true }
+        let effects = out.into_vec();
+        let is_write = |effect: &Effect<Action>| matches!(effect, Effect::Do(action) if action.is_write());
+        debug_assert!(self.permit || !effects.iter().any(is_write), "nothing is written without a permit");
+        Plan { effects, wake: self.wake, fresh: true }
     }
 
     /// Pools from the oldest to the youngest, those that are being deleted left out.

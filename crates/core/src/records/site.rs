@@ -296,6 +296,7 @@ impl Site {
         writer: Owner,
         now: Moment,
     ) {
+        debug_assert!(self.applying.is_none(), "one change set at a time for a name");
         if self.goes_on.as_ref() != Some(&wanted) {
             self.removed.clear();
             self.rounds.push_back(now);

@@ -223,6 +223,12 @@ impl Account {
 
     /// An operation starts.
     pub fn begin(&mut self, ip: Address, op: Op) {
+        debug_assert!(self.op(ip).is_none(), "one operation for each address: {ip}");
+        debug_assert!(
+            self.ops.values().all(|other| other.machine != op.machine),
+            "one operation for each machine: {}",
+            op.machine
+        );
         self.ops.insert(ip, op);
     }
 

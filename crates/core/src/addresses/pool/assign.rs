@@ -442,6 +442,24 @@ impl Pool {
         account.budget().admit(Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
     }
 
+    /// What has to hold of each operation that begins.
+    fn check_start(&self, ip: Address, account: &Account, world: &World<'_>) {
+        debug_assert!(
+            world.permit && self.is_live() && self.matched && account.is_known(),
+            "{ip}: known enough"
+        );
+        debug_assert!(self.used().contains(&ip), "{ip} is used");
+        debug_assert!(
+            world.owners.get(&ip).is_some_and(|owner| owner.uid == self.object.uid),
+            "{ip} is ours"
+        );
+        debug_assert!(
+            matches!(account.place(ip), Place::Present { locked: false, .. })
+                && account.belief(ip).is_some_and(|belief| !belief.is_doubted()),
+            "{ip} was last read as present, unlocked and without doubt"
+        );
+    }
+
     fn start(
         &self,
         free: &Free,
@@ -450,6 +468,7 @@ impl Pool {
         world: &World<'_>,
         out: &mut Effects<Action>,
     ) {
+        self.check_start(free.ip, account, world);
         account.budget().sent(Purpose::Assign, world.now);
         account.rights.sent(Right::Move, world.now);
         let node = (taker.candidate.uid.clone(), taker.name.clone());

@@ -291,6 +291,8 @@ impl Pool {
             out.later(at);
             return;
         }
+        debug_assert!(account.creating.is_none(), "one open creation for each account");
+        debug_assert!(self.missing() > 0, "nothing is bought beyond desiredIPs");
         account.creating = Some(self.object.uid.clone());
         account.budget().sent(Purpose::Create, world.now);
         account.rights.sent(Right::Create, world.now);
