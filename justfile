@@ -51,6 +51,14 @@ verify: mutations runs
 crds:
     UPDATE_CRDS=1 cargo test --test crds
 
+# Writes the dashboard, and the copies in charts/, kustomize/ and argocd/.
+install-files:
+    UPDATE_INSTALL=1 cargo test --test install -- copies
+
+# checkov, which takes longer than CI gives it. docs/operations/security.md says why these checks are left out.
+checkov:
+    checkov --file k8s/*.yaml kustomize/network-policy/networkpolicy.yaml --framework kubernetes --compact --quiet --skip-download --skip-check CKV_K8S_11,CKV_K8S_15,CKV_K8S_35,CKV_K8S_38,CKV_K8S_43
+
 # Writes the generated pages of docs/reference/ from the code.
 reference:
     UPDATE_DOCS=1 cargo test --test reference

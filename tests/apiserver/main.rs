@@ -24,6 +24,7 @@ mod dns_pools;
 mod dns_records;
 mod dns_restart;
 mod failover;
+mod helm;
 mod installation;
 mod interop;
 mod isolation;
@@ -61,8 +62,9 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 38] = [
+    let modules: [fn() -> Vec<Case>; 39] = [
         installation::cases,
+        helm::cases,
         corpus::cases,
         node_policy::cases,
         rbac::cases,

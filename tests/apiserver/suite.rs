@@ -1,6 +1,7 @@
 //! How the tests are run: each in a world of its own, on a server that it shares with nobody meanwhile.
 
 use crate::book;
+use crate::helm;
 use crate::pages::Page;
 use crate::team::times;
 use crate::world::World;
@@ -53,6 +54,8 @@ pub(crate) enum Server {
     Bare,
     /// With nothing applied, where the controllers of Kubernetes can be run.
     BareWithControllers,
+    /// With nothing applied, where Helm can be run.
+    BareWithHelm,
 }
 
 /// Makes the list of a module's tests: the functions, and the server that they need.
@@ -76,6 +79,9 @@ impl Case {
         }
         if self.server == Server::InstalledWithGo && !assets::go_is_installed() {
             return Some("needs Go");
+        }
+        if self.server == Server::BareWithHelm && !helm::is_installed() {
+            return Some(helm::NEEDS);
         }
         let page = matches!(self.run, Run::Page(_));
         (page && !book::tools_are_installed()).then_some(book::NEEDS)
@@ -136,7 +142,7 @@ impl Suite {
         runtime.block_on(async {
             let installed = match case.server {
                 Server::Installed | Server::InstalledWithGo | Server::InstalledForOne => Installed::Manifests,
-                Server::Bare | Server::BareWithControllers => Installed::Nothing,
+                Server::Bare | Server::BareWithControllers | Server::BareWithHelm => Installed::Nothing,
             };
             let server = self.servers.take(assets, installed).await?;
             let mut world = World::new(server).await?;
