@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes what a release consists of beside the image, into target/release-files: the chart, the manifests in one file,
-# and checksums. All of them name the image that is given.
+# the list of the crates in the binary (SBOM), and checksums. Chart and manifests name the image that is given.
 #
-#   ci/release.sh registry.example.com/flipop            # needs Helm as helm4
+#   ci/release.sh registry.example.com/flipop            # needs jq, and Helm as helm4
 #   ci/release.sh --notes                                # prints what CHANGELOG.md says of this version
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,5 +35,26 @@ if grep -rl registry.invalid target/release-chart/flipop/values.yaml "$out/flipo
   exit 1
 fi
 grep -qF "image: $image:$version" "$out/flipop-$version.yaml"
+
+# CycloneDX. A scanner of the image would not find the crates, because the binary is linked statically.
+crates() {
+  cargo tree --locked --package flipop --edges normal,no-proc-macro --prefix none --format '{p}|{l}' \
+    --target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu \
+    | sed 's/ (\*)$//' | sort -u
+}
+checksums=$(awk -F'"' '/^name = /{ n = $2 } /^version = /{ v = $2 } /^checksum = /{ print n "@" v "|" $2 }' Cargo.lock)
+crates | jq -Rn --arg version "$version" --arg checksums "$checksums" '
+  ($checksums | split("\n") | map(split("|") | {(.[0]): .[1]}) | add) as $sha256
+  | [inputs | capture("^(?<name>[^ ]+) v(?<version>[^ |]+).*[|](?<license>.*)$")
+    | "\(.name)@\(.version)" as $id
+    | {type: "library", name, version, purl: "pkg:cargo/\($id)", "bom-ref": $id, licenses: [{expression: (.license | gsub(" */ *"; " OR "))}]}
+      + (if $sha256[$id] then {hashes: [{alg: "SHA-256", content: $sha256[$id]}]} else {} end)]
+  | {bomFormat: "CycloneDX", specVersion: "1.5", version: 1,
+     metadata: {component: {type: "application", name: "flipop", version: $version, "bom-ref": "flipop"}},
+     components: map(select(.name != "flipop"))}' > "$out/flipop-$version.cdx.json"
+# Every crate of the registry has a checksum; those of this repository have none.
+jq -e '(.components | length) > 100 and all(.components[]; .hashes or (.name | startswith("flipop")))' \
+  "$out/flipop-$version.cdx.json" > /dev/null
+
 (cd "$out" && sha256sum -- * > sha256sums.txt)
 cat "$out/sha256sums.txt"
