@@ -223,6 +223,11 @@ async fn life(helm: &Helm<'_>) -> Outcome {
     let gone = world.kubectl.attempt(&["get", "clusterrole", "flipop-view"], None).await?;
     assert!(!gone.success && gone.stderr.contains("NotFound"), "{}", gone.stderr);
     nothing_moved_and_the_operator_works(world, since).await?;
+    // A chart without the CRDs leaves those of the revision before, and every object with them.
+    helm.release("upgrade", &["--set", "crds.enabled=false"]).await?;
+    world.cluster.get(Kind::Pool, "default", "p").await?;
+    helm.release("upgrade", &["--set", "crds.enabled=true"]).await?;
+    helm.is_live().await?;
 
     let since = last_call(world);
     let pool = world.cluster.get(Kind::Pool, "default", "p").await?;
@@ -252,6 +257,9 @@ async fn helm_4_takes_over_from_kubectl_and_hands_back(world: &mut World) -> Out
 
 async fn kubectl_and_back(helm: &Helm<'_>, take_over: &[&str], upgrade: &[&str]) -> Outcome {
     let world = helm.world;
+    let page = std::fs::read_to_string(path("docs/operations/helm.md"))?;
+    let flags = format!("  {}\n```", take_over.join(" "));
+    assert!(page.contains(&flags), "docs/operations/helm.md has other flags than {take_over:?}");
     world.cluster.install(&world.kubectl, &path("k8s")).await?;
     let (_operator, since) = pool_on_alpha(world).await?;
     let chart = path("charts/flipop");
@@ -311,7 +319,9 @@ async fn go_and_back(helm: &Helm<'_>, take_over: &[&str]) -> Outcome {
     world.pool_settles("p", &[(10, "alpha")]).await?;
     assert_eq!(world.mutating_calls(since), []);
 
+    // kubectl removes what it applied itself, so the manifests come between: what they share with the chart is its own.
     helm.forget().await?;
+    world.kubectl.run(&["apply", "-n", NAMESPACE, "-f", &path("k8s")]).await?;
     apply_go(world).await?;
     let deployment = read(world, &["get", "deployment", "flipop", "-n", NAMESPACE]).await?;
     assert_eq!(deployment["metadata"]["uid"], uid);
@@ -319,6 +329,8 @@ async fn go_and_back(helm: &Helm<'_>, take_over: &[&str]) -> Outcome {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "digitaloceanapps/flipop:latest");
     assert_eq!(container["args"], json!(["/app/flipop", "--debug"]));
+    // The Go operator does not answer them.
+    assert_eq!((&container["livenessProbe"], &container["readinessProbe"]), (&Value::Null, &Value::Null));
     assert_eq!(world.mutating_calls(since), []);
     // The operator still moves addresses, with the rights of the Go operator.
     world.nodes.set_ready("alpha", false).await?;
@@ -336,11 +348,7 @@ async fn a_second_installation_is_refused_with_the_name_of_the_first(world: &mut
         let said = "FLIPOP is installed in this cluster already, in namespace flipop.";
         assert!(!refused.success && refused.stderr.contains(said), "{}", refused.stderr);
         world.kubectl.run(&["delete", "-n", NAMESPACE, "-f", &path("k8s")]).await?;
-        eventually("the CRDs are gone", SOON, || async {
-            let left = world.kubectl.run(&["get", "crd", "-o", "name"]).await?;
-            if left.stdout.contains("flipop") { Err(Failure::new(left.stdout)) } else { Ok(()) }
-        })
-        .await?;
+        crds_are_gone(world).await?;
 
         helm.release("install", &["--set", "crds.keep=false"]).await?;
         let said = "FLIPOP is installed in this cluster already, as release flipop in namespace flipop.";
@@ -353,10 +361,18 @@ async fn a_second_installation_is_refused_with_the_name_of_the_first(world: &mut
         helm.is_live().await?;
         helm.run(&["uninstall", "flipop", "--namespace", NAMESPACE]).await?;
         // Nothing keeps the CRDs here.
-        let left = world.kubectl.run(&["get", "crd", "-o", "name"]).await?;
-        assert!(!left.stdout.contains("flipop"), "{}", left.stdout);
+        crds_are_gone(world).await?;
     }
     Ok(())
+}
+
+/// The API server deletes a CRD when its objects are gone.
+async fn crds_are_gone(world: &World) -> Outcome {
+    eventually("the CRDs are gone", SOON, || async {
+        let left = world.kubectl.run(&["get", "crd", "-o", "name"]).await?;
+        if left.stdout.contains("flipop") { Err(Failure::new(left.stdout)) } else { Ok(()) }
+    })
+    .await
 }
 
 async fn helm_4_upgrades_a_release_of_helm_3(world: &mut World) -> Outcome {

@@ -1,6 +1,7 @@
 //! How the tests are run: each in a world of its own, on a server that it shares with nobody meanwhile.
 
 use crate::book;
+use crate::dashboard;
 use crate::helm;
 use crate::pages::Page;
 use crate::team::times;
@@ -48,6 +49,8 @@ pub(crate) enum Server {
     Installed,
     /// The same for a test that builds a Go program.
     InstalledWithGo,
+    /// The same for a test that runs Prometheus.
+    InstalledWithPrometheus,
     /// With k8s/ applied; the test changes the installation.
     InstalledForOne,
     /// With nothing applied.
@@ -79,6 +82,9 @@ impl Case {
         }
         if self.server == Server::InstalledWithGo && !assets::go_is_installed() {
             return Some("needs Go");
+        }
+        if self.server == Server::InstalledWithPrometheus && !dashboard::prometheus_is_installed() {
+            return Some(dashboard::NEEDS);
         }
         if self.server == Server::BareWithHelm && !helm::is_installed() {
             return Some(helm::NEEDS);
@@ -141,7 +147,10 @@ impl Suite {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
             let installed = match case.server {
-                Server::Installed | Server::InstalledWithGo | Server::InstalledForOne => Installed::Manifests,
+                Server::Installed
+                | Server::InstalledWithGo
+                | Server::InstalledWithPrometheus
+                | Server::InstalledForOne => Installed::Manifests,
                 Server::Bare | Server::BareWithControllers | Server::BareWithHelm => Installed::Nothing,
             };
             let server = self.servers.take(assets, installed).await?;
@@ -158,7 +167,8 @@ impl Suite {
                 return Err(Failed::from(format!("{failure}\n{}", world.describe().await)));
             }
             let server = world.end().await;
-            if matches!(case.server, Server::Installed | Server::InstalledWithGo) {
+            let shared = [Server::Installed, Server::InstalledWithGo, Server::InstalledWithPrometheus];
+            if shared.contains(&case.server) {
                 self.servers.give_back(server);
             }
             Ok(Completion::Completed)

@@ -1,8 +1,8 @@
 //! The Grafana dashboard: made from the list of its panels, about metrics that exist, and each of its queries answered
 //! by a real Prometheus that scrapes them.
 
+mod leader;
 mod panels;
-mod prometheus;
 
 use crate::queries;
 use crate::tools::{needs, plain, run};
@@ -16,7 +16,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         plain("dashboard::each_query_is_about_metrics_and_labels_that_exist", about_what_exists),
         plain("dashboard::each_metric_of_ours_is_on_it", complete),
         needs("prometheus", &["--version"], name("each_query_returns_data_from_a_real_prometheus"), || {
-            prometheus::answers_every_query();
+            leader::answers_every_query();
         }),
         needs("promtool", &["--version"], name("promtool_objects_to_two_old_names_only"), promtool),
     ]

@@ -45,7 +45,7 @@ fn kubectl() -> &'static Result<PathBuf, String> {
         }
         match assets::find() {
             Ok(Found::Assets(assets)) => Ok(assets.kubectl),
-            Ok(Found::Nothing(reason)) => Err(reason),
+            Ok(Found::Nothing(_)) => Err("needs kubectl, or Go to build it".to_owned()),
             Err(failure) => Err(failure.to_string()),
         }
     })

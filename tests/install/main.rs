@@ -11,6 +11,8 @@ mod dashboard;
 mod health;
 mod kustomize;
 mod objects;
+#[path = "../shared/prometheus.rs"]
+mod prometheus;
 #[path = "../shared/queries.rs"]
 mod queries;
 mod scan;

@@ -177,10 +177,10 @@ const PROVIDERS: &[Panel] = &[
     ),
     lines(
         "Duration of operations at providers",
-        "99 % are faster.",
+        "99 % of the last hour are faster.",
         "s",
         &[(
-            "histogram_quantile(0.99, sum by (le, provider, call) (rate(flipop_providers_call_duration_seconds_bucket[$__rate_interval])))",
+            "histogram_quantile(0.99, sum by (le, provider, call) (increase(flipop_providers_call_duration_seconds_bucket[1h])))",
             "{{provider}} {{call}}",
         )],
     ),
