@@ -24,8 +24,8 @@ const PROGRAMS: [&str; 2] = ["helm3", "helm4"];
 pub(crate) const NEEDS: &str = "needs helm3 and helm4 in PATH";
 
 /// What each needs to take over what others installed.
-const TAKE_OVER_3: &[&str] = &["--take-ownership"];
-const TAKE_OVER_4: &[&str] = &["--take-ownership", "--force-conflicts"];
+const TAKE_OVER_3: &[&str] = &["--install", "--take-ownership"];
+const TAKE_OVER_4: &[&str] = &["--install", "--take-ownership", "--force-conflicts"];
 
 /// What each needs to upgrade what it took over: to Helm 4, `kubectl` owns the fields too that it applied.
 const UPGRADE_3: &[&str] = &[];
@@ -258,15 +258,22 @@ async fn helm_4_takes_over_from_kubectl_and_hands_back(world: &mut World) -> Out
 async fn kubectl_and_back(helm: &Helm<'_>, take_over: &[&str], upgrade: &[&str]) -> Outcome {
     let world = helm.world;
     let page = std::fs::read_to_string(path("docs/operations/helm.md"))?;
-    let flags = format!("  {}\n```", take_over.join(" "));
-    assert!(page.contains(&flags), "docs/operations/helm.md has other flags than {take_over:?}");
+    let (start, flags) = ("helm upgrade flipop charts/flipop -n flipop", take_over.join(" "));
+    let command = format!("{start} --set image.repository=registry.example.com/flipop \\\n  {flags}\n```");
+    assert!(page.contains(&command), "docs/operations/helm.md does not have\n{command}");
     world.cluster.install(&world.kubectl, &path("k8s")).await?;
     let (_operator, since) = pool_on_alpha(world).await?;
     let chart = path("charts/flipop");
     let plain = helm.attempt(&["install", "flipop", &chart, "--namespace", NAMESPACE]).await?;
     assert!(!plain.success && plain.stderr.contains("ownership"), "{}", plain.stderr);
+    if upgrade == UPGRADE_4 {
+        // Helm 4 notices only in the middle; the next try goes on from there.
+        let owned = ["install", "flipop", &chart, "--namespace", NAMESPACE, "--take-ownership"];
+        let conflict = helm.attempt(&owned).await?;
+        assert!(!conflict.success && conflict.stderr.contains("conflict"), "{}", conflict.stderr);
+    }
     let uid = deployment_uid(world).await?;
-    helm.release("install", take_over).await?;
+    helm.release("upgrade", take_over).await?;
     helm.is_live().await?;
     assert_eq!(deployment_uid(world).await?, uid, "replaced instead of taken over");
     nothing_moved_and_the_operator_works(world, since).await?;
@@ -309,7 +316,7 @@ async fn go_and_back(helm: &Helm<'_>, take_over: &[&str]) -> Outcome {
     apply_go(world).await?;
     let (mut operator, since) = pool_on_alpha(world).await?;
     let uid = deployment_uid(world).await?;
-    helm.release("install", take_over).await?;
+    helm.release("upgrade", take_over).await?;
     helm.is_live().await?;
     assert_eq!(deployment_uid(world).await?, uid, "replaced instead of taken over");
     // The Deployment has changed, and with it the pod: the next one has the rights that the Go operator's role lacks.
