@@ -1,5 +1,5 @@
 # What CI runs.
-check: fmt-check lint deny doc book test simulate image
+check: fmt-check lint deny doc book workflow release-files test simulate image
 
 # Formats the code.
 fmt:
@@ -50,6 +50,22 @@ verify: mutations runs
 # Writes crds/ and their copies in k8s/ from the Rust types.
 crds:
     UPDATE_CRDS=1 cargo test --test crds
+
+# Writes the dashboard, and the copies in charts/, kustomize/ and argocd/.
+install-files:
+    UPDATE_INSTALL=1 cargo test --test install -- copies
+
+# The chart, the manifests and their checksums as a release has them, with the name of the image.
+release-files IMAGE="registry.example.com/flipop":
+    ci/release.sh {{IMAGE}}
+
+# The workflow of a release; needs actionlint.
+workflow:
+    actionlint .github/workflows/*.yml
+
+# checkov, which takes longer than CI gives it. docs/operations/security.md says why these checks are left out.
+checkov:
+    checkov --file k8s/*.yaml kustomize/network-policy/networkpolicy.yaml --framework kubernetes --compact --quiet --skip-download --skip-check CKV_K8S_11,CKV_K8S_15,CKV_K8S_35,CKV_K8S_38,CKV_K8S_43
 
 # Writes the generated pages of docs/reference/ from the code.
 reference:

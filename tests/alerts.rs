@@ -2,8 +2,8 @@
 //! needs `promtool`; without it the test is reported as ignored, and fails where `CI` is set.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
-#[path = "shared/everything.rs"]
-mod everything;
+#[path = "shared/queries.rs"]
+mod queries;
 
 use flipop_envtest::assets::nothing_may_be_skipped;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -90,52 +90,10 @@ fn fires_and_is_silent() {
     assert_eq!(seen, all);
 }
 
-/// Each metric with its labels, as a leader shows them that has one of everything.
-fn metrics() -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for line in everything::scrape().lines().filter(|line| !line.starts_with('#')) {
-        let (name, labels) = everything::parts(line.rsplit_once(' ').unwrap().0);
-        let labels = labels.into_iter().map(|(label, _)| label.to_owned());
-        found.entry(name.to_owned()).or_default().extend(labels);
-    }
-    found
-}
-
-fn is_of_a_name(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || letter == '_'
-}
-
-/// The metrics in an expression, each with the labels that it is selected by.
-fn selected(expression: &str) -> Vec<(String, Vec<String>)> {
-    let starts = expression.match_indices("flipop_").map(|(at, _)| &expression[at..]);
-    starts
-        .map(|rest| {
-            let end = rest.find(|letter| !is_of_a_name(letter)).unwrap_or(rest.len());
-            let matchers = rest[end..].strip_prefix('{').and_then(|rest| rest.split_once('}'));
-            let matchers = matchers.map_or("", |(matchers, _)| matchers).split("\",");
-            let labels = matchers.filter_map(|matcher| matcher.split_once('='));
-            let labels =
-                labels.map(|(label, _)| label.trim_matches(|letter| !is_of_a_name(letter)).to_owned());
-            (rest[..end].to_owned(), labels.collect())
-        })
-        .collect()
-}
-
 fn about_what_exists() {
-    let metrics = metrics();
+    let metrics = queries::metrics();
     for (name, alert) in alerts() {
-        let expression = text(&alert["expr"]);
-        let selected = selected(expression);
-        assert!(!selected.is_empty(), "{name} is about no metric of ours");
-        for (metric, labels) in selected {
-            let Some(known) = metrics.get(&metric) else { panic!("{name}: there is no metric {metric}") };
-            let missing: Vec<&String> = labels.iter().filter(|label| !known.contains(*label)).collect();
-            assert!(missing.is_empty(), "{name}: {metric} has no label {missing:?}, but {known:?}");
-        }
-        let grouped = expression.split("by (").skip(1).filter_map(|rest| rest.split(')').next());
-        for label in grouped.flat_map(|labels| labels.split(", ")) {
-            assert!(metrics.values().any(|known| known.contains(label)), "{name} groups by {label}");
-        }
+        queries::assert_about(&name, text(&alert["expr"]), &metrics);
     }
 }
 

@@ -23,7 +23,10 @@ use tokio::process::Command;
 const BLOCK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What the commands find where they are run.
-const FOLDERS: [&str; 5] = ["crds", "docs", "examples", "k8s", "monitoring"];
+const FOLDERS: [&str; 6] = ["crds", "docs", "examples", "k8s", "kustomize", "monitoring"];
+
+/// And this file, which makes a base for kustomize of them.
+const BASE: &str = "kustomization.yaml";
 
 /// What the documents use beside `kubectl`.
 const TOOLS: [&str; 3] = ["bash", "curl", "jq"];
@@ -169,6 +172,7 @@ impl Desk {
         for name in FOLDERS {
             copy(Path::new(&path(name)), &work.join(name))?;
         }
+        fs::copy(path(BASE), work.join(BASE))?;
         fs::create_dir(&bin)?;
         let kubectl = world.kubectl.program();
         if kubectl.components().count() > 1 {

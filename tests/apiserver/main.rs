@@ -13,6 +13,7 @@ mod book;
 mod claims;
 mod corpus;
 mod creation;
+mod dashboard;
 mod dns;
 mod dns_bad_input;
 mod dns_burst;
@@ -24,6 +25,7 @@ mod dns_pools;
 mod dns_records;
 mod dns_restart;
 mod failover;
+mod helm;
 mod installation;
 mod interop;
 mod isolation;
@@ -35,6 +37,8 @@ mod node_policy;
 mod observation;
 #[path = "../book/pages.rs"]
 mod pages;
+#[path = "../shared/prometheus.rs"]
+mod prometheus;
 mod provider_faults;
 mod rbac;
 mod removal;
@@ -61,8 +65,10 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 38] = [
+    let modules: [fn() -> Vec<Case>; 40] = [
         installation::cases,
+        helm::cases,
+        dashboard::cases,
         corpus::cases,
         node_policy::cases,
         rbac::cases,

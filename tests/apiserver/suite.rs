@@ -1,6 +1,8 @@
 //! How the tests are run: each in a world of its own, on a server that it shares with nobody meanwhile.
 
 use crate::book;
+use crate::dashboard;
+use crate::helm;
 use crate::pages::Page;
 use crate::team::times;
 use crate::world::World;
@@ -47,12 +49,16 @@ pub(crate) enum Server {
     Installed,
     /// The same for a test that builds a Go program.
     InstalledWithGo,
+    /// The same for a test that runs Prometheus.
+    InstalledWithPrometheus,
     /// With k8s/ applied; the test changes the installation.
     InstalledForOne,
     /// With nothing applied.
     Bare,
     /// With nothing applied, where the controllers of Kubernetes can be run.
     BareWithControllers,
+    /// With nothing applied, where Helm can be run.
+    BareWithHelm,
 }
 
 /// Makes the list of a module's tests: the functions, and the server that they need.
@@ -76,6 +82,12 @@ impl Case {
         }
         if self.server == Server::InstalledWithGo && !assets::go_is_installed() {
             return Some("needs Go");
+        }
+        if self.server == Server::InstalledWithPrometheus && !dashboard::prometheus_is_installed() {
+            return Some(dashboard::NEEDS);
+        }
+        if self.server == Server::BareWithHelm && !helm::is_installed() {
+            return Some(helm::NEEDS);
         }
         let page = matches!(self.run, Run::Page(_));
         (page && !book::tools_are_installed()).then_some(book::NEEDS)
@@ -135,8 +147,11 @@ impl Suite {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
             let installed = match case.server {
-                Server::Installed | Server::InstalledWithGo | Server::InstalledForOne => Installed::Manifests,
-                Server::Bare | Server::BareWithControllers => Installed::Nothing,
+                Server::Installed
+                | Server::InstalledWithGo
+                | Server::InstalledWithPrometheus
+                | Server::InstalledForOne => Installed::Manifests,
+                Server::Bare | Server::BareWithControllers | Server::BareWithHelm => Installed::Nothing,
             };
             let server = self.servers.take(assets, installed).await?;
             let mut world = World::new(server).await?;
@@ -152,7 +167,8 @@ impl Suite {
                 return Err(Failed::from(format!("{failure}\n{}", world.describe().await)));
             }
             let server = world.end().await;
-            if matches!(case.server, Server::Installed | Server::InstalledWithGo) {
+            let shared = [Server::Installed, Server::InstalledWithGo, Server::InstalledWithPrometheus];
+            if shared.contains(&case.server) {
                 self.servers.give_back(server);
             }
             Ok(Completion::Completed)

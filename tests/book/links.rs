@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 /// The hosts to which documents link: official pages of what they speak of.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 20] = [
     "api.cloudflare.com",
     "api.digitalocean.com",
     "buildah.io",
@@ -14,6 +14,7 @@ const SOURCES: [&str; 18] = [
     "docs.digitalocean.com",
     "github.com",
     "just.systems",
+    "keepachangelog.com",
     "kube-vip.io",
     "kubernetes.io",
     "metallb.io",
@@ -22,6 +23,7 @@ const SOURCES: [&str; 18] = [
     "pkg.go.dev",
     "rust-lang.github.io",
     "rustup.rs",
+    "semver.org",
     "status.digitalocean.com",
     "www.cloudflarestatus.com",
     "www.rfc-editor.org",

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Makes what a release consists of beside the image, into target/release-files: the chart, the manifests in one file,
+# the list of the crates in the binary (SBOM), and checksums. Chart and manifests name the image that is given.
+#
+#   ci/release.sh registry.example.com/flipop            # needs jq, and Helm as helm4
+#   ci/release.sh --notes                                # prints what CHANGELOG.md says of this version
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+version=$(sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml)
+
+if [ "$1" = --notes ]; then
+  notes=$(awk -v heading="## [$version]" 'index($0, heading) == 1 { on = 1; next } /^## / { on = 0 } on' CHANGELOG.md)
+  [ -n "$notes" ] || { echo "CHANGELOG.md has no section of $version" >&2; exit 1; }
+  echo "$notes"
+  exit
+fi
+
+image=$1
+out=target/release-files
+rm -rf "$out" target/release-chart
+mkdir -p "$out" target/release-chart
+
+cp -r charts/flipop target/release-chart/
+sed -i "s#registry.invalid/flipop#$image#" target/release-chart/flipop/values.yaml
+helm4 package target/release-chart/flipop --destination "$out"
+
+for file in k8s/*.yaml; do
+  printf -- '---\n'
+  sed "s#registry.invalid/flipop:#$image:#" "$file"
+done > "$out/flipop-$version.yaml"
+
+if grep -rl registry.invalid target/release-chart/flipop/values.yaml "$out/flipop-$version.yaml"; then
+  echo "registry.invalid is left behind" >&2
+  exit 1
+fi
+grep -qF "image: $image:$version" "$out/flipop-$version.yaml"
+
+# CycloneDX. A scanner of the image would not find the crates, because the binary is linked statically.
+crates() {
+  cargo tree --locked --package flipop --edges normal,no-proc-macro --prefix none --format '{p}|{l}' \
+    --target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu \
+    | sed 's/ (\*)$//' | sort -u
+}
+checksums=$(awk -F'"' '/^name = /{ n = $2 } /^version = /{ v = $2 } /^checksum = /{ print n "@" v "|" $2 }' Cargo.lock)
+crates | jq -Rn --arg version "$version" --arg checksums "$checksums" '
+  ($checksums | split("\n") | map(split("|") | {(.[0]): .[1]}) | add) as $sha256
+  | [inputs | capture("^(?<name>[^ ]+) v(?<version>[^ |]+).*[|](?<license>.*)$")
+    | "\(.name)@\(.version)" as $id
+    | {type: "library", name, version, purl: "pkg:cargo/\($id)", "bom-ref": $id, licenses: [{expression: (.license | gsub(" */ *"; " OR "))}]}
+      + (if $sha256[$id] then {hashes: [{alg: "SHA-256", content: $sha256[$id]}]} else {} end)]
+  | {bomFormat: "CycloneDX", specVersion: "1.5", version: 1,
+     metadata: {component: {type: "application", name: "flipop", version: $version, "bom-ref": "flipop"}},
+     components: map(select(.name != "flipop"))}' > "$out/flipop-$version.cdx.json"
+# Every crate of the registry has a checksum; those of this repository have none.
+jq -e '(.components | length) > 100 and all(.components[]; .hashes or (.name | startswith("flipop")))' \
+  "$out/flipop-$version.cdx.json" > /dev/null
+
+(cd "$out" && sha256sum -- * > sha256sums.txt)
+cat "$out/sha256sums.txt"

@@ -1,0 +1,207 @@
+//! What the chart renders, with Helm 3 and with Helm 4.
+
+mod refused;
+mod rendered;
+
+use crate::objects::{Objects, assert_same, folder, object, parse};
+use crate::tools::{Ran, needs, read, run};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+/// Helm 3 and Helm 4, as `PATH` names them.
+const HELMS: [&str; 2] = ["helm3", "helm4"];
+
+const CHART: &str = "charts/flipop";
+
+/// The oldest release of Kubernetes that the chart admits.
+const OLDEST: &str = "1.30.0";
+
+/// A test with one of the two.
+type Test = fn(&'static str);
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let tests: [(&str, Test); 9] = [
+        ("lint_finds_nothing", lint),
+        ("the_default_is_what_k8s_holds_but_for_the_annotation_that_keeps_crds", the_default),
+        ("everything_that_is_switched_on_is_as_in_kustomize", switched_on),
+        ("each_value_does_what_it_says", rendered::rows),
+        ("labels_are_on_every_object", labels),
+        ("another_namespace_leaves_none_of_the_first_behind", namespace),
+        ("what_is_wrong_is_refused_with_a_word_about_it", refused::rows),
+        ("alerts_can_be_left_out_and_labelled", alerts),
+        ("a_cluster_that_is_too_old_is_refused", too_old),
+    ];
+    let name = |helm: &str, test: &str| format!("chart::{helm}::{test}");
+    let each = |helm: &'static str| {
+        tests.map(|(test, run)| needs(helm, &["version"], name(helm, test), move || run(helm)))
+    };
+    let mut trials: Vec<Trial> = HELMS.into_iter().flat_map(each).collect();
+    // Helm 3 asks a cluster for its version even in a dry run.
+    trials.push(needs("helm4", &["version"], name("helm4", "the_notes_say_what_to_do_next"), || {
+        notes("helm4");
+    }));
+    trials.push(crate::tools::plain("chart::it_has_the_version_of_the_project", versions));
+    trials
+}
+
+/// Renders the chart with these values, as `helm template` does.
+fn template(helm: &str, namespace: &str, values: &Value, more: &[&str]) -> Ran {
+    let start =
+        ["template", "flipop", CHART, "--namespace", namespace, "--kube-version", OLDEST, "--values", "-"];
+    run(helm, &[&start, more].concat(), &values.to_string())
+}
+
+/// The objects that it renders in the namespace `flipop`.
+fn render(helm: &str, values: &Value) -> Objects {
+    let ran = template(helm, "flipop", values, &[]);
+    assert!(ran.success, "{values}: {}", ran.stderr);
+    parse(&ran.stdout)
+}
+
+fn lint(helm: &str) {
+    let ran = run(helm, &["lint", "--strict", "--kube-version", OLDEST, CHART], "");
+    assert!(ran.success, "{}{}", ran.stdout, ran.stderr);
+}
+
+/// Takes the one permitted difference away; gives how many objects had it.
+fn without_keep(objects: &mut Objects) -> usize {
+    let mut kept = 0;
+    for object in objects.values_mut() {
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        if metadata.get("annotations") == Some(&json!({ "helm.sh/resource-policy": "keep" })) {
+            metadata.remove("annotations");
+            kept += 1;
+        }
+    }
+    kept
+}
+
+fn the_default(helm: &str) {
+    let mut found = render(helm, &json!({}));
+    assert_eq!(without_keep(&mut found), 2);
+    assert_same(&found, &folder("k8s"));
+    // crds/ too, should k8s/ ever hold other ones.
+    for ((kind, name), crd) in folder("crds") {
+        assert_eq!(object(&found, &kind, &name), &crd);
+    }
+    let mut whole = render(helm, &json!({ "crds": { "keep": false } }));
+    assert_eq!(without_keep(&mut whole), 0);
+}
+
+fn switched_on(helm: &str) {
+    let on = json!({ "enabled": true });
+    let values = json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on });
+    let found = render(helm, &values);
+    for file in
+        ["monitoring/podmonitor.yaml", "monitoring/prometheusrule.yaml", "network-policy/networkpolicy.yaml"]
+    {
+        for ((kind, name), wanted) in parse(&read(&format!("kustomize/{file}"))) {
+            assert_eq!(object(&found, &kind, &name), &wanted, "{file}");
+        }
+    }
+    let dashboard = object(&found, "ConfigMap", "flipop-dashboard");
+    assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
+    let text = dashboard["data"]["flipop.json"].as_str().unwrap();
+    let of_file: Value = serde_json::from_str(&read("monitoring/dashboard.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap(), of_file);
+}
+
+/// Values that make every object there is.
+fn everything() -> Value {
+    let on = json!({ "enabled": true });
+    json!({
+        "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on,
+        "userRoles": { "view": true, "edit": true },
+    })
+}
+
+fn labels(helm: &str) {
+    let mut values = everything();
+    values["labels"] = json!({ "team": "edge", "tier": "1" });
+    values["podMonitor"]["labels"] = json!({ "release": "prometheus" });
+    let objects = render(helm, &values);
+    assert_eq!(objects.len(), folder("k8s").len() + 6);
+    for ((kind, name), object) in &objects {
+        let labels = &object["metadata"]["labels"];
+        assert_eq!((&labels["team"], &labels["tier"]), (&json!("edge"), &json!("1")), "{kind} {name}");
+        let own = if kind == "CustomResourceDefinition" { Value::Null } else { json!("flipop") };
+        assert_eq!(labels["app"], own, "{kind} {name}");
+    }
+    let pods = &object(&objects, "Deployment", "flipop")["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(pods, &json!({ "app": "flipop", "team": "edge", "tier": "1" }));
+    let monitor = &object(&objects, "PodMonitor", "flipop")["metadata"]["labels"];
+    assert_eq!(monitor["release"], "prometheus");
+}
+
+fn namespace(helm: &str) {
+    let ran = template(helm, "infra", &everything(), &[]);
+    let objects = parse(&ran.stdout);
+    for ((kind, name), object) in &objects {
+        let namespace = &object["metadata"]["namespace"];
+        assert!(namespace.is_null() || namespace == "infra", "{kind} {name} is in {namespace}");
+        if let Some(subjects) = object["subjects"].as_array() {
+            assert_eq!(subjects[0]["namespace"], "infra", "{kind} {name}");
+        }
+        if kind == "ValidatingAdmissionPolicy" {
+            let by = object["spec"]["matchConditions"][0]["expression"].as_str().unwrap();
+            assert!(by.ends_with("= 'system:serviceaccount:infra:flipop'"), "{by}");
+        }
+        let text = object.to_string();
+        assert!(!text.contains("system:serviceaccount:flipop:"), "{kind} {name}");
+    }
+}
+
+fn alerts(helm: &str) {
+    let rules = |values: Value| {
+        let rule = object(&render(helm, &values), "PrometheusRule", "flipop").clone();
+        rule["spec"]["groups"][0]["rules"].as_array().unwrap().clone()
+    };
+    let named = |rules: &[Value], name: &str| rules.iter().any(|rule| rule["alert"] == name);
+    let all = rules(json!({ "prometheusRule": { "enabled": true } }));
+    assert!(named(&all, "FlipopQuotaLow") && named(&all, "FlipopNoStandby"));
+    assert!(all.iter().all(|rule| rule["labels"].is_null()));
+    let some =
+        json!({ "enabled": true, "without": ["FlipopQuotaLow"], "alertLabels": { "severity": "page" } });
+    let some = rules(json!({ "prometheusRule": some }));
+    assert_eq!(some.len(), all.len() - 1);
+    assert!(!named(&some, "FlipopQuotaLow"));
+    assert!(some.iter().all(|rule| rule["labels"] == json!({ "severity": "page" })));
+    let single = rules(json!({ "replicas": 1, "prometheusRule": { "enabled": true } }));
+    assert_eq!(single.len(), all.len() - 1);
+    assert!(!named(&single, "FlipopNoStandby"));
+}
+
+fn notes(helm: &str) {
+    let notes = |values: &Value| {
+        let start = ["install", "flipop", CHART, "--namespace", "infra", "--dry-run=client", "--values", "-"];
+        let ran = run(helm, &start, &values.to_string());
+        assert!(ran.success, "{}", ran.stderr);
+        ran.stdout.split_once("NOTES:").unwrap().1.to_owned()
+    };
+    let first = notes(&json!({}));
+    for said in [
+        "2 replica(s)",
+        "No registry has the image registry.invalid/flipop:0.1.0",
+        "kubectl create secret generic flipop -n infra",
+        "kubectl rollout status deployment/flipop -n infra",
+        "Nothing watches over FLIPOP yet",
+    ] {
+        assert!(first.contains(said), "{said:?} is not in {first}");
+    }
+    let image = json!({ "repository": "registry.example.com/flipop" });
+    let second = notes(&json!({ "image": image, "secretName": "tokens", "podMonitor": { "enabled": true } }));
+    assert!(second.contains("create secret generic tokens -n infra"), "{second}");
+    assert!(!second.contains("No registry") && !second.contains("Nothing watches"), "{second}");
+}
+
+fn too_old(helm: &str) {
+    let arguments = ["template", "flipop", CHART, "--kube-version", "1.29.9"];
+    let ran = run(helm, &arguments, "");
+    assert!(!ran.success && ran.stderr.contains("requires kubeVersion: >=1.30.0-0"), "{}", ran.stderr);
+}
+
+fn versions() {
+    let chart: Value = serde_saphyr::from_str(&read("charts/flipop/Chart.yaml")).unwrap();
+    assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
+}

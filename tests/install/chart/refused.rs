@@ -1,0 +1,41 @@
+//! Values that are a mistake.
+
+use super::{everything, template};
+use serde_json::{Value, json};
+
+pub(super) fn rows(helm: &str) {
+    let on = json!({ "enabled": true, "without": ["FlipopQuotaLwo"] });
+    let token = json!([{ "name": "DIGITALOCEAN_ACCESS_TOKEN", "value": "dop_v1" }]);
+    let rows: Vec<(Value, &str)> = vec![
+        (json!({ "replica": 2 }), "'replica' not allowed"),
+        (json!({ "image": { "name": "x" } }), "'name' not allowed"),
+        (json!({ "image": { "repository": "registry.example.com/flipop:0.1.0" } }), "/image/repository"),
+        (json!({ "image": { "digest": "sha256:0" } }), "/image/digest"),
+        (json!({ "image": { "pullPolicy": "always" } }), "/image/pullPolicy"),
+        (json!({ "replicas": -1 }), "/replicas"),
+        (json!({ "replicas": "2" }), "/replicas"),
+        (json!({ "secretName": "" }), "/secretName"),
+        (json!({ "secret": { "token": "x" } }), "'secret' not allowed"),
+        (json!({ "crds": { "enable": true } }), "'enable' not allowed"),
+        (json!({ "env": token }), "/env/0"),
+        (json!({ "env": [{ "name": "A", "valu": "x" }] }), "'valu' not allowed"),
+        (json!({ "env": [{ "name": "POD_NAMESPACE", "value": "x" }] }), "/env/0/name"),
+        (json!({ "tolerations": [{ "key": "a", "operater": "Exists" }] }), "'operater' not allowed"),
+        (json!({ "affinity": { "nodeAffinities": {} } }), "'nodeAffinities' not allowed"),
+        (json!({ "resources": { "limit": {} } }), "'limit' not allowed"),
+        (json!({ "labels": { "app": "other" } }), "'app'"),
+        (json!({ "labels": { "a": 1 } }), "/labels/a"),
+        (json!({ "priorityClass": { "value": 2_000_000_000 } }), "/priorityClass/value"),
+        (json!({ "userRoles": { "admin": true } }), "'admin' not allowed"),
+        (json!({ "networkPolicy": { "egressPorts": [] } }), "/networkPolicy/egressPorts"),
+        (json!({ "networkPolicy": { "egressPorts": [70000] } }), "/networkPolicy/egressPorts/0"),
+        (json!({ "prometheusRule": on }), "there is no alert FlipopQuotaLwo"),
+    ];
+    for (values, said) in rows {
+        let ran = template(helm, "flipop", &values, &[]);
+        assert!(!ran.success, "{values} is accepted");
+        assert!(ran.stderr.contains(said), "{values}: {said:?} is not in\n{}", ran.stderr);
+        assert_eq!(ran.stdout, "", "{values}");
+    }
+    assert!(template(helm, "flipop", &everything(), &[]).success);
+}

@@ -1,0 +1,232 @@
+//! Values, and what becomes of them.
+
+use super::render;
+use serde_json::{Value, json};
+
+const POD: &str = "/spec/template/spec";
+
+/// Kind and name of an object, a path in it, and what has to be there.
+type Row = (&'static str, &'static str, String, Value);
+
+fn of(kind: &'static str, name: &'static str, path: &str, value: Value) -> Row {
+    (kind, name, path.to_owned(), value)
+}
+
+fn pod(path: &str, value: Value) -> Row {
+    of("Deployment", "flipop", &format!("{POD}{path}"), value)
+}
+
+fn container(path: &str, value: Value) -> Row {
+    pod(&format!("/containers/0{path}"), value)
+}
+
+/// An object that is not there at all.
+fn absent(kind: &'static str, name: &'static str) -> Row {
+    of(kind, name, "", Value::Null)
+}
+
+pub(super) fn rows(helm: &str) {
+    for (values, rows) in [image(), of_the_pod(), tokens(), scheduling(), cluster()].into_iter().flatten() {
+        let objects = render(helm, &values);
+        for (kind, name, path, wanted) in rows {
+            let object = objects.get(&(kind.to_owned(), name.to_owned()));
+            let found = object.and_then(|object| object.pointer(&path)).cloned().unwrap_or_default();
+            assert_eq!(found, wanted, "{values}: {kind} {name} {path}");
+        }
+    }
+}
+
+type Rows = Vec<(Value, Vec<Row>)>;
+
+fn image() -> Rows {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let image = |image: &str| container("/image", json!(image));
+    vec![
+        (json!({}), vec![image("registry.invalid/flipop:0.1.0"), pod("/imagePullSecrets", Value::Null)]),
+        (
+            json!({ "image": { "repository": "r.example.com:5000/a/b" } }),
+            vec![image("r.example.com:5000/a/b:0.1.0")],
+        ),
+        (
+            json!({ "image": { "tag": "v9", "pullPolicy": "Always" } }),
+            vec![image("registry.invalid/flipop:v9"), container("/imagePullPolicy", json!("Always"))],
+        ),
+        (
+            json!({ "image": { "tag": "v9", "digest": digest } }),
+            vec![image(&format!("registry.invalid/flipop@{digest}"))],
+        ),
+        (
+            json!({ "imagePullSecrets": [{ "name": "registry" }] }),
+            vec![pod("/imagePullSecrets", json!([{ "name": "registry" }]))],
+        ),
+    ]
+}
+
+fn of_the_pod() -> Rows {
+    let volume = json!([{ "name": "ca", "configMap": { "name": "ca" } }]);
+    let mount = json!([{ "name": "ca", "mountPath": "/ca", "readOnly": true }]);
+    vec![
+        (json!({ "args": ["--debug"] }), vec![container("/args", json!(["/app/flipop", "--debug"]))]),
+        (
+            json!({ "volumes": volume, "volumeMounts": mount }),
+            vec![pod("/volumes", volume), container("/volumeMounts", mount)],
+        ),
+        (
+            json!({ "podLabels": { "a": "b" }, "podAnnotations": { "c": "d" } }),
+            vec![
+                of(
+                    "Deployment",
+                    "flipop",
+                    "/spec/template/metadata/labels",
+                    json!({ "app": "flipop", "a": "b" }),
+                ),
+                of("Deployment", "flipop", "/spec/template/metadata/annotations", json!({ "c": "d" })),
+                of("Deployment", "flipop", "/spec/selector/matchLabels", json!({ "app": "flipop" })),
+                of("Deployment", "flipop", "/metadata/labels", json!({ "app": "flipop" })),
+            ],
+        ),
+        (
+            json!({ "resources": { "requests": { "cpu": 1 }, "limits": { "memory": "1Gi" } } }),
+            vec![
+                container("/resources/requests", json!({ "cpu": 1, "memory": "32Mi" })),
+                container("/resources/limits", json!({ "memory": "1Gi" })),
+            ],
+        ),
+        // A value that is null takes a default away.
+        (
+            json!({ "resources": { "limits": { "memory": null } } }),
+            vec![container("/resources/limits", json!({}))],
+        ),
+    ]
+}
+
+fn tokens() -> Rows {
+    let secret =
+        |name: &str, key: &str| json!({ "secretKeyRef": { "name": name, "key": key, "optional": true } });
+    let env = |index: usize, name: &str| container(&format!("/env/{index}/name"), json!(name));
+    let url = json!({ "name": "DIGITALOCEAN_API_URL", "value": "https://proxy.example.com" });
+    let file = json!({ "name": "DIGITALOCEAN_ACCESS_TOKEN_FILE", "value": "/tokens/do" });
+    vec![
+        (
+            json!({}),
+            vec![
+                container("/env/0/valueFrom/fieldRef/fieldPath", json!("metadata.namespace")),
+                container("/env/1/valueFrom", secret("flipop", "DIGITALOCEAN_ACCESS_TOKEN")),
+                container("/env/7", Value::Null),
+            ],
+        ),
+        (
+            json!({ "secretName": "tokens" }),
+            vec![
+                container("/env/1/valueFrom", secret("tokens", "DIGITALOCEAN_ACCESS_TOKEN")),
+                container("/env/4/valueFrom", secret("tokens", "CLOUDFLARE_TOKEN")),
+            ],
+        ),
+        (
+            json!({ "env": [{ "name": "NO_PROXY", "value": "10.0.0.0/8" }] }),
+            vec![container("/env/7", json!({ "name": "NO_PROXY", "value": "10.0.0.0/8" }))],
+        ),
+        // What is named takes the place of what the Secret may hold: no name stands twice.
+        (
+            json!({ "env": [url] }),
+            vec![
+                env(2, "DIGITALOCEAN_USER_AGENT"),
+                container("/env/6", url),
+                container("/env/7", Value::Null),
+            ],
+        ),
+        // A token and a file with it are an error of the operator.
+        (
+            json!({ "env": [file] }),
+            vec![env(1, "DIGITALOCEAN_API_URL"), container("/env/6", file), container("/env/7", Value::Null)],
+        ),
+    ]
+}
+
+fn scheduling() -> Rows {
+    let toleration = json!({ "key": "pool", "operator": "Equal", "value": "infra", "effect": "NoSchedule" });
+    let affinity = json!({ "nodeAffinity": { "x": [] } });
+    vec![
+        (
+            json!({ "tolerations": [toleration] }),
+            vec![
+                pod("/tolerations/0/key", json!("node.kubernetes.io/not-ready")),
+                pod("/tolerations/1/tolerationSeconds", json!(15)),
+                pod("/tolerations/2", toleration),
+            ],
+        ),
+        (
+            json!({ "nodeSelector": { "pool": "infra" }, "affinity": affinity }),
+            vec![pod("/nodeSelector", json!({ "pool": "infra" })), pod("/affinity", affinity)],
+        ),
+        (json!({ "replicas": 0 }), vec![of("Deployment", "flipop", "/spec/replicas", json!(0))]),
+        (
+            json!({ "priorityClass": { "value": 1_000_001 } }),
+            vec![
+                of("PriorityClass", "flipop", "/value", json!(1_000_001)),
+                pod("/priorityClassName", json!("flipop")),
+            ],
+        ),
+        (
+            json!({ "priorityClass": { "create": false, "existing": "high" } }),
+            vec![absent("PriorityClass", "flipop"), pod("/priorityClassName", json!("high"))],
+        ),
+        (json!({ "priorityClass": { "create": false } }), vec![pod("/priorityClassName", Value::Null)]),
+        (
+            json!({ "podDisruptionBudget": { "enabled": false } }),
+            vec![absent("PodDisruptionBudget", "flipop")],
+        ),
+    ]
+}
+
+fn cluster() -> Rows {
+    let label = |to: &str| format!("/metadata/labels/rbac.authorization.k8s.io~1aggregate-to-{to}");
+    let policy = |path: &str, value| of("NetworkPolicy", "flipop", &format!("/spec{path}"), value);
+    let pools = "floatingippools.flipop.digitalocean.com";
+    let network = json!({
+        "enabled": true, "prometheusNamespace": "metrics", "dnsNamespace": "dns", "egressPorts": [3128],
+    });
+    let namespace = |name| json!({ "kubernetes.io/metadata.name": name });
+    vec![
+        (
+            json!({ "crds": { "enabled": false } }),
+            vec![
+                absent("CustomResourceDefinition", pools),
+                of("ClusterRole", "flipop", "/kind", json!("ClusterRole")),
+            ],
+        ),
+        (
+            json!({ "userRoles": { "view": true } }),
+            vec![
+                of("ClusterRole", "flipop-view", &label("view"), json!("true")),
+                of("ClusterRole", "flipop-view", "/rules/0/verbs", json!(["get", "list", "watch"])),
+                absent("ClusterRole", "flipop-edit"),
+            ],
+        ),
+        (
+            json!({ "userRoles": { "edit": true } }),
+            vec![
+                of("ClusterRole", "flipop-edit", &label("edit"), json!("true")),
+                of("ClusterRole", "flipop-edit", &label("admin"), json!("true")),
+                of("ClusterRole", "flipop-edit", &label("view"), Value::Null),
+                of(
+                    "ClusterRole",
+                    "flipop-edit",
+                    "/rules/0/resources",
+                    json!(["floatingippools", "nodednsrecordsets"]),
+                ),
+                absent("ClusterRole", "flipop-view"),
+            ],
+        ),
+        (
+            json!({ "networkPolicy": network }),
+            vec![
+                policy("/ingress/0/from/0/namespaceSelector/matchLabels", namespace("metrics")),
+                policy("/egress/0/to/0/namespaceSelector/matchLabels", namespace("dns")),
+                policy("/egress/1/ports", json!([{ "protocol": "TCP", "port": 3128 }])),
+            ],
+        ),
+        // Part of another chart.
+        (json!({ "global": { "anything": { "at": "all" } } }), vec![absent("NetworkPolicy", "flipop")]),
+    ]
+}

@@ -1,0 +1,45 @@
+//! Kubernetes objects in YAML, by kind and name.
+
+use crate::tools::{read, root};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Objects by kind and name.
+pub(crate) type Objects = BTreeMap<(String, String), Value>;
+
+/// The objects of a stream of documents.
+pub(crate) fn parse(text: &str) -> Objects {
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let mut objects = Objects::new();
+    for object in documents.into_iter().filter(|object| !object.is_null()) {
+        let name = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned();
+        let key = (name(&object["kind"]), name(&object["metadata"]["name"]));
+        assert!(objects.insert(key.clone(), object).is_none(), "{key:?} stands twice");
+    }
+    objects
+}
+
+/// The objects of the files of a folder.
+pub(crate) fn folder(folder: &str) -> Objects {
+    let mut objects = Objects::new();
+    for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        objects.extend(parse(&read(&format!("{folder}/{name}"))));
+    }
+    objects
+}
+
+/// An object, by kind and name.
+pub(crate) fn object<'a>(objects: &'a Objects, kind: &str, name: &str) -> &'a Value {
+    let key = (kind.to_owned(), name.to_owned());
+    objects.get(&key).unwrap_or_else(|| panic!("no {kind} {name} among {:?}", objects.keys()))
+}
+
+/// Fails with the first object that differs.
+pub(crate) fn assert_same(found: &Objects, wanted: &Objects) {
+    assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>());
+    for (key, object) in wanted {
+        assert_eq!(&found[key], object, "{key:?} differs");
+    }
+}

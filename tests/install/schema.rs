@@ -1,0 +1,70 @@
+//! The schema of the chart's values: it knows each of them, and nothing else.
+
+use crate::tools::{plain, read};
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+const SCHEMA: &str = "charts/flipop/values.schema.json";
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        plain("schema::each_object_is_closed_or_a_map_or_left_to_kubernetes_or_helm", closed),
+        plain("schema::each_value_is_in_the_schema_and_the_other_way_round", same_keys),
+    ]
+}
+
+fn schema() -> Value {
+    serde_json::from_str(&read(SCHEMA)).unwrap()
+}
+
+fn closed() {
+    let mut left = Vec::new();
+    walk("", &schema(), &mut left);
+    // Structures of Kubernetes that are long: the API server and Helm refuse unknown fields there.
+    let expected = [
+        "/affinity/nodeAffinity",
+        "/affinity/podAffinity",
+        "/affinity/podAntiAffinity",
+        "/global",
+        "/volumes/*",
+    ];
+    assert_eq!(left, expected);
+}
+
+/// Lists the objects that let every key pass.
+fn walk(path: &str, schema: &Value, left: &mut Vec<String>) {
+    if schema["type"] == "object" && !(schema["additionalProperties"] == false) {
+        if schema["additionalProperties"].is_null() {
+            left.push(path.to_owned());
+        } else {
+            assert!(!schema["additionalProperties"]["type"].is_null(), "{path} takes anything");
+        }
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        walk(&format!("{path}/{name}"), property, left);
+    }
+    if !schema["items"].is_null() {
+        walk(&format!("{path}/*"), &schema["items"], left);
+    }
+}
+
+fn same_keys() {
+    let values: Value = serde_saphyr::from_str(&read("charts/flipop/values.yaml")).unwrap();
+    compare("", &values, &schema());
+}
+
+fn compare(path: &str, values: &Value, schema: &Value) {
+    let Some(properties) = schema["properties"].as_object() else { return };
+    let Some(values) = values.as_object() else { return };
+    for (name, value) in values {
+        let property = properties.get(name).unwrap_or_else(|| panic!("{path}/{name} is in no schema"));
+        compare(&format!("{path}/{name}"), value, property);
+    }
+    // An affinity or a resource that is not set has no default.
+    let optional =
+        ["/global", "/affinity/nodeAffinity", "/affinity/podAffinity", "/affinity/podAntiAffinity"];
+    for name in properties.keys() {
+        let path = format!("{path}/{name}");
+        assert!(values.contains_key(name) || optional.contains(&path.as_str()), "values.yaml lacks {path}");
+    }
+}

@@ -1,0 +1,104 @@
+//! A real Prometheus that scrapes one address each second, and the queries of the dashboard that it has to answer.
+
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome, ports};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// It starts in a second and needs a few scrapes.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Ends with the value.
+#[derive(Debug)]
+pub(crate) struct Prometheus {
+    process: Child,
+    url: String,
+    _folder: TempDir,
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+impl Prometheus {
+    /// Starts it with the alerts of the repository.
+    pub(crate) fn start(scraped: SocketAddr) -> Outcome<Self> {
+        let folder = tempfile::Builder::new().prefix("flipop-prometheus-").tempdir()?;
+        let config = folder.path().join("prometheus.yml");
+        let text = format!(
+            "global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\n\
+             rule_files: ['{}']\n\
+             scrape_configs:\n- job_name: flipop\n  honor_labels: true\n  \
+             static_configs:\n  - targets: ['{scraped}']\n    labels: {{pod: flipop-0}}\n",
+            root().join("monitoring/alerts.yaml").display()
+        );
+        fs::write(&config, text)?;
+        let port = ports::free_port()?;
+        let process = Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self { process, url: format!("http://127.0.0.1:{port}"), _folder: folder })
+    }
+
+    /// True if a query returns a number. (A quantile of what did not happen is none.)
+    fn has_data(&self, query: &str) -> bool {
+        let mut command = Command::new("promtool");
+        let ran = command.args(["query", "instant", "--format=json", &self.url, query]).output();
+        let series = ran.ok().and_then(|ran| serde_json::from_slice::<Vec<Value>>(&ran.stdout).ok());
+        let value = |series: &Value| series.pointer("/value/1")?.as_str()?.parse::<f64>().ok();
+        series.is_some_and(|series| series.iter().filter_map(value).any(f64::is_finite))
+    }
+
+    /// Waits until it has scraped, so that it sees what counts from here on.
+    pub(crate) async fn scrapes(&self) -> Outcome {
+        eventually("a replica is scraped", TIMEOUT, || {
+            let scraped = self.has_data("flipop_leader");
+            async move { if scraped { Ok(()) } else { Err(Failure::new("none is")) } }
+        })
+        .await
+    }
+
+    /// Waits until every query of the dashboard has returned data, and this alert is pending or fires.
+    pub(crate) async fn answers_the_dashboard(&self, alert: &str) -> Outcome {
+        let mut open = queries()?;
+        open.insert(format!("ALERTS{{alertname=\"{alert}\"}}"));
+        eventually("every query returns data", TIMEOUT, || {
+            open.retain(|query| !self.has_data(query));
+            let left = format!("none for {open:#?}");
+            let done = open.is_empty();
+            async move { if done { Ok(()) } else { Err(Failure::new(left)) } }
+        })
+        .await
+    }
+}
+
+/// The queries of the dashboard, with Grafana's variables filled in.
+fn queries() -> Outcome<BTreeSet<String>> {
+    let dashboard: Value =
+        serde_json::from_str(&fs::read_to_string(root().join("monitoring/dashboard.json"))?)?;
+    let panels = dashboard.get("panels").and_then(Value::as_array).into_iter().flatten();
+    let targets = panels.filter_map(|panel| panel.get("targets")?.as_array()).flatten();
+    let queries = targets.filter_map(|target| target.get("expr")?.as_str());
+    let queries: BTreeSet<String> =
+        queries.map(|query| query.replace("$__rate_interval", "1m").replace("$namespace", ".*")).collect();
+    if queries.len() > 20 { Ok(queries) } else { Err(Failure::new(format!("only {queries:?}"))) }
+}
