@@ -315,9 +315,7 @@ impl Fleet {
         let nodes = self.nodes.get(&criteria.node_watch()).unwrap_or(&nothing);
         let unread = PodStore::default();
         let pods = criteria.pod_watch().map(|key| self.pods.get(&key).unwrap_or(&unread));
-        if pool.rematch(None, nodes, pods) {
-            pool.changed_at = now;
-        }
+        pool.rematch(None, (nodes, pods), now);
     }
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
@@ -333,8 +331,7 @@ impl Fleet {
             };
             let unread = PodStore::default();
             let pods = criteria.pod_watch().map(|key| self.pods.get(&key).unwrap_or(&unread));
-            if pool.rematch(Some(&touched).filter(|_| !first), store, pods) {
-                pool.changed_at = now;
+            if pool.rematch(Some(&touched).filter(|_| !first), (store, pods), now) {
                 self.dirty = true;
             }
         }
@@ -356,8 +353,7 @@ impl Fleet {
                 continue;
             }
             let nodes = self.nodes.get(&criteria.node_watch()).unwrap_or(&nothing);
-            if pool.rematch(Some(&touched).filter(|_| !first), nodes, Some(store)) {
-                pool.changed_at = now;
+            if pool.rematch(Some(&touched).filter(|_| !first), (nodes, Some(store)), now) {
                 self.dirty = true;
             }
         }

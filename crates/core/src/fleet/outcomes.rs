@@ -19,8 +19,16 @@ impl Fleet {
         match outcome {
             Outcome::Addresses(outcome) => self.addresses_answered(outcome, at),
             Outcome::Records(outcome) => self.records_answered(outcome, at),
-            Outcome::StatusWritten { pool, result } => self.status_written(&pool, result, at),
-            Outcome::IpsWritten { pool, add, result } => self.ips_written(&pool, &add, &result, at),
+            Outcome::StatusWritten { pool, result } => {
+                if let Some(pool) = self.pools.get_mut(&pool) {
+                    pool.status_written(result, at);
+                }
+            }
+            Outcome::IpsWritten { pool, add, result } => {
+                if let Some(pool) = self.pools.get_mut(&pool) {
+                    pool.ips_written(&add, &result, at);
+                }
+            }
             Outcome::RecordSetStatusWritten { record_set, result } => {
                 self.record_set_status_written(&record_set, result, at);
             }

@@ -20,6 +20,7 @@ pub mod render;
 pub mod report;
 pub mod spec;
 pub mod status;
+mod writing;
 
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
@@ -333,6 +334,19 @@ impl Pool {
 
     /// Looks at some nodes again (`None`: at all of them). Returns true when the candidates changed.
     pub fn rematch(
+        &mut self,
+        touched: Option<&BTreeSet<String>>,
+        (nodes, pods): (&NodeStore, Option<&PodStore>),
+        now: Moment,
+    ) -> bool {
+        let changed = self.look_again(touched, nodes, pods);
+        if changed {
+            self.changed_at = now;
+        }
+        changed
+    }
+
+    fn look_again(
         &mut self,
         touched: Option<&BTreeSet<String>>,
         nodes: &NodeStore,

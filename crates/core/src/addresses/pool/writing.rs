@@ -1,0 +1,90 @@
+//! Writes of a pool's status and of its `spec.ips`: what is due, and what an answer leaves.
+
+use super::Pool;
+use super::status::PoolStatus;
+use crate::mechanism::effects::WrittenStatus;
+use crate::model::fault::WriteFailure;
+use crate::model::ids::Address;
+use crate::model::moment::{Context, Moment};
+
+impl Pool {
+    /// Notes what the status is to say, which counts as sent if it is returned.
+    ///
+    /// # Errors
+    /// When it may be written, if time alone is missing.
+    pub fn due_status(
+        &mut self,
+        status: PoolStatus,
+        go_fields_only: bool,
+        now: Moment,
+    ) -> Result<Option<PoolStatus>, Option<Moment>> {
+        self.conditions = Some(status.conditions.clone());
+        if status.same_as(&self.on_server, go_fields_only) {
+            return Ok(None);
+        }
+        self.writes.status_ready(now)?;
+        self.writes.status_sent(status.clone());
+        Ok(Some(status))
+    }
+
+    /// The answer to a write of the status.
+    pub fn status_written(
+        &mut self,
+        result: Result<Box<WrittenStatus<PoolStatus>>, WriteFailure>,
+        at @ Context { now, .. }: Context,
+    ) {
+        let sent = self.writes.status_done(result.as_ref().err(), at);
+        let kept = match result {
+            Ok(kept) => kept,
+            Err(WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) | WriteFailure::Gone) => {
+                self.status_refused(at);
+                return;
+            }
+            Err(
+                WriteFailure::NotSent
+                | WriteFailure::Conflict
+                | WriteFailure::Transient(_)
+                | WriteFailure::Throttled { .. },
+            ) => return,
+        };
+        if sent.is_some_and(|sent| sent.is_pruned_to(&kept.status)) {
+            self.crds_are_outdated(at);
+        } else if kept.status.memory.is_some() || !kept.status.conditions.is_empty() {
+            self.crds_are_current(now);
+        }
+        if !self.is_newer_than(&kept.resource_version) {
+            self.resource_version = kept.resource_version;
+            self.on_server = kept.status;
+        }
+    }
+
+    /// What is to be added to `spec.ips`, which counts as sent; empty for nothing. A created address is written there once,
+    /// after the status remembers it; at once where the server's statuses remember nothing, since it stands nowhere else
+    /// then.
+    ///
+    /// # Errors
+    /// When it may be written, if time alone is missing.
+    pub fn due_ips(&mut self, now: Moment) -> Result<Vec<Address>, Option<Moment>> {
+        let kept = |ip| self.creation.crds_outdated || self.on_server.remembers(ip);
+        let unwritten = self.memory.iter().flat_map(|memory| {
+            memory.created.iter().filter(|created| !created.written).map(|created| created.ip)
+        });
+        let add: Vec<Address> = unwritten.filter(|ip| kept(*ip)).collect();
+        if !add.is_empty() {
+            self.writes.ips_ready(now)?;
+            self.writes.ips_sent();
+        }
+        Ok(add)
+    }
+
+    /// The answer to a write of `spec.ips`.
+    pub fn ips_written(&mut self, add: &[Address], result: &Result<(), WriteFailure>, at: Context) {
+        self.writes.ips_done(result.as_ref().err(), at);
+        if result.is_ok()
+            && let Some(memory) = &mut self.memory
+        {
+            let written = memory.created.iter_mut().filter(|created| add.contains(&created.ip));
+            written.for_each(|created| created.written = true);
+        }
+    }
+}
