@@ -6,7 +6,7 @@ use crate::suite::{Case, cases};
 use crate::world::{World, met};
 use flipop_envtest::Outcome;
 use flipop_envtest::api_proxy::{Answer, Meet, Rule};
-use flipop_sandbox::cloud::Provider;
+use flipop_cloud::Provider;
 
 /// What is said where they are missing.
 pub(crate) const NEEDS: &str = "needs prometheus and promtool";
