@@ -4,9 +4,9 @@ use crate::dns::{Name, externals, set_spec};
 use crate::prometheus::Prometheus;
 use crate::suite::{Case, cases};
 use crate::world::{World, met};
+use flipop_cloud::Provider;
 use flipop_envtest::Outcome;
 use flipop_envtest::api_proxy::{Answer, Meet, Rule};
-use flipop_cloud::Provider;
 
 /// What is said where they are missing.
 pub(crate) const NEEDS: &str = "needs prometheus and promtool";

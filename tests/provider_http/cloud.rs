@@ -9,8 +9,7 @@ use flipop_cloud::{
 };
 use flipop_core::mechanism::budget::{Budget, Purpose};
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::ActionId;
-use flipop_core::model::ids::Address;
+use flipop_core::model::ids::{ActionId, Address};
 use std::collections::BTreeSet;
 
 /// A cloud with our token, and a client of it.

@@ -12,8 +12,7 @@
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
 use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
 use crate::mechanism::failure::Failure;
-use crate::model::fault::CallFailure;
-use crate::model::fault::{Fault, FaultKind};
+use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::{AccountId, Address, Owner};
 use crate::model::moment::{Context, Moment};
 use crate::records::dns::{Access, Change, ChangeSet, Record};

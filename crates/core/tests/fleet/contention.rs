@@ -5,8 +5,7 @@ use crate::faults::spec;
 use crate::world::{Trick, World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::fault::{FaultKind, WriteFailure};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]

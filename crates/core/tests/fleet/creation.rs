@@ -5,8 +5,7 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::moment::Moment;
 
 /// Three nodes, and a pool that lacks this many addresses; nothing runs yet.

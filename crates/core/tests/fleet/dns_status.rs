@@ -6,8 +6,7 @@ use crate::world::{PROVIDER, World, ip};
 use crate::zones::{DnsTrick, external, set_spec};
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::fault::{FaultKind, WriteFailure};
 
 const WWW: &str = "www.example.com";
 

@@ -4,8 +4,7 @@ use crate::faults::{nodes_key, spec};
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::ids::Address;
 use flipop_core::model::spec::RawMatch;
 

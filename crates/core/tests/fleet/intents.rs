@@ -7,8 +7,7 @@ use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::memory::Intent;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawMatch;
 

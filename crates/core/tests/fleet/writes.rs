@@ -4,8 +4,7 @@ use crate::creation::world as buying;
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::moment::Moment;
 
 #[test]

@@ -21,9 +21,9 @@ crate::described! {
         InProgress = "in-progress",
         /// The last operation on the address failed, or the address cannot be used. `error` of the address says why.
         Error = "error",
-        /// The address is on a machine that is not a matching node.
+        /// The address is on a droplet that is not a matching node.
         NoMatch = "no-match",
-        /// The address is on no machine.
+        /// The address is on no droplet.
         Unassigned = "unassigned",
         /// The pool does not use the address, because it already uses `desiredIPs` others.
         Disabled = "disabled",

@@ -1,0 +1,262 @@
+//! What the answers to calls mean for an account: for what is believed of its addresses, for operations under way, and
+//! for the proof of its scope.
+
+use super::belief::{Effect, Place};
+use super::op::End;
+use super::rights::Right;
+use super::{Account, Changes, Finished, LIST_INTERVAL_MS, MachineRead, Trouble};
+use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
+use crate::model::fault::{Fault, FaultKind};
+use crate::model::ids::{ActionId, Address};
+use crate::model::moment::{Context, Moment};
+
+impl Account {
+    /// The answer to a list that was begun at `begun`.
+    pub fn on_list(
+        &mut self,
+        begun: Moment,
+        result: Result<ReservedIpList, Fault>,
+        at @ Context { now, .. }: Context,
+    ) -> Changes {
+        let outdated = match &result {
+            Ok(_) => begun < self.not_before,
+            Err(fault) => self.is_outdated(fault, begun),
+        };
+        if outdated {
+            self.reads.list_done(begun);
+            self.reads.list_at(now);
+            return Changes::default();
+        }
+        match result {
+            Err(fault) => {
+                self.reads.list_failed(&fault, at);
+                self.read_failed(fault, now);
+                Changes::default()
+            }
+            Ok(list) => {
+                self.reads.list_done(begun);
+                self.trouble = None;
+                self.weigh(begun, list, now)
+            }
+        }
+    }
+
+    /// Believes a list unless it may be blind for want of a scope.
+    fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
+        if list.ips.values().any(|read| read.machine.is_some()) {
+            self.saw_scope(begun);
+            self.held = None;
+        } else if self.lists_showed_machines() {
+            self.machine_read = MachineRead::Unproved;
+        }
+        if self.machine_read == MachineRead::Proved {
+            return self.believe(begun, list, now);
+        }
+        self.held = Some((begun, list));
+        if self.machine_read == MachineRead::Unproved {
+            // No more often than lists come.
+            self.reads.prove_now(now);
+        }
+        Changes::default()
+    }
+
+    fn believe(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
+        if let Some(message) = list.contradiction {
+            self.trouble = Some(Trouble { kind: FaultKind::Transient, message });
+            return self.glimpse(begun, list.ips, now);
+        }
+        let mut changes = Changes::default();
+        let ips: Vec<Address> = self.beliefs.keys().copied().collect();
+        for ip in ips {
+            let entry = list.ips.get(&ip);
+            if let Some(op) = self.ops.get_mut(&ip) {
+                let ended = op.listed(entry, begun, now);
+                self.finish(ip, ended, now, &mut changes);
+                continue;
+            }
+            let belief = self.beliefs.entry(ip).or_default();
+            belief.listed(entry, begun, now);
+            if belief.is_unlisted() {
+                self.reads.single(ip);
+            }
+        }
+        self.listed = Some((begun, list));
+        self.glimpsed = None;
+        changes
+    }
+
+    /// The answer to the question whether the token may read machines.
+    pub fn on_proof(&mut self, result: Result<bool, Fault>, at @ Context { now, .. }: Context) -> Changes {
+        let begun = self.reads.prove_done(result.is_ok());
+        let newer = self.held.as_ref().map(|(held, _)| *held);
+        if begun.is_some_and(|begun| !self.is_of_now(begun) || newer.is_some_and(|held| begun < held)) {
+            self.reads.prove_now(now);
+            return Changes::default();
+        }
+        if result.is_ok() {
+            self.trouble = None;
+        }
+        match result {
+            Ok(true) => {
+                self.saw_scope(begun.unwrap_or(now));
+                let held = self.held.take();
+                let outdated = |begun: &Moment| now.millis_since(*begun) > LIST_INTERVAL_MS;
+                if held.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
+                    // The proof came late; others may have moved addresses meanwhile.
+                    self.forget_listed();
+                    self.reads.list_at(now);
+                } else if let Some((begun, list)) = held {
+                    return self.believe(begun, list, now);
+                }
+            }
+            Ok(false) => {
+                self.machine_read = MachineRead::Missing;
+                self.held = None;
+                self.reads.prove_at(now);
+            }
+            Err(fault) => {
+                self.reads.prove_failed(&fault, at);
+                if self.machine_read != MachineRead::Proved || fault.kind == FaultKind::Unauthorised {
+                    self.read_failed(fault, now);
+                }
+            }
+        }
+        Changes::default()
+    }
+
+    /// The answer to a read of one address, begun at `begun`.
+    pub fn on_get(
+        &mut self,
+        ip: Address,
+        begun: Moment,
+        result: Result<ReservedIp, Fault>,
+        at @ Context { now, .. }: Context,
+    ) -> Changes {
+        self.reads.get_done(ip);
+        let mut changes = Changes::default();
+        let found = match result {
+            Ok(read) => Some(read),
+            Err(fault) if fault.kind == FaultKind::NotFound => None,
+            Err(fault) if self.is_outdated(&fault, begun) => return changes,
+            Err(fault) => {
+                if let Some(op) = self.ops.get_mut(&ip) {
+                    op.read_failed(&fault, at);
+                } else if let Some(belief) = self.beliefs.get_mut(&ip) {
+                    belief.read_failed(fault.kind, at);
+                }
+                if fault.kind == FaultKind::Unauthorised {
+                    self.read_failed(fault, now);
+                }
+                return changes;
+            }
+        };
+        if found.as_ref().is_some_and(|read| read.machine.is_some()) {
+            self.saw_scope(begun);
+            if self.held.take().is_some() {
+                // It waited for a proof; this one says that the list is out of date.
+                self.forget_listed();
+                self.reads.list_at(now);
+            }
+        } else if let Some(read) = &found
+            && self.may_be_hidden(ip, read, begun)
+        {
+            self.doubt_scope(ip, read, begun, at);
+            return changes;
+        }
+        if let Some(op) = self.ops.get_mut(&ip) {
+            let ended = op.read(found.as_ref(), begun, now);
+            let failed = matches!(ended, Some(End::Failed(..)));
+            self.finish(ip, ended, now, &mut changes);
+            if failed && let Some(belief) = self.beliefs.get_mut(&ip) {
+                belief.read(found.as_ref(), begun, now);
+            }
+        } else if let Some(belief) = self.beliefs.get_mut(&ip)
+            && belief.read(found.as_ref(), begun, now) == Effect::Overturned
+        {
+            changes.overturned.push(ip);
+        }
+        changes
+    }
+
+    /// The answer to an assignment or unassignment; `None` when it never left this process.
+    pub fn on_changed(
+        &mut self,
+        ip: Address,
+        answer: Option<Result<(ActionId, ActionStatus), Fault>>,
+        now: Moment,
+    ) -> Changes {
+        let mut changes = Changes::default();
+        let begun = self.ops.get(&ip).map_or(now, |op| op.started);
+        // A refusal had no effect: it is as if nothing had been sent.
+        let answer =
+            answer.filter(|answer| !answer.as_ref().is_err_and(|fault| self.is_outdated(fault, begun)));
+        match &answer {
+            None => self.budget.not_sent(),
+            Some(Ok(_)) => self.rights.granted(Right::Move),
+            Some(Err(fault)) => {
+                if fault.kind == FaultKind::Unauthorised {
+                    self.rights.refused(Right::Move, &fault.message, now);
+                }
+                self.refused(fault, now);
+            }
+        }
+        if let Some(op) = self.ops.get_mut(&ip) {
+            let ended = match answer {
+                None => Some(End::NotSent),
+                Some(answer) => op.answered(answer, now),
+            };
+            self.finish(ip, ended, now, &mut changes);
+        }
+        changes
+    }
+
+    /// The answer to a poll of an action.
+    pub fn on_poll(
+        &mut self,
+        ip: Address,
+        begun: Moment,
+        result: Result<ActionStatus, Fault>,
+        at @ Context { now, .. }: Context,
+    ) -> Changes {
+        self.reads.poll_done(ip);
+        let mut changes = Changes::default();
+        if result.as_ref().is_err_and(|fault| self.is_outdated(fault, begun)) {
+            // The action is asked after again, with the present token.
+            if let Some(op) = self.ops.get_mut(&ip) {
+                op.look_at_once(now);
+            }
+            return changes;
+        }
+        if let Err(fault) = &result {
+            self.refused(fault, now);
+        }
+        // What was begun before the operation asked for the action of another one.
+        if let Some(op) = self.ops.get_mut(&ip).filter(|op| begun > op.started) {
+            let ended = op.polled(result, at);
+            self.finish(ip, ended, now, &mut changes);
+        }
+        changes
+    }
+
+    /// Takes an ended operation off and settles what it left.
+    pub(super) fn finish(&mut self, ip: Address, ended: Option<End>, now: Moment, changes: &mut Changes) {
+        let Some(end) = ended else { return };
+        let Some(op) = self.ops.remove(&ip) else { return };
+        let belief = self.beliefs.entry(ip).or_default();
+        match &end {
+            End::Done => {
+                let region = match belief.place() {
+                    Place::Present { region, .. } => region.clone(),
+                    Place::Unknown | Place::Absent => String::new(),
+                };
+                belief.settle(Place::Present { machine: op.target(), region, locked: false }, now);
+            }
+            End::AddressGone => {
+                belief.read(None, now, now);
+                belief.read(None, now, now);
+            }
+            End::Refused(..) | End::Failed(..) | End::Errored(_) | End::NotSent => {}
+        }
+        changes.finished.push(Finished { ip, op, end });
+    }
+}
