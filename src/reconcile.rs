@@ -103,7 +103,7 @@ impl Reconciler {
         let providers = executor.providers.clone();
         let tokens = providers
             .accounts()
-            .map(|(id, provider)| (id.clone(), (provider.token_generation(), provider.rate())))
+            .map(|(id, account)| (id.clone(), (account.token_generation(), account.rate())))
             .collect();
         Self {
             fleet: Fleet::new(settings),

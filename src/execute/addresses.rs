@@ -9,7 +9,7 @@ use flipop_core::model::ids::{AccountId, ActionId, ObjectKind, ObjectRef};
 use std::sync::Arc;
 
 impl Executor {
-    /// `None` for a provider that does not exist, of which no object can be live.
+    /// `None` for an account that does not exist, of which no object can be live.
     pub(super) async fn call_ip_provider(&self, action: Action) -> Option<Outcome> {
         let begun = self.clock.now();
         Some(match action {

@@ -10,7 +10,7 @@ use flipop_core::records::action::{self, Action, Outcome};
 use std::sync::Arc;
 
 impl Executor {
-    /// `None` for a provider that does not exist, of which no object can be live.
+    /// `None` for an account that does not exist, of which no object can be live.
     pub(super) async fn call_dns_provider(&self, action: Action) -> Option<Outcome> {
         Some(match action {
             Action::FindZone { account_id, owner, zone } => {

@@ -3,9 +3,10 @@
 //! Owns what a call is (its context, its result, the permit that a change needs) and nothing of when to make one:
 //! a provider neither retries nor waits for its budget; the planner does both.
 //!
-//! To add a provider, copy `digitalocean/`: a client over `http::Api`, wire types with lenient decoders, and one
-//! function that turns an error answer into a [`Fault`]. Everything else (token, TLS, bounds, deadlines, rate limits,
-//! metrics) comes with `http::Api`, and `paging` reads long lists whole. A provider of DNS alone is `cloudflare/`.
+//! To add a provider, copy `digitalocean/`: a client over `http::Api`, wire types with lenient decoders, one function
+//! that turns an error answer into a [`Fault`], and a `DESCRIPTOR`, which is added to [`DESCRIPTORS`]. Everything else
+//! (token, TLS, bounds, deadlines, rate limits, metrics) comes with `http::Api`, and `paging` reads long lists whole. A
+//! provider of DNS alone is `cloudflare/`.
 //!
 //! Invariants: a mutating method takes a [`Permit`] and writes no byte without it; what a lost answer leaves unknown is
 //! said in [`Fault::outcome_unknown`]; a token is in no error, log, metric or `Debug` text.
@@ -115,8 +116,8 @@ pub fn machine(provider_id: &str) -> Option<MachineId> {
     DESCRIPTORS.iter().find_map(|descriptor| descriptor.machines?.named(provider_id))
 }
 
-/// The clients of this process, by their accounts. A provider of both has one client in both maps: one
-/// token, one budget.
+/// The clients of this process, by their accounts. A provider of both has one client in both maps: one token, one
+/// budget.
 #[derive(Clone, Default)]
 pub struct Providers {
     /// Of addresses.
@@ -126,7 +127,7 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// Each provider once.
+    /// Each account once.
     pub fn accounts(&self) -> impl Iterator<Item = (&AccountId, &dyn Account)> {
         let ips = self.ips.iter().map(|(id, client)| {
             let account: &dyn Account = client.as_ref();

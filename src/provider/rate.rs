@@ -1,6 +1,6 @@
 //! What answers say about a token's rate limits, turned into moments of our own clock.
 //!
-//! Owns the reading of headers. What follows from them is decided by `flipop_core::budget`.
+//! Owns the reading of headers. What follows from them is decided by `flipop_core::mechanism::budget`.
 
 mod fields;
 

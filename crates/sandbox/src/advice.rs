@@ -151,12 +151,10 @@ fn unknown_effect(seen: &Seen<'_>) -> Option<String> {
 
 fn raised_ttl(seen: &Seen<'_>) -> Option<String> {
     let ttl = seen.record_set?.ttl;
-    // 1 stands for automatic at Cloudflare.
-    let floor = match seen.dns_provider {
-        "cloudflare" if ttl == 1 => 1,
-        "cloudflare" => 60,
-        _ => 30,
-    };
+    let providers = providers();
+    let rules = providers.get(seen.dns_provider)?.dns?;
+    let automatic = rules.ttl_automatic.is_some_and(|automatic| i64::from(automatic) == ttl);
+    let floor = if automatic { ttl } else { i64::from(rules.ttl_floor) };
     (ttl > 0 && ttl < floor).then(|| {
         format!("spec.dnsRecordSet.ttl: {ttl} is below what the provider takes, so it is raised to {floor} s")
     })

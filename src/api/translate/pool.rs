@@ -14,6 +14,7 @@ use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolStatus};
 use flipop_core::model::facts::region_slug;
+use flipop_core::model::ids::Address;
 use flipop_core::records::status::PublishedSet;
 
 /// Value of [`Creation::phase`] while the outcome is being found out.
@@ -83,7 +84,7 @@ fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
     let created = status.created_ips.as_ref()?;
     let created = created
         .iter()
-        .filter_map(|created| created.ip.parse().ok().map(|ip| Created { ip, written: created.written }));
+        .filter_map(|created| Address::v4(&created.ip).map(|ip| Created { ip, written: created.written }));
     let intent = status.creation.as_ref().map(|creation| Intent {
         number: creation.number,
         account_id: creation.provider.as_str().into(),
@@ -168,7 +169,6 @@ fn ip_status(entry: &IpEntry) -> IpStatus {
 mod tests {
     use super::*;
     use flipop_core::model::condition::Condition as PlainCondition;
-    use flipop_core::model::ids::Address;
     use std::collections::BTreeSet;
 
     fn memory() -> Memory {

@@ -237,10 +237,13 @@ impl IpProvider for DigitalOcean {
         ip: Address,
         machine: MachineId,
     ) -> BoxFuture<'a, Result<Action, CallError>> {
-        // Ids are numbers here: one that is none names no droplet.
-        let droplet: Option<u64> = machine.id().parse().ok();
-        let work =
-            async move { self.act(permit, ip, &json!({ "type": "assign", "droplet_id": droplet })).await };
+        let work = async move {
+            let Ok(droplet) = machine.id().parse::<u64>() else {
+                let (kind, message) = (FaultKind::Invalid, format!("{machine} has an id that is no number"));
+                return Err(Fault { kind, message, outcome_unknown: false, retry_after_ms: None }.into());
+            };
+            self.act(permit, ip, &json!({ "type": "assign", "droplet_id": droplet })).await
+        };
         self.api.operation(Call::AssignIp, context, work).boxed()
     }
 

@@ -1,6 +1,7 @@
 //! What one operator asks the shell to do, and what the shell tells back.
 //!
-//! Each action is answered by exactly one [`Outcome`].
+//! An action names every detail, so that whoever executes it decides nothing. Each is answered by exactly one
+//! [`Outcome`].
 
 use crate::addresses::action as addresses;
 use crate::addresses::pool::status::PoolStatus;

@@ -90,6 +90,6 @@ impl Fleet {
     pub(super) fn nodes_counted(&mut self, result: &Result<u64, WriteFailure>) {
         self.census.under_way = false;
         let Ok(count) = result else { return };
-        self.census.nodes = Some(*count);
+        self.dirty |= self.census.nodes.replace(*count) != Some(*count);
     }
 }

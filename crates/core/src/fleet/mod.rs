@@ -72,9 +72,9 @@ pub enum Input {
     EventsDenied(bool),
     /// The process ends: nothing is started any more but the status write that records a finished creation.
     Draining,
-    /// What a provider said about its rates.
+    /// What the provider said about the rates of an account.
     Rate(AccountId, RateReport),
-    /// A provider's token changed.
+    /// The token of an account changed.
     TokenChanged(AccountId),
 }
 

@@ -13,7 +13,7 @@ impl Fleet {
         let Some(account) = self.accounts.get(account_id) else { return };
         for ip in ips {
             let place = account.place(*ip);
-            let node = place.machine().and_then(|machine| self.node_on(&machine));
+            let node = place.machine().and_then(|machine| self.node_on(machine));
             let text = place.told_of(*ip, node, account.machines().noun);
             let pools = self.pools.values().filter(|pool| pool.effective().contains(ip));
             for pool in pools {

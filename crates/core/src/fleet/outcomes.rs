@@ -15,7 +15,7 @@ use crate::records::site::SiteKey;
 impl Fleet {
     /// Every answer changes what is under way, so that plans are made anew even when nothing else has changed.
     pub(super) fn observe_outcome(&mut self, outcome: Outcome, at: Context) {
-        self.dirty = true;
+        self.dirty |= !matches!(outcome, Outcome::NodesCounted(_));
         match outcome {
             Outcome::Addresses(outcome) => self.addresses_answered(outcome, at),
             Outcome::Records(outcome) => self.records_answered(outcome, at),

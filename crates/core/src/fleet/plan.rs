@@ -4,7 +4,8 @@ use super::action::Action;
 use super::annotations::Desired;
 use super::{Fleet, Plan};
 use crate::addresses::account::Account;
-use crate::addresses::action;
+use crate::addresses::account::belief::Place;
+use crate::addresses::action::Action as OfAddresses;
 use crate::addresses::pool::assign::World;
 use crate::addresses::pool::creation::Purchase;
 use crate::addresses::pool::{Candidate, Pool};
@@ -92,11 +93,11 @@ impl Fleet {
         &mut self,
         owners: &BTreeMap<Address, ObjectRef>,
         now: Moment,
-        out: &mut Effects<action::Action>,
+        out: &mut Effects<OfAddresses>,
     ) {
         let order: Vec<Uid> = self.by_age().iter().map(|pool| pool.object.uid.clone()).collect();
-        let providers: Vec<AccountId> = self.accounts.keys().cloned().collect();
-        for account_id in providers {
+        let accounts: Vec<AccountId> = self.accounts.keys().cloned().collect();
+        for account_id in accounts {
             let members: Vec<Uid> = order
                 .iter()
                 .filter(|uid| self.pools.get(*uid).is_some_and(|pool| pool.spec.account_id == account_id))
@@ -171,9 +172,7 @@ impl Fleet {
             .iter()
             .filter_map(|uid| self.pools.get(uid))
             .flat_map(Pool::effective)
-            .filter(|ip| {
-                matches!(account.place(*ip), crate::addresses::account::belief::Place::Present { .. })
-            })
+            .filter(|ip| matches!(account.place(*ip), Place::Present { .. }))
             .collect();
         if visible.is_empty() {
             account.excuse_absences(now);
@@ -197,7 +196,7 @@ impl Fleet {
         for pool in members.iter().filter_map(|uid| self.pools.get(uid)) {
             for ip in pool.used() {
                 let owned = owners.get(&ip).is_some_and(|owner| owner.uid == pool.object.uid);
-                if let Some(machine) = account.place(ip).machine().filter(|_| owned) {
+                if let Some(machine) = account.place(ip).machine().cloned().filter(|_| owned) {
                     standing.insert(machine, (pool.object.clone(), ip));
                 }
             }
@@ -205,14 +204,14 @@ impl Fleet {
         standing
     }
 
-    /// Pools whose spec names another provider by now, and whose creation was asked of this one.
+    /// Pools whose spec names another account by now, and whose creation was asked of this one.
     fn resolve_strangers(
         &mut self,
         order: &[Uid],
         account_id: &AccountId,
         account: &mut Account,
         named: &mut BTreeSet<Address>,
-        out: &mut Effects<action::Action>,
+        out: &mut Effects<OfAddresses>,
     ) {
         for pool in order {
             if let Some(pool) = self.pools.get_mut(pool)
@@ -239,7 +238,7 @@ impl Fleet {
         &mut self,
         owners: &BTreeMap<Address, ObjectRef>,
         now: Moment,
-        out: &mut Effects<action::Action>,
+        out: &mut Effects<OfAddresses>,
     ) {
         for (account_id, account) in &mut self.accounts {
             // What no object asks for is not read.
@@ -251,8 +250,7 @@ impl Fleet {
                 account.forget_lists(now);
                 continue;
             }
-            let next = account.plan_reads(owners, now, out);
-            out.later(next);
+            account.plan_reads(owners, now, out);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::model::ids::{Address, ObjectKind, Owner, Uid};
 use crate::model::matching::{NodeStore, PodStore, WatchKey};
 use crate::model::moment::{Context, Moment};
 use crate::model::spec::Scope;
-use crate::records::action as of_records;
+use crate::records::action::Action as OfRecords;
 use crate::records::node_set::NodeSet;
 use crate::records::object::RecordSetObject;
 use crate::records::set::Set;
@@ -116,7 +116,7 @@ impl Fleet {
     }
 
     /// Decides about DNS.
-    pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Effects<of_records::Action>) {
+    pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Effects<OfRecords>) {
         let (views, bare) = (self.views(), self.bare());
         self.dns.plan((&views, &bare), &mut self.accounts, self.permit, now, out);
     }

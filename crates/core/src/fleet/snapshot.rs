@@ -5,6 +5,7 @@ use crate::addresses::account::belief::Place;
 use crate::addresses::pool::status::IpState;
 use crate::model::condition::Condition;
 use crate::model::ids::{Address, ObjectName};
+use crate::model::moment::Moment;
 use crate::records::node_set::NodeSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub struct IpSnapshot {
 pub struct PoolSnapshot {
     /// Namespace and name.
     pub name: ObjectName,
-    /// `spec.provider`.
+    /// The account, as `provider` or `provider/name`.
     pub provider: String,
     /// FQDN of the pool's record set where it is known, else the name as it was written; empty without one.
     pub dns: String,
@@ -71,7 +72,7 @@ pub struct RecordSetSnapshot {
 /// One account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountSnapshot {
-    /// The provider.
+    /// The account, as `provider` or `provider/name`.
     pub provider: String,
     /// Requests left in the token's quota, as far as known.
     pub rate_remaining: Option<u64>,
@@ -103,7 +104,7 @@ impl Fleet {
         }
         let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
             let account = self.accounts.get(&pool.spec.account_id);
-            let status = pool.render(account, None, crate::model::moment::Moment::default());
+            let status = pool.render(account, None, Moment::default());
             let used = pool.used();
             let owned = |ip: &Address| !pool.report.lost.contains_key(ip);
             // What is not known now stays as it was confirmed.
@@ -141,7 +142,7 @@ impl Fleet {
                     .report
                     .waiting
                     .iter()
-                    .map(|(node, wait)| (node.clone(), pool.told_of(wait)))
+                    .map(|(node, wait)| (node.clone(), pool.text_of(wait)))
                     .collect(),
                 conditions: pool.conditions.as_ref().unwrap_or(&pool.on_server.conditions).clone(),
             }

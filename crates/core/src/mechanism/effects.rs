@@ -82,15 +82,14 @@ impl<A> Effects<A> {
     }
 
     /// Takes in what a decision of a lower layer yields.
-    pub fn lend<B: Into<A>, R>(&mut self, decide: impl FnOnce(&mut Effects<B>) -> R) -> R {
+    pub fn lend<B: Into<A>>(&mut self, decide: impl FnOnce(&mut Effects<B>)) {
         let mut lent = Effects::default();
-        let answer = decide(&mut lent);
+        decide(&mut lent);
         self.later(lent.wake);
         self.effects.extend(lent.effects.into_iter().map(|effect| match effect {
             Effect::Do(action) => Effect::Do(action.into()),
             Effect::Tell(notice) => Effect::Tell(notice),
         }));
-        answer
     }
 
     /// When to decide again at the latest.

@@ -46,9 +46,9 @@ pub struct AccountId {
 }
 
 impl AccountId {
-    /// True where nobody has said which account it is.
+    /// True where it is not even known at which provider it is.
     #[must_use]
-    pub fn is_unnamed(&self) -> bool {
+    pub fn is_unknown(&self) -> bool {
         self.provider.is_empty()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// How the machines of one provider are called, and how nodes name theirs.
@@ -41,13 +40,13 @@ impl MachineKind {
 
     /// The form of `spec.providerID`.
     #[must_use]
-    pub fn form(&self) -> String {
+    pub(crate) fn form(&self) -> String {
         format!("{}://<{} id>", self.scheme, self.noun)
     }
 }
 
 /// A machine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineId {
     kind: &'static MachineKind,
     id: Arc<str>,
@@ -78,14 +77,6 @@ impl MachineId {
     }
 }
 
-impl PartialEq for MachineId {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for MachineId {}
-
 impl PartialOrd for MachineId {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
@@ -95,12 +86,6 @@ impl PartialOrd for MachineId {
 impl Ord for MachineId {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
-    }
-}
-
-impl Hash for MachineId {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.key().hash(state);
     }
 }
 

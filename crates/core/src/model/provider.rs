@@ -79,7 +79,7 @@ impl Providers {
     }
 
     /// Those that have a token.
-    pub fn usable(&self) -> impl Iterator<Item = &Descriptor> {
+    fn usable(&self) -> impl Iterator<Item = &Descriptor> {
         self.known.values().filter(|(_, has_token)| *has_token).map(|(descriptor, _)| descriptor)
     }
 

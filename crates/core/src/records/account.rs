@@ -1,4 +1,4 @@
-//! What one provider's token means for every record set: its budget, the zones that it can see, the calls under way, and
+//! What one account's token means for every record set: its budget, the zones that it can see, the calls under way, and
 //! where it is refused (`refusals`).
 //!
 //! Where a zone that was found by its name refuses the token, every other of the calls that try it again looks the name
@@ -62,7 +62,7 @@ struct Lookup {
     renewal_due: Moment,
 }
 
-/// One provider of DNS.
+/// One account at a provider of DNS.
 #[derive(Debug)]
 pub struct DnsAccount {
     rules: Rules,

@@ -1,4 +1,7 @@
 //! The calls to providers of DNS that decisions ask for, and their answers.
+//!
+//! An action names every detail, so that whoever executes it decides nothing. Each one is answered by exactly one
+//! [`Outcome`].
 
 use super::dns::{ChangeSet, Record, Zone};
 use super::name::ZoneRef;

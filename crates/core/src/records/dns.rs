@@ -1,4 +1,4 @@
-//! DNS as providers see it: zones, records and changes, and what differs between providers as plain facts.
+//! DNS as providers see it: zones, records and changes.
 //!
 //! Owns no decision: which records there should be is for the record sets. It does not talk to anyone either.
 //!

@@ -1,4 +1,4 @@
-//! Where one provider's token is refused, and when it is tried there again.
+//! Where one account's token is refused, and when it is tried there again.
 //!
 //! Invariant: where a token was refused, one call a minute finds out whether it still is, and no more than one a minute
 //! over all zones of the token; other zones go on. A token that two zones have newly refused, while no call about records

@@ -33,7 +33,7 @@ const MAX_ROUNDS: usize = 2;
 /// Where records are. Zones are told by their id, which a zone that is written by name gets once it is looked up.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SiteKey {
-    /// The provider.
+    /// The account.
     pub account_id: AccountId,
     /// The zone's id.
     pub zone: String,

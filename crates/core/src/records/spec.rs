@@ -16,7 +16,7 @@ const DEFAULT_PROVIDER: &str = "digitalocean";
 /// Where a record set is, as far as the spec alone says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// The provider, which may be unknown.
+    /// The account, whose provider may be unknown.
     pub account_id: AccountId,
     /// The zone.
     pub zone: ZoneRef,

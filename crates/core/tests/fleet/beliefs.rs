@@ -1,7 +1,7 @@
 //! What a read of one address changes in what is held true of it, and what it does not.
 
 use crate::faults::droplet_of;
-use flipop_core::addresses::account::belief::{Belief, Effect, Place};
+use flipop_core::addresses::account::belief::{Belief, Learned, Place};
 use flipop_core::model::facts::ReservedIp;
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::moment::{Context, Moment};
@@ -26,7 +26,7 @@ fn an_address_on_no_list_stays_one_when_our_own_action_ends() {
     belief.read(Some(&on(1)), T(0), T(0));
     belief.settle(Place::of(&on(2)), T(10));
     assert!(belief.is_unlisted());
-    assert_eq!(belief.listed(None, T(100), T(100)), Effect::Nothing, "it is read by itself");
+    assert_eq!(belief.listed(None, T(100), T(100)), Learned::Nothing, "it is read by itself");
 }
 
 #[test]
@@ -45,12 +45,12 @@ fn only_what_a_list_lacked_counts_as_on_no_list() {
 #[test]
 fn a_list_refreshes_when_a_lock_comes_or_a_doubt_ends_and_not_when_it_says_the_same() {
     let mut belief = listed_on(1);
-    assert_eq!(belief.listed(Some(&on(1)), T(50), T(50)), Effect::Nothing);
+    assert_eq!(belief.listed(Some(&on(1)), T(50), T(50)), Learned::Nothing);
     let locked = ReservedIp { locked: true, ..on(1) };
-    assert_eq!(belief.listed(Some(&locked), T(100), T(100)), Effect::Refreshed);
-    assert_eq!(belief.listed(Some(&on(1)), T(150), T(150)), Effect::Refreshed);
+    assert_eq!(belief.listed(Some(&locked), T(100), T(100)), Learned::Refreshed);
+    assert_eq!(belief.listed(Some(&on(1)), T(150), T(150)), Learned::Refreshed);
     belief.listed(Some(&on(2)), T(200), T(200));
-    assert_eq!(belief.listed(Some(&on(1)), T(250), T(250)), Effect::Refreshed);
+    assert_eq!(belief.listed(Some(&on(1)), T(250), T(250)), Learned::Refreshed);
     assert!(!belief.is_doubted());
 }
 
@@ -60,7 +60,7 @@ fn a_contradiction_that_is_heard_again_keeps_to_the_schedule_of_its_second_read(
     belief.listed(Some(&on(2)), T(50), T(50));
     belief.read_failed(FaultKind::Unauthorised, Context::exactly(T(50)));
     assert_eq!(belief.read_due(false), Some(T(110)));
-    assert_eq!(belief.listed(Some(&on(2)), T(100), T(100)), Effect::Nothing);
+    assert_eq!(belief.listed(Some(&on(2)), T(100), T(100)), Learned::Nothing);
     assert_eq!(belief.read_due(false), Some(T(110)));
 }
 

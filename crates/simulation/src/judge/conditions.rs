@@ -1,7 +1,7 @@
 //! I9: what a status says at rest is true: states, conditions, lists of nodes, names and addresses, and nothing of a
 //! trouble that is over.
 //!
-//! What must stand in a status is derived from the world and the contract; reasons are those of `flipop_core::catalog`.
+//! What must stand in a status is derived from the world and the contract; reasons are those of `flipop_core::model::catalog`.
 
 use super::dns::{self, Place};
 use super::truth::{Pool, Truth};

@@ -1,7 +1,7 @@
 //! What the answers to calls mean for an account: for what is believed of its addresses, for operations under way, and
 //! for the proof of its scope.
 
-use super::belief::{Effect, Place};
+use super::belief::{Learned, Place};
 use super::op::End;
 use super::rights::Right;
 use super::{Account, Changes, Finished, LIST_INTERVAL_MS, MachineRead, Trouble};
@@ -171,7 +171,7 @@ impl Account {
                 belief.read(found.as_ref(), begun, now);
             }
         } else if let Some(belief) = self.beliefs.get_mut(&ip)
-            && belief.read(found.as_ref(), begun, now) == Effect::Overturned
+            && belief.read(found.as_ref(), begun, now) == Learned::Overturned
         {
             changes.overturned.push(ip);
         }

@@ -48,9 +48,9 @@ impl Place {
 
     /// The machine that the address is assigned to.
     #[must_use]
-    pub fn machine(&self) -> Option<MachineId> {
+    pub fn machine(&self) -> Option<&MachineId> {
         match self {
-            Self::Present { machine, .. } => machine.clone(),
+            Self::Present { machine, .. } => machine.as_ref(),
             Self::Unknown | Self::Absent => None,
         }
     }
@@ -98,7 +98,7 @@ struct Contradiction {
 
 /// What a read did to a belief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum Learned {
     /// Nothing that a plan depends on.
     Nothing,
     /// The first knowledge of this address, or a change of `locked` or region.
@@ -199,55 +199,55 @@ impl Belief {
     }
 
     /// A complete list that was begun at `begun` has this entry for the address.
-    pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Effect {
+    pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Learned {
         if entry.is_some() {
             self.unlisted = false;
         }
         let claim = match entry {
             Some(read) => Place::of(read),
-            None if self.unlisted || self.place == Place::Absent => return Effect::Nothing,
+            None if self.unlisted || self.place == Place::Absent => return Learned::Nothing,
             None => Place::Absent,
         };
         if self.is_settled_against(begun) {
-            return Effect::Nothing;
+            return Learned::Nothing;
         }
         if let (Place::Unknown, Some(read)) = (&self.place, entry) {
             let Some(told) = self.told.take().filter(|told| read.machine.as_ref() != Some(told)) else {
                 self.adopt(claim, now);
-                return Effect::Refreshed;
+                return Learned::Refreshed;
             };
             self.place = Place::Present { machine: Some(told), region: read.region.clone(), locked: false };
         }
         if self.place.agrees(&claim) {
             let changed = self.place != claim || self.doubt.is_some();
             self.adopt(claim, now);
-            return if changed { Effect::Refreshed } else { Effect::Nothing };
+            return if changed { Learned::Refreshed } else { Learned::Nothing };
         }
         self.doubt(claim, begun, now)
     }
 
     /// A read of this address alone, begun at `begun`, found it (or, `None`, answered 404).
-    pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Effect {
+    pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Learned {
         let claim = found.map_or(Place::Absent, Place::of);
         if self.is_settled_against(begun) {
             self.doubt = None;
-            return Effect::Nothing;
+            return Learned::Nothing;
         }
         let doubted_as = self.doubt.as_ref().map(|doubt| doubt.claim.clone());
         let missing_from_list = doubted_as == Some(Place::Absent);
         if self.place == Place::Unknown {
             self.unlisted = found.is_some() && missing_from_list;
             self.adopt_read(claim, begun, now);
-            return Effect::Refreshed;
+            return Learned::Refreshed;
         }
         if self.place.agrees(&claim) {
             self.unlisted = self.unlisted || (found.is_some() && missing_from_list);
             self.adopt_read(claim, begun, now);
-            return Effect::Refreshed;
+            return Learned::Refreshed;
         }
         if doubted_as.is_some_and(|doubted| doubted.agrees(&claim)) {
             self.adopt_read(claim, begun, now);
-            return Effect::Overturned;
+            return Learned::Overturned;
         }
         self.doubt(claim, begun, now.plus_millis(1_000))
     }
@@ -293,12 +293,12 @@ impl Belief {
         }
     }
 
-    fn doubt(&mut self, claim: Place, since: Moment, next: Moment) -> Effect {
+    fn doubt(&mut self, claim: Place, since: Moment, next: Moment) -> Learned {
         match &mut self.doubt {
-            Some(doubt) if doubt.claim.agrees(&claim) => Effect::Nothing,
+            Some(doubt) if doubt.claim.agrees(&claim) => Learned::Nothing,
             Some(_) | None => {
                 self.doubt = Some(Contradiction { claim, since, read: Retry::at(next) });
-                Effect::Doubted
+                Learned::Doubted
             }
         }
     }
@@ -358,12 +358,12 @@ mod tests {
     #[test]
     fn the_first_list_is_believed_and_a_contradiction_needs_a_second_witness() {
         let mut belief = Belief::default();
-        assert_eq!(belief.listed(Some(&at(1)), T(0), T(0)), Effect::Refreshed);
-        assert_eq!(belief.listed(Some(&at(2)), T(50), T(50)), Effect::Doubted);
-        assert_eq!(belief.place().machine(), Some(droplet(1)));
+        assert_eq!(belief.listed(Some(&at(1)), T(0), T(0)), Learned::Refreshed);
+        assert_eq!(belief.listed(Some(&at(2)), T(50), T(50)), Learned::Doubted);
+        assert_eq!(belief.place().machine(), Some(&droplet(1)));
         assert_eq!(belief.read_due(false), Some(T(50)));
-        assert_eq!(belief.read(Some(&at(2)), T(50), T(50)), Effect::Overturned);
-        assert_eq!(belief.place().machine(), Some(droplet(2)));
+        assert_eq!(belief.read(Some(&at(2)), T(50), T(50)), Learned::Overturned);
+        assert_eq!(belief.place().machine(), Some(&droplet(2)));
         assert!(!belief.is_doubted());
     }
 
@@ -372,12 +372,12 @@ mod tests {
         let mut belief = Belief::default();
         belief.listed(Some(&at(1)), T(0), T(0));
         belief.listed(Some(&at(2)), T(50), T(50));
-        assert_eq!(belief.read(Some(&at(1)), T(51), T(51)), Effect::Refreshed);
+        assert_eq!(belief.read(Some(&at(1)), T(51), T(51)), Learned::Refreshed);
         assert!(!belief.is_doubted());
         belief.listed(Some(&at(2)), T(100), T(100));
-        assert_eq!(belief.read(Some(&at(3)), T(101), T(101)), Effect::Doubted);
-        assert_eq!(belief.place().machine(), Some(droplet(1)));
-        assert_eq!(belief.read(Some(&at(3)), T(102), T(102)), Effect::Overturned);
+        assert_eq!(belief.read(Some(&at(3)), T(101), T(101)), Learned::Doubted);
+        assert_eq!(belief.place().machine(), Some(&droplet(1)));
+        assert_eq!(belief.read(Some(&at(3)), T(102), T(102)), Learned::Overturned);
     }
 
     #[test]
@@ -385,26 +385,26 @@ mod tests {
         let mut belief = Belief::default();
         belief.listed(Some(&at(1)), T(0), T(0));
         belief.settle(Place::of(&at(2)), T(60));
-        assert_eq!(belief.listed(Some(&at(1)), T(89), T(90)), Effect::Nothing);
-        assert_eq!(belief.read(Some(&at(1)), T(89), T(91)), Effect::Nothing);
-        assert_eq!(belief.listed(None, T(89), T(91)), Effect::Nothing);
-        assert_eq!(belief.place().machine(), Some(droplet(2)));
-        assert_eq!(belief.listed(Some(&at(1)), T(90), T(91)), Effect::Doubted);
+        assert_eq!(belief.listed(Some(&at(1)), T(89), T(90)), Learned::Nothing);
+        assert_eq!(belief.read(Some(&at(1)), T(89), T(91)), Learned::Nothing);
+        assert_eq!(belief.listed(None, T(89), T(91)), Learned::Nothing);
+        assert_eq!(belief.place().machine(), Some(&droplet(2)));
+        assert_eq!(belief.listed(Some(&at(1)), T(90), T(91)), Learned::Doubted);
     }
 
     #[test]
     fn an_address_missing_from_the_list_is_unknown_until_a_read_says_404() {
         let mut belief = Belief::default();
-        assert_eq!(belief.listed(None, T(0), T(0)), Effect::Doubted);
+        assert_eq!(belief.listed(None, T(0), T(0)), Learned::Doubted);
         assert_eq!(belief.place(), &Place::Unknown);
-        assert_eq!(belief.read(None, T(0), T(0)), Effect::Refreshed);
+        assert_eq!(belief.read(None, T(0), T(0)), Learned::Refreshed);
         assert_eq!(belief.place(), &Place::Absent);
         assert!(!belief.is_gone());
         assert_eq!(belief.read_due(true), Some(T(60)));
         belief.read(None, T(60), T(60));
         assert!(belief.is_gone());
-        assert_eq!(belief.listed(Some(&at(1)), T(61), T(61)), Effect::Doubted);
-        assert_eq!(belief.read(Some(&at(1)), T(61), T(61)), Effect::Overturned);
+        assert_eq!(belief.listed(Some(&at(1)), T(61), T(61)), Learned::Doubted);
+        assert_eq!(belief.read(Some(&at(1)), T(61), T(61)), Learned::Overturned);
         assert!(!belief.is_gone());
     }
 
@@ -414,9 +414,9 @@ mod tests {
         belief.listed(None, T(0), T(0));
         belief.read(Some(&at(1)), T(0), T(0));
         assert!(belief.is_unlisted());
-        assert_eq!(belief.listed(None, T(50), T(50)), Effect::Nothing);
-        assert_eq!(belief.read(Some(&at(2)), T(51), T(51)), Effect::Doubted);
-        assert_eq!(belief.read(Some(&at(2)), T(52), T(52)), Effect::Overturned);
+        assert_eq!(belief.listed(None, T(50), T(50)), Learned::Nothing);
+        assert_eq!(belief.read(Some(&at(2)), T(51), T(51)), Learned::Doubted);
+        assert_eq!(belief.read(Some(&at(2)), T(52), T(52)), Learned::Overturned);
         belief.listed(Some(&at(2)), T(100), T(100));
         assert!(!belief.is_unlisted());
     }

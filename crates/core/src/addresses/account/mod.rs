@@ -17,7 +17,7 @@ pub use scope::MachineRead;
 use crate::mechanism::budget::{Budget, RateReport};
 use crate::model::facts::{ReservedIp, ReservedIpList};
 use crate::model::fault::{Fault, FaultKind};
-use crate::model::ids::{AccountId, Address};
+use crate::model::ids::{AccountId, Address, Uid};
 use crate::model::machine::MachineKind;
 use crate::model::moment::Moment;
 use crate::model::provider::Limits;
@@ -85,7 +85,7 @@ pub struct Account {
     /// Since when there is the present token.
     token_since: Moment,
     /// The pool whose creation was sent and is not answered, be it gone meanwhile or not.
-    pub(crate) creating: Option<crate::model::ids::Uid>,
+    pub(crate) creating: Option<Uid>,
     pub(crate) rights: Rights,
     reads: reads::Reads,
 }

@@ -125,7 +125,8 @@ impl Account {
     pub fn holders(&self) -> BTreeMap<MachineId, Address> {
         let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
         let foreign = foreign.filter_map(|read| Some((read.machine.clone()?, read.ip)));
-        let named = self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().machine()?, *ip)));
+        let named =
+            self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().machine()?.clone(), *ip)));
         foreign.chain(named).collect()
     }
 }

@@ -33,9 +33,8 @@ pub(super) struct Reads {
     list_in_flight: Option<Moment>,
     /// A newer list than the one under way is wanted at this moment.
     wanted: Option<Moment>,
-    /// Whether a proof is wanted; `prove` says when.
-    prove_wanted: bool,
-    prove: Retry,
+    /// When a proof is wanted, if one is.
+    prove: Option<Retry>,
     prove_in_flight: bool,
     last_proof: Option<Moment>,
     gets: BTreeSet<Address>,
@@ -106,13 +105,12 @@ impl Reads {
     }
 
     fn prove_wanted_at(&mut self, at: Moment) {
-        self.prove_wanted = true;
-        self.prove.put_off_to(at);
+        self.prove.get_or_insert_default().put_off_to(at);
     }
 
     /// A proof is wanted, unless one comes anyway.
     pub(super) fn prove_soon(&mut self, at: Moment) {
-        if !self.prove_in_flight && !self.prove_wanted {
+        if !self.prove_in_flight && self.prove.is_none() {
             self.prove_wanted_at(at);
         }
     }
@@ -120,16 +118,14 @@ impl Reads {
     /// Answers when the proof was begun.
     pub(super) fn prove_done(&mut self, answered: bool) -> Option<Moment> {
         self.prove_in_flight = false;
-        self.prove_wanted = false;
         if answered {
-            self.prove.succeeded();
+            self.prove = None;
         }
         self.last_proof
     }
 
     pub(super) fn prove_failed(&mut self, fault: &Fault, at: Context) {
-        self.prove_wanted = true;
-        self.prove.failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
+        self.prove.get_or_insert_default().failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
     }
 
     pub(super) fn get_done(&mut self, ip: Address) {
@@ -166,29 +162,27 @@ impl Reads {
     }
 }
 
-/// Emits what is due and remembers when the next thing is.
+/// What it takes to plan reads.
 struct Turn<'a> {
     now: Moment,
-    wake: Option<Moment>,
     out: &'a mut Effects<Action>,
 }
 
 impl Turn<'_> {
     fn later(&mut self, at: Moment) {
-        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+        self.out.later(at);
     }
 }
 
 impl Account {
-    /// Appends the reads that are due to `out` and returns when to ask again. `owners` names the pool for which an
-    /// address is read.
+    /// Yields the reads that are due, and when to ask again. `owners` names the pool for which an address is read.
     pub fn plan_reads(
         &mut self,
         owners: &BTreeMap<Address, ObjectRef>,
         now: Moment,
         out: &mut Effects<Action>,
-    ) -> Option<Moment> {
-        let mut turn = Turn { now, wake: None, out };
+    ) {
+        let mut turn = Turn { now, out };
         let listed = self.leaves_polls_to_the_list(now);
         let pending = self.ops.values().filter_map(Op::poll_due);
         let pending = pending.filter(|(_, _, directly)| !directly).map(|(_, at, _)| at);
@@ -212,7 +206,6 @@ impl Account {
             self.plan_gets(owners, (&locked, listed_locks), &mut turn);
             self.plan_polls(owners, listed, &mut turn);
         }
-        turn.wake
     }
 
     /// Without the scope a list says nothing, nor while one waits for the proof of it.
@@ -277,11 +270,12 @@ impl Account {
         // A refused token is tried with one read a minute: with the list where that says something.
         let probes = self.is_authorised() || self.lists_say_nothing();
         let unproved = self.machine_read != MachineRead::Proved || !self.hidden.is_empty();
-        if !unproved || !self.reads.prove_wanted || self.reads.prove_in_flight || !probes {
+        let Some(due) = self.reads.prove.as_ref().map(Retry::due) else { return };
+        if !unproved || self.reads.prove_in_flight || !probes {
             return;
         }
-        if self.reads.prove.due() > turn.now {
-            turn.later(self.reads.prove.due());
+        if due > turn.now {
+            turn.later(due);
         } else if self.admit(Purpose::Assign, turn) {
             self.reads.prove_in_flight = true;
             self.reads.last_proof = Some(turn.now);

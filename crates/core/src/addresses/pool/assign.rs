@@ -51,11 +51,11 @@ struct Free {
 }
 
 /// A candidate that can take one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct Taker<'a> {
     name: &'a String,
     candidate: &'a Candidate,
-    machine: MachineId,
+    machine: &'a MachineId,
     /// An address of this pool, disabled or let go, that has to leave first.
     evict: Option<Address>,
 }
@@ -100,7 +100,7 @@ impl Pool {
             return;
         }
         let held =
-            |candidate: &&Candidate| candidate.machine.clone().is_some_and(|on| holders.contains_key(&on));
+            |candidate: &&Candidate| candidate.machine.as_ref().is_some_and(|on| holders.contains_key(on));
         for candidate in self.candidates.values().filter(held) {
             if failures.get(&candidate.uid).is_some_and(|failure| failure.kind == FaultKind::NodeInUse) {
                 failures.remove(&candidate.uid);
@@ -132,8 +132,7 @@ impl Pool {
             if *place == Place::Unknown {
                 continue;
             }
-            let on = |candidate: &Candidate| candidate.machine == place.machine();
-            let standing = place.machine().and_then(|_| self.candidates.iter().find(|(_, known)| on(known)));
+            let standing = place.machine().and_then(|machine| self.candidate_on(machine));
             // What a former term knew of nodes is no ground for a new claim.
             match standing.filter(|(node, _)| self.matched || self.report.active.get(ip) == Some(*node)) {
                 Some((node, _)) => self.report.active.insert(*ip, node.clone()),
@@ -156,15 +155,15 @@ impl Pool {
     /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
     fn note_standing(&mut self, mine: &[Address], account: &Account, world: &World<'_>) -> Report {
         let mut report = Report { lost: self.lost_of(world.owners), ..Report::default() };
-        let mut stands: BTreeMap<MachineId, BTreeSet<Address>> = BTreeMap::new();
+        let mut stands: BTreeMap<&MachineId, BTreeSet<Address>> = BTreeMap::new();
         for ip in mine {
             if let Some(machine) = account.place(*ip).machine() {
                 stands.entry(machine).or_default().insert(*ip);
             }
         }
-        let on = |machine: MachineId| stands.get(&machine);
+        let on = |machine: &MachineId| stands.get(machine);
         for (name, candidate) in &self.candidates {
-            let here = candidate.machine.clone().and_then(on);
+            let here = candidate.machine.as_ref().and_then(on);
             report.active.extend(here.into_iter().flatten().map(|ip| (*ip, name.clone())));
         }
         for ip in self.effective() {
@@ -180,7 +179,7 @@ impl Pool {
         }
         for candidate in self.candidates.values_mut() {
             // By machine: two nodes of one machine (one of them about to go) have its address both.
-            let holds = candidate.machine.clone().and_then(on).and_then(BTreeSet::last).copied();
+            let holds = candidate.machine.as_ref().and_then(on).and_then(BTreeSet::last).copied();
             if candidate.holds.is_some() && holds.is_none() {
                 self.counter += 1;
                 candidate.lost = Some(self.counter);
@@ -282,20 +281,20 @@ impl Pool {
         world: &World<'_>,
     ) -> Result<Taker<'a>, Wait> {
         let kind = account.machines();
-        let Some(machine) = candidate.machine.clone().filter(|machine| machine.kind() == kind) else {
+        let Some(machine) = candidate.machine.as_ref().filter(|machine| machine.kind() == kind) else {
             let (found, form) = (&candidate.provider_id, kind.form());
             return Err(Wait::NotAMachine(format!("spec.providerID {found:?} is not of the form {form}")));
         };
         if let Some((claimer, ip)) =
-            world.standing.get(&machine).filter(|(claimer, _)| claimer.uid != self.object.uid)
+            world.standing.get(machine).filter(|(claimer, _)| claimer.uid != self.object.uid)
         {
-            return Err(claim(world, claimer, *ip, &machine));
+            return Err(claim(world, claimer, *ip, machine));
         }
-        if let Some((ip, pool)) = busy.get(&machine) {
+        if let Some((ip, pool)) = busy.get(machine) {
             let other = (**pool != self.object.uid).then(|| world.others.get(*pool)).flatten();
-            return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, &machine)));
+            return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, machine)));
         }
-        let evict = match world.holders.get(&machine) {
+        let evict = match world.holders.get(machine) {
             None => None,
             Some(holder) => Some(self.evictable((*holder, machine.clone()), account, world)?),
         };
@@ -342,7 +341,8 @@ impl Pool {
             return Err(Wait::InFlight(holder));
         }
         if let Some(failure) = self.ips.get(&holder).and_then(|record| record.failure.as_ref())
-            && let Some(due) = failure.waits(&account.place(holder).machine(), self.spec_version, world.now)
+            && let Some(due) =
+                failure.waits(&account.place(holder).machine().cloned(), self.spec_version, world.now)
         {
             return Err(Wait::RetryAt(due, failure.message.clone()));
         }
@@ -369,7 +369,7 @@ impl Pool {
         self.roomy.retain(awaited);
         for taker in takers {
             // Another node of the same machine may have been first.
-            if let Some((ip, _)) = account.ops().find(|(_, op)| op.machine == taker.machine) {
+            if let Some((ip, _)) = account.ops().find(|(_, op)| op.machine == *taker.machine) {
                 report.waiting.insert(taker.name.clone(), Wait::InFlight(ip));
                 continue;
             }

@@ -97,7 +97,7 @@ impl Pool {
     #[must_use]
     pub fn creates_at(&self) -> &AccountId {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
-        let asked = intent.map(|intent| &intent.account_id).filter(|account_id| !account_id.is_unnamed());
+        let asked = intent.map(|intent| &intent.account_id).filter(|account_id| !account_id.is_unknown());
         asked.unwrap_or(&self.spec.account_id)
     }
 
@@ -383,7 +383,7 @@ impl Pool {
 
     /// What was seen of addresses of unknown origin at another provider's account is out of date by the time that the
     /// pool asks that provider again.
-    pub(super) fn provider_changed(&mut self) {
+    pub(super) fn account_changed(&mut self) {
         self.creation.sightings = Sightings::default();
     }
 

@@ -96,7 +96,7 @@ impl Pool {
             return (true, format!("{ip} moves to {}", op.node.1));
         }
         match takers.next() {
-            Some((node, wait)) => (true, format!("{ip} waits for {node}: {}", self.told_of(wait))),
+            Some((node, wait)) => (true, format!("{ip} waits for {node}: {}", self.text_of(wait))),
             None => (false, format!("{ip} stays there, since {}", self.why_no_other())),
         }
     }
@@ -143,7 +143,7 @@ impl Pool {
             object: self.object.name.clone(),
             ip,
             from: self.report.active.get(&ip).cloned().unwrap_or_default(),
-            to: place.machine().as_ref().map(name).unwrap_or_default(),
+            to: place.machine().map(name).unwrap_or_default(),
             reason: "changed by others".to_owned(),
             phases: None,
         }
@@ -153,11 +153,11 @@ impl Pool {
     pub(super) fn why_no_other(&self) -> String {
         let waiting = || self.report.waiting.iter();
         if let Some((node, wait)) = waiting().find(|(_, wait)| wait.takes()) {
-            return format!("{node} waits for an address ({})", self.told_of(wait));
+            return format!("{node} waits for an address ({})", self.text_of(wait));
         }
         let blocked = waiting().find(|(_, wait)| !matches!(wait, Wait::NoFreeIp | Wait::InFlight(_)));
         match blocked {
-            Some((node, wait)) => format!("no matching node can take one ({node}: {})", self.told_of(wait)),
+            Some((node, wait)) => format!("no matching node can take one ({node}: {})", self.text_of(wait)),
             None if self.candidates.is_empty() => "no other node matches".to_owned(),
             None if self.report.waiting.is_empty() => "every matching node has an address".to_owned(),
             None => "no matching node is free".to_owned(),

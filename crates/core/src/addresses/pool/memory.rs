@@ -17,7 +17,7 @@ pub struct Created {
 pub struct Intent {
     /// No two intents of a pool have the same number, so that one on the server is never taken for its successor.
     pub number: u64,
-    /// The account that is asked; unnamed where an older operator wrote the intent down.
+    /// The account that is asked; unknown where an older operator wrote the intent down.
     pub account_id: AccountId,
     /// Region slug.
     pub region: String,

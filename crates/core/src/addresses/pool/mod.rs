@@ -23,7 +23,7 @@ pub mod status;
 mod writing;
 
 use crate::addresses::account::Account;
-use crate::addresses::account::belief::Place;
+use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::pool::object::PoolObject;
 use crate::mechanism::failure::Failure;
 use crate::mechanism::writes::Writes;
@@ -51,7 +51,7 @@ pub struct Candidate {
     pub uid: Uid,
     /// `spec.providerID` of the node.
     pub provider_id: String,
-    /// The machine that it names, if one of the pool's provider.
+    /// The machine that it names, if it is one of a provider that the software knows, be it the pool's or not.
     pub machine: Option<MachineId>,
     /// Region of the node, where it is known.
     pub region: Option<String>,
@@ -243,7 +243,7 @@ impl Pool {
             self.request_changed();
         }
         if account_id != self.spec.account_id {
-            self.provider_changed();
+            self.account_changed();
         }
         self.raw = seen.spec;
         self.spec_version += 1;
@@ -322,8 +322,8 @@ impl Pool {
     }
 
     /// What a user reads of a wait.
-    pub(crate) fn told_of(&self, wait: &Wait) -> String {
-        wait.told(self.spec.noun())
+    pub(crate) fn text_of(&self, wait: &Wait) -> String {
+        wait.text(self.spec.noun())
     }
 
     /// A count that grows by one each time: the order of events inside a pool.
@@ -429,7 +429,7 @@ impl Pool {
             let candidates = &self.candidates;
             self.report.active.retain(|ip, node| {
                 let place = account.place(*ip).machine();
-                let same = |candidate: &Candidate| place.is_none() || candidate.machine == place;
+                let same = |candidate: &Candidate| place.is_none() || candidate.machine.as_ref() == place;
                 candidates.get(node).is_some_and(same)
             });
             self.report.waiting.retain(|node, _| candidates.contains_key(node));
@@ -458,8 +458,7 @@ impl Pool {
         });
         let released = &self.spec.released;
         memory.created.retain(|created| {
-            let gone = others_visible
-                && account.belief(created.ip).is_some_and(crate::addresses::account::belief::Belief::is_gone);
+            let gone = others_visible && account.belief(created.ip).is_some_and(Belief::is_gone);
             !released.contains(&created.ip) && !gone
         });
         let named = memory.created.iter_mut().filter(|created| self.spec.ips.contains(&created.ip));
@@ -474,8 +473,7 @@ impl Pool {
         if let Some(memory) = &mut self.memory {
             memory.former.extend(let_go);
             memory.former.retain(|ip| {
-                let gone =
-                    account.belief(*ip).is_some_and(crate::addresses::account::belief::Belief::is_gone);
+                let gone = account.belief(*ip).is_some_and(Belief::is_gone);
                 let standing = match account.place(*ip) {
                     Place::Unknown => true,
                     Place::Absent => !(others_visible && gone),

@@ -132,13 +132,8 @@ impl Pool {
         record.error = of_the_address.then(|| (kind, message.to_owned()));
         let unassigns = op.kind != OpKind::Assign;
         if ip_waits || unassigns {
-            Failure::note(
-                &mut record.failure,
-                (kind, message),
-                (op.from.clone(), self.spec_version),
-                None,
-                at,
-            );
+            let input = (op.from.clone(), self.spec_version);
+            Failure::note(&mut record.failure, (kind, message), input, None, at);
         }
         if node_waits && !unassigns {
             let mut slot = self.node_failures.remove(node);

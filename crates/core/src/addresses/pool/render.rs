@@ -324,7 +324,7 @@ impl Pool {
             .waiting
             .iter()
             .filter(|(_, wait)| wait.is_error())
-            .map(|(name, wait)| format!("{name}: {}", self.told_of(wait)))
+            .map(|(name, wait)| format!("{name}: {}", self.text_of(wait)))
             .collect();
         let reason = self.report.waiting.values().find_map(Wait::blocked)?;
         Some(Condition::new(reason, enumerate(blocked.into_iter())))

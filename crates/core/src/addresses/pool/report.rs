@@ -93,7 +93,7 @@ impl Wait {
 impl Wait {
     /// What a user reads. `noun` is the word for a machine.
     #[must_use]
-    pub fn told(&self, noun: &str) -> String {
+    pub fn text(&self, noun: &str) -> String {
         match self {
             Self::NoFreeIp => "no address of the pool is free".to_owned(),
             Self::CoolOff => "assignmentCoolOffSeconds has not passed since the last assignment".to_owned(),

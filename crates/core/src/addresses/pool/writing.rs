@@ -11,8 +11,8 @@ impl Pool {
     /// Notes what the status is to say, which counts as sent if it is returned.
     ///
     /// # Errors
-    /// When it may be written, if time alone is missing.
-    pub fn due_status(
+    /// Not yet: the moment when it may be written, or `None` while another write is under way.
+    pub(crate) fn due_status(
         &mut self,
         status: PoolStatus,
         go_fields_only: bool,
@@ -28,7 +28,7 @@ impl Pool {
     }
 
     /// The answer to a write of the status.
-    pub fn status_written(
+    pub(crate) fn status_written(
         &mut self,
         result: Result<Box<WrittenStatus<PoolStatus>>, WriteFailure>,
         at @ Context { now, .. }: Context,
@@ -58,13 +58,13 @@ impl Pool {
         }
     }
 
-    /// What is to be added to `spec.ips`, which counts as sent; empty for nothing. A created address is written there once,
-    /// after the status remembers it; at once where the server's statuses remember nothing, since it stands nowhere else
-    /// then.
+    /// What is to be added to `spec.ips`, which counts as sent; empty for nothing. A created address is written there
+    /// once, after the status remembers it; at once where the server's statuses remember nothing, since it stands
+    /// nowhere else then.
     ///
     /// # Errors
-    /// When it may be written, if time alone is missing.
-    pub fn due_ips(&mut self, now: Moment) -> Result<Vec<Address>, Option<Moment>> {
+    /// Not yet: the moment when it may be written, or `None` while another write is under way.
+    pub(crate) fn due_ips(&mut self, now: Moment) -> Result<Vec<Address>, Option<Moment>> {
         let kept = |ip| self.creation.crds_outdated || self.on_server.remembers(ip);
         let unwritten = self.memory.iter().flat_map(|memory| {
             memory.created.iter().filter(|created| !created.written).map(|created| created.ip)
@@ -78,7 +78,7 @@ impl Pool {
     }
 
     /// The answer to a write of `spec.ips`.
-    pub fn ips_written(&mut self, add: &[Address], result: &Result<(), WriteFailure>, at: Context) {
+    pub(crate) fn ips_written(&mut self, add: &[Address], result: &Result<(), WriteFailure>, at: Context) {
         self.writes.ips_done(result.as_ref().err(), at);
         if result.is_ok()
             && let Some(memory) = &mut self.memory
