@@ -48,3 +48,21 @@ against each other.
 {{- end -}}
 {{- end -}}
 {{- end }}
+
+{{- /*
+Fails where an upgrade would leave out CRDs that nothing keeps: Helm would delete them, and with them every object.
+*/ -}}
+{{- define "flipop.keepsCrds" -}}
+{{- if and .Release.IsUpgrade (not .Values.crds.enabled) -}}
+{{- range list "floatingippools" "nodednsrecordsets" -}}
+{{- with lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" (printf "%s.flipop.digitalocean.com" .) -}}
+{{- $annotations := .metadata.annotations | default dict -}}
+{{- $own := eq (get $annotations "meta.helm.sh/release-name") $.Release.Name -}}
+{{- $own = and $own (eq (get $annotations "meta.helm.sh/release-namespace") $.Release.Namespace) -}}
+{{- if and $own (ne (get $annotations "helm.sh/resource-policy") "keep") -}}
+{{- fail "crds.enabled=false would delete the CRDs and every object: upgrade with crds.keep=true first" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
