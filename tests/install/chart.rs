@@ -134,17 +134,25 @@ fn labels(helm: &str) {
 }
 
 fn namespace(helm: &str) {
-    let ran = template(helm, "infra", &everything(), &[]);
+    in_namespace(helm, "infra");
+    // YAML would read these as numbers.
+    in_namespace(helm, "123");
+    in_namespace(helm, "1e3");
+}
+
+fn in_namespace(helm: &str, wanted: &str) {
+    let ran = template(helm, wanted, &everything(), &[]);
     let objects = parse(&ran.stdout);
+    assert_eq!(object(&objects, "Deployment", "flipop")["metadata"]["namespace"], wanted);
     for ((kind, name), object) in &objects {
         let namespace = &object["metadata"]["namespace"];
-        assert!(namespace.is_null() || namespace == "infra", "{kind} {name} is in {namespace}");
+        assert!(namespace.is_null() || namespace == wanted, "{kind} {name} is in {namespace}");
         if let Some(subjects) = object["subjects"].as_array() {
-            assert_eq!(subjects[0]["namespace"], "infra", "{kind} {name}");
+            assert_eq!(subjects[0]["namespace"], wanted, "{kind} {name}");
         }
         if kind == "ValidatingAdmissionPolicy" {
             let by = object["spec"]["matchConditions"][0]["expression"].as_str().unwrap();
-            assert!(by.ends_with("= 'system:serviceaccount:infra:flipop'"), "{by}");
+            assert!(by.ends_with(&format!("= 'system:serviceaccount:{wanted}:flipop'")), "{by}");
         }
         let text = object.to_string();
         assert!(!text.contains("system:serviceaccount:flipop:"), "{kind} {name}");

@@ -19,7 +19,7 @@ and "labels" for more of them. It stays text, because numbers beyond a million w
 {{- define "flipop.copy" -}}
 {{- $namespace := .root.Release.Namespace -}}
 {{- $text := .root.Files.Get (printf "files/%s" .file) | required (printf "files/%s is missing" .file) -}}
-{{- $text = replace "namespace: flipop\n" (printf "namespace: %s\n" $namespace) $text -}}
+{{- $text = replace "namespace: flipop\n" (printf "namespace: %s\n" ($namespace | quote)) $text -}}
 {{- $text = replace "system:serviceaccount:flipop:" (printf "system:serviceaccount:%s:" $namespace) $text -}}
 {{- with merge (dict) (.labels | default dict) .root.Values.labels -}}
 {{- $labels := printf "  labels:\n    app: flipop\n%s\n" (toYaml . | indent 4) -}}
