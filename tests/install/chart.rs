@@ -20,12 +20,14 @@ const OLDEST: &str = "1.30.0";
 type Test = fn(&'static str);
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 9] = [
+    let tests: [(&str, Test); 11] = [
         ("lint_finds_nothing", lint),
         ("the_default_is_what_k8s_holds_but_for_the_annotation_that_keeps_crds", the_default),
         ("everything_that_is_switched_on_is_as_in_kustomize", switched_on),
         ("each_value_does_what_it_says", rendered::rows),
         ("labels_are_on_every_object", labels),
+        ("a_label_that_two_values_name_is_there_once", same_label),
+        ("null_leaves_out_what_is_optional", null),
         ("another_namespace_leaves_none_of_the_first_behind", namespace),
         ("what_is_wrong_is_refused_with_a_word_about_it", refused::rows),
         ("alerts_can_be_left_out_and_labelled", alerts),
@@ -131,6 +133,50 @@ fn labels(helm: &str) {
     assert_eq!(pods, &json!({ "app": "flipop", "team": "edge", "tier": "1" }));
     let monitor = &object(&objects, "PodMonitor", "flipop")["metadata"]["labels"];
     assert_eq!(monitor["release"], "prometheus");
+}
+
+/// Two values may name the same label: it stands once, and the more special value counts.
+fn same_label(helm: &str) {
+    let mut values = everything();
+    values["labels"] = json!({ "team": "edge" });
+    values["podLabels"] = json!({ "team": "pods" });
+    for part in ["podMonitor", "prometheusRule", "dashboard"] {
+        values[part]["labels"] = json!({ "team": part });
+    }
+    // Strict: the parser refuses a key that stands twice.
+    let objects = render(helm, &values);
+    let team = |kind: &str, name: &str, path: &str| {
+        object(&objects, kind, name).pointer(&format!("{path}/metadata/labels/team")).cloned()
+    };
+    assert_eq!(team("Deployment", "flipop", ""), Some(json!("edge")));
+    assert_eq!(team("Deployment", "flipop", "/spec/template"), Some(json!("pods")));
+    assert_eq!(team("PodMonitor", "flipop", ""), Some(json!("podMonitor")));
+    assert_eq!(team("PrometheusRule", "flipop", ""), Some(json!("prometheusRule")));
+    assert_eq!(team("ConfigMap", "flipop-dashboard", ""), Some(json!("dashboard")));
+}
+
+/// Null takes a value away: what is optional is then left out, and what is needed is asked for.
+fn null(helm: &str) {
+    let objects = render(helm, &json!({}));
+    for optional in
+        ["labels", "podLabels", "podMonitor", "prometheusRule", "dashboard", "networkPolicy", "userRoles"]
+    {
+        assert_same(&render(helm, &json!({ optional: null })), &objects);
+    }
+    for (optional, kind) in
+        [("priorityClass", "PriorityClass"), ("podDisruptionBudget", "PodDisruptionBudget")]
+    {
+        let found = render(helm, &json!({ optional: null }));
+        assert!(found.keys().all(|(found, _)| found != kind), "{optional}");
+    }
+    let mut everything = everything();
+    for part in ["podMonitor", "prometheusRule", "dashboard"] {
+        everything[part]["labels"] = Value::Null;
+    }
+    everything["labels"] = Value::Null;
+    everything["prometheusRule"]["without"] = Value::Null;
+    everything["replicas"] = json!(1);
+    render(helm, &everything);
 }
 
 fn namespace(helm: &str) {

@@ -4,12 +4,11 @@
 {{- with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{- /* The labels of an object. */ -}}
+{{- /*
+The labels of an object: dict "root" $, and "labels" for more of them. Those take the place of the labels of all objects.
+*/ -}}
 {{- define "flipop.labels" -}}
-app: flipop
-{{- with .Values.labels }}
-{{ toYaml . }}
-{{- end }}
+{{- toYaml (merge (dict "app" "flipop") (.labels | default dict) (.root.Values.labels | default dict)) -}}
 {{- end }}
 
 {{- /*
@@ -21,7 +20,7 @@ and "labels" for more of them. It stays text, because numbers beyond a million w
 {{- $text := .root.Files.Get (printf "files/%s" .file) | required (printf "files/%s is missing" .file) -}}
 {{- $text = replace "namespace: flipop\n" (printf "namespace: %s\n" ($namespace | quote)) $text -}}
 {{- $text = replace "system:serviceaccount:flipop:" (printf "system:serviceaccount:%s:" $namespace) $text -}}
-{{- with merge (dict) (.labels | default dict) .root.Values.labels -}}
+{{- with merge (dict) (.labels | default dict) (.root.Values.labels | default dict) -}}
 {{- $labels := printf "  labels:\n    app: flipop\n%s\n" (toYaml . | indent 4) -}}
 {{- $text = replace "  labels:\n    app: flipop\n" $labels $text -}}
 {{- end -}}

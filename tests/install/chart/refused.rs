@@ -29,6 +29,11 @@ pub(super) fn rows(helm: &str) {
         (json!({ "userRoles": { "admin": true } }), "'admin' not allowed"),
         (json!({ "networkPolicy": { "egressPorts": [] } }), "/networkPolicy/egressPorts"),
         (json!({ "networkPolicy": { "egressPorts": [70000] } }), "/networkPolicy/egressPorts/0"),
+        (json!({ "crds": null }), "'crds'"),
+        (json!({ "crds": { "enabled": null } }), "'enabled'"),
+        (json!({ "image": null }), "'image'"),
+        (json!({ "replicas": null }), "'replicas'"),
+        (json!({ "networkPolicy": { "egressPorts": null } }), "'egressPorts'"),
         (json!({ "prometheusRule": on }), "there is no alert FlipopQuotaLwo"),
     ];
     for (values, said) in rows {
