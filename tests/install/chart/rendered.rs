@@ -192,7 +192,7 @@ fn cluster() -> Rows {
     let policy = |path: &str, value| of("NetworkPolicy", "flipop", &format!("/spec{path}"), value);
     let pools = "floatingippools.flipop.digitalocean.com";
     let network = json!({
-        "enabled": true, "prometheusNamespace": "1e3", "dnsNamespace": "456", "egressPorts": [3128],
+        "enabled": true, "prometheusNamespace": "1e3", "dnsNamespace": "456", "dnsPorts": [5353], "egressPorts": [3128],
     });
     let namespace = |name| json!({ "kubernetes.io/metadata.name": name });
     vec![
@@ -231,6 +231,11 @@ fn cluster() -> Rows {
             vec![
                 policy("/ingress/0/from/0/namespaceSelector/matchLabels", namespace("1e3")),
                 policy("/egress/0/to/0/namespaceSelector/matchLabels", namespace("456")),
+                policy(
+                    "/egress/0/ports",
+                    json!([{ "protocol": "UDP", "port": 5353 }, { "protocol": "TCP", "port": 5353 }]),
+                ),
+                policy("/egress/1/to/1/ipBlock/cidr", json!("::/0")),
                 policy("/egress/1/ports", json!([{ "protocol": "TCP", "port": 3128 }])),
             ],
         ),
