@@ -20,6 +20,8 @@ pub(super) fn rows(helm: &str) {
         (json!({ "env": token }), "/env/0"),
         (json!({ "env": [{ "name": "A", "valu": "x" }] }), "'valu' not allowed"),
         (json!({ "env": [{ "name": "POD_NAMESPACE", "value": "x" }] }), "/env/0/name"),
+        (json!({ "args": ["--debug", "--metrics-bind-addr=:9090"] }), "/args/1"),
+        (json!({ "args": ["-metrics-bind-addr", ":9090"] }), "/args/0"),
         (json!({ "tolerations": [{ "key": "a", "operater": "Exists" }] }), "'operater' not allowed"),
         (json!({ "affinity": { "nodeAffinities": {} } }), "'nodeAffinities' not allowed"),
         (json!({ "resources": { "limit": {} } }), "'limit' not allowed"),
