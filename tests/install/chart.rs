@@ -238,14 +238,19 @@ fn notes(helm: &str) {
         "No registry has the image registry.invalid/flipop:0.1.0",
         "kubectl create secret generic flipop -n infra",
         "kubectl rollout status deployment/flipop -n infra",
-        "Nothing watches over FLIPOP yet",
+        "--from-literal=DIGITALOCEAN_ACCESS_TOKEN=\"$DIGITALOCEAN_ACCESS_TOKEN\"",
+        "Monitoring is off",
     ] {
         assert!(first.contains(said), "{said:?} is not in {first}");
     }
     let image = json!({ "repository": "registry.example.com/flipop" });
     let second = notes(&json!({ "image": image, "secretName": "tokens", "podMonitor": { "enabled": true } }));
     assert!(second.contains("create secret generic tokens -n infra"), "{second}");
-    assert!(!second.contains("No registry") && !second.contains("Nothing watches"), "{second}");
+    assert!(!second.contains("No registry") && !second.contains("Monitoring is off"), "{second}");
+    for name in ["DIGITALOCEAN_ACCESS_TOKEN_FILE", "CLOUDFLARE_TOKEN_FILE"] {
+        let third = notes(&json!({ "env": [{ "name": name, "value": "/token/it" }] }));
+        assert!(!third.contains("create secret"), "{name}: {third}");
+    }
 }
 
 fn too_old(helm: &str) {
