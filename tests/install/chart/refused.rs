@@ -32,6 +32,7 @@ pub(super) fn rows(helm: &str) {
         (json!({ "networkPolicy": { "dnsPorts": [] } }), "/networkPolicy/dnsPorts"),
         (json!({ "networkPolicy": { "egressPorts": [] } }), "/networkPolicy/egressPorts"),
         (json!({ "networkPolicy": { "egressPorts": [70000] } }), "/networkPolicy/egressPorts/0"),
+        (json!({ "crds": { "annotations": { "helm.sh/resource-policy": "delete" } } }), "resource-policy"),
         (json!({ "crds": null }), "'crds'"),
         (json!({ "crds": { "enabled": null } }), "'enabled'"),
         (json!({ "image": null }), "'image'"),

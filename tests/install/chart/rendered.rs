@@ -204,6 +204,19 @@ fn cluster() -> Rows {
             ],
         ),
         (
+            json!({ "crds": { "annotations": { "a/b": "false" } } }),
+            vec![of(
+                "CustomResourceDefinition",
+                pools,
+                "/metadata/annotations",
+                json!({ "a/b": "false", "helm.sh/resource-policy": "keep" }),
+            )],
+        ),
+        (
+            json!({ "crds": { "keep": false, "annotations": { "a/b": "c" } } }),
+            vec![of("CustomResourceDefinition", pools, "/metadata/annotations", json!({ "a/b": "c" }))],
+        ),
+        (
             json!({ "userRoles": { "view": true } }),
             vec![
                 of("ClusterRole", "flipop-view", &label("view"), json!("true")),
