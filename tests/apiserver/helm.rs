@@ -217,6 +217,13 @@ async fn life(helm: &Helm<'_>) -> Outcome {
     helm.release("upgrade", &upgraded).await?;
     assert_eq!(replicas(world).await?, 3);
     world.kubectl.run(&["get", "clusterrole", "flipop-view"]).await?;
+    // Stopped and started, with the other values as they were.
+    for count in [0, 3] {
+        let set = format!("replicas={count}");
+        helm.release("upgrade", &["--reset-then-reuse-values", "--set", &set]).await?;
+        assert_eq!(replicas(world).await?, count);
+        world.kubectl.run(&["get", "clusterrole", "flipop-view"]).await?;
+    }
     helm.run(&["rollback", "flipop", "1", "--namespace", NAMESPACE]).await?;
     assert_eq!(replicas(world).await?, 2);
     helm.is_live().await?;

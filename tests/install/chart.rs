@@ -20,7 +20,7 @@ const OLDEST: &str = "1.30.0";
 type Test = fn(&'static str);
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 11] = [
+    let tests: [(&str, Test); 12] = [
         ("lint_finds_nothing", lint),
         ("the_default_is_what_k8s_holds_but_for_the_annotation_that_keeps_crds", the_default),
         ("everything_that_is_switched_on_is_as_in_kustomize", switched_on),
@@ -30,6 +30,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("null_leaves_out_what_is_optional", null),
         ("another_namespace_leaves_none_of_the_first_behind", namespace),
         ("what_is_wrong_is_refused_with_a_word_about_it", refused::rows),
+        ("the_values_for_a_token_in_a_file_name_the_file_that_is_mounted", token_file),
         ("alerts_can_be_left_out_and_labelled", alerts),
         ("a_cluster_that_is_too_old_is_refused", too_old),
     ];
@@ -203,6 +204,27 @@ fn in_namespace(helm: &str, wanted: &str) {
         let text = object.to_string();
         assert!(!text.contains("system:serviceaccount:flipop:"), "{kind} {name}");
     }
+}
+
+/// The values that docs/operations/helm.md shows for a token in a file.
+fn token_file(helm: &str) {
+    let page = read("docs/operations/helm.md");
+    let (_, after) = page.split_once("```yaml not applied: these are values of the chart\n").unwrap();
+    let values: Value = serde_saphyr::from_str(after.split_once("```").unwrap().0).unwrap();
+    let deployment = object(&render(helm, &values), "Deployment", "flipop").clone();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let env = container["env"].as_array().unwrap();
+    let variable = |name: &str| env.iter().find(|variable| variable["name"] == name);
+    let file = variable("DIGITALOCEAN_ACCESS_TOKEN_FILE").unwrap()["value"].as_str().unwrap();
+    let volume = &pod["volumes"][0];
+    let item = &volume["secret"]["items"][0];
+    assert_eq!(item["key"], "DIGITALOCEAN_ACCESS_TOKEN");
+    let mount = &container["volumeMounts"][0];
+    assert_eq!(mount["name"], volume["name"]);
+    let mounted = format!("{}/{}", mount["mountPath"].as_str().unwrap(), item["path"].as_str().unwrap());
+    assert_eq!(file, mounted);
+    assert_eq!(variable("DIGITALOCEAN_ACCESS_TOKEN"), None);
 }
 
 fn alerts(helm: &str) {
