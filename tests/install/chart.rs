@@ -242,6 +242,14 @@ fn alerts(helm: &str) {
     assert_eq!(some.len(), all.len() - 1);
     assert!(!named(&some, "FlipopQuotaLow"));
     assert!(some.iter().all(|rule| rule["labels"] == json!({ "severity": "page" })));
+    assert!(all.iter().all(|rule| rule["annotations"]["runbook_url"].is_null()));
+    let linked = json!({ "enabled": true, "runbookURL": "https://git.example.com/flipop/" });
+    for (linked, plain) in rules(json!({ "prometheusRule": linked })).iter().zip(&all) {
+        let (linked, plain) = (&linked["annotations"], &plain["annotations"]);
+        let url = format!("https://git.example.com/flipop/{}", plain["runbook"].as_str().unwrap());
+        assert_eq!(linked["runbook_url"], url);
+        assert_eq!((&linked["runbook"], &linked["summary"]), (&plain["runbook"], &plain["summary"]));
+    }
     let single = rules(json!({ "replicas": 1, "prometheusRule": { "enabled": true } }));
     assert_eq!(single.len(), all.len() - 1);
     assert!(!named(&single, "FlipopNoStandby"));

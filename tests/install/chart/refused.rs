@@ -38,6 +38,7 @@ pub(super) fn rows(helm: &str) {
         (json!({ "image": null }), "'image'"),
         (json!({ "replicas": null }), "'replicas'"),
         (json!({ "networkPolicy": { "egressPorts": null } }), "'egressPorts'"),
+        (json!({ "prometheusRule": { "runbookURL": "docs" } }), "/prometheusRule/runbookURL"),
         (json!({ "prometheusRule": on }), "there is no alert FlipopQuotaLwo"),
     ];
     for (values, said) in rows {
