@@ -1,6 +1,6 @@
 # The operator's image: the binary, the CA bundle, nothing else.
 #
-#   docker build --build-arg FLIPOP_COMMIT="$(git rev-parse --short HEAD)" -t flipop .
+#   docker build --build-arg FLIPOP_COMMIT="$(git rev-parse --short=12 HEAD)" -t flipop .
 #
 # The toolchain is the one that rust-toolchain.toml pins. The binary is linked statically (position-independent), so
 # that the final stage needs no libraries; CI builds that stage from a binary of its own (ci/image.sh).

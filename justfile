@@ -29,7 +29,7 @@ book:
 
 # Every test; those of the API server need Go or KUBEBUILDER_ASSETS.
 test:
-    cargo test --workspace
+    cargo test --workspace --locked
 
 # Simulations: random seeds, all plans of the sweeps, three days.
 simulate SEEDS="600":

@@ -11,7 +11,7 @@ out="target/image/root"
 tag="localhost/flipop:ci"
 
 # A target folder of its own: other flags would rebuild everything in the usual one.
-FLIPOP_COMMIT="$(git rev-parse --short HEAD || true)" \
+FLIPOP_COMMIT="$(git rev-parse --short=12 HEAD || true)" \
 RUSTFLAGS="-C target-feature=+crt-static" \
   cargo build --locked --release --package flipop --bin flipop --target "$host" --target-dir target/image
 rm -rf "$out"

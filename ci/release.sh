@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# Makes what a release consists of beside the image, into target/release-files: the chart, the manifests in one file,
-# the list of the crates in the binary (SBOM), and checksums. Chart and manifests name the image that is given.
+# Writes the files that a release has besides the image into target/release-files: the chart, the manifests in one
+# file, the list of the crates in the binary (SBOM), and checksums. Chart and manifests name the image that is given.
 #
 #   ci/release.sh registry.example.com/flipop            # needs jq, and Helm as helm4
 #   ci/release.sh --notes                                # prints what CHANGELOG.md says of this version
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+if [ $# -ne 1 ] || [ -z "$1" ] || [[ "$1" = -* && "$1" != --notes ]]; then
+  echo "usage: ci/release.sh IMAGE | ci/release.sh --notes" >&2
+  exit 2
+fi
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/ s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -22,16 +27,17 @@ rm -rf "$out" target/release-chart
 mkdir -p "$out" target/release-chart
 
 cp -r charts/flipop target/release-chart/
-sed -i "s#registry.invalid/flipop#$image#" target/release-chart/flipop/values.yaml
+# The comment is true of the repository alone.
+sed -i "/# No registry has this name/d; s#registry.invalid/flipop#$image#" target/release-chart/flipop/values.yaml
 helm4 package target/release-chart/flipop --destination "$out"
 
 for file in k8s/*.yaml; do
   printf -- '---\n'
-  sed "s#registry.invalid/flipop:#$image:#" "$file"
+  sed "/# No registry has this name/d; s#registry.invalid/flipop:#$image:#" "$file"
 done > "$out/flipop-$version.yaml"
 
-if grep -rl registry.invalid target/release-chart/flipop/values.yaml "$out/flipop-$version.yaml"; then
-  echo "registry.invalid is left behind" >&2
+if grep -e registry.invalid -e "No registry has" target/release-chart/flipop/values.yaml "$out/flipop-$version.yaml"; then
+  echo "the files speak of the image of the repository, not of the release" >&2
   exit 1
 fi
 grep -qF "image: $image:$version" "$out/flipop-$version.yaml"
@@ -47,13 +53,13 @@ crates | jq -Rn --arg version "$version" --arg checksums "$checksums" '
   ($checksums | split("\n") | map(split("|") | {(.[0]): .[1]}) | add) as $sha256
   | [inputs | capture("^(?<name>[^ ]+) v(?<version>[^ |]+).*[|](?<license>.*)$")
     | "\(.name)@\(.version)" as $id
-    | {type: "library", name, version, purl: "pkg:cargo/\($id)", "bom-ref": $id, licenses: [{expression: (.license | gsub(" */ *"; " OR "))}]}
-      + (if $sha256[$id] then {hashes: [{alg: "SHA-256", content: $sha256[$id]}]} else {} end)]
+    | {type: "library", name, version, "bom-ref": $id, licenses: [{expression: (.license | gsub(" */ *"; " OR "))}]}
+      # Only a crate of the registry has a checksum, and an address there.
+      + (if $sha256[$id] then {purl: "pkg:cargo/\($id)", hashes: [{alg: "SHA-256", content: $sha256[$id]}]} else {} end)]
   | {bomFormat: "CycloneDX", specVersion: "1.5", version: 1,
      metadata: {component: {type: "application", name: "flipop", version: $version, "bom-ref": "flipop"}},
      components: map(select(.name != "flipop"))}' > "$out/flipop-$version.cdx.json"
-# Every crate of the registry has a checksum; those of this repository have none.
-jq -e '(.components | length) > 100 and all(.components[]; .hashes or (.name | startswith("flipop")))' \
+jq -e '(.components | length) > 100 and all(.components[]; (.hashes and .purl) != (.name | startswith("flipop")))' \
   "$out/flipop-$version.cdx.json" > /dev/null
 
 (cd "$out" && sha256sum -- * > sha256sums.txt)

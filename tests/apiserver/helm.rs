@@ -217,6 +217,13 @@ async fn life(helm: &Helm<'_>) -> Outcome {
     helm.release("upgrade", &upgraded).await?;
     assert_eq!(replicas(world).await?, 3);
     world.kubectl.run(&["get", "clusterrole", "flipop-view"]).await?;
+    // Stopped and started, with the other values as they were.
+    for count in [0, 3] {
+        let set = format!("replicas={count}");
+        helm.release("upgrade", &["--reset-then-reuse-values", "--set", &set]).await?;
+        assert_eq!(replicas(world).await?, count);
+        world.kubectl.run(&["get", "clusterrole", "flipop-view"]).await?;
+    }
     helm.run(&["rollback", "flipop", "1", "--namespace", NAMESPACE]).await?;
     assert_eq!(replicas(world).await?, 2);
     helm.is_live().await?;
@@ -366,10 +373,31 @@ async fn a_second_installation_is_refused_with_the_name_of_the_first(world: &mut
         let elsewhere = world.kubectl.run(&["get", "all,role", "-n", "elsewhere", "-o", "name"]).await?;
         assert_eq!(elsewhere.stdout, "");
         helm.is_live().await?;
+        the_crds_stay_until_something_keeps_them(&helm).await?;
+        helm.release("upgrade", &["--set", "crds.keep=false"]).await?;
         helm.run(&["uninstall", "flipop", "--namespace", NAMESPACE]).await?;
         // Nothing keeps the CRDs here.
         crds_are_gone(world).await?;
     }
+    Ok(())
+}
+
+/// An upgrade without the CRDs fails while nothing keeps them, and leaves them alone once something does.
+async fn the_crds_stay_until_something_keeps_them(helm: &Helm<'_>) -> Outcome {
+    let crds = || helm.world.kubectl.run(&["get", "crd", "-o", "jsonpath={.items[*].metadata.uid}"]);
+    let before = crds().await?.stdout;
+    let chart = path("charts/flipop");
+    let said = "crds.enabled=false would delete the CRDs and every object";
+    for keep in ["crds.keep=false", "crds.keep=true"] {
+        let values = format!("crds.enabled=false,{keep}");
+        let without = ["upgrade", "flipop", &chart, "--namespace", NAMESPACE, "--set", &values];
+        let refused = helm.attempt(&without).await?;
+        assert!(!refused.success && refused.stderr.contains(said), "{keep}: {}", refused.stderr);
+    }
+    helm.release("upgrade", &["--set", "crds.keep=true"]).await?;
+    helm.release("upgrade", &["--set", "crds.enabled=false"]).await?;
+    helm.release("upgrade", &["--set", "crds.enabled=true"]).await?;
+    assert_eq!(crds().await?.stdout, before);
     Ok(())
 }
 

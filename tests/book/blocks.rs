@@ -20,7 +20,11 @@ fn examples() -> BTreeMap<String, String> {
 
 /// May stand in an example: kept for documentation, or private.
 fn is_nobodys(address: Ipv4Addr) -> bool {
-    address.is_documentation() || address.is_private() || address.is_loopback() || address.is_unspecified()
+    address.is_documentation()
+        || address.is_private()
+        || address.is_link_local()
+        || address.is_loopback()
+        || address.is_unspecified()
 }
 
 /// Addresses in a text.

@@ -20,14 +20,17 @@ const OLDEST: &str = "1.30.0";
 type Test = fn(&'static str);
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, Test); 9] = [
+    let tests: [(&str, Test); 12] = [
         ("lint_finds_nothing", lint),
         ("the_default_is_what_k8s_holds_but_for_the_annotation_that_keeps_crds", the_default),
         ("everything_that_is_switched_on_is_as_in_kustomize", switched_on),
         ("each_value_does_what_it_says", rendered::rows),
         ("labels_are_on_every_object", labels),
+        ("a_label_that_two_values_name_is_there_once", same_label),
+        ("null_leaves_out_what_is_optional", null),
         ("another_namespace_leaves_none_of_the_first_behind", namespace),
         ("what_is_wrong_is_refused_with_a_word_about_it", refused::rows),
+        ("the_values_for_a_token_in_a_file_name_the_file_that_is_mounted", token_file),
         ("alerts_can_be_left_out_and_labelled", alerts),
         ("a_cluster_that_is_too_old_is_refused", too_old),
     ];
@@ -133,22 +136,95 @@ fn labels(helm: &str) {
     assert_eq!(monitor["release"], "prometheus");
 }
 
+/// Two values may name the same label: it stands once, and the more special value counts.
+fn same_label(helm: &str) {
+    let mut values = everything();
+    values["labels"] = json!({ "team": "edge" });
+    values["podLabels"] = json!({ "team": "pods" });
+    for part in ["podMonitor", "prometheusRule", "dashboard"] {
+        values[part]["labels"] = json!({ "team": part });
+    }
+    // Strict: the parser refuses a key that stands twice.
+    let objects = render(helm, &values);
+    let team = |kind: &str, name: &str, path: &str| {
+        object(&objects, kind, name).pointer(&format!("{path}/metadata/labels/team")).cloned()
+    };
+    assert_eq!(team("Deployment", "flipop", ""), Some(json!("edge")));
+    assert_eq!(team("Deployment", "flipop", "/spec/template"), Some(json!("pods")));
+    assert_eq!(team("PodMonitor", "flipop", ""), Some(json!("podMonitor")));
+    assert_eq!(team("PrometheusRule", "flipop", ""), Some(json!("prometheusRule")));
+    assert_eq!(team("ConfigMap", "flipop-dashboard", ""), Some(json!("dashboard")));
+}
+
+/// Null takes a value away: what is optional is then left out, and what is needed is asked for.
+fn null(helm: &str) {
+    let objects = render(helm, &json!({}));
+    for optional in
+        ["labels", "podLabels", "podMonitor", "prometheusRule", "dashboard", "networkPolicy", "userRoles"]
+    {
+        assert_same(&render(helm, &json!({ optional: null })), &objects);
+    }
+    for (optional, kind) in
+        [("priorityClass", "PriorityClass"), ("podDisruptionBudget", "PodDisruptionBudget")]
+    {
+        let found = render(helm, &json!({ optional: null }));
+        assert!(found.keys().all(|(found, _)| found != kind), "{optional}");
+    }
+    let mut everything = everything();
+    for part in ["podMonitor", "prometheusRule", "dashboard"] {
+        everything[part]["labels"] = Value::Null;
+    }
+    everything["labels"] = Value::Null;
+    everything["prometheusRule"]["without"] = Value::Null;
+    everything["replicas"] = json!(1);
+    render(helm, &everything);
+}
+
 fn namespace(helm: &str) {
-    let ran = template(helm, "infra", &everything(), &[]);
+    in_namespace(helm, "infra");
+    // YAML would read these as numbers.
+    in_namespace(helm, "123");
+    in_namespace(helm, "1e3");
+}
+
+fn in_namespace(helm: &str, wanted: &str) {
+    let ran = template(helm, wanted, &everything(), &[]);
     let objects = parse(&ran.stdout);
+    assert_eq!(object(&objects, "Deployment", "flipop")["metadata"]["namespace"], wanted);
     for ((kind, name), object) in &objects {
         let namespace = &object["metadata"]["namespace"];
-        assert!(namespace.is_null() || namespace == "infra", "{kind} {name} is in {namespace}");
+        assert!(namespace.is_null() || namespace == wanted, "{kind} {name} is in {namespace}");
         if let Some(subjects) = object["subjects"].as_array() {
-            assert_eq!(subjects[0]["namespace"], "infra", "{kind} {name}");
+            assert_eq!(subjects[0]["namespace"], wanted, "{kind} {name}");
         }
         if kind == "ValidatingAdmissionPolicy" {
             let by = object["spec"]["matchConditions"][0]["expression"].as_str().unwrap();
-            assert!(by.ends_with("= 'system:serviceaccount:infra:flipop'"), "{by}");
+            assert!(by.ends_with(&format!("= 'system:serviceaccount:{wanted}:flipop'")), "{by}");
         }
         let text = object.to_string();
         assert!(!text.contains("system:serviceaccount:flipop:"), "{kind} {name}");
     }
+}
+
+/// The values that docs/operations/helm.md shows for a token in a file.
+fn token_file(helm: &str) {
+    let page = read("docs/operations/helm.md");
+    let (_, after) = page.split_once("```yaml not applied: these are values of the chart\n").unwrap();
+    let values: Value = serde_saphyr::from_str(after.split_once("```").unwrap().0).unwrap();
+    let deployment = object(&render(helm, &values), "Deployment", "flipop").clone();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let env = container["env"].as_array().unwrap();
+    let variable = |name: &str| env.iter().find(|variable| variable["name"] == name);
+    let file = variable("DIGITALOCEAN_ACCESS_TOKEN_FILE").unwrap()["value"].as_str().unwrap();
+    let volume = &pod["volumes"][0];
+    let item = &volume["secret"]["items"][0];
+    assert_eq!(item["key"], "DIGITALOCEAN_ACCESS_TOKEN");
+    let mount = &container["volumeMounts"][0];
+    assert_eq!(mount["name"], volume["name"]);
+    let mounted = format!("{}/{}", mount["mountPath"].as_str().unwrap(), item["path"].as_str().unwrap());
+    assert_eq!(file, mounted);
+    assert_eq!(variable("DIGITALOCEAN_ACCESS_TOKEN"), None);
 }
 
 fn alerts(helm: &str) {
@@ -166,6 +242,14 @@ fn alerts(helm: &str) {
     assert_eq!(some.len(), all.len() - 1);
     assert!(!named(&some, "FlipopQuotaLow"));
     assert!(some.iter().all(|rule| rule["labels"] == json!({ "severity": "page" })));
+    assert!(all.iter().all(|rule| rule["annotations"]["runbook_url"].is_null()));
+    let linked = json!({ "enabled": true, "runbookURL": "https://git.example.com/flipop/" });
+    for (linked, plain) in rules(json!({ "prometheusRule": linked })).iter().zip(&all) {
+        let (linked, plain) = (&linked["annotations"], &plain["annotations"]);
+        let url = format!("https://git.example.com/flipop/{}", plain["runbook"].as_str().unwrap());
+        assert_eq!(linked["runbook_url"], url);
+        assert_eq!((&linked["runbook"], &linked["summary"]), (&plain["runbook"], &plain["summary"]));
+    }
     let single = rules(json!({ "replicas": 1, "prometheusRule": { "enabled": true } }));
     assert_eq!(single.len(), all.len() - 1);
     assert!(!named(&single, "FlipopNoStandby"));
@@ -184,14 +268,19 @@ fn notes(helm: &str) {
         "No registry has the image registry.invalid/flipop:0.1.0",
         "kubectl create secret generic flipop -n infra",
         "kubectl rollout status deployment/flipop -n infra",
-        "Nothing watches over FLIPOP yet",
+        "--from-literal=DIGITALOCEAN_ACCESS_TOKEN=\"$DIGITALOCEAN_ACCESS_TOKEN\"",
+        "Monitoring is off",
     ] {
         assert!(first.contains(said), "{said:?} is not in {first}");
     }
     let image = json!({ "repository": "registry.example.com/flipop" });
     let second = notes(&json!({ "image": image, "secretName": "tokens", "podMonitor": { "enabled": true } }));
     assert!(second.contains("create secret generic tokens -n infra"), "{second}");
-    assert!(!second.contains("No registry") && !second.contains("Nothing watches"), "{second}");
+    assert!(!second.contains("No registry") && !second.contains("Monitoring is off"), "{second}");
+    for name in ["DIGITALOCEAN_ACCESS_TOKEN_FILE", "CLOUDFLARE_TOKEN_FILE"] {
+        let third = notes(&json!({ "env": [{ "name": name, "value": "/token/it" }] }));
+        assert!(!third.contains("create secret"), "{name}: {third}");
+    }
 }
 
 fn too_old(helm: &str) {

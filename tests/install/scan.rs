@@ -1,4 +1,5 @@
-//! What kube-score says of the chart, but for exceptions, each of which docs/operations/security.md explains.
+//! Runs kube-score over the manifests. It may find only the exceptions below, and docs/operations/security.md has to
+//! explain each of them.
 
 use crate::tools::{Ran, needs, read, run};
 use libtest_mimic::Trial;

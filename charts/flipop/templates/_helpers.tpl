@@ -4,12 +4,11 @@
 {{- with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{- /* The labels of an object. */ -}}
+{{- /*
+The labels of an object: dict "root" $, and "labels" for more of them. Those take the place of the labels of all objects.
+*/ -}}
 {{- define "flipop.labels" -}}
-app: flipop
-{{- with .Values.labels }}
-{{ toYaml . }}
-{{- end }}
+{{- toYaml (merge (dict "app" "flipop") (.labels | default dict) (.root.Values.labels | default dict)) -}}
 {{- end }}
 
 {{- /*
@@ -19,9 +18,9 @@ and "labels" for more of them. It stays text, because numbers beyond a million w
 {{- define "flipop.copy" -}}
 {{- $namespace := .root.Release.Namespace -}}
 {{- $text := .root.Files.Get (printf "files/%s" .file) | required (printf "files/%s is missing" .file) -}}
-{{- $text = replace "namespace: flipop\n" (printf "namespace: %s\n" $namespace) $text -}}
+{{- $text = replace "namespace: flipop\n" (printf "namespace: %s\n" ($namespace | quote)) $text -}}
 {{- $text = replace "system:serviceaccount:flipop:" (printf "system:serviceaccount:%s:" $namespace) $text -}}
-{{- with merge (dict) (.labels | default dict) .root.Values.labels -}}
+{{- with merge (dict) (.labels | default dict) (.root.Values.labels | default dict) -}}
 {{- $labels := printf "  labels:\n    app: flipop\n%s\n" (toYaml . | indent 4) -}}
 {{- $text = replace "  labels:\n    app: flipop\n" $labels $text -}}
 {{- end -}}
@@ -44,6 +43,24 @@ against each other.
 {{- range .subjects -}}
 {{- if ne .namespace $release.Namespace -}}
 {{- fail (printf "FLIPOP is installed in this cluster already, in namespace %s. A cluster can have one installation: use --namespace %s to take it over, or remove it first." .namespace .namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /*
+Fails where an upgrade would leave out CRDs that nothing keeps: Helm would delete them, and with them every object.
+*/ -}}
+{{- define "flipop.keepsCrds" -}}
+{{- if and .Release.IsUpgrade (not .Values.crds.enabled) -}}
+{{- range list "floatingippools" "nodednsrecordsets" -}}
+{{- with lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" (printf "%s.flipop.digitalocean.com" .) -}}
+{{- $annotations := .metadata.annotations | default dict -}}
+{{- $own := eq (get $annotations "meta.helm.sh/release-name") $.Release.Name -}}
+{{- $own = and $own (eq (get $annotations "meta.helm.sh/release-namespace") $.Release.Namespace) -}}
+{{- if and $own (ne (get $annotations "helm.sh/resource-policy") "keep") -}}
+{{- fail "crds.enabled=false would delete the CRDs and every object: upgrade with crds.keep=true first" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

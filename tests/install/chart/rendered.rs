@@ -171,6 +171,14 @@ fn scheduling() -> Rows {
             json!({ "priorityClass": { "create": false, "existing": "high" } }),
             vec![absent("PriorityClass", "flipop"), pod("/priorityClassName", json!("high"))],
         ),
+        // Text that YAML would read as a number.
+        (
+            json!({ "priorityClass": { "create": false, "existing": "1" }, "secretName": "007" }),
+            vec![
+                pod("/priorityClassName", json!("1")),
+                container("/env/1/valueFrom/secretKeyRef/name", json!("007")),
+            ],
+        ),
         (json!({ "priorityClass": { "create": false } }), vec![pod("/priorityClassName", Value::Null)]),
         (
             json!({ "podDisruptionBudget": { "enabled": false } }),
@@ -184,7 +192,7 @@ fn cluster() -> Rows {
     let policy = |path: &str, value| of("NetworkPolicy", "flipop", &format!("/spec{path}"), value);
     let pools = "floatingippools.flipop.digitalocean.com";
     let network = json!({
-        "enabled": true, "prometheusNamespace": "metrics", "dnsNamespace": "dns", "egressPorts": [3128],
+        "enabled": true, "prometheusNamespace": "1e3", "dnsNamespace": "456", "dnsPorts": [5353], "egressPorts": [3128],
     });
     let namespace = |name| json!({ "kubernetes.io/metadata.name": name });
     vec![
@@ -194,6 +202,19 @@ fn cluster() -> Rows {
                 absent("CustomResourceDefinition", pools),
                 of("ClusterRole", "flipop", "/kind", json!("ClusterRole")),
             ],
+        ),
+        (
+            json!({ "crds": { "annotations": { "a/b": "false" } } }),
+            vec![of(
+                "CustomResourceDefinition",
+                pools,
+                "/metadata/annotations",
+                json!({ "a/b": "false", "helm.sh/resource-policy": "keep" }),
+            )],
+        ),
+        (
+            json!({ "crds": { "keep": false, "annotations": { "a/b": "c" } } }),
+            vec![of("CustomResourceDefinition", pools, "/metadata/annotations", json!({ "a/b": "c" }))],
         ),
         (
             json!({ "userRoles": { "view": true } }),
@@ -221,8 +242,13 @@ fn cluster() -> Rows {
         (
             json!({ "networkPolicy": network }),
             vec![
-                policy("/ingress/0/from/0/namespaceSelector/matchLabels", namespace("metrics")),
-                policy("/egress/0/to/0/namespaceSelector/matchLabels", namespace("dns")),
+                policy("/ingress/0/from/0/namespaceSelector/matchLabels", namespace("1e3")),
+                policy("/egress/0/to/0/namespaceSelector/matchLabels", namespace("456")),
+                policy(
+                    "/egress/0/ports",
+                    json!([{ "protocol": "UDP", "port": 5353 }, { "protocol": "TCP", "port": 5353 }]),
+                ),
+                policy("/egress/1/to/1/ipBlock/cidr", json!("::/0")),
                 policy("/egress/1/ports", json!([{ "protocol": "TCP", "port": 3128 }])),
             ],
         ),
