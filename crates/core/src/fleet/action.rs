@@ -6,8 +6,12 @@
 use crate::addresses::action as addresses;
 use crate::addresses::pool::status::PoolStatus;
 use crate::mechanism::effects::WrittenStatus;
+use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::fault::WriteFailure;
 use crate::model::ids::{Address, ObjectRef, Uid};
+use crate::model::matching::{Criteria, PodStore, WatchKey, verdict};
+use crate::model::mismatch::Mismatch;
+use crate::model::moment::Moment;
 use crate::records::action as records;
 use crate::records::status::RecordSetStatus;
 
@@ -60,6 +64,19 @@ pub enum Action {
     SweepAnnotations,
     /// Find out how many nodes the cluster has.
     CountNodes,
+    /// Read one node, and its pods if they matter, as they are now and not as a watch shows them.
+    ReadNode {
+        /// The object that asks.
+        object: ObjectRef,
+        /// Name of the node.
+        node: String,
+        /// When it was asked for: the answer repeats it.
+        asked: Moment,
+        /// The nodes of the object.
+        nodes: WatchKey,
+        /// The pods of the object, where they matter.
+        pods: Option<WatchKey>,
+    },
 }
 
 impl Action {
@@ -84,7 +101,7 @@ impl Action {
             | Self::WriteRecordSetStatus { .. }
             | Self::WriteIps { .. }
             | Self::Annotate { .. } => true,
-            Self::SweepAnnotations | Self::CountNodes => false,
+            Self::SweepAnnotations | Self::CountNodes | Self::ReadNode { .. } => false,
         }
     }
 }
@@ -112,6 +129,32 @@ pub struct AnnotatedNode {
     pub value: String,
     /// It was last written by field manager `flipop`.
     pub ours: bool,
+}
+
+/// One node as a consistent read found it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeReading {
+    /// Name of the node.
+    pub node: String,
+    /// When it was asked for.
+    pub asked: Moment,
+    /// Among which nodes it was looked for.
+    pub nodes: WatchKey,
+    /// Among which pods.
+    pub pods: Option<WatchKey>,
+    /// The node if it is there and has the labels, and the pods on it.
+    pub result: Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>,
+}
+
+impl NodeReading {
+    /// Whether the node matches, and since when it says that it fails; `None` where nothing was read.
+    pub(super) fn verdict(&self, criteria: &Criteria) -> Option<Result<(), (Mismatch, Option<i64>)>> {
+        let (node, pods) = self.result.as_ref().ok()?;
+        let Some(node) = node else { return Some(Err((Mismatch::Gone, None))) };
+        let mut store = PodStore::default();
+        store.observe(Observed::Reset(pods.clone()));
+        Some(verdict(criteria, node, Some(&store)).map_err(|why| (why, node.fails_since_s())))
+    }
 }
 
 /// The answer to an action.
@@ -159,6 +202,13 @@ pub enum Outcome {
     Swept(Result<Vec<AnnotatedNode>, WriteFailure>),
     /// To [`Action::CountNodes`].
     NodesCounted(Result<u64, WriteFailure>),
+    /// To [`Action::ReadNode`].
+    NodeRead {
+        /// The object that asked.
+        object: Uid,
+        /// What was read.
+        read: NodeReading,
+    },
 }
 
 impl From<addresses::Outcome> for Outcome {

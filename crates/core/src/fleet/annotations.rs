@@ -333,6 +333,7 @@ mod tests {
             provider_id: String::new(),
             machine: None,
             ready: true.into(),
+            ready_since_s: None,
             deleting: false,
             taints: Vec::new(),
             region: None,

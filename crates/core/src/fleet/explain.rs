@@ -1,10 +1,10 @@
 //! Why nothing matches, and which addresses are idle: texts that look at many nodes, and so are made once a minute.
 
-use super::Fleet;
 use super::action::Action;
+use super::{Fleet, stores};
 use crate::mechanism::effects::Effects;
 use crate::model::fault::WriteFailure;
-use crate::model::matching::{Criteria, NodeStore, PodStore};
+use crate::model::matching::Criteria;
 use crate::model::moment::Moment;
 use crate::model::selector::Selector;
 use crate::model::survey::{Explanation, RENEWED_AFTER_MS, survey};
@@ -33,13 +33,8 @@ impl Census {
 impl Fleet {
     /// Makes the texts that are due.
     pub(super) fn explain(&mut self, now: Moment, out: &mut Effects<Action>) {
-        let (no_nodes, no_pods) = (NodeStore::default(), PodStore::default());
         let (nodes, pods) = (&self.nodes, &self.pods);
-        let stores = |criteria: &Criteria| {
-            let nodes = nodes.get(&criteria.node_watch()).unwrap_or(&no_nodes);
-            let pods = criteria.pod_watch().map(|key| pods.get(&key).unwrap_or(&no_pods));
-            (nodes, pods)
-        };
+        let stores = |criteria: &Criteria| stores::of(nodes, pods, criteria);
         let in_cluster = self.census.nodes;
         let mut unlabelled = false;
         let mut explain = |explanation: &mut Explanation, criteria: &Criteria, out: &mut Effects<Action>| {

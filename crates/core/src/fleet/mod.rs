@@ -11,14 +11,17 @@ mod dns;
 mod explain;
 mod others;
 mod outcomes;
+mod patience;
 mod plan;
 mod record_sets;
 mod snapshot;
+mod stores;
 mod troubles;
 mod unready;
 mod writes;
 
 pub use crate::addresses::pool::change::{Change, Phases};
+pub use patience::GraceCounts;
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
 pub use unready::QUIET_AFTER_START_MS;
 
@@ -44,7 +47,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Settings {
     /// Which providers there are, and which can be used.
     pub providers: Providers,
-    /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts.
+    /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts, and for what the
+    /// status says of time until the API server's clock is known.
     pub epoch_ms: u64,
 }
 
@@ -76,6 +80,8 @@ pub enum Input {
     Rate(AccountId, RateReport),
     /// The token of an account changed.
     TokenChanged(AccountId),
+    /// The API server's clock, in milliseconds since the Unix epoch.
+    ServerTime(u64),
 }
 
 /// What a plan yields.
@@ -120,6 +126,9 @@ pub struct Fleet {
     wake: Option<Moment>,
     /// Milliseconds from a change of nodes or pods to the confirmed assignment that answers it.
     latencies_ms: Vec<u64>,
+    /// When the clock of this process stood at nothing, on the API server's clock.
+    epoch_ms: u64,
+    grace: GraceCounts,
 }
 
 impl Fleet {
@@ -133,6 +142,8 @@ impl Fleet {
         let accounts = settings.providers.of_addresses().filter_map(account).collect();
         let dns = Dns::new(&settings.providers, settings.epoch_ms);
         Self {
+            epoch_ms: settings.epoch_ms,
+            grace: GraceCounts::default(),
             settings,
             leading: false,
             permit: false,
@@ -178,7 +189,7 @@ impl Fleet {
         self.born.get_or_insert(now);
         match input {
             Input::Pools(observed) => self.observe_pools(observed, now),
-            Input::RecordSets(observed) => self.observe_record_sets(observed),
+            Input::RecordSets(observed) => self.observe_record_sets(observed, now),
             Input::Nodes(key, observed) => self.observe_nodes(&key, observed, now),
             Input::Pods(key, observed) => self.observe_pods(&key, observed, now),
             Input::WatchTrouble(key, trouble) => {
@@ -215,6 +226,7 @@ impl Fleet {
                 }
                 self.dirty = true;
             }
+            Input::ServerTime(ms) => self.epoch_ms = ms.saturating_sub(now.as_millis()),
         }
     }
 
@@ -309,18 +321,16 @@ impl Fleet {
 
     /// Looks at every node again for one pool.
     fn rematch(&mut self, uid: &Uid, now: Moment) {
+        let sight = self.sight(now);
         let Some(pool) = self.pools.get_mut(uid) else { return };
         let Some(criteria) = pool.spec.criteria.clone() else { return };
-        let nothing = NodeStore::default();
-        let nodes = self.nodes.get(&criteria.node_watch()).unwrap_or(&nothing);
-        let unread = PodStore::default();
-        let pods = criteria.pod_watch().map(|key| self.pods.get(&key).unwrap_or(&unread));
-        pool.rematch(None, (nodes, pods), now);
+        pool.rematch(None, stores::of(&self.nodes, &self.pods, &criteria), sight);
     }
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
         let of_pool = |pool: &Pool| pool.spec.criteria.as_ref().is_some_and(|c| c.node_watch() == *key);
         self.annotations.observe(&observed, self.pools.values().any(of_pool));
+        let sight = self.sight(now);
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);
@@ -329,14 +339,13 @@ impl Fleet {
             else {
                 continue;
             };
-            let unread = PodStore::default();
-            let pods = criteria.pod_watch().map(|key| self.pods.get(&key).unwrap_or(&unread));
-            if pool.rematch(Some(&touched).filter(|_| !first), (store, pods), now) {
+            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            if pool.rematch(Some(&touched).filter(|_| !first), stores, sight) {
                 self.dirty = true;
             }
         }
         self.dirty |= self.annotations.take_changed();
-        self.rematch_record_sets(key, Some(&touched).filter(|_| !first));
+        self.rematch_record_sets(key, Some(&touched).filter(|_| !first), now);
     }
 
     fn observe_pods(&mut self, key: &WatchKey, observed: Observed<PodFacts>, now: Moment) {
@@ -346,17 +355,17 @@ impl Fleet {
         if touched.is_empty() && !first {
             return;
         }
-        let nothing = NodeStore::default();
+        let sight = self.sight(now);
         for pool in self.pools.values_mut() {
             let Some(criteria) = pool.spec.criteria.clone() else { continue };
             if criteria.pod_watch().as_ref() != Some(key) {
                 continue;
             }
-            let nodes = self.nodes.get(&criteria.node_watch()).unwrap_or(&nothing);
-            if pool.rematch(Some(&touched).filter(|_| !first), (nodes, Some(store)), now) {
+            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            if pool.rematch(Some(&touched).filter(|_| !first), stores, sight) {
                 self.dirty = true;
             }
         }
-        self.rematch_record_sets(key, Some(&touched).filter(|_| !first));
+        self.rematch_record_sets(key, Some(&touched).filter(|_| !first), now);
     }
 }

@@ -37,6 +37,7 @@ impl Fleet {
             }
             Outcome::Swept(result) => self.annotations.swept(result, at),
             Outcome::NodesCounted(result) => self.nodes_counted(&result),
+            Outcome::NodeRead { object, read } => self.node_read(&object, &read, at),
         }
     }
 

@@ -41,6 +41,7 @@ impl Fleet {
             }
         } else if self.pools_listed && self.record_sets_listed {
             self.note_matched();
+            self.settle_suspects(now, &mut out);
             let owners = self.owners();
             out.lend(|out| self.plan_pools(&owners, now, out));
             self.explain(now, &mut out);

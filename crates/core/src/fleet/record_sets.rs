@@ -1,8 +1,8 @@
 //! The objects of kind `NodeDNSRecordSet` in the whole state, and the views that DNS has of both kinds.
 
-use super::Fleet;
 use super::action::Action;
 use super::troubles::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
+use super::{Fleet, stores};
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
@@ -12,7 +12,7 @@ use crate::model::condition::{Condition, ConditionType};
 use crate::model::facts::Observed;
 use crate::model::fault::WriteFailure;
 use crate::model::ids::{Address, ObjectKind, Owner, Uid};
-use crate::model::matching::{NodeStore, PodStore, WatchKey};
+use crate::model::matching::WatchKey;
 use crate::model::moment::{Context, Moment};
 use crate::model::spec::Scope;
 use crate::records::action::Action as OfRecords;
@@ -24,21 +24,21 @@ use crate::records::view::{Choice, View};
 use std::collections::BTreeSet;
 
 impl Fleet {
-    pub(super) fn observe_record_sets(&mut self, observed: Observed<RecordSetObject>) {
+    pub(super) fn observe_record_sets(&mut self, observed: Observed<RecordSetObject>, now: Moment) {
         self.dirty = true;
         match observed {
             Observed::Reset(seen) => {
                 let live: BTreeSet<Uid> = seen.iter().map(|set| set.object.uid.clone()).collect();
                 self.record_sets.retain(|uid, _| live.contains(uid));
                 for set in seen {
-                    self.apply_record_set(set);
+                    self.apply_record_set(set, now);
                 }
                 self.record_sets_listed = true;
             }
             Observed::Apply(set) => {
                 let known = self.record_sets.get(&set.object.uid);
                 if !known.is_some_and(|known| known.is_newer_than(&set.resource_version)) {
-                    self.apply_record_set(set);
+                    self.apply_record_set(set, now);
                 }
             }
             Observed::Delete(set) => {
@@ -47,7 +47,7 @@ impl Fleet {
         }
     }
 
-    fn apply_record_set(&mut self, seen: RecordSetObject) {
+    fn apply_record_set(&mut self, seen: RecordSetObject, now: Moment) {
         let (uid, name) = (seen.object.uid.clone(), seen.object.name.clone());
         // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
         self.record_sets.retain(|known, set| *known == uid || set.object.name != name);
@@ -59,32 +59,34 @@ impl Fleet {
         } else {
             self.record_sets.insert(uid.clone(), NodeSet::new(seen, providers));
         }
-        self.rematch_record_set(&uid);
+        self.rematch_record_set(&uid, now);
     }
 
-    fn rematch_record_set(&mut self, uid: &Uid) {
+    fn rematch_record_set(&mut self, uid: &Uid, now: Moment) {
+        let sight = self.sight(now);
         let Some(set) = self.record_sets.get_mut(uid) else { return };
         // What matched by the old spec says nothing about the new one.
         set.matched = false;
         let Some(criteria) = &set.spec.criteria else { return };
-        let (no_nodes, no_pods) = (NodeStore::default(), PodStore::default());
-        let nodes = self.nodes.get(&criteria.node_watch()).unwrap_or(&no_nodes);
-        let pods = criteria.pod_watch().map(|key| self.pods.get(&key).unwrap_or(&no_pods));
-        set.rematch(None, nodes, pods);
+        set.rematch(None, stores::of(&self.nodes, &self.pods, criteria), sight);
     }
 
     /// A watch has told something: record sets that ask for it look at the touched nodes, or at all, again.
-    pub(super) fn rematch_record_sets(&mut self, key: &WatchKey, touched: Option<&BTreeSet<String>>) {
-        let (no_nodes, no_pods) = (NodeStore::default(), PodStore::default());
+    pub(super) fn rematch_record_sets(
+        &mut self,
+        key: &WatchKey,
+        touched: Option<&BTreeSet<String>>,
+        now: Moment,
+    ) {
+        let sight = self.sight(now);
         for set in self.record_sets.values_mut() {
             let Some(criteria) = &set.spec.criteria else { continue };
             let (node_watch, pod_watch) = (criteria.node_watch(), criteria.pod_watch());
             if node_watch != *key && pod_watch.as_ref() != Some(key) {
                 continue;
             }
-            let nodes = self.nodes.get(&node_watch).unwrap_or(&no_nodes);
-            let pods = pod_watch.map(|key| self.pods.get(&key).unwrap_or(&no_pods));
-            self.dirty |= set.rematch(touched, nodes, pods);
+            let stores = stores::of(&self.nodes, &self.pods, criteria);
+            self.dirty |= set.rematch(touched, stores, sight);
         }
     }
 
@@ -209,7 +211,7 @@ fn node_view(set: &NodeSet) -> View {
         created_at_s: set.created_at_s,
         generation: set.generation,
         spec: set.spec.set.clone(),
-        problems: set.spec.problems.iter().map(ToString::to_string).collect(),
+        problems: set.spec.obstacles().map(ToString::to_string).collect(),
         choice: set.choice(),
         told: Told::of_record_set(&set.on_server, set.generation),
         remarks: set.lacking().into_iter().collect(),

@@ -5,4 +5,6 @@ pub mod budget;
 pub mod effects;
 pub mod failure;
 pub mod retry;
+pub mod suspects;
+pub mod suspicion;
 pub mod writes;

@@ -66,6 +66,8 @@ pub struct NodeFacts {
     pub machine: Option<MachineId>,
     /// Condition `Ready`.
     pub ready: Readiness,
+    /// `lastTransitionTime` of that condition, in seconds since 1970.
+    pub ready_since_s: Option<i64>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `spec.taints`.
@@ -80,6 +82,14 @@ pub struct NodeFacts {
     pub annotation: Option<String>,
     /// The annotation was last written by field manager `flipop`.
     pub annotation_ours: bool,
+}
+
+impl NodeFacts {
+    /// Since when the node itself says that it fails, in seconds since 1970.
+    #[must_use]
+    pub fn fails_since_s(&self) -> Option<i64> {
+        self.ready_since_s.filter(|_| !self.ready.is_ready())
+    }
 }
 
 /// What decisions need of a pod. Pods are filtered by namespace and label on the server.

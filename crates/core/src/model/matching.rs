@@ -3,7 +3,7 @@
 //! A store answers nothing until its first complete list. Labels are filtered on the server and never looked at here.
 
 use crate::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
-use crate::model::mismatch::Mismatch;
+use crate::model::mismatch::{Class, Mismatch};
 use crate::model::selector::Selector;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,6 +91,12 @@ pub struct NodeStore {
 }
 
 impl NodeStore {
+    /// Nothing is listed yet.
+    #[must_use]
+    pub const fn unread() -> Self {
+        Self { complete: false, nodes: BTreeMap::new() }
+    }
+
     /// Takes in one step of the watch and returns the names of the nodes that may have changed.
     pub fn observe(&mut self, observed: Observed<NodeFacts>) -> BTreeSet<String> {
         match observed {
@@ -166,6 +172,12 @@ pub struct PodStore {
 }
 
 impl PodStore {
+    /// Nothing is listed yet.
+    #[must_use]
+    pub const fn unread() -> Self {
+        Self { complete: false, pods: BTreeMap::new(), serving: BTreeMap::new() }
+    }
+
     /// Takes in one step of the watch and returns the names of the nodes that gained their first or lost their
     /// last serving pod.
     pub fn observe(&mut self, observed: Observed<PodFacts>) -> BTreeSet<String> {
@@ -263,23 +275,27 @@ impl PodStore {
 /// Whether a node, known to have the labels, matches.
 ///
 /// # Errors
-/// The first reason why it does not.
+/// The first reason why it does not: one that no grace bears, then one of the node, then its pods.
 pub fn verdict(criteria: &Criteria, node: &NodeFacts, pods: Option<&PodStore>) -> Result<(), Mismatch> {
     if node.deleting {
         return Err(Mismatch::Deleting);
+    }
+    if node.provider_id.is_empty() {
+        return Err(Mismatch::NoProviderId);
+    }
+    let untolerated =
+        || node.taints.iter().filter(|taint| !criteria.tolerations.iter().any(|t| t.tolerates(taint)));
+    let as_mismatch = |taint: &Taint| Mismatch::Taint(taint.clone());
+    if let Some(decided) = untolerated().map(as_mismatch).find(|why| why.class() == Class::Hard) {
+        return Err(decided);
     }
     match node.ready {
         Readiness::Ready => {}
         Readiness::NotReady => return Err(Mismatch::NotReady),
         Readiness::Unknown => return Err(Mismatch::ReadyUnknown),
     }
-    if node.provider_id.is_empty() {
-        return Err(Mismatch::NoProviderId);
-    }
-    let untolerated =
-        node.taints.iter().find(|taint| !criteria.tolerations.iter().any(|t| t.tolerates(taint)));
-    if let Some(taint) = untolerated {
-        return Err(Mismatch::Taint(taint.clone()));
+    if let Some(taint) = untolerated().next() {
+        return Err(as_mismatch(taint));
     }
     if criteria.pods.is_some() && !pods.is_some_and(|pods| pods.serves_on(&node.name)) {
         return Err(Mismatch::PodNotReady);
@@ -301,6 +317,7 @@ pub(crate) mod example {
             provider_id: "digitalocean://1".into(),
             machine: None,
             ready: Readiness::Ready,
+            ready_since_s: None,
             deleting: false,
             taints: Vec::new(),
             region: None,

@@ -1,10 +1,32 @@
 //! Why a node does not match, as a closed set of reasons in words.
 //!
-//! Texts follow a subject: "node-1 is not Ready". Owns the words; which reason comes first is `matching`'s, and texts about
-//! many nodes are `survey`'s.
+//! Texts follow a subject: "node-1 is not Ready". Owns the words, and whether a
+//! reason may pass by itself; which reason comes first is `matching`'s, and texts about many nodes are `survey`'s.
 
 use crate::model::facts::Taint;
 use std::fmt;
+
+/// Taints by which Kubernetes says that a node fails, and which it takes away by itself. Any other taint is somebody's
+/// decision.
+const PASSING_TAINTS: [&str; 6] = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/network-unavailable",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/pid-pressure",
+];
+
+/// Which grace a failure has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// No pod serves on the node; it may be a restart.
+    Pod,
+    /// The node itself fails; it may be a reboot.
+    Node,
+    /// Somebody decided that the node is to serve no more, or the node is gone: no grace.
+    Hard,
+}
 
 /// Why a node does not match.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +52,38 @@ pub enum Mismatch {
 }
 
 impl Mismatch {
+    /// Which grace it has.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::PodNotReady => Class::Pod,
+            Self::NotReady | Self::ReadyUnknown => Class::Node,
+            Self::Taint(taint) if PASSING_TAINTS.contains(&taint.key.as_str()) => Class::Node,
+            Self::Taint(_)
+            | Self::Deleting
+            | Self::Gone
+            | Self::NoProviderId
+            | Self::Replaced
+            | Self::Edited => Class::Hard,
+        }
+    }
+
+    /// The word for it in a status: the reason, or the key of the taint.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::PodNotReady => "PodNotReady",
+            Self::NotReady => "NotReady",
+            Self::ReadyUnknown => "ReadyUnknown",
+            Self::Taint(taint) => &taint.key,
+            Self::Deleting => "Deleting",
+            Self::Gone => "Gone",
+            Self::NoProviderId => "NoProviderID",
+            Self::Replaced => "Replaced",
+            Self::Edited => "Edited",
+        }
+    }
+
     /// The text after several nodes.
     pub(crate) fn of_many(&self) -> String {
         match self {
@@ -68,5 +122,39 @@ impl fmt::Display for Taint {
         let Self { key, value, effect } = self;
         let equals = if value.is_empty() { "" } else { "=" };
         write!(f, "{key}{equals}{value}:{effect}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_passes_by_itself_has_a_grace() {
+        let taint = |key: &str| {
+            Mismatch::Taint(Taint { key: key.into(), value: String::new(), effect: "NoExecute".into() })
+        };
+        for (why, class) in [
+            (Mismatch::PodNotReady, Class::Pod),
+            (Mismatch::NotReady, Class::Node),
+            (Mismatch::ReadyUnknown, Class::Node),
+            (taint("node.kubernetes.io/not-ready"), Class::Node),
+            (taint("node.kubernetes.io/unreachable"), Class::Node),
+            (taint("node.kubernetes.io/network-unavailable"), Class::Node),
+            (taint("node.kubernetes.io/memory-pressure"), Class::Node),
+            (taint("node.kubernetes.io/disk-pressure"), Class::Node),
+            (taint("node.kubernetes.io/pid-pressure"), Class::Node),
+            (taint("node.kubernetes.io/unschedulable"), Class::Hard),
+            (taint("node.kubernetes.io/out-of-service"), Class::Hard),
+            (taint("node.cloudprovider.kubernetes.io/shutdown"), Class::Hard),
+            (taint("example.com/not-ready"), Class::Hard),
+            (Mismatch::Deleting, Class::Hard),
+            (Mismatch::Gone, Class::Hard),
+            (Mismatch::NoProviderId, Class::Hard),
+            (Mismatch::Replaced, Class::Hard),
+            (Mismatch::Edited, Class::Hard),
+        ] {
+            assert_eq!(why.class(), class, "{why}");
+        }
     }
 }

@@ -6,6 +6,7 @@ pub mod condition;
 pub mod described;
 pub mod facts;
 pub mod fault;
+pub mod grace;
 pub mod ids;
 pub mod machine;
 pub mod matching;

@@ -78,6 +78,8 @@ pub enum Scope {
     RecordSet,
     /// Only whether enough addresses are active.
     Minimum,
+    /// Only how long a node that fails keeps its match.
+    Grace,
 }
 
 /// One mistake in a spec.

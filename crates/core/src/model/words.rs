@@ -49,6 +49,12 @@ pub(crate) fn time_of_day(moment: Moment, epoch_ms: u64) -> String {
     format!("{:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
 }
 
+/// The time of day of a second since 1970.
+pub(crate) fn clock_time(seconds: i64) -> String {
+    let of_day = seconds.rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
+}
+
 /// What somebody wrote, cut to what a message repeats.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()

@@ -1,15 +1,19 @@
 //! One `NodeDNSRecordSet`: its spec, the nodes that match, and which of their addresses it publishes.
 
+mod patience;
+
 use super::object::RecordSetObject;
 use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec, WhenEmpty};
 use super::status::{RecordSetStatus, Remark, SetReport};
 use super::view::Choice;
 use crate::mechanism::retry::{Pace, Retry, Schedule};
+use crate::mechanism::suspects::{Look, Standing, Suspects};
+use crate::mechanism::suspicion::Sight;
 use crate::mechanism::writes::Writes;
 use crate::model::catalog::record_set::AddressMissing;
 use crate::model::condition::Condition;
 use crate::model::facts::NodeFacts;
-use crate::model::ids::{Address, ObjectRef};
+use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
@@ -17,6 +21,22 @@ use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
 use crate::model::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A node in the set.
+#[derive(Debug)]
+struct Member {
+    uid: Uid,
+    provider_id: String,
+    /// What is published of it.
+    addresses: Vec<Address>,
+}
+
+impl Member {
+    /// It is this node, on the same machine.
+    fn is(&self, node: &NodeFacts) -> bool {
+        self.uid == node.uid && self.provider_id == node.provider_id
+    }
+}
 
 /// A record set with an object of its own.
 #[derive(Debug)]
@@ -40,9 +60,11 @@ pub struct NodeSet {
     /// The nodes and pods of this set are completely known.
     pub matched: bool,
     /// Nodes that match, with the addresses that are published of them.
-    nodes: BTreeMap<String, Vec<Address>>,
+    nodes: BTreeMap<String, Member>,
     /// Nodes with published addresses that stopped matching, until that is told.
     losses: BTreeMap<String, Mismatch>,
+    /// Nodes that fail and stay in the set for a while, or come back.
+    pub(crate) suspects: Suspects,
     /// The criteria were edited since the last plan.
     edited: bool,
     /// Why no node matches.
@@ -71,6 +93,7 @@ impl NodeSet {
             matched: false,
             nodes: BTreeMap::new(),
             losses: BTreeMap::new(),
+            suspects: Suspects::default(),
             edited: false,
             no_match: Explanation::default(),
             conditions: None,
@@ -95,6 +118,7 @@ impl NodeSet {
         self.matched = false;
         self.conditions = None;
         self.losses.clear();
+        self.suspects.distrust();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -117,7 +141,8 @@ impl NodeSet {
         };
         self.raw = seen.spec;
         if criteria != self.spec.criteria {
-            self.edited = true;
+            // What was not there before was not edited.
+            self.edited |= criteria.is_some();
             self.no_match.forget();
         }
         true
@@ -133,8 +158,8 @@ impl NodeSet {
     pub fn rematch(
         &mut self,
         touched: Option<&BTreeSet<String>>,
-        nodes: &NodeStore,
-        pods: Option<&PodStore>,
+        (nodes, pods): (&NodeStore, Option<&PodStore>),
+        sight: Sight,
     ) -> bool {
         let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
         let Some(source) = self.spec.source.filter(|_| complete && self.spec.criteria.is_some()) else {
@@ -147,38 +172,59 @@ impl NodeSet {
             let known = self.nodes.keys().cloned();
             let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).chain(known).collect();
             for name in &names {
-                changed |= self.rematch_one(name, nodes.get(name), pods, source);
+                changed |= self.rematch_one(name, (nodes.get(name), pods), source, sight);
             }
         } else {
             for name in touched.into_iter().flatten() {
-                changed |= self.rematch_one(name, nodes.get(name), pods, source);
+                changed |= self.rematch_one(name, (nodes.get(name), pods), source, sight);
             }
         }
         self.edited = false;
-        changed
+        if self.suspects.remembers_nodes() {
+            let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
+            self.suspects.keep(|uid| live.contains(uid));
+        }
+        changed | self.suspects.take_touched()
     }
 
     fn rematch_one(
         &mut self,
         name: &str,
-        node: Option<&NodeFacts>,
-        pods: Option<&PodStore>,
+        (node, pods): (Option<&NodeFacts>, Option<&PodStore>),
         source: AddressSource,
+        sight: Sight,
     ) -> bool {
         let Some(criteria) = &self.spec.criteria else { return false };
-        let Some(node) = node else { return self.drop_node(name, Mismatch::Gone) };
-        if let Err(why) = verdict(criteria, node, pods) {
-            return self.drop_node(name, why);
+        let known = self.nodes.get(name);
+        let member = known.zip(node).is_some_and(|(known, node)| known.is(node));
+        if !member {
+            self.suspects.gone(name, sight.now);
         }
+        let Some(node) = node else { return self.drop_node(name, Mismatch::Gone) };
         let addresses = source.of(node);
-        let before = self.nodes.insert(name.to_owned(), addresses.clone());
-        before.as_ref() != Some(&addresses)
+        let look = Look {
+            node,
+            verdict: verdict(criteria, node, pods),
+            member,
+            serves_by_status: || self.on_server.suspicion_of(name, &addresses),
+            edited: self.edited,
+        };
+        match self.suspects.look(look, &self.spec.grace, sight) {
+            Standing::Member => {}
+            Standing::Recovering => return self.drop_node(name, Mismatch::Replaced),
+            Standing::Out(why) => return self.drop_node(name, why),
+        }
+        let (uid, provider_id) = (node.uid.clone(), node.provider_id.clone());
+        let new = Member { uid, provider_id, addresses };
+        let changed = self.nodes.get(name).is_none_or(|before| before.addresses != new.addresses);
+        self.nodes.insert(name.to_owned(), new);
+        changed
     }
 
     /// The node matches no more. Returns true when it did.
     fn drop_node(&mut self, name: &str, why: Mismatch) -> bool {
-        let Some(addresses) = self.nodes.remove(name) else { return false };
-        if !addresses.is_empty() {
+        let Some(member) = self.nodes.remove(name) else { return false };
+        if !member.addresses.is_empty() {
             let why = if self.edited { Mismatch::Edited } else { why };
             self.losses.insert(name.to_owned(), why);
         }
@@ -225,9 +271,9 @@ impl NodeSet {
     /// What is to be published; `None` while too little is known to say.
     #[must_use]
     pub fn choice(&self) -> Option<Choice> {
-        let known = self.matched && !self.deleting && self.spec.problems.is_empty();
+        let known = self.matched && !self.deleting && self.spec.obstacles().next().is_none();
         known.then(|| Choice {
-            addresses: self.nodes.values().flatten().copied().collect(),
+            addresses: self.nodes.values().flat_map(|member| &member.addresses).copied().collect(),
             undecided: BTreeSet::new(),
             any_node: !self.nodes.is_empty(),
         })
@@ -240,7 +286,7 @@ impl NodeSet {
         let names: Vec<String> = self
             .nodes
             .iter()
-            .filter(|(_, addresses)| addresses.is_empty())
+            .filter(|(_, member)| member.addresses.is_empty())
             .map(|(name, _)| name.clone())
             .collect();
         let message = format!(
@@ -256,7 +302,11 @@ impl NodeSet {
     /// The status that a report demands.
     #[must_use]
     pub fn render(&self, report: &SetReport) -> RecordSetStatus {
-        report.status(self.generation, &self.spec.problems)
+        let mut status = report.status(self.generation, &self.spec.problems);
+        status.suspects = self.suspect_nodes();
+        status.conditions.extend(self.suspect_condition());
+        status.conditions.sort();
+        status
     }
 
     /// Whether only what the Go operator's CRDs keep is worth writing, and until when.

@@ -4,6 +4,7 @@
 use super::diff::{DEFAULT_TTL, TtlRule};
 use super::name::ZoneRef;
 use crate::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
+use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::matching::Criteria;
 use crate::model::provider::{Providers, Rules, ZoneForm};
@@ -225,6 +226,8 @@ pub struct RawRecordSetSpec {
     pub record_set: Option<RawRecordSet>,
     /// Which address of a node.
     pub address_type: String,
+    /// How long a node that fails stays in the set.
+    pub grace: RawGrace,
 }
 
 /// The spec of a `NodeDNSRecordSet` as it is worked with.
@@ -236,6 +239,8 @@ pub struct NodeSetSpec {
     pub source: Option<AddressSource>,
     /// Which nodes; `None` when the selectors do not parse.
     pub criteria: Option<Criteria>,
+    /// How long a node that fails stays in the set.
+    pub grace: Grace,
     /// Everything that is wrong.
     pub problems: Vec<SpecProblem>,
 }
@@ -260,7 +265,13 @@ impl NodeSetSpec {
             });
         }
         let criteria = raw.matching.criteria(Scope::RecordSet, &mut problems);
-        Self { set, source, criteria, problems }
+        let grace = Grace::parse(&raw.grace, &mut problems);
+        Self { set, source, criteria, grace, problems }
+    }
+
+    /// The mistakes that keep the records as they are.
+    pub fn obstacles(&self) -> impl Iterator<Item = &SpecProblem> {
+        self.problems.iter().filter(|problem| problem.scope == Scope::RecordSet)
     }
 
     /// Nothing is known of what was written.
@@ -277,6 +288,7 @@ impl NodeSetSpec {
             },
             source: None,
             criteria: None,
+            grace: Grace::default(),
             problems: Vec::new(),
         };
         let problem = SpecProblem {
@@ -401,6 +413,7 @@ mod tests {
             provider_id: String::new(),
             machine: None,
             ready: true.into(),
+            ready_since_s: None,
             deleting: false,
             taints: Vec::new(),
             region: None,

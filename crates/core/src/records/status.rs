@@ -5,7 +5,8 @@ use crate::model::catalog::record_set::SpecValid;
 use crate::model::catalog::records::{Obstacle, Settled, UnderWay};
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::{Address, ObjectKind, ObjectName};
-use crate::model::spec::SpecProblem;
+use crate::model::spec::{Scope, SpecProblem};
+use std::collections::BTreeMap;
 
 /// The status of a `NodeDNSRecordSet`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,9 +23,30 @@ pub struct RecordSetStatus {
     pub fqdn: String,
     /// The addresses that the records hold, sorted.
     pub addresses: Vec<Address>,
+    /// Nodes that fail and stay in the set for now, by name.
+    pub suspects: BTreeMap<String, SuspectNode>,
+}
+
+/// A node that fails and stays in the set for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuspectNode {
+    /// Since when it has failed, in seconds since 1970.
+    pub since_s: i64,
+    /// Why.
+    pub reason: String,
 }
 
 impl RecordSetStatus {
+    /// Whether one of a node's addresses is published: with the begin of the node's suspicion, if there is one. Where no
+    /// node matched any more, what is published is what was left.
+    #[must_use]
+    pub fn suspicion_of(&self, node: &str, addresses: &[Address]) -> Option<Option<i64>> {
+        let suspect = self.suspects.get(node).map(|suspect| suspect.since_s);
+        let left = self.conditions.iter().any(|told| told.reason == Settled::Kept.as_str());
+        let serves = addresses.iter().any(|ip| self.addresses.contains(ip));
+        (serves && (suspect.is_some() || !left)).then_some(suspect)
+    }
+
     /// Whether a write would change anything. With `outdated_crds` only what the Go operator's CRDs keep is compared.
     #[must_use]
     pub fn same_as(&self, on_server: &Self, outdated_crds: bool) -> bool {
@@ -96,7 +118,9 @@ impl SetReport {
         let valid = if wrong.is_empty() {
             Condition::new(SpecValid::Valid, String::new())
         } else {
-            Condition::new(SpecValid::RecordSetIgnored, wrong.join("; "))
+            let obstructs = self.spec_error.is_some() || problems.iter().any(|p| p.scope == Scope::RecordSet);
+            let reason = if obstructs { SpecValid::RecordSetIgnored } else { SpecValid::GraceIgnored };
+            Condition::new(reason, wrong.join("; "))
         };
         let mut conditions = self.conditions(ObjectKind::RecordSet);
         conditions.push(valid);
@@ -108,6 +132,7 @@ impl SetReport {
             observed_generation: generation,
             fqdn: self.published.fqdn.clone(),
             addresses: self.published.addresses.clone(),
+            suspects: BTreeMap::new(),
         }
     }
 
@@ -158,7 +183,8 @@ impl Told {
     /// By the status of a `NodeDNSRecordSet`.
     #[must_use]
     pub fn of_record_set(status: &RecordSetStatus, generation: i64) -> Self {
-        let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses } = status;
+        let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses, suspects: _ } =
+            status;
         Self {
             published: PublishedSet { fqdn: fqdn.clone(), addresses: addresses.clone() },
             right: state == "active",

@@ -87,6 +87,7 @@ impl World {
             provider_id: on.provider_id(),
             machine: Some(on),
             ready: ready.into(),
+            ready_since_s: None,
             deleting: false,
             taints: Vec::new(),
             region: Some("nyc3".into()),
@@ -178,6 +179,20 @@ impl World {
             assert!(self.now < end, "what was waited for does not happen");
             self.run_until(self.now.plus_millis(step_ms));
         }
+    }
+
+    /// A node as it is now, whatever watches show.
+    pub(crate) fn read_node(&self, name: &str) -> Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure> {
+        if let Some(failure) = &self.faults.node_reads {
+            return Err(failure.clone());
+        }
+        let pods = self.pods.values().filter(|pod| pod.node == name).cloned().collect();
+        Ok((self.nodes.get(name).cloned(), pods))
+    }
+
+    /// A node changes, and no watch shows it.
+    pub(crate) fn change_node_unseen(&mut self, n: u8, change: impl FnOnce(&mut NodeFacts)) {
+        change(self.nodes.get_mut(&format!("node-{n}")).unwrap());
     }
 
     pub(crate) fn delete_pod(&mut self, name: &str) {

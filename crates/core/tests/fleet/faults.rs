@@ -70,6 +70,8 @@ pub(crate) struct Faults {
     pub(crate) late_polls_ms: u64,
     /// Answers to lists take so much longer than others.
     pub(crate) late_lists_ms: u64,
+    /// Every read of a node fails like this.
+    pub(crate) node_reads: Option<WriteFailure>,
     /// Watches show nothing.
     pub(crate) mute: bool,
     /// The installed CRDs keep all of a status but the number of an intent.

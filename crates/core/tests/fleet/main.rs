@@ -32,6 +32,7 @@ mod dns_unread;
 mod failures;
 mod faults;
 mod frozen;
+mod grace;
 mod intents;
 mod let_go;
 mod lists;

@@ -8,7 +8,7 @@ use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::fleet::action::{Action, AnnotatedNode, Outcome};
+use flipop_core::fleet::action::{Action, AnnotatedNode, NodeReading, Outcome};
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::mechanism::effects::{Effect, Notice};
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
@@ -359,6 +359,12 @@ impl World {
                 self.answer(Outcome::NodesCounted(Ok(self.unlabelled)));
             }
             Effect::Do(Action::SweepAnnotations) => self.sweep(),
+            Effect::Do(Action::ReadNode { object, node, asked, nodes, pods }) => {
+                self.call(format!("read {node}"));
+                let result = self.read_node(&node);
+                let read = NodeReading { node, asked, nodes, pods, result };
+                self.answer(Outcome::NodeRead { object: object.uid, read });
+            }
             Effect::Tell(notice) => {
                 catalogued::check_notice(&notice);
                 self.notices.push(notice.reason.as_str());

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod object;
 pub mod orphans;
 mod outcome;
+mod patience;
 mod recall;
 pub mod render;
 pub mod report;
@@ -26,6 +27,8 @@ use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::pool::object::PoolObject;
 use crate::mechanism::failure::Failure;
+use crate::mechanism::suspects::{Look, Standing, Suspects};
+use crate::mechanism::suspicion::Sight;
 use crate::mechanism::writes::Writes;
 use crate::model::condition::Condition;
 use crate::model::facts::NodeFacts;
@@ -61,6 +64,13 @@ pub struct Candidate {
     pub lost: Option<u64>,
     /// The address of this pool that it has.
     pub holds: Option<Address>,
+}
+
+impl Candidate {
+    /// It is this node, on the same machine.
+    fn is(&self, node: &NodeFacts) -> bool {
+        self.uid == node.uid && self.provider_id == node.provider_id
+    }
 }
 
 /// What the pool knows of one of its addresses beside the account's belief.
@@ -131,6 +141,8 @@ pub struct Pool {
     pub report: Report,
     /// Holders that stopped matching, until that is told.
     losses: losses::Losses,
+    /// Nodes that fail and keep their match for a while, or come back.
+    pub(crate) suspects: Suspects,
     /// Why no node matches.
     pub(crate) no_match: Explanation,
     /// Addresses that serve nowhere.
@@ -173,6 +185,7 @@ impl Pool {
             changed_at: Moment::default(),
             report: Report::default(),
             losses: losses::Losses::default(),
+            suspects: Suspects::default(),
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
             conditions: None,
@@ -209,6 +222,7 @@ impl Pool {
         self.matched = false;
         self.conditions = None;
         self.losses = losses::Losses::default();
+        self.suspects.distrust();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -232,7 +246,8 @@ impl Pool {
             Err(message) => self.spec.unreadable(message),
         };
         if criteria != self.spec.criteria {
-            self.losses.edited = true;
+            // What was not there before was not edited.
+            self.losses.edited |= criteria.is_some();
             self.no_match.forget();
         }
         if self.spec.criteria.is_none() {
@@ -332,25 +347,25 @@ impl Pool {
         self.counter
     }
 
-    /// Looks at some nodes again (`None`: at all of them). Returns true when the candidates changed.
+    /// Looks at some nodes again (`None`: at all of them). Returns true when a plan is due for it.
     pub fn rematch(
         &mut self,
         touched: Option<&BTreeSet<String>>,
         (nodes, pods): (&NodeStore, Option<&PodStore>),
-        now: Moment,
+        sight: Sight,
     ) -> bool {
-        let changed = self.look_again(touched, nodes, pods);
+        let changed = self.look_again(touched, (nodes, pods), sight);
         if changed {
-            self.changed_at = now;
+            self.changed_at = sight.now;
         }
-        changed
+        changed | self.suspects.take_touched()
     }
 
     fn look_again(
         &mut self,
         touched: Option<&BTreeSet<String>>,
-        nodes: &NodeStore,
-        pods: Option<&PodStore>,
+        (nodes, pods): (&NodeStore, Option<&PodStore>),
+        sight: Sight,
     ) -> bool {
         let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
         if !complete || self.spec.is_frozen() {
@@ -365,14 +380,14 @@ impl Pool {
             let names: BTreeSet<String> =
                 nodes.iter().map(|node| node.name.clone()).chain(self.candidates.keys().cloned()).collect();
             for name in &names {
-                changed |= self.rematch_one(name, nodes.get(name), pods);
+                changed |= self.rematch_one(name, nodes.get(name), pods, sight);
             }
             self.forget_failures_of_others(nodes);
         } else {
             let mut gone = false;
             for name in touched.into_iter().flatten() {
                 gone |= nodes.get(name).is_none();
-                changed |= self.rematch_one(name, nodes.get(name), pods);
+                changed |= self.rematch_one(name, nodes.get(name), pods, sight);
             }
             if gone {
                 self.forget_failures_of_others(nodes);
@@ -384,22 +399,43 @@ impl Pool {
 
     /// What failed on nodes that are gone must not be remembered for ever.
     fn forget_failures_of_others(&mut self, nodes: &NodeStore) {
-        if self.node_failures.is_empty() && self.behind.is_empty() {
+        if self.node_failures.is_empty() && self.behind.is_empty() && !self.suspects.remembers_nodes() {
             return;
         }
         let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
         self.node_failures.retain(|uid, _| live.contains(uid));
         self.behind.retain(|uid, _| live.contains(uid));
+        self.suspects.keep(|uid| live.contains(uid));
     }
 
-    fn rematch_one(&mut self, name: &str, node: Option<&NodeFacts>, pods: Option<&PodStore>) -> bool {
+    fn rematch_one(
+        &mut self,
+        name: &str,
+        node: Option<&NodeFacts>,
+        pods: Option<&PodStore>,
+        sight: Sight,
+    ) -> bool {
         let Some(criteria) = &self.spec.criteria else { return false };
+        let known = self.candidates.get(name);
+        let member = known.zip(node).is_some_and(|(known, node)| known.is(node));
+        if !member {
+            self.suspects.gone(name, sight.now);
+        }
         let Some(node) = node else { return self.drop_candidate(name, Mismatch::Gone) };
-        if let Err(why) = verdict(criteria, node, pods) {
-            return self.drop_candidate(name, why);
+        let look = Look {
+            node,
+            verdict: verdict(criteria, node, pods),
+            member,
+            serves_by_status: || self.on_server.suspicion_of(&node.provider_id),
+            edited: self.losses.edited,
+        };
+        match self.suspects.look(look, &self.spec.grace, sight) {
+            Standing::Member => {}
+            Standing::Recovering => return self.drop_candidate(name, Mismatch::Replaced),
+            Standing::Out(why) => return self.drop_candidate(name, why),
         }
         match self.candidates.get_mut(name) {
-            Some(known) if known.uid == node.uid && known.provider_id == node.provider_id => {
+            Some(known) if known.is(node) => {
                 let changed = known.region != node.region;
                 known.region.clone_from(&node.region);
                 changed

@@ -7,6 +7,7 @@ use crate::addresses::account::belief::Place;
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, MachineRead};
 use crate::mechanism::effects::Notice;
+use crate::mechanism::suspicion::Suspicion;
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::pool::{
     AnnotationsDenied, CRDsOutdated, Conflict, CreationFailed, CreationUncertain, NodesBlocked,
@@ -140,7 +141,13 @@ impl Pool {
             return Some(entry(IpState::Disabled, machine));
         }
         if let Some(node) = self.report.active.get(&ip) {
-            return Some(IpEntry { node_name: node.clone(), ..entry(IpState::Active, machine) });
+            let suspicion = self.suspicion(node);
+            return Some(IpEntry {
+                node_name: node.clone(),
+                suspect_since_s: suspicion.map(Suspicion::since_s),
+                suspect_reason: suspicion.map(|told| told.why().name().to_owned()).unwrap_or_default(),
+                ..entry(IpState::Active, machine)
+            });
         }
         if locked {
             return Some(entry(IpState::InProgress, machine));
@@ -167,6 +174,7 @@ impl Pool {
         let known = account.is_some_and(Account::is_known) && self.matched;
         let mut conditions = vec![self.with_minimum(self.ready(account, status)), self.spec_valid()];
         conditions.extend(account.and_then(|account| provider_condition(account).or_else(|| self.refusal())));
+        conditions.extend(self.suspect_condition());
         conditions.extend(self.idle_condition(known));
         conditions.extend(self.conflict());
         conditions.extend(self.blocked_nodes());
@@ -302,6 +310,7 @@ impl Pool {
                     Scope::Entry => SpecValid::EntryIgnored,
                     Scope::RecordSet => SpecValid::RecordSetIgnored,
                     Scope::Minimum => SpecValid::MinActiveIgnored,
+                    Scope::Grace => SpecValid::GraceIgnored,
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 Condition::new(reason, message.join("; "))
@@ -400,6 +409,7 @@ fn trouble_of(condition: &Condition) -> Option<EventReason> {
         ConditionType::WatchFailing => (Status::True, EventReason::WatchFailing),
         ConditionType::Ready
         | ConditionType::CreationFailed
+        | ConditionType::Suspect
         | ConditionType::EventsDenied
         | ConditionType::AddressMissing
         | ConditionType::TTLRaised

@@ -3,6 +3,7 @@
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
 use crate::model::facts::region_slug;
+use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::machine::MachineKind;
 use crate::model::matching::Criteria;
@@ -24,6 +25,8 @@ pub struct RawPoolSpec {
     pub desired_ips: i64,
     /// With fewer active addresses the pool is not ready.
     pub min_active: i64,
+    /// How long a node that fails keeps its address.
+    pub grace: RawGrace,
     /// Addresses in order of preference.
     pub ips: Vec<String>,
     /// Created addresses to let go.
@@ -49,6 +52,8 @@ pub struct PoolSpec {
     pub desired: Option<usize>,
     /// With fewer active addresses the pool is not ready; `None` where that does not matter.
     pub min_active: Option<usize>,
+    /// How long a node that fails keeps its address.
+    pub grace: Grace,
     /// The good entries of `spec.ips`, in order, each once.
     pub ips: Vec<Address>,
     /// The bad entries of `spec.ips` with what is wrong with them.
@@ -93,6 +98,7 @@ impl PoolSpec {
             SetSpec::parse(record_set, &raw.provider, ObjectKind::Pool, providers, problems)
         });
         spec.read_minimum(raw.min_active);
+        spec.grace = Grace::parse(&raw.grace, &mut spec.problems);
         spec
     }
 

@@ -43,6 +43,17 @@ pub struct IpEntry {
     pub provider_id: String,
     /// What is wrong.
     pub error: String,
+    /// Since when its node has failed, in seconds since 1970, while grace lasts.
+    pub suspect_since_s: Option<i64>,
+    /// Why its node fails, while grace lasts.
+    pub suspect_reason: String,
+}
+
+impl IpEntry {
+    fn serves(&self, provider_id: &str) -> bool {
+        let moves = self.state == IpState::InProgress.as_str() && !self.node_name.is_empty();
+        self.provider_id == provider_id && (self.state == IpState::Active.as_str() || moves)
+    }
 }
 
 /// The status of a pool.
@@ -82,6 +93,18 @@ impl PoolStatus {
             current: summary.is_some() && self.observed_generation == generation,
             warning: warning(&self.conditions, ObjectKind::Pool),
         }
+    }
+
+    /// Whether an address serves on a machine or moves there: with the begin of the suspicion, if there is one.
+    #[must_use]
+    pub fn suspicion_of(&self, provider_id: &str) -> Option<Option<i64>> {
+        self.ips.values().find(|entry| entry.serves(provider_id)).map(|entry| entry.suspect_since_s)
+    }
+
+    /// Whether this address serves on a machine or moves there.
+    #[must_use]
+    pub fn is_serving(&self, ip: Address, provider_id: &str) -> bool {
+        self.ips.get(&ip.to_string()).is_some_and(|entry| entry.serves(provider_id))
     }
 
     /// Whether it says that an address serves nowhere.

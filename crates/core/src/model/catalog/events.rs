@@ -70,6 +70,11 @@ events! {
         "Nodes that have an address, or whose addresses are published, no longer match. The message says how many they \
          are, names up to three with the reason, and says what happens next. A Warning means that no other node takes \
          over.";
+    FailoverDelayed => Warning on BOTH,
+        "A node that serves has failed for 2 s and keeps its match for as long as `spec.grace` says: see \
+         [`Suspect`](conditions.md#suspect).";
+    FailoverAvoided => Normal on BOTH,
+        "A node of which `FailoverDelayed` told matches again within its grace. Nothing was moved.";
     MovedByOthers => Warning on POOL,
         "Someone else moved, unassigned or deleted the address. The message says where it is now, and names the node if \
          FLIPOP knows it.";

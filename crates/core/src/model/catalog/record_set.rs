@@ -19,6 +19,9 @@ sections! {
             RecordSetIgnored => False,
                 "A field of the spec has a mistake. The records stay as they are.",
                 "Correct the field.";
+            GraceIgnored => False,
+                "A field of `grace` is negative or above 3,600. No grace applies.",
+                "Set each field to a number from 0 to 3,600.";
         }
     }
 

@@ -1,6 +1,22 @@
 //! What the conditions say that are alike on both kinds of objects.
 
 sections! {
+    Suspect: "`Suspect` is present, with status True, while a node that serves fails and `spec.grace` bears it. It appears \
+              once the failure has lasted 2 s, and at the earliest 60 s after it was last removed for the same node. The \
+              message names each node, the reason, since when, and the time of day at which it loses its match at the \
+              earliest. See [Grace](../concepts/grace.md)." {
+        /// Reasons of `Suspect`.
+        enum Suspect {
+            PodNotReady => True,
+                "No matching pod on the first node of the message is Running and Ready.",
+                "None, if the pod only restarts. Otherwise look at the pod: after `podSeconds` the node loses its match.";
+            NodeFailing => True,
+                "The first node of the message is not Ready, stopped reporting, or has a taint by which Kubernetes says \
+                 that it fails.",
+                "None, if the node only reboots. To move at once, cordon the node (`kubectl cordon`): grace bears no cordon.";
+        }
+    }
+
     WatchFailing: "`WatchFailing` is present, with status True, while FLIPOP cannot read the nodes or pods that the object \
                    asks for." {
         /// Reasons of `WatchFailing`.

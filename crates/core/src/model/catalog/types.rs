@@ -35,6 +35,7 @@ types! {
     CreationUncertain
     CreationFailed
     Stalled
+    Suspect
     WatchFailing
     AnnotationsDenied
     EventsDenied
@@ -79,6 +80,7 @@ impl ConditionType {
             | Self::CreationUncertain
             | Self::CreationFailed
             | Self::Stalled
+            | Self::Suspect
             | Self::WatchFailing
             | Self::AnnotationsDenied
             | Self::EventsDenied

@@ -1,0 +1,131 @@
+//! Grace of both kinds of objects: who loses the match now, whose failure has to be proved first, what users are told.
+
+use super::action::{Action, NodeReading};
+use super::{Fleet, stores};
+use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::suspects::{End, Ended, Suspects};
+use crate::mechanism::suspicion::Sight;
+use crate::model::grace::Grace;
+use crate::model::ids::{ObjectRef, Uid};
+use crate::model::matching::Criteria;
+use crate::model::moment::{Context, Moment};
+
+/// Suspicions of nodes that served, by how they ended, since the process started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GraceCounts {
+    /// The node matched again within its grace.
+    pub recovered: u64,
+    /// Grace ran out.
+    pub expired: u64,
+    /// Something happened that has no grace.
+    pub overruled: u64,
+}
+
+impl GraceCounts {
+    fn add(&mut self, ended: &[Ended]) {
+        for ended in ended {
+            match ended.end {
+                End::Recovered => self.recovered += 1,
+                End::Expired => self.expired += 1,
+                End::Overruled => self.overruled += 1,
+            }
+        }
+    }
+}
+
+impl Fleet {
+    /// Now, in this process and on the API server's clock.
+    pub(super) const fn sight(&self, now: Moment) -> Sight {
+        Sight { now, epoch_ms: self.epoch_ms }
+    }
+
+    /// Ends the grace that is over and lets nodes count again that have recovered.
+    pub(super) fn settle_suspects(&mut self, now: Moment, out: &mut Effects<Action>) {
+        let sight = self.sight(now);
+        let mut counts = self.grace;
+        let mut told: Vec<Notice> = Vec::new();
+        for pool in self.pools.values_mut().filter(|pool| pool.is_live() && pool.matched) {
+            let Some(criteria) = pool.spec.criteria.clone() else { continue };
+            let Some(account) = self.accounts.get(&pool.spec.account_id) else { continue };
+            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            pool.settle_suspects(account, now);
+            let (recovered, later) = pool.recovered(account, stores.0, now);
+            out.later(later);
+            if !recovered.is_empty() {
+                pool.rematch(Some(&recovered), stores, sight);
+            }
+            let ended = pool.suspects.take_ended();
+            counts.add(&ended);
+            told.extend(ended.iter().filter_map(|ended| pool.tell_avoided(ended)));
+            let (began, later) = pool.tell_suspicions(now);
+            told.extend(began);
+            out.later(later);
+            ask(&mut pool.suspects, (&pool.object, &criteria, &pool.spec.grace), now, out);
+        }
+        for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting && set.matched) {
+            let Some(criteria) = set.spec.criteria.clone() else { continue };
+            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            let report = self.dns.set(uid).and_then(|known| known.report.as_ref());
+            let published = report.map(|report| report.published.addresses.clone());
+            set.settle_suspects(published.as_deref(), now);
+            let (recovered, later) = set.recovered(published.as_deref(), stores.0, now);
+            out.later(later);
+            if !recovered.is_empty() {
+                set.rematch(Some(&recovered), stores, sight);
+            }
+            let ended = set.suspects.take_ended();
+            counts.add(&ended);
+            told.extend(ended.iter().filter_map(|ended| set.tell_avoided(ended)));
+            let (began, later) = set.tell_suspicions(now);
+            told.extend(began);
+            out.later(later);
+            ask(&mut set.suspects, (&set.object, &criteria, &set.spec.grace), now, out);
+        }
+        self.grace = counts;
+        out.tell(told.into_iter().filter(|_| self.permit));
+    }
+
+    /// The answer to the read that has to show a failure before a node loses its match.
+    pub(super) fn node_read(&mut self, object: &Uid, read: &NodeReading, at: Context) {
+        let sight = self.sight(at.now);
+        let (suspects, criteria, grace) = if let Some(pool) = self.pools.get_mut(object) {
+            (&mut pool.suspects, &pool.spec.criteria, pool.spec.grace)
+        } else if let Some(set) = self.record_sets.get_mut(object) {
+            (&mut set.suspects, &set.spec.criteria, set.spec.grace)
+        } else {
+            return;
+        };
+        // What was read for other criteria proves nothing.
+        let same = |criteria: &&Criteria| {
+            criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods
+        };
+        let verdict = criteria.as_ref().filter(same).and_then(|criteria| read.verdict(criteria));
+        suspects.proved((&read.node, read.asked), verdict, &grace, sight, at);
+    }
+
+    /// Suspicions of nodes that served, by how they ended.
+    #[must_use]
+    pub const fn grace_counts(&self) -> GraceCounts {
+        self.grace
+    }
+}
+
+/// Asks for the proofs that are due.
+fn ask(
+    suspects: &mut Suspects,
+    (object, criteria, grace): (&ObjectRef, &Criteria, &Grace),
+    now: Moment,
+    out: &mut Effects<Action>,
+) {
+    let (asked, later) = suspects.ask(grace, now);
+    out.later(later);
+    for node in asked {
+        out.act(Action::ReadNode {
+            object: object.clone(),
+            node,
+            asked: now,
+            nodes: criteria.node_watch(),
+            pods: criteria.pod_watch(),
+        });
+    }
+}

@@ -1,0 +1,343 @@
+//! The nodes of one object that lost their match, or are about to: who keeps it for a while, and who has to wait until
+//! it counts again.
+//!
+//! Invariants: without `spec.grace` nothing here changes a verdict; only a node that serves keeps its match beyond the
+//! next plan; a node that still has its address never waits, and no node waits where none else matches.
+
+use super::suspicion::{Sight, Suspicion};
+use crate::model::facts::NodeFacts;
+use crate::model::grace::Grace;
+use crate::model::ids::Uid;
+use crate::model::mismatch::{Class, Mismatch};
+use crate::model::moment::{Context, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// After the word of a suspicion was taken back, the next one of that node is told this much later at the earliest: a pod
+/// that crashes time and again would have the status written each time.
+const QUIET_MS: u64 = 60_000;
+
+/// Reads of one object under way. A failure of a whole zone makes as many nodes suspect as it has.
+const MAX_ASKED: usize = 8;
+
+/// A node as it is looked at.
+#[derive(Debug)]
+pub struct Look<'a, S> {
+    /// The node.
+    pub node: &'a NodeFacts,
+    /// Whether it matches now.
+    pub verdict: Result<(), Mismatch>,
+    /// It had its match when it was last looked at, and is the machine that it was.
+    pub member: bool,
+    /// Whether it serves by the status: `Some` with the begin of a suspicion, if the status tells of one.
+    pub serves_by_status: S,
+    /// The criteria were edited since it was last looked at.
+    pub edited: bool,
+}
+
+/// What becomes of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// It matches, or counts as if it did.
+    Member,
+    /// It matches, and has to go on for a while before it counts.
+    Recovering,
+    /// It does not match.
+    Out(Mismatch),
+}
+
+/// How a suspicion ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// The node matches again.
+    Recovered,
+    /// Its grace ran out.
+    Expired,
+    /// Something has happened that has no grace.
+    Overruled,
+}
+
+/// A suspicion of a node that serves, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Name of the node.
+    pub node: String,
+    /// What it was suspected of.
+    pub suspicion: Suspicion,
+    /// How it ended.
+    pub end: End,
+    /// When.
+    pub at: Moment,
+}
+
+impl Ended {
+    /// What users read of a failure that was told and has passed.
+    #[must_use]
+    pub fn avoided(&self, outcome: &str) -> Option<String> {
+        let seconds = self.suspicion.lasted_ms(self.at).div_ceil(1_000);
+        let avoided = self.end == End::Recovered && self.suspicion.is_told();
+        avoided.then(|| format!("{} matches again after {seconds} s and {outcome}", self.node))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Recovery {
+    node: String,
+    /// Since when it has matched again.
+    since: Option<Moment>,
+}
+
+/// The nodes of one object that fail, or have failed.
+#[derive(Debug, Clone, Default)]
+pub struct Suspects {
+    suspicions: BTreeMap<String, Suspicion>,
+    /// Nodes whose next suspicion is told at this moment at the earliest.
+    quiet: BTreeMap<Uid, Moment>,
+    /// Nodes that this process saw losing their match.
+    lost: BTreeMap<Uid, Recovery>,
+    /// Suspicions that ended since the last plan.
+    ended: Vec<Ended>,
+    /// Something has changed since it was last asked.
+    touched: bool,
+}
+
+impl Suspects {
+    /// The node's suspicion, if it keeps its match in spite of a failure.
+    #[must_use]
+    pub fn of(&self, node: &str) -> Option<&Suspicion> {
+        self.suspicions.get(node)
+    }
+
+    /// The nodes that keep their match in spite of a failure.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Suspicion)> {
+        self.suspicions.iter()
+    }
+
+    /// Those of which status and Events tell.
+    pub fn told(&self) -> impl Iterator<Item = (&String, &Suspicion)> {
+        self.suspicions.iter().filter(|(_, suspicion)| suspicion.told)
+    }
+
+    /// Whether something here has changed since the last call, so that a plan is due.
+    pub fn take_touched(&mut self) -> bool {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// Leadership begins: what was seen before goes on if the status bears it out.
+    pub fn distrust(&mut self) {
+        self.suspicions.values_mut().for_each(Suspicion::inherit);
+        self.ended.clear();
+    }
+
+    /// Decides what a node counts for.
+    pub fn look<S>(&mut self, look: Look<'_, S>, grace: &Grace, sight: Sight) -> Standing
+    where
+        S: FnOnce() -> Option<Option<i64>>,
+    {
+        let Look { node, verdict, member, serves_by_status, edited } = look;
+        let Err(why) = verdict else {
+            self.end(&node.name, End::Recovered, sight.now);
+            return if member { Standing::Member } else { self.recovers(node, grace, sight.now) };
+        };
+        if let Some(matches_again) = self.lost.get_mut(&node.uid) {
+            matches_again.since = None;
+        }
+        let known = self.suspicions.get_mut(&node.name).filter(|known| member && known.uid == node.uid);
+        if why.class() == Class::Hard {
+            return self.out(node, member, why, grace, sight.now);
+        }
+        if edited && known.as_ref().is_none_or(|known| *known.why() != why) {
+            return self.out(node, member, Mismatch::Edited, grace, sight.now);
+        }
+        if let Some(known) = known {
+            if std::mem::take(&mut known.inherited) {
+                match serves_by_status() {
+                    Some(told_since_s) => known.take_over(told_since_s),
+                    None => {
+                        // The predecessor let it go.
+                        self.suspicions.remove(&node.name);
+                        return Standing::Out(why);
+                    }
+                }
+            }
+            self.touched |= *known.why() != why;
+            known.still_fails(why, sight);
+            return Standing::Member;
+        }
+        if grace.limit_ms(why.class()) == 0 {
+            return self.out(node, member, why, grace, sight.now);
+        }
+        let new = if member {
+            Suspicion::begin(node.uid.clone(), why, sight)
+        } else {
+            let Some(told_since_s) = serves_by_status() else { return Standing::Out(why) };
+            Suspicion::resume(node, why, told_since_s, grace, sight)
+        };
+        self.touched = true;
+        self.suspicions.insert(node.name.clone(), new);
+        Standing::Member
+    }
+
+    /// The node matches no more.
+    fn out(
+        &mut self,
+        node: &NodeFacts,
+        member: bool,
+        why: Mismatch,
+        grace: &Grace,
+        now: Moment,
+    ) -> Standing {
+        self.end(&node.name, End::Overruled, now);
+        if member {
+            self.note_lost(node.name.clone(), node.uid.clone(), grace);
+        }
+        Standing::Out(why)
+    }
+
+    fn note_lost(&mut self, node: String, uid: Uid, grace: &Grace) {
+        if grace.recovery_ms > 0 {
+            self.lost.insert(uid, Recovery { node, since: None });
+        }
+    }
+
+    /// The node is gone, or another machine has its name.
+    pub fn gone(&mut self, node: &str, now: Moment) {
+        self.end(node, End::Overruled, now);
+    }
+
+    fn recovers(&mut self, node: &NodeFacts, grace: &Grace, now: Moment) -> Standing {
+        let Some(recovery) = self.lost.get_mut(&node.uid) else { return Standing::Member };
+        self.touched |= recovery.since.is_none();
+        let since = *recovery.since.get_or_insert(now);
+        if now.millis_since(since) < grace.recovery_ms {
+            return Standing::Recovering;
+        }
+        self.lost.remove(&node.uid);
+        Standing::Member
+    }
+
+    fn end(&mut self, node: &str, end: End, at: Moment) {
+        let Some(suspicion) = self.suspicions.remove(node) else { return };
+        self.touched = true;
+        if suspicion.told {
+            self.quiet.insert(suspicion.uid.clone(), at.plus_millis(QUIET_MS));
+        }
+        if suspicion.serves {
+            self.ended.push(Ended { node: node.to_owned(), suspicion, end, at });
+        }
+    }
+
+    /// Suspicions of nodes that serve that ended since the last call.
+    pub fn take_ended(&mut self) -> Vec<Ended> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Whether something is remembered of nodes that may be gone.
+    #[must_use]
+    pub fn remembers_nodes(&self) -> bool {
+        !(self.lost.is_empty() && self.quiet.is_empty())
+    }
+
+    /// Forgets nodes that are not there any more.
+    pub fn keep(&mut self, is_live: impl Fn(&Uid) -> bool) {
+        self.lost.retain(|uid, _| is_live(uid));
+        self.quiet.retain(|uid, _| is_live(uid));
+    }
+
+    /// Ends the suspicions that a plan may not bear: of nodes that do not serve, and of those whose failure is proved
+    /// after their grace. Returns the nodes that lose their match by that, and why.
+    pub fn settle(
+        &mut self,
+        serves: impl Fn(&str) -> bool,
+        grace: &Grace,
+        now: Moment,
+    ) -> Vec<(String, Mismatch)> {
+        let mut out = Vec::new();
+        for (node, suspicion) in &mut self.suspicions {
+            suspicion.serves = serves(node);
+            if !suspicion.serves || suspicion.is_over(grace, now) {
+                out.push((node.clone(), suspicion.why().clone()));
+            }
+        }
+        for (node, _) in &out {
+            if let Some(uid) = self.suspicions.get(node).map(|suspicion| suspicion.uid.clone()) {
+                self.note_lost(node.clone(), uid, grace);
+            }
+            self.end(node, End::Expired, now);
+        }
+        self.quiet.retain(|_, until| *until > now);
+        out
+    }
+
+    /// The nodes whose failure has to be proved now, each with the moment that the answer has to name; and when to ask
+    /// again.
+    pub fn ask(&mut self, grace: &Grace, now: Moment) -> (Vec<String>, Option<Moment>) {
+        let mut room = MAX_ASKED.saturating_sub(self.suspicions.values().filter(|s| s.is_asked()).count());
+        let (mut asked, mut later) = (Vec::new(), None);
+        for (node, suspicion) in &mut self.suspicions {
+            match suspicion.ask_at(grace) {
+                Some(at) if at > now => later = later.into_iter().chain([at]).min(),
+                // Without room the answers that are awaited bring the next plan.
+                Some(_) if room > 0 => {
+                    room -= 1;
+                    suspicion.ask(now);
+                    asked.push(node.clone());
+                }
+                Some(_) | None => {}
+            }
+        }
+        (asked, later)
+    }
+
+    /// The answer to a read that [`Suspects::ask`] wanted at `asked`: whether the node matches by it and, if it does not,
+    /// since when the node says so; `None` where the read failed.
+    pub fn proved(
+        &mut self,
+        (node, asked): (&str, Moment),
+        read: Option<Result<(), (Mismatch, Option<i64>)>>,
+        grace: &Grace,
+        sight: Sight,
+        at: Context,
+    ) {
+        if let Some(suspicion) = self.suspicions.get_mut(node) {
+            suspicion.proved(asked, read, grace, sight, at);
+        }
+    }
+
+    /// The suspicions of nodes that serve that are to be told from now on, and when the next one is.
+    pub fn tell(&mut self, now: Moment) -> (Vec<(String, Suspicion)>, Option<Moment>) {
+        let (mut told, mut later) = (Vec::new(), None);
+        for (node, suspicion) in self.suspicions.iter_mut().filter(|(_, s)| s.serves && !s.told) {
+            let quiet = self.quiet.get(&suspicion.uid).copied().unwrap_or_default();
+            let at = suspicion.told_at().max(quiet);
+            if at > now {
+                later = later.into_iter().chain([at]).min();
+            } else {
+                suspicion.told = true;
+                told.push((node.clone(), suspicion.clone()));
+            }
+        }
+        (told, later)
+    }
+
+    /// Nodes that have matched again for long enough, or that `at_once` wants, to be looked at again; and when the next
+    /// one is.
+    pub fn recovered(
+        &mut self,
+        at_once: impl Fn(&str) -> bool,
+        grace: &Grace,
+        now: Moment,
+    ) -> (BTreeSet<String>, Option<Moment>) {
+        let (mut due, mut later) = (BTreeSet::new(), None);
+        self.lost.retain(|_, recovery| {
+            let Some(since) = recovery.since else { return true };
+            let at = since.plus_millis(grace.recovery_ms);
+            if at <= now || at_once(&recovery.node) {
+                due.insert(recovery.node.clone());
+                return false;
+            }
+            later = later.into_iter().chain([at]).min();
+            true
+        });
+        (due, later)
+    }
+}

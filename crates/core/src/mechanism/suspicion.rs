@@ -1,0 +1,299 @@
+//! One node that serves, fails for a reason that may pass, and keeps its match for as long as the grace says.
+//!
+//! Invariants: once the node itself has failed, its own start and limit count until it matches again; the start is never
+//! later than the failure was first seen; the match ends only after a consistent read has shown the failure.
+
+use super::retry::{Pace, Retry, Schedule};
+use crate::model::catalog::shared::Suspect;
+use crate::model::facts::NodeFacts;
+use crate::model::grace::Grace;
+use crate::model::ids::Uid;
+use crate::model::mismatch::{Class, Mismatch};
+use crate::model::moment::{Context, Moment};
+use crate::model::words::clock_time;
+
+/// A suspicion that is over this soon is not told at all.
+const TOLD_AFTER_MS: u64 = 2_000;
+
+/// While the API server does not answer, a node is looked at this often at the least.
+const LONGEST_RETRY_MS: u64 = 5_000;
+
+/// The API server's clock has a resolution of a second.
+const CLOCK_STEP_S: i64 = 1;
+
+/// When something is looked at, in this process and on the API server's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    /// On the clock of this process.
+    pub now: Moment,
+    /// Milliseconds from 1970 to the origin of that clock, as the API server counts them.
+    pub epoch_ms: u64,
+}
+
+impl Sight {
+    /// Seconds since 1970 on the API server's clock.
+    fn seconds(self) -> i64 {
+        i64::try_from(self.now.plus_millis(self.epoch_ms).as_millis() / 1_000).unwrap_or(i64::MAX)
+    }
+}
+
+/// When a failure began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Start {
+    /// First seen here.
+    at: Moment,
+    /// It had lasted this long by then.
+    before_ms: u64,
+    /// The begin on the API server's clock: the status has it, and every process has to say the same.
+    since_s: i64,
+}
+
+impl Start {
+    const fn seen(since_s: i64, at: Moment) -> Self {
+        Self { at, before_ms: 0, since_s }
+    }
+
+    /// Of a failure that this process did not see begin.
+    fn told(since_s: i64, limit_ms: u64, sight: Sight) -> Self {
+        let lasted_s = u64::try_from(sight.seconds().saturating_sub(since_s)).unwrap_or(0);
+        Self { at: sight.now, before_ms: lasted_s.saturating_mul(1_000).min(limit_ms), since_s }
+    }
+
+    const fn ends(self, limit_ms: u64) -> Moment {
+        self.at.plus_millis(limit_ms.saturating_sub(self.before_ms))
+    }
+
+    const fn lasted_ms(self, now: Moment) -> u64 {
+        now.millis_since(self.at).saturating_add(self.before_ms)
+    }
+}
+
+/// The consistent read that has to show the failure before the match ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// To be asked for when the grace is over.
+    Wanted(Retry),
+    /// Asked for at this moment.
+    Asked(Moment, Retry),
+    /// It showed the failure.
+    Given,
+}
+
+/// A node that fails and keeps its match for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suspicion {
+    /// `metadata.uid` of the node.
+    pub(super) uid: Uid,
+    why: Mismatch,
+    pod: Option<Start>,
+    node: Option<Start>,
+    proof: Proof,
+    /// A plan has found that the node serves.
+    pub(super) serves: bool,
+    /// Status and Event tell of it.
+    pub(super) told: bool,
+    /// It was seen under an earlier leader: the status decides whether its grace goes on.
+    pub(super) inherited: bool,
+}
+
+impl Suspicion {
+    /// A failure that begins now.
+    pub(super) fn begin(uid: Uid, why: Mismatch, sight: Sight) -> Self {
+        let mut new = Self {
+            uid,
+            why: why.clone(),
+            pod: None,
+            node: None,
+            proof: Proof::Wanted(Retry::default()),
+            serves: false,
+            told: false,
+            inherited: false,
+        };
+        new.fails(why, Start::seen(sight.seconds(), sight.now));
+        new
+    }
+
+    /// A failure that a predecessor told of, if it did: this process did not see it begin. `failing_since_s`: what the
+    /// node itself says.
+    pub(super) fn resume(
+        node: &NodeFacts,
+        why: Mismatch,
+        told_since_s: Option<i64>,
+        grace: &Grace,
+        sight: Sight,
+    ) -> Self {
+        let mut new = Self::begin(node.uid.clone(), why.clone(), sight);
+        if let Some(told) = told_since_s {
+            let since_s = node.fails_since_s().map_or(told, |fails| fails.max(told));
+            let class = why.class();
+            let start = Start::told(since_s, grace.limit_ms(class), sight);
+            (new.pod, new.node) = (None, None);
+            new.fails(why, start);
+            new.told = true;
+        }
+        new
+    }
+
+    /// The node fails, for this reason now.
+    fn fails(&mut self, why: Mismatch, start: Start) {
+        match why.class() {
+            Class::Node => self.node.get_or_insert(start),
+            Class::Pod | Class::Hard => self.pod.get_or_insert(start),
+        };
+        if self.why != why {
+            // What was proved was another failure.
+            self.proof = Proof::Wanted(Retry::default());
+            self.why = why;
+        }
+    }
+
+    /// The same, seen by the watch.
+    pub(super) fn still_fails(&mut self, why: Mismatch, sight: Sight) {
+        self.fails(why, Start::seen(sight.seconds(), sight.now));
+    }
+
+    /// Whether status and Events tell of it.
+    #[must_use]
+    pub const fn is_told(&self) -> bool {
+        self.told
+    }
+
+    /// Why the node fails.
+    #[must_use]
+    pub const fn why(&self) -> &Mismatch {
+        &self.why
+    }
+
+    /// What the condition says of it.
+    #[must_use]
+    pub fn finding(&self) -> Suspect {
+        match self.why.class() {
+            Class::Pod => Suspect::PodNotReady,
+            Class::Node | Class::Hard => Suspect::NodeFailing,
+        }
+    }
+
+    /// The start that counts, and the class whose limit applies.
+    fn holds(&self) -> Option<(Start, Class)> {
+        let of_node = self.node.map(|start| (start, Class::Node));
+        of_node.or_else(|| self.pod.map(|start| (start, Class::Pod)))
+    }
+
+    /// When the failure that counts began, in seconds since 1970 on the API server's clock.
+    #[must_use]
+    pub fn since_s(&self) -> i64 {
+        self.holds().map_or(0, |(start, _)| start.since_s)
+    }
+
+    /// When its grace is over, on the API server's clock: what the status says, by every process alike.
+    #[must_use]
+    pub fn ends_s(&self, grace: &Grace) -> i64 {
+        let limit_ms = self.holds().map_or(0, |(_, class)| grace.limit_ms(class));
+        self.since_s().saturating_add(i64::try_from(limit_ms.div_ceil(1_000)).unwrap_or(i64::MAX))
+    }
+
+    /// What users read of it. `follows` says what happens at the end of its grace.
+    #[must_use]
+    pub fn text(&self, node: &str, follows: &str, grace: &Grace) -> String {
+        let (since, ends) = (clock_time(self.since_s()), clock_time(self.ends_s(grace)));
+        format!("{node} {} since {since}: {follows} at {ends} at the earliest", self.why)
+    }
+
+    /// When its grace is over.
+    pub(super) fn deadline(&self, grace: &Grace) -> Moment {
+        self.holds().map_or(Moment::default(), |(start, class)| start.ends(grace.limit_ms(class)))
+    }
+
+    /// When it is told.
+    pub(super) fn told_at(&self) -> Moment {
+        let earliest = self.pod.into_iter().chain(self.node).map(|start| start.ends(TOLD_AFTER_MS)).min();
+        earliest.unwrap_or_default()
+    }
+
+    /// How long it has lasted, in milliseconds.
+    #[must_use]
+    pub fn lasted_ms(&self, now: Moment) -> u64 {
+        self.holds().map_or(0, |(start, _)| start.lasted_ms(now))
+    }
+
+    /// When the proof has to be asked for; `None` while it is under way, or given.
+    pub(super) fn ask_at(&self, grace: &Grace) -> Option<Moment> {
+        match self.proof {
+            Proof::Wanted(retry) => Some(retry.due().max(self.deadline(grace))),
+            Proof::Asked(..) | Proof::Given => None,
+        }
+    }
+
+    /// The proof is under way.
+    pub(super) const fn is_asked(&self) -> bool {
+        matches!(self.proof, Proof::Asked(..))
+    }
+
+    /// The proof is asked for.
+    pub(super) const fn ask(&mut self, now: Moment) {
+        let retry = match self.proof {
+            Proof::Wanted(retry) | Proof::Asked(_, retry) => retry,
+            Proof::Given => return,
+        };
+        self.proof = Proof::Asked(now, retry);
+    }
+
+    /// What was asked for by an earlier leader is asked for again.
+    pub(super) fn inherit(&mut self) {
+        self.inherited = true;
+        self.proof = Proof::Wanted(Retry::default());
+    }
+
+    /// What the predecessor told stays as it was told; the time goes on as this process has seen it.
+    pub(super) fn take_over(&mut self, told_since_s: Option<i64>) {
+        let Some(since_s) = told_since_s else { return };
+        self.told = true;
+        if let Some(start) = self.node.as_mut().or(self.pod.as_mut()) {
+            start.since_s = since_s;
+        }
+    }
+
+    /// Grace is over, and the failure is proved.
+    pub(super) fn is_over(&self, grace: &Grace, now: Moment) -> bool {
+        self.proof == Proof::Given && self.deadline(grace) <= now
+    }
+
+    /// The answer to the read that was asked for at `asked`: whether the node matches by it, and since when it says that
+    /// it fails; `None` where the read failed.
+    pub(super) fn proved(
+        &mut self,
+        asked: Moment,
+        read: Option<Result<(), (Mismatch, Option<i64>)>>,
+        grace: &Grace,
+        sight: Sight,
+        at: Context,
+    ) {
+        let Proof::Asked(when, mut retry) = self.proof else { return };
+        if when != asked {
+            return;
+        }
+        let Some(verdict) = read else {
+            retry.failed(Pace::by(Schedule::Fast).within(LONGEST_RETRY_MS), at);
+            self.proof = Proof::Wanted(retry);
+            return;
+        };
+        self.proof = Proof::Wanted(Retry::default());
+        match verdict {
+            // The watch is behind: the node has recovered, and what fails after this is another failure.
+            Ok(()) => self.restart(Start::seen(sight.seconds(), sight.now)),
+            Err((why, since_s)) => {
+                let anew = since_s.filter(|since| *since > self.since_s().saturating_add(CLOCK_STEP_S));
+                if let Some(since_s) = anew.filter(|_| why.class() == Class::Node && self.node.is_some()) {
+                    self.restart(Start::told(since_s, grace.limit_ms(Class::Node), sight));
+                    return;
+                }
+                self.still_fails(why, sight);
+                self.proof = Proof::Given;
+            }
+        }
+    }
+
+    fn restart(&mut self, start: Start) {
+        (self.pod, self.node) = (self.pod.map(|_| start), self.node.map(|_| start));
+    }
+}

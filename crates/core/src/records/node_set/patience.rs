@@ -1,0 +1,94 @@
+//! Nodes that fail and stay in the set for now: which, what users read of them, and when they leave it.
+
+use super::NodeSet;
+use crate::mechanism::effects::Notice;
+use crate::mechanism::suspects::Ended;
+use crate::mechanism::suspicion::Suspicion;
+use crate::model::catalog::events::EventReason;
+use crate::model::condition::Condition;
+use crate::model::facts::NodeFacts;
+use crate::model::ids::{Address, ObjectKind, Owner};
+use crate::model::matching::NodeStore;
+use crate::model::moment::Moment;
+use crate::model::words::enumerate;
+use crate::records::status::SuspectNode;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl NodeSet {
+    /// The addresses that stand in the records, as far as anybody has read.
+    fn standing(&self, published: Option<&[Address]>) -> BTreeSet<Address> {
+        published.unwrap_or(&self.on_server.addresses).iter().copied().collect()
+    }
+
+    /// Takes nodes that fail out of the set, if none of their addresses is published, or grace is over.
+    pub(crate) fn settle_suspects(&mut self, published: Option<&[Address]>, now: Moment) {
+        let (standing, nodes) = (self.standing(published), &self.nodes);
+        let serves = |name: &str| {
+            let addresses = nodes.get(name).map(|member| member.addresses.as_slice()).unwrap_or_default();
+            addresses.iter().any(|ip| standing.contains(ip))
+        };
+        for (name, why) in self.suspects.settle(serves, &self.spec.grace, now) {
+            self.drop_node(&name, why);
+        }
+    }
+
+    /// Nodes that have recovered for long enough to count again, and when the next one has. One whose address still
+    /// stands in the records counts at once, and so does each where no node matches.
+    pub(crate) fn recovered(
+        &mut self,
+        published: Option<&[Address]>,
+        nodes: &NodeStore,
+        now: Moment,
+    ) -> (BTreeSet<String>, Option<Moment>) {
+        let none_matches = self.nodes.is_empty();
+        let standing = self.standing(published);
+        let source = self.spec.source;
+        let stands = |node: &NodeFacts| {
+            source.is_some_and(|source| source.of(node).iter().any(|ip| standing.contains(ip)))
+        };
+        let at_once = |name: &str| none_matches || nodes.get(name).is_some_and(stands);
+        self.suspects.recovered(at_once, &self.spec.grace, now)
+    }
+
+    /// What the status says of each node that fails.
+    pub(super) fn suspect_nodes(&self) -> BTreeMap<String, SuspectNode> {
+        let entry = |(name, suspicion): (&String, &Suspicion)| {
+            let reason = suspicion.why().name().to_owned();
+            (name.clone(), SuspectNode { since_s: suspicion.since_s(), reason })
+        };
+        self.suspects.told().map(entry).collect()
+    }
+
+    /// Which nodes wait to recover, and until when.
+    pub(super) fn suspect_condition(&self) -> Option<Condition> {
+        let told: Vec<(&String, &Suspicion)> = self.suspects.told().collect();
+        let (_, first) = told.first()?;
+        let texts = told.iter().map(|(node, suspicion)| self.suspicion_text(node, suspicion));
+        Some(Condition::new(first.finding(), enumerate(texts)))
+    }
+
+    fn suspicion_text(&self, node: &str, suspicion: &Suspicion) -> String {
+        let grace = &self.spec.grace;
+        suspicion.text(node, "its records follow", grace)
+    }
+
+    /// The Events of suspicions that are told from now on, and when the next one is.
+    pub(crate) fn tell_suspicions(&mut self, now: Moment) -> (Vec<Notice>, Option<Moment>) {
+        let (told, later) = self.suspects.tell(now);
+        let told = told.iter().map(|(node, suspicion)| {
+            let text = self.suspicion_text(node, suspicion);
+            Notice::on(&self.owner(), true, EventReason::FailoverDelayed, node, text)
+        });
+        (told.collect(), later)
+    }
+
+    /// The Event of a suspicion that is over, where it was told and the node keeps its address.
+    pub(crate) fn tell_avoided(&self, ended: &Ended) -> Option<Notice> {
+        let text = ended.avoided("stays in the set")?;
+        Some(Notice::on(&self.owner(), false, EventReason::FailoverAvoided, &ended.node, text))
+    }
+
+    fn owner(&self) -> Owner {
+        Owner { kind: ObjectKind::RecordSet, object: self.object.clone() }
+    }
+}

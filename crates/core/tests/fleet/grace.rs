@@ -1,0 +1,361 @@
+//! `spec.grace` of a pool: a node that fails for a while keeps its address.
+
+use crate::faults::nodes_key;
+use crate::world::{World, ip};
+use flipop_core::fleet::Input;
+use flipop_core::model::facts::{Observed, Readiness, Taint};
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::grace::RawGrace;
+use flipop_core::model::matching::Toleration;
+use flipop_core::model::moment::Moment;
+
+/// A pool with this grace, of one address, and two nodes: node-1 has the address.
+fn world(pod_seconds: i64, node_seconds: i64) -> World {
+    bearing(RawGrace { pod_seconds, node_seconds, recovery_seconds: 0 }, 1)
+}
+
+fn bearing(grace: RawGrace, addresses: u8) -> World {
+    let mut world = World::with(addresses, 2);
+    world.edit("pool", |spec| spec.matching.pod_namespace = "ns".into());
+    world.set_pod("p-1", 1, true);
+    world.run(5);
+    world.set_pod("p-2", 2, true);
+    world.run(5);
+    world.edit("pool", |spec| spec.grace = grace);
+    world.run(1);
+    assert_eq!(world.holder(1), Some(ip(1)));
+    world
+}
+
+fn condition(world: &World) -> Option<(&str, &str)> {
+    let found = world.status("pool").conditions.iter().find(|told| told.kind == "Suspect")?;
+    Some((&found.reason, &found.message))
+}
+
+fn counts(world: &World) -> (u64, u64, u64) {
+    let counts = world.fleet.grace_counts();
+    (counts.recovered, counts.expired, counts.overruled)
+}
+
+fn told(world: &World, reason: &str) -> Vec<String> {
+    world.events.iter().filter(|told| told.reason.as_str() == reason).map(|told| told.message.clone()).collect()
+}
+
+fn taint(key: &str) -> Vec<Taint> {
+    vec![Taint { key: key.into(), value: String::new(), effect: "NoExecute".into() }]
+}
+
+#[test]
+fn a_pod_that_restarts_within_its_grace_moves_nothing() {
+    let mut world = world(30, 0);
+    world.set_pod("p-1", 1, false);
+    world.run(29);
+    assert_eq!((world.assigns, world.status("pool").ips["192.0.2.1"].state.as_str()), (1, "active"));
+    let entry = &world.status("pool").ips["192.0.2.1"];
+    assert_eq!((entry.suspect_since_s.is_some(), entry.suspect_reason.as_str()), (true, "PodNotReady"));
+    let (reason, message) = condition(&world).unwrap();
+    assert_eq!(reason, "PodNotReady");
+    assert!(message.starts_with("node-1 runs no matching pod that is Ready since "), "{message}");
+    assert!(message.contains(": 192.0.2.1 moves at "), "{message}");
+    world.set_pod("p-1", 1, true);
+    world.run(300);
+    assert_eq!((world.assigns, counts(&world)), (1, (1, 0, 0)));
+    assert_eq!(condition(&world), None);
+    assert_eq!(told(&world, "FailoverDelayed").len(), 1);
+    let avoided = told(&world, "FailoverAvoided");
+    assert_eq!(avoided, ["node-1 matches again after 29 s and keeps its address"]);
+    assert_eq!(world.status("pool").ips["192.0.2.1"].suspect_since_s, None);
+    assert!(!world.calls.iter().any(|(_, call)| call == "read node-1"), "nothing had to be proved");
+}
+
+#[test]
+fn at_the_end_of_its_grace_the_failure_is_proved_and_the_address_moves() {
+    let mut world = world(0, 30);
+    world.set_node(1, false);
+    let failed = world.now;
+    world.run(40);
+    let at = |call: &str| world.calls.iter().find(|(_, made)| made == call).map(|(at, _)| at.millis_since(failed));
+    assert_eq!(at("read node-1"), Some(30_000));
+    assert_eq!(at("assign 192.0.2.1 node-2"), Some(30_050), "at once when the read has answered");
+    assert_eq!((world.holder(2), counts(&world)), (Some(ip(1)), (0, 1, 0)));
+    assert_eq!((condition(&world), told(&world, "FailoverAvoided").len()), (None, 0));
+    let lost = told(&world, "MatchLost");
+    assert_eq!(lost, ["node-1 is not Ready: 192.0.2.1 moves to node-2"]);
+}
+
+#[test]
+fn without_grace_nothing_waits() {
+    for (pod, node) in [(0, 0), (0, 30), (30, 0)] {
+        let mut world = world(pod, node);
+        let now = world.now;
+        if node == 0 {
+            world.set_node(1, false);
+        } else {
+            world.set_pod("p-1", 1, false);
+        }
+        world.run(5);
+        let moved = world.calls.iter().find(|(at, call)| *at >= now && call.starts_with("assign"));
+        let after = moved.map(|(at, _)| at.millis_since(now));
+        // A failure of pods waits a second for the failure of their node.
+        assert_eq!(after, Some(if node == 0 { 0 } else { 1_050 }), "{pod} {node}");
+    }
+}
+
+#[test]
+fn a_reason_that_somebody_decided_ends_grace_at_once() {
+    type Change = fn(&mut World);
+    let changes: [(&str, Change); 6] = [
+        ("cordon", |world| world.taint(1, taint("node.kubernetes.io/unschedulable"))),
+        ("out of service", |world| world.taint(1, taint("node.kubernetes.io/out-of-service"))),
+        ("deleted", |world| world.delete_node(1)),
+        ("replaced", |world| world.replace_node(1, 7)),
+        ("relabelled", |world| {
+            let node = world.nodes["node-1"].clone();
+            world.observe(Input::Nodes(nodes_key(), Observed::Delete(node)));
+        }),
+        ("edited", |world| {
+            let exists = Toleration { operator: "Exists".into(), ..Toleration::default() };
+            world.edit("pool", |spec| spec.matching.tolerations = vec![exists]);
+            world.taint(1, taint("node.kubernetes.io/disk-pressure"));
+            world.run(1);
+            world.edit("pool", |spec| spec.matching.tolerations.clear());
+        }),
+    ];
+    for (name, change) in changes {
+        let mut world = world(600, 600);
+        world.set_pod("p-1", 1, false);
+        world.run(5);
+        let now = world.now;
+        change(&mut world);
+        world.run(1);
+        let moves = |(at, call): &(Moment, String)| *at >= now && call == "assign 192.0.2.1 node-2";
+        assert!(world.calls.iter().any(moves), "{name}: {:?}", world.status("pool").ips);
+        if name != "edited" {
+            assert_eq!(counts(&world), (0, 0, 1), "{name}");
+        }
+    }
+}
+
+#[test]
+fn once_the_node_has_failed_its_own_limit_counts_until_it_matches_again() {
+    let mut world = world(5, 60);
+    let start = world.now;
+    world.set_node(1, false);
+    world.set_pod("p-1", 1, false);
+    world.run(10);
+    // After a reboot the node is Ready before its pods are.
+    world.set_node(1, true);
+    world.run(20);
+    assert_eq!(world.assigns, 1, "the pods have a minute too");
+    world.run(45);
+    let read = world.calls.iter().find(|(_, call)| call == "read node-1").unwrap().0;
+    assert_eq!((read.millis_since(start), world.holder(2)), (60_000, Some(ip(1))));
+}
+
+#[test]
+fn each_class_has_a_start_of_its_own() {
+    let mut world = world(20, 20);
+    world.set_pod("p-1", 1, false);
+    world.run(15);
+    let failed = world.now;
+    world.set_node(1, false);
+    world.run(15);
+    assert_eq!(world.assigns, 1, "the node has failed for 15 s");
+    world.run(10);
+    let read = world.calls.iter().find(|(_, call)| call == "read node-1").unwrap().0;
+    assert_eq!(read.millis_since(failed), 20_000);
+}
+
+#[test]
+fn a_node_that_holds_nothing_is_no_candidate_while_it_fails() {
+    let mut world = world(60, 60);
+    world.set_node(2, false);
+    world.run(1);
+    assert_eq!(world.status("pool").assignable_nodes, [""; 0]);
+    assert_eq!((condition(&world), counts(&world)), (None, (0, 0, 0)));
+    // Nor does an address that another has taken away leave one.
+    world.set_node(2, true);
+    world.set_node(1, false);
+    world.run(1);
+    world.move_by_hand(1, Some(2));
+    world.run(90);
+    assert_eq!((world.holder(2), world.assigns), (Some(ip(1)), 1));
+    assert_eq!(condition(&world), None);
+}
+
+#[test]
+fn a_surplus_address_has_no_grace() {
+    let mut world = bearing(RawGrace { pod_seconds: 60, node_seconds: 60, recovery_seconds: 0 }, 2);
+    assert_eq!(world.holder(2), Some(ip(2)));
+    world.set_node(2, false);
+    world.run(5);
+    assert!(condition(&world).is_some());
+    world.edit("pool", |spec| spec.desired_ips = 1);
+    world.run(5);
+    assert_eq!(condition(&world), None);
+}
+
+#[test]
+fn where_the_proof_fails_nothing_moves_yet() {
+    let mut world = world(0, 30);
+    world.faults.node_reads = Some(WriteFailure::Transient("no".into()));
+    world.set_node(1, false);
+    world.run(120);
+    let reads = world.calls.iter().filter(|(_, call)| call == "read node-1").count();
+    assert!((15..40).contains(&reads), "tried again all the time, and not all the time: {reads}");
+    assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
+    world.faults.node_reads = None;
+    world.run(6);
+    assert_eq!(world.holder(2), Some(ip(1)));
+}
+
+#[test]
+fn a_node_that_has_recovered_unseen_keeps_its_address() {
+    let mut world = world(0, 30);
+    world.set_node(1, false);
+    world.change_node_unseen(1, |node| node.ready = Readiness::Ready);
+    world.run(600);
+    assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
+    let reads = world.calls.iter().filter(|(_, call)| call == "read node-1").count();
+    assert_eq!(reads, 19, "once for each grace that runs out, which begins anew with each answer");
+    world.change_node_unseen(1, |node| node.ready = Readiness::NotReady);
+    world.run(31);
+    assert_eq!(world.holder(2), Some(ip(1)));
+}
+
+#[test]
+fn a_node_that_failed_anew_unseen_has_its_whole_grace() {
+    let mut world = world(0, 30);
+    world.set_node(1, false);
+    let epoch_s = i64::try_from(world.now.as_millis() / 1_000).unwrap();
+    world.change_node_unseen(1, |node| node.ready_since_s = Some(epoch_s + 20));
+    world.run(45);
+    assert_eq!(world.assigns, 1);
+    world.run(10);
+    assert_eq!(world.holder(2), Some(ip(1)));
+}
+
+#[test]
+fn a_changed_grace_counts_from_the_same_start() {
+    let mut world = world(0, 600);
+    let start = world.now;
+    world.set_node(1, false);
+    world.run(20);
+    world.edit("pool", |spec| spec.grace.node_seconds = 40);
+    world.run(25);
+    let read = world.calls.iter().find(|(_, call)| call == "read node-1").unwrap().0;
+    assert_eq!(read.millis_since(start), 40_000);
+}
+
+#[test]
+fn a_pod_that_crashes_time_and_again_is_not_told_time_and_again() {
+    let mut world = world(60, 0);
+    let (writes, events) = (world.status_writes, world.events.len());
+    for _ in 0..60 {
+        world.set_pod("p-1", 1, false);
+        world.run(3);
+        world.set_pod("p-1", 1, true);
+        world.run(2);
+    }
+    assert_eq!((world.assigns, counts(&world)), (1, (60, 0, 0)));
+    let (writes, events) = (world.status_writes - writes, world.events.len() - events);
+    assert!((8..=10).contains(&writes), "two a minute: {writes}");
+    assert!((8..=10).contains(&events), "{events}");
+}
+
+#[test]
+fn a_standby_that_saw_the_start_goes_on_and_a_new_process_asks_the_status() {
+    for (seen, told) in [(true, true), (false, true), (false, false)] {
+        let mut world = world(0, 60);
+        let start = world.now;
+        world.set_node(1, false);
+        world.run(if told { 30 } else { 1 });
+        if seen {
+            world.lead_again();
+        } else {
+            world.start();
+        }
+        world.run(120);
+        let read = world.calls.iter().find(|(_, call)| call == "read node-1").unwrap().0;
+        let shift = read.millis_since(start).abs_diff(60_000);
+        assert!(shift <= if seen { 0 } else { 1_050 }, "{seen} {told}: {shift}");
+        assert_eq!((world.holder(2), told_once(&world)), (Some(ip(1)), 1));
+    }
+}
+
+fn told_once(world: &World) -> usize {
+    told(world, "FailoverDelayed").len()
+}
+
+#[test]
+fn a_grace_that_is_over_stays_so_for_every_leader() {
+    let mut world = world(0, 30);
+    world.set_node(2, false);
+    world.run(1);
+    world.set_node(1, false);
+    world.run(60);
+    let gone = |world: &World| {
+        let entry = &world.status("pool").ips["192.0.2.1"];
+        assert_eq!((entry.state.as_str(), entry.node_name.as_str()), ("no-match", ""));
+        assert_eq!((condition(world), world.annotations.len()), (None, 0));
+    };
+    gone(&world);
+    let (writes, events) = (world.status_writes, world.events.len());
+    for restart in [true, false, true, false, true] {
+        if restart {
+            world.start();
+        } else {
+            world.lead_again();
+        }
+        world.run(720);
+        gone(&world);
+    }
+    assert_eq!(world.events.iter().skip(events).filter(|told| told.reason.as_str() != "NotReady").count(), 0);
+    assert!(world.status_writes - writes <= 1, "{}", world.status_writes - writes);
+}
+
+#[test]
+fn a_node_that_came_back_has_to_last_before_it_counts_as_new() {
+    let grace = RawGrace { pod_seconds: 0, node_seconds: 0, recovery_seconds: 60 };
+    let mut world = bearing(grace, 2);
+    world.set_node(2, false);
+    world.run(1);
+    // It still has its address: it counts at once.
+    world.set_node(2, true);
+    world.run(1);
+    assert_eq!(world.status("pool").ips["192.0.2.2"].state, "active");
+    world.set_node(2, false);
+    world.run(1);
+    world.move_by_hand(2, None);
+    world.run(70);
+    world.set_node(2, true);
+    world.run(50);
+    assert_eq!((world.holder(2), world.status("pool").assignable_nodes.len()), (None, 0));
+    world.set_node(2, false);
+    world.run(1);
+    world.set_node(2, true);
+    world.run(59);
+    assert_eq!(world.holder(2), None, "from the last time on");
+    world.run(5);
+    assert_eq!(world.holder(2), Some(ip(2)));
+}
+
+#[test]
+fn no_node_waits_where_none_else_matches_or_for_what_it_did_before_this_process() {
+    let grace = RawGrace { pod_seconds: 0, node_seconds: 0, recovery_seconds: 600 };
+    let mut world = bearing(grace, 1);
+    world.set_node(2, false);
+    world.run(1);
+    world.set_node(2, true);
+    world.run(1);
+    assert_eq!(world.status("pool").assignable_nodes, [""; 0], "it recovers");
+    world.set_node(1, false);
+    world.run(5);
+    assert_eq!(world.holder(2), Some(ip(1)), "it is the only one");
+    world.set_node(1, true);
+    world.run(1);
+    assert_eq!(world.status("pool").assignable_nodes, [""; 0]);
+    world.start();
+    world.run(1);
+    assert_eq!(world.status("pool").assignable_nodes, ["node-1"], "a new process saw nothing");
+}
