@@ -10,7 +10,7 @@ use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
 use crate::provider::observe::{Call, CallObserver, CallRecord, Outcome};
 use arc_swap::ArcSwap;
-use flipop_core::fleet::{Change, PoolSnapshot, RecordSetSnapshot, Snapshot};
+use flipop_core::fleet::{Change, GraceCounts, PoolSnapshot, RecordSetSnapshot, Snapshot};
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{ObjectKind, ObjectName};
 
@@ -238,6 +238,7 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     if !snapshot.leading {
         return Ok(registry);
     }
+    registry.register(Box::new(suspicions(snapshot.grace)?))?;
     let families = PoolFamilies::new(&registry)?;
     snapshot.pools.iter().for_each(|pool| families.add(pool));
     let records = IntGaugeVec::new(
@@ -270,6 +271,24 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     registry.register(Box::new(remaining))?;
     registry.register(Box::new(conditions(snapshot)?))?;
     Ok(registry)
+}
+
+/// How often `spec.grace` spared a move.
+fn suspicions(
+    GraceCounts { recovered, expired, overruled }: GraceCounts,
+) -> Result<IntCounterVec, MetricsError> {
+    let ended = IntCounterVec::new(
+        Opts::new(
+            "flipop_grace_total",
+            "Failures of nodes that served and had a grace, by how they ended: the node matched again in time (recovered), \
+             the grace ran out (expired), or something happened that has no grace, such as a cordon (overruled).",
+        ),
+        &["outcome"],
+    )?;
+    for (outcome, count) in [("recovered", recovered), ("expired", expired), ("overruled", overruled)] {
+        ended.with_label_values(&[outcome]).inc_by(count);
+    }
+    Ok(ended)
 }
 
 /// Every condition of every object.

@@ -133,11 +133,11 @@ impl Platform {
         );
         Ok(Self {
             server,
+            clients: Clients::new(&cluster, clock.clone())?,
             clock,
             random: Random::system(),
             identity,
             namespace,
-            clients: Clients::new(&cluster)?,
             lease: LeaseHome::Thread(Box::new(cluster)),
             transport: None,
         })
@@ -323,6 +323,7 @@ fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &
         watches: Watches::new(context, base.tracker.clone(), base.stop.clone()),
         leader: election.leader.state(),
         metrics: Arc::clone(&base.metrics),
+        server_time: base.clients.time.clone(),
         random: base.random.clone(),
         heartbeat: base.liveness.register("reconcile", MAX_LOOP_AGE_MS),
     })

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kube::kubeconfig::ClusterSettings;
+use crate::kube::server_time::ServerTime;
 use crate::kube::stub;
 use crate::leader::tests::lease_api::{LeaseApi, Network};
 use crate::provider::http::Broken;
@@ -21,13 +22,15 @@ impl Transport for Silent {
 
 fn platform(api: &LeaseApi) -> Platform {
     let silent = || stub::client(|_request| pending());
+    let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+    let time = ServerTime::new(clock.clone());
     Platform {
-        clock: Clock::simulated(jiff::Timestamp::UNIX_EPOCH),
+        clock,
         random: Random::seeded(1),
         identity: "a".to_owned(),
         namespace: "flipop".to_owned(),
         server: "https://api.invalid:6443".to_owned(),
-        clients: Clients { requests: silent(), watches: silent() },
+        clients: Clients { requests: silent(), watches: silent(), time },
         lease: LeaseHome::Here {
             calls: api.client("a"),
             watches: api.client("a"),

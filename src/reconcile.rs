@@ -9,6 +9,7 @@ use crate::api::translate::record_set::record_set_object;
 use crate::api::{Condition, FloatingIPPool, NodeDNSRecordSet};
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
+use crate::kube::server_time::ServerTime;
 use crate::kube::watch::Seen;
 use crate::leader::LeaderState;
 use crate::liveness::Heartbeat;
@@ -69,6 +70,9 @@ pub struct Reconciler {
     /// Rights that were found missing and objects that could not be read: each is said once.
     denials: BTreeSet<String>,
     metrics: Arc<Metrics>,
+    server_time: ServerTime,
+    /// What the decisions know of it.
+    server_epoch_ms: Option<u64>,
     clock: Clock,
     random: Random,
     wake: Option<Moment>,
@@ -89,6 +93,8 @@ pub struct Parts {
     pub leader: watch::Receiver<LeaderState>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
+    /// What is known of the API server's clock.
+    pub server_time: ServerTime,
     /// Random numbers.
     pub random: Random,
     /// Beats while the loop turns.
@@ -99,7 +105,8 @@ impl Reconciler {
     /// A loop that has not begun.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { settings, executor, done, watches, leader, metrics, random, heartbeat } = parts;
+        let Parts { settings, executor, done, watches, leader, metrics, server_time, random, heartbeat } =
+            parts;
         let providers = executor.providers.clone();
         let tokens = providers
             .accounts()
@@ -120,6 +127,8 @@ impl Reconciler {
             specs_changed: false,
             denials: BTreeSet::new(),
             metrics,
+            server_time,
+            server_epoch_ms: None,
             random,
             wake: None,
             heartbeat,
@@ -171,6 +180,11 @@ impl Reconciler {
 
     fn observe(&mut self, input: Input) {
         let at = Context { now: self.clock.now(), jitter: self.random.jitter() };
+        let epoch_ms = self.server_time.epoch_ms();
+        if let Some(epoch_ms) = epoch_ms.filter(|_| epoch_ms != self.server_epoch_ms) {
+            self.server_epoch_ms = Some(epoch_ms);
+            self.fleet.observe(Input::ServerEpoch(epoch_ms), at);
+        }
         self.fleet.observe(input, at);
     }
 
@@ -386,7 +400,8 @@ fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
         | Action::WriteIps { .. }
         | Action::Annotate { .. }
         | Action::SweepAnnotations
-        | Action::CountNodes => None,
+        | Action::CountNodes
+        | Action::ReadNode { .. } => None,
     }
 }
 
@@ -399,6 +414,7 @@ fn refused_write(outcome: &Outcome) -> Option<&str> {
         Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
         Outcome::Swept(result) => result.as_ref().err(),
         Outcome::NodesCounted(result) => result.as_ref().err(),
+        Outcome::NodeRead { read, .. } => read.result.as_ref().err(),
         Outcome::Addresses(_) | Outcome::Records(_) => None,
     };
     match failure? {

@@ -24,8 +24,8 @@ pub use pool::{
     CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus,
     PublishedRecordSet,
 };
-pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
-pub use shared::{Condition, DnsRecordSet, Match, Toleration};
+pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
+pub use shared::{Condition, DnsRecordSet, Grace, Match, Toleration};
 
 /// API group of both kinds.
 pub const GROUP: &str = "flipop.digitalocean.com";

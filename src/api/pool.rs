@@ -2,8 +2,8 @@
 
 use super::lenient;
 use super::resource::custom_resource;
-use super::shared::{Condition, DnsRecordSet, Match};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use super::shared::{Condition, DnsRecordSet, Grace, Match, time_if_readable};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -91,6 +91,11 @@ pub struct FloatingIPPoolSpec {
     /// node without taints.
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
+
+    /// How long a node that has an address of the pool may fail before the address moves. A cordon, any taint that
+    /// somebody sets, a deletion and an edit of `match` move it at once. Default: no time at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Grace>,
 
     /// DNS A records of one name that hold exactly the active addresses of the pool. With no active address,
     /// `whenEmpty` decides. Default: none; no records are written.
@@ -231,6 +236,16 @@ pub struct IpStatus {
     /// Why the last operation on the address failed, or why the address cannot be used.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
+
+    /// Since when the node has failed, while `spec.grace` bears it (RFC 3339, on the API server's clock).
+    #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub suspect_since: Option<Time>,
+
+    /// Why the node fails, while `spec.grace` bears it. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, the key of a
+    /// taint.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub suspect_reason: String,
 }
 
 /// An address that FLIPOP created.

@@ -2,8 +2,8 @@
 
 use super::lenient;
 use super::resource::custom_resource;
-use super::shared::{Condition, DnsRecordSet, Match};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use super::shared::{Condition, DnsRecordSet, Grace, Match, time_if_readable};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,11 @@ pub struct NodeDNSRecordSetSpec {
     /// `ExternalIP`, `InternalIP`, `flipop.digitalocean.com/ipv4-reserved-ip`. Default: `ExternalIP`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_type: Option<String>,
+
+    /// How long a node whose address is published may fail before the address leaves the records. A cordon, any taint
+    /// that somebody sets, a deletion and an edit of `match` remove it at once. Default: no time at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Grace>,
 }
 
 /// The observed state of the records. Until FLIPOP has looked at a new object, the status is
@@ -87,4 +92,26 @@ pub struct NodeDNSRecordSetStatus {
     /// Addresses that the records hold as last published, sorted.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+
+    /// Nodes that fail while `spec.grace` bears it, sorted by name. Their addresses stay in the records.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub suspects: Vec<SuspectNode>,
+}
+
+/// A node that fails while `spec.grace` bears it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SuspectNode {
+    /// Name of the node.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub node: String,
+
+    /// Since when it has failed (RFC 3339, on the API server's clock).
+    #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub since: Option<Time>,
+
+    /// Why it fails. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, the key of a taint.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub reason: String,
 }

@@ -32,6 +32,32 @@ pub struct Match {
     pub tolerations: Option<Vec<Toleration>>,
 }
 
+/// How long a failure of a node may last before the node loses its match. A mistake in one of the fields switches off
+/// all of `grace`, and the condition `SpecValid` names it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Grace {
+    /// How long a node that serves may have no matching pod that is Ready, in seconds: a pod may restart in that time.
+    /// If `nodeSeconds` is larger, the time is at least 1 s. Range: 0 to 3,600. Default: 0, which waits for no pod.
+    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 3600))]
+    pub pod_seconds: Option<i64>,
+
+    /// How long a node that serves may be not Ready, stop reporting, or have a taint that Kubernetes sets and removes
+    /// by itself, in seconds: a node may reboot in that time. Once the node has failed, this time applies until it
+    /// matches again. Range: 0 to 3,600. Default: 0, which waits for no node.
+    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 3600))]
+    pub node_seconds: Option<i64>,
+
+    /// How long a node that lost its match has to match again before it gets an address or a record, in seconds. A node
+    /// that still has its address does not wait, nor does any node while none matches. Range: 0 to 3,600. Default: 0, at
+    /// once.
+    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 3600))]
+    pub recovery_seconds: Option<i64>,
+}
+
 /// One toleration, written as in a pod.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -138,7 +164,7 @@ pub struct Condition {
 }
 
 /// A time that cannot be read is as good as none: it must not make the object undecodable.
-fn time_if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
+pub(super) fn time_if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.and_then(|text| text.parse().ok()).map(Time))
 }

@@ -3,12 +3,15 @@
 use super::{Done, Executor};
 use crate::api::translate::{pool, record_set};
 use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
+use crate::kube::node_read;
 use crate::kube::writes::{self, ObjectVersion, WriteError};
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::action::{AnnotatedNode, Outcome};
 use flipop_core::mechanism::effects::WrittenStatus;
+use flipop_core::model::facts::{NodeFacts, PodFacts};
 use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Uid};
+use flipop_core::model::matching::WatchKey;
 use flipop_core::records::status::RecordSetStatus;
 use kube::Resource;
 use serde::Serialize;
@@ -69,6 +72,15 @@ impl Executor {
 
     pub(super) async fn count_nodes(&self) -> Done {
         Outcome::NodesCounted(writes::count_nodes(&self.client).await.map_err(write_failure)).into()
+    }
+
+    pub(super) async fn read_node(
+        &self,
+        node: &str,
+        nodes: &WatchKey,
+        pods: Option<&WatchKey>,
+    ) -> Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure> {
+        node_read::read_node(&self.client, node, nodes, pods).await.map_err(write_failure)
     }
 
     /// Writes the status of an object of kind `K`, and reads what the server kept of it.

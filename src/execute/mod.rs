@@ -15,7 +15,7 @@ use crate::permit::Permit;
 use crate::provider::observe::CallObserver;
 use crate::provider::{CallError, Providers};
 use flipop_core::addresses::action::Action as OfAddresses;
-use flipop_core::fleet::action::{Action, Outcome};
+use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::mechanism::effects::Notice;
 use flipop_core::model::catalog::events::EventReason;
 use flipop_core::model::fault::CallFailure;
@@ -135,6 +135,11 @@ impl Executor {
             Action::Annotate { node, uid, value } => Some(self.annotate(node, uid, value).await),
             Action::SweepAnnotations => Some(self.sweep_annotations().await),
             Action::CountNodes => Some(self.count_nodes().await),
+            Action::ReadNode { object, node, asked, nodes, pods } => {
+                let result = self.read_node(&node, &nodes, pods.as_ref()).await;
+                let read = NodeReading { node, asked, nodes, pods, result };
+                Some(Outcome::NodeRead { object: object.uid, read }.into())
+            }
         }
     }
 }
@@ -173,6 +178,7 @@ fn span_of(action: &Action) -> tracing::Span {
         Action::Annotate { node, .. } => info_span!("annotate", node),
         Action::SweepAnnotations => info_span!("sweep"),
         Action::CountNodes => info_span!("count_nodes"),
+        Action::ReadNode { object, node, .. } => info_span!("read_node", object = %object.name, node),
     }
 }
 

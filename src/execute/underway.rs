@@ -95,7 +95,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
         )
         | Outcome::Records(OfRecords::ZoneFound { .. } | OfRecords::RecordsRead { .. })
         | Outcome::Swept(_)
-        | Outcome::NodesCounted(_) => None,
+        | Outcome::NodesCounted(_) | Outcome::NodeRead { .. } => None,
     };
     matches!(failure, Some(CallFailure::Fault(fault)) if fault.outcome_unknown)
 }

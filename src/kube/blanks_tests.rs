@@ -195,7 +195,7 @@ impl Scene {
         let settings =
             ClusterSettings { kubeconfig: Some(kubeconfig.to_owned()), ..ClusterSettings::default() };
         let Ok(cluster) = resolve(&settings, &Clock::system()) else { return String::new() };
-        let Ok(client) = client::requests(&cluster) else { return String::new() };
+        let Ok(client) = client::requests(&cluster, None) else { return String::new() };
         let request = Request::get("/version").body(Vec::new()).unwrap();
         let answer = client.request::<serde_json::Value>(request).await;
         let shown = self.server.take();

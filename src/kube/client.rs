@@ -6,12 +6,15 @@ use super::credentials::Credentials;
 pub use super::fence::Fence;
 use super::kubeconfig::Cluster;
 pub use super::refusal::ReadRefusals;
+pub use super::server_time::ServerTime;
 use super::trouble::{Trouble, causes};
+use crate::clock::Clock;
 use http::Request;
 use http::header::{HeaderValue, USER_AGENT};
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use std::time::Duration;
+use tower::util::option_layer;
 use tower::{BoxError, Layer};
 
 /// Longest wait for a connection (the contract's bound).
@@ -57,6 +60,8 @@ pub struct Clients {
     pub requests: Client,
     /// For watches, and for nothing that must answer soon.
     pub watches: Client,
+    /// What both hear of the API server's clock.
+    pub time: ServerTime,
 }
 
 impl Clients {
@@ -64,8 +69,9 @@ impl Clients {
     ///
     /// # Errors
     /// When the credentials or certificates are unusable.
-    pub fn new(cluster: &Cluster) -> Result<Self, ClientError> {
-        Ok(Self { requests: requests(cluster)?, watches: watches(cluster)? })
+    pub fn new(cluster: &Cluster, clock: Clock) -> Result<Self, ClientError> {
+        let time = ServerTime::new(clock);
+        Ok(Self { requests: requests(cluster, Some(&time))?, watches: watches(cluster, Some(&time))?, time })
     }
 }
 
@@ -73,8 +79,8 @@ impl Clients {
 ///
 /// # Errors
 /// When the credentials or certificates are unusable.
-pub fn requests(cluster: &Cluster) -> Result<Client, ClientError> {
-    let open = build(cluster, CONNECT_TIMEOUT, READ_TIMEOUT)?;
+pub fn requests(cluster: &Cluster, time: Option<&ServerTime>) -> Result<Client, ClientError> {
+    let open = build(cluster, CONNECT_TIMEOUT, READ_TIMEOUT, time)?;
     let (namespace, valid_until) = (open.default_namespace().to_owned(), *open.valid_until());
     let service = tower::service_fn(move |request: Request<Body>| {
         let open = open.clone();
@@ -87,8 +93,8 @@ pub fn requests(cluster: &Cluster) -> Result<Client, ClientError> {
 ///
 /// # Errors
 /// When the credentials or certificates are unusable.
-pub fn watches(cluster: &Cluster) -> Result<Client, ClientError> {
-    build(cluster, CONNECT_TIMEOUT, WATCH_READ_TIMEOUT)
+pub fn watches(cluster: &Cluster, time: Option<&ServerTime>) -> Result<Client, ClientError> {
+    build(cluster, CONNECT_TIMEOUT, WATCH_READ_TIMEOUT, time)
 }
 
 /// A client for the lease alone.
@@ -96,7 +102,7 @@ pub fn watches(cluster: &Cluster) -> Result<Client, ClientError> {
 /// # Errors
 /// When the credentials or certificates are unusable.
 pub fn lease(cluster: &Cluster) -> Result<Client, ClientError> {
-    build(cluster, LEASE_TIMEOUT, LEASE_TIMEOUT)
+    build(cluster, LEASE_TIMEOUT, LEASE_TIMEOUT, None)
 }
 
 fn with_deadlines(cluster: &Cluster, connect: Duration, read: Duration) -> Config {
@@ -113,10 +119,16 @@ fn with_deadlines(cluster: &Cluster, connect: Duration, read: Duration) -> Confi
     config
 }
 
-fn build(cluster: &Cluster, connect: Duration, read: Duration) -> Result<Client, ClientError> {
+fn build(
+    cluster: &Cluster,
+    connect: Duration,
+    read: Duration,
+    time: Option<&ServerTime>,
+) -> Result<Client, ClientError> {
     let builder = ClientBuilder::try_from(with_deadlines(cluster, connect, read))?;
     let credentials = Credentials(cluster.token.clone());
-    Ok(builder.with_layer(&credentials).with_layer(&ReadRefusals).build())
+    let time = option_layer(time.cloned());
+    Ok(builder.with_layer(&credentials).with_layer(&ReadRefusals).with_layer(&time).build())
 }
 
 #[cfg(test)]

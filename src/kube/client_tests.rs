@@ -67,10 +67,15 @@ async fn get(client: Client) -> Result<NodeSlim, Trouble> {
     Api::<NodeSlim>::all(client).get("a").await.map_err(Trouble::from)
 }
 
+/// How each client of the process is made.
+fn makers() -> [fn(&Cluster) -> Result<Client, ClientError>; 3] {
+    [|cluster| requests(cluster, None), |cluster| watches(cluster, None), lease]
+}
+
 #[tokio::test]
 async fn a_busy_server_is_asked_once_and_told_who_asks() {
     let server = serve(Some("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy")).await;
-    for make in [requests, watches, lease] {
+    for make in makers() {
         let trouble = get(make(&server.cluster()).unwrap()).await.unwrap_err();
         assert_eq!(trouble.kind, TroubleKind::ServerError);
     }
@@ -96,7 +101,7 @@ async fn how_long_a_server_asks_to_wait_is_known_however_it_says_so() {
         [(text, Some(7_000)), (status, Some(7_000)), (bare, Some(7_000)), (date, None), (silent, None)];
     for (answer, asked) in answers {
         let server = serve(Some(answer)).await;
-        for make in [requests, watches, lease] {
+        for make in makers() {
             let trouble = get(make(&server.cluster()).unwrap()).await.unwrap_err();
             let busy = [TroubleKind::Throttled, TroubleKind::ServerError].contains(&trouble.kind);
             assert!(busy && trouble.message.ends_with(" busy"), "{answer}: {trouble:?}");
@@ -122,7 +127,7 @@ async fn a_refusal_in_protobuf_is_read_like_any_other() {
         ("", "Retry-After: 9\r\n", "410 Gone", Some(9_000)),
     ] {
         let server = serve(Some(answer(body, more).leak())).await;
-        let trouble = get(requests(&server.cluster()).unwrap()).await.unwrap_err();
+        let trouble = get(requests(&server.cluster(), None).unwrap()).await.unwrap_err();
         assert_eq!(trouble.kind, TroubleKind::Expired, "{trouble:?}");
         assert!(trouble.message.starts_with(says), "{trouble:?}");
         assert_eq!(trouble.retry_after_ms, asked, "{trouble:?}");
@@ -144,7 +149,7 @@ async fn a_refusal_in_json_that_is_no_status_keeps_the_answer_s_code() {
             let length = body.len();
             let answer = format!("HTTP/1.1 {code} No\r\n{more}Content-Length: {length}\r\n\r\n{body}");
             let server = serve(Some(answer.leak())).await;
-            let trouble = get(requests(&server.cluster()).unwrap()).await.unwrap_err();
+            let trouble = get(requests(&server.cluster(), None).unwrap()).await.unwrap_err();
             assert_eq!((trouble.kind, trouble.message.as_str()), (kind, says));
             assert_eq!(trouble.retry_after_ms.is_some(), !more.is_empty(), "{trouble:?}");
         }
@@ -171,7 +176,8 @@ async fn a_lease_call_ends_after_three_seconds_and_idle_time_does_not_count() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_unreachable_and_has_seen_nothing() {
     let port = serve(None).await.port;
-    let trouble = get(requests(&cluster(&format!("http://127.0.0.1:{port}"))).unwrap()).await.unwrap_err();
+    let trouble =
+        get(requests(&cluster(&format!("http://127.0.0.1:{port}")), None).unwrap()).await.unwrap_err();
     assert_eq!(trouble.kind, TroubleKind::Unreachable, "{trouble}");
     assert!(!trouble.outcome_unknown());
 }
@@ -181,7 +187,7 @@ async fn a_server_behind_a_proxy_is_asked_for_by_name() {
     let proxy = serve(Some("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n")).await;
     let mut cluster = cluster("https://api.example:6443");
     cluster.config.proxy_url = Some(format!("http://127.0.0.1:{}", proxy.port).parse().unwrap());
-    let trouble = get(requests(&cluster).unwrap()).await.unwrap_err();
+    let trouble = get(requests(&cluster, None).unwrap()).await.unwrap_err();
     assert_eq!(trouble.kind, TroubleKind::Unreachable, "{trouble}");
     assert!(proxy.heads()[0].starts_with("CONNECT api.example:6443 "), "{:?}", proxy.heads());
 }
@@ -212,7 +218,7 @@ async fn write_behind_a_proxy(ends: bool) -> (String, Trouble) {
         while stream.read_buf(&mut arrived).await.unwrap() > 0 && !arrived.ends_with(b"\r\n\r\n{}") {}
         String::from_utf8(arrived).unwrap()
     };
-    let client = requests(&cluster).unwrap();
+    let client = requests(&cluster, None).unwrap();
     let (result, arrived) = tokio::join!(client.send(request), proxy);
     (arrived, Trouble::from(result.unwrap_err()))
 }
@@ -260,7 +266,7 @@ async fn a_server_behind_a_socks5_proxy_is_asked_for_by_name() {
     let mut cluster = cluster("http://api.example:6443");
     let port = listener.local_addr().unwrap().port();
     cluster.config.proxy_url = Some(format!("socks5://127.0.0.1:{port}").parse().unwrap());
-    let client = requests(&cluster).unwrap();
+    let client = requests(&cluster, None).unwrap();
     let proxy = async { socks(listener.accept().await.unwrap().0).await };
     let (result, asked) = tokio::join!(get(client), proxy);
     assert_eq!(asked, ("api.example".to_owned(), 6443));
@@ -272,7 +278,7 @@ async fn what_a_proxy_s_url_holds_is_in_no_error() {
     for scheme in ["socks5h", "ftp"] {
         let mut cluster = cluster("https://api.example:6443");
         cluster.config.proxy_url = Some(format!("{scheme}://user:s3cret@127.0.0.1:1080").parse().unwrap());
-        let error = requests(&cluster).err().unwrap().to_string();
+        let error = requests(&cluster, None).err().unwrap().to_string();
         assert!(error.contains(&format!("has the scheme {scheme:?}")), "{error}");
     }
 }
@@ -284,7 +290,7 @@ async fn the_service_account_s_token_is_sent_and_read_again_once_it_is_refused()
     std::fs::write(file.path(), "first\n").unwrap();
     let token = Token::new(TokenSource::File(file.path().to_owned()), Clock::system()).unwrap();
     let cluster = Cluster { token: Some(Arc::new(token)), ..server.cluster() };
-    let client = requests(&cluster).unwrap();
+    let client = requests(&cluster, None).unwrap();
     let refused = get(client.clone()).await.unwrap_err();
     assert_eq!(refused.kind, TroubleKind::Unauthorised, "{refused}");
     std::fs::write(file.path(), "second\n").unwrap();

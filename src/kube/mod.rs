@@ -10,10 +10,12 @@ mod credentials;
 pub mod events;
 mod fence;
 pub mod kubeconfig;
+pub mod node_read;
 pub mod objects;
 mod protobuf;
 mod proxy;
 mod refusal;
+pub mod server_time;
 #[cfg(test)]
 pub(crate) mod stub;
 pub mod trouble;

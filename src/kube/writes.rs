@@ -110,14 +110,14 @@ impl WriteError {
 }
 
 /// What is being called, for errors.
-struct Call<'a> {
+pub(super) struct Call<'a> {
     verb: &'static str,
     resource: Cow<'a, str>,
     mutates: bool,
 }
 
 impl Call<'_> {
-    fn new<K: Resource<DynamicType = ()>>(verb: &'static str, subresource: &str) -> Self {
+    pub(super) fn new<K: Resource<DynamicType = ()>>(verb: &'static str, subresource: &str) -> Self {
         let (group, plural) = (K::group(&()), K::plural(&()));
         let dot = if group.is_empty() { "" } else { "." };
         let resource = Cow::Owned(format!("{plural}{subresource}{dot}{group}"));
@@ -319,7 +319,7 @@ fn post_params() -> PostParams {
 }
 
 /// Sends one request, fenced by `permit` when it has one, and decodes the answer.
-async fn send<T: DeserializeOwned>(
+pub(super) async fn send<T: DeserializeOwned>(
     client: &Client,
     permit: Option<&Permit>,
     call: &Call<'_>,

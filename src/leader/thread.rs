@@ -79,7 +79,7 @@ pub fn spawn(
     std::thread::Builder::new().name("lease".to_owned()).spawn(move || {
         let outcome = runtime.block_on(async {
             let calls = client::lease(&cluster)?;
-            let watches = client::watches(&cluster)?;
+            let watches = client::watches(&cluster, None)?;
             Ok(elector.run(calls, watches, cancel).await)
         });
         // Nobody listens any more: the process is on its way out.

@@ -90,7 +90,8 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 Action::WriteIps { .. }
                 | Action::Annotate { .. }
                 | Action::SweepAnnotations
-                | Action::CountNodes => {}
+                | Action::CountNodes
+                | Action::ReadNode { .. } => {}
             }
         }
     }

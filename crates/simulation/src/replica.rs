@@ -11,7 +11,7 @@ use super::plan::Plan;
 use super::scene::TOKENS;
 use flipop::clock::Clock;
 use flipop::config::{Config, ProviderConfig};
-use flipop::kube::client::{Clients, Fence, ReadRefusals};
+use flipop::kube::client::{Clients, Fence, ReadRefusals, ServerTime};
 use flipop::kube::kubeconfig::ClusterSettings;
 use flipop::leader::thread::LeaseHome;
 use flipop::operator::{self, OperatorError, Platform};
@@ -129,19 +129,21 @@ impl Replica {
             front: self.front.clone(),
             cloud: self.cloud.clone(),
         };
-        let client = || {
-            let service = Held { line: line.clone(), inner: ReadRefusals.layer(Fence.layer(line.clone())) };
-            kube::Client::new(service, NAMESPACE)
-        };
         let plan = self.network.plan();
+        let clock = Clock::simulated(wall_clock(plan, self.epoch, self.network.now_ms(), process));
+        let time = ServerTime::new(clock.clone());
+        let client = || {
+            let answers = time.layer(ReadRefusals.layer(Fence.layer(line.clone())));
+            kube::Client::new(Held { line: line.clone(), inner: answers }, NAMESPACE)
+        };
         Platform {
-            clock: Clock::simulated(wall_clock(plan, self.epoch, self.network.now_ms(), process)),
+            clock,
             random: Random::seeded(plan.seed ^ salt(process)),
             identity: format!("replica-{}_{}", process.replica, process.incarnation),
             namespace: NAMESPACE.to_owned(),
             server: SERVER.to_owned(),
-            clients: Clients { requests: client(), watches: client() },
             lease: LeaseHome::Here { calls: client(), watches: client(), tracker: TaskTracker::new() },
+            clients: Clients { requests: client(), watches: client(), time },
             transport: Some(Arc::new(line)),
         }
     }

@@ -6,9 +6,10 @@
 pub mod pool;
 pub mod record_set;
 
-use crate::api::{Condition, DnsRecordSet, Match, UNOBSERVED, given};
+use crate::api::{Condition, DnsRecordSet, Grace, Match, UNOBSERVED, given};
 use crate::kube::watch::Undecodable;
 use flipop_core::model::condition::Condition as PlainCondition;
+use flipop_core::model::grace::RawGrace;
 use flipop_core::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use flipop_core::model::matching::Toleration;
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
@@ -64,6 +65,19 @@ fn raw_match(criteria: &Match) -> RawMatch {
         pod_label: text(criteria.pod_label.as_ref()),
         tolerations: criteria.tolerations.iter().flatten().map(toleration).collect(),
     }
+}
+
+fn raw_grace(grace: &Grace) -> RawGrace {
+    RawGrace {
+        pod_seconds: grace.pod_seconds.unwrap_or_default(),
+        node_seconds: grace.node_seconds.unwrap_or_default(),
+        recovery_seconds: grace.recovery_seconds.unwrap_or_default(),
+    }
+}
+
+/// A second since 1970 as the API has it.
+fn second(second: i64) -> Option<Time> {
+    jiff::Timestamp::from_second(second).ok().map(Time)
 }
 
 fn raw_record_set(record_set: &DnsRecordSet) -> RawRecordSet {

@@ -1,8 +1,8 @@
 //! `FloatingIPPool`: its spec, its status and the memory in it.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_match, raw_record_set, readable_meta, text, texts,
-    timed_conditions, unreadable_meta,
+    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_record_set, readable_meta, second,
+    text, texts, timed_conditions, unreadable_meta,
 };
 use crate::api::{
     Condition, CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus,
@@ -46,6 +46,7 @@ fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {
         region: text(spec.region.as_ref()),
         desired_ips: spec.desired_ips.unwrap_or_default(),
         min_active: spec.min_active.unwrap_or_default(),
+        grace: spec.grace.as_ref().map(raw_grace).unwrap_or_default(),
         ips: spec.ips.clone().unwrap_or_default(),
         released_ips: spec.released_ips.clone().unwrap_or_default(),
         cool_off_seconds: spec.assignment_cool_off_seconds.unwrap_or_default(),
@@ -62,6 +63,8 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
         node_name: entry.node_name.clone(),
         provider_id: entry.provider_id.clone(),
         error: entry.error.clone(),
+        suspect_since_s: entry.suspect_since.as_ref().map(|since| since.0.as_second()),
+        suspect_reason: entry.suspect_reason.clone(),
     };
     PoolStatus {
         ips: status.ips.iter().map(|(ip, status)| (ip.clone(), entry(status))).collect(),
@@ -162,6 +165,8 @@ fn ip_status(entry: &IpEntry) -> IpStatus {
         node_name: entry.node_name.clone(),
         provider_id: entry.provider_id.clone(),
         error: entry.error.clone(),
+        suspect_since: entry.suspect_since_s.and_then(second),
+        suspect_reason: entry.suspect_reason.clone(),
     }
 }
 
@@ -203,7 +208,13 @@ mod tests {
         let status = PoolStatus {
             ips: [(
                 "192.0.2.1".to_owned(),
-                IpEntry { state: "active".into(), node_name: "a".into(), ..IpEntry::default() },
+                IpEntry {
+                    state: "active".into(),
+                    node_name: "a".into(),
+                    suspect_since_s: Some(1_795_705_200),
+                    suspect_reason: "NotReady".into(),
+                    ..IpEntry::default()
+                },
             )]
             .into(),
             used_ips: Some(2),

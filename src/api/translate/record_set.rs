@@ -1,14 +1,14 @@
 //! `NodeDNSRecordSet`: its spec and its status.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_match, raw_record_set, readable_meta, text, texts,
-    timed_conditions, unreadable_meta,
+    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_record_set, readable_meta, second,
+    text, texts, timed_conditions, unreadable_meta,
 };
-use crate::api::{Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
+use crate::api::{self, Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
 use crate::kube::watch::Seen;
 use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::RawRecordSetSpec;
-use flipop_core::records::status::RecordSetStatus;
+use flipop_core::records::status::{RecordSetStatus, SuspectNode};
 
 /// A record set as the watch showed it.
 #[must_use]
@@ -33,6 +33,7 @@ fn raw_spec(spec: &NodeDNSRecordSetSpec) -> RawRecordSetSpec {
         matching: spec.match_.as_ref().map(raw_match).unwrap_or_default(),
         record_set: spec.dns_record_set.as_ref().map(raw_record_set),
         address_type: text(spec.address_type.as_ref()),
+        grace: spec.grace.as_ref().map(raw_grace).unwrap_or_default(),
     }
 }
 
@@ -46,7 +47,14 @@ pub fn plain_status(status: &NodeDNSRecordSetStatus) -> RecordSetStatus {
         observed_generation: observed(status.observed_generation),
         fqdn: status.fqdn.clone(),
         addresses: addresses(&status.addresses),
+        suspects: status.suspects.iter().filter_map(suspect).collect(),
     }
+}
+
+/// A node of which it cannot be read since when it fails is no suspect.
+fn suspect(node: &api::SuspectNode) -> Option<(String, SuspectNode)> {
+    let since_s = node.since.as_ref()?.0.as_second();
+    Some((node.node.clone(), SuspectNode { since_s, reason: node.reason.clone() }))
 }
 
 /// The status as it is written. `before` are the conditions that stand there now, whose times are kept.
@@ -57,7 +65,12 @@ pub fn written_status(
     before: &[Condition],
     now: jiff::Timestamp,
 ) -> NodeDNSRecordSetStatus {
-    let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses } = status;
+    let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses, suspects } = status;
+    let suspect = |(node, suspect): (&String, &SuspectNode)| api::SuspectNode {
+        node: node.clone(),
+        since: second(suspect.since_s),
+        reason: suspect.reason.clone(),
+    };
     NodeDNSRecordSetStatus {
         state: state.clone(),
         error: error.clone(),
@@ -65,6 +78,7 @@ pub fn written_status(
         observed_generation: Some(*observed_generation),
         fqdn: fqdn.clone(),
         addresses: texts(addresses),
+        suspects: suspects.iter().map(suspect).collect(),
     }
 }
 
@@ -95,6 +109,8 @@ mod tests {
             observed_generation: 7,
             fqdn: "www.example.com".into(),
             addresses: vec![Address::from([192, 0, 2, 1]), Address::from([192, 0, 2, 2])],
+            suspects: [("a".into(), SuspectNode { since_s: 1_795_705_200, reason: "NotReady".into() })]
+                .into(),
         };
         let written = written_status(&status, 7, &[], jiff::Timestamp::UNIX_EPOCH);
         let json = serde_json::to_value(&written).unwrap();

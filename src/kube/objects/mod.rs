@@ -183,11 +183,22 @@ struct RawCondition {
     kind: String,
     #[serde(deserialize_with = "nullable")]
     status: String,
+    #[serde(rename = "lastTransitionTime", deserialize_with = "second")]
+    since_s: Option<i64>,
+}
+
+/// A time, in seconds since 1970. One that cannot be read is as good as none.
+fn second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.and_then(|text| text.parse().ok()).map(jiff::Timestamp::as_second))
+}
+
+fn ready_of(conditions: &[RawCondition]) -> Option<&RawCondition> {
+    conditions.iter().find(|condition| condition.kind == "Ready")
 }
 
 fn readiness(conditions: &[RawCondition]) -> Readiness {
-    let ready = conditions.iter().find(|condition| condition.kind == "Ready");
-    match ready.map(|condition| condition.status.as_str()) {
+    match ready_of(conditions).map(|condition| condition.status.as_str()) {
         Some("True") => Readiness::Ready,
         Some("Unknown") => Readiness::Unknown,
         Some(_) | None => Readiness::NotReady,
@@ -271,6 +282,7 @@ impl From<RawNode> for NodeSlim {
                 machine: provider::machine(&spec.provider_id),
                 provider_id: spec.provider_id,
                 ready: readiness(&status.conditions),
+                ready_since_s: ready_of(&status.conditions).and_then(|ready| ready.since_s),
                 deleting: metadata.deletion_timestamp.is_some(),
                 taints: taints.map(|RawTaint { key, value, effect }| Taint { key, value, effect }).collect(),
                 region: metadata.labels.region.as_deref().map(region_slug),
@@ -363,7 +375,10 @@ mod tests {
             },
             "spec": {"providerID": "digitalocean://11", "taints": [{"key": "k", "effect": "NoExecute"}]},
             "status": {
-                "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
+                "conditions": [
+                    {"type": "MemoryPressure", "status": "False", "lastTransitionTime": "2001-01-01T00:00:00Z"},
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-26T15:00:00Z"},
+                ],
                 "addresses": [
                     {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "ExternalIP", "address": "2001:db8::1"},
                     {"type": "ExternalIP", "address": "198.51.100.1"}, {"type": "Hostname", "address": "a"},
@@ -379,6 +394,7 @@ mod tests {
                 provider_id: "digitalocean://11".into(),
                 machine: Some(droplet(11)),
                 ready: Readiness::Ready,
+                ready_since_s: Some(1_795_705_200),
                 deleting: false,
                 taints: vec![Taint { key: "k".into(), value: String::new(), effect: "NoExecute".into() }],
                 region: Some("nyc3".into()),

@@ -167,6 +167,16 @@ struct Pair {
     kind: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     value: Bytes,
+    /// `lastTransitionTime` of a condition.
+    #[prost(message, optional, tag = "4")]
+    since: Option<Instant>,
+}
+
+/// `Time`, of which whole seconds count.
+#[derive(Clone, PartialEq, Message)]
+struct Instant {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
 }
 
 /// `Pod`.
@@ -233,13 +243,13 @@ impl From<&ManagedFields> for RawManagedFields {
 }
 
 impl From<Pair> for RawCondition {
-    fn from(Pair { kind, value }: Pair) -> Self {
-        Self { kind: text(&kind), status: text(&value) }
+    fn from(Pair { kind, value, since }: Pair) -> Self {
+        Self { kind: text(&kind), status: text(&value), since_s: since.map(|since| since.seconds) }
     }
 }
 
 impl From<Pair> for RawAddress {
-    fn from(Pair { kind, value }: Pair) -> Self {
+    fn from(Pair { kind, value, since: _ }: Pair) -> Self {
         Self { kind: text(&kind), address: text(&value) }
     }
 }
@@ -297,7 +307,15 @@ mod tests {
     }
 
     fn pairs(list: &Value, value: &str) -> Vec<Pair> {
-        items(list, |item| Pair { kind: bytes(&item["type"]), value: bytes(&item[value]) })
+        let since = |item: &Value| {
+            let since = item["lastTransitionTime"].as_str()?.parse::<jiff::Timestamp>().unwrap();
+            Some(Instant { seconds: since.as_second() })
+        };
+        items(list, |item| Pair {
+            kind: bytes(&item["type"]),
+            value: bytes(&item[value]),
+            since: since(item),
+        })
     }
 
     fn meta(meta: &Value) -> Meta {
@@ -365,7 +383,10 @@ mod tests {
                 "taints": [{"key": "k", "value": "v", "effect": "NoExecute"}, {"key": "l", "effect": "NoSchedule"}],
             },
             "status": {
-                "conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": "True"}],
+                "conditions": [
+                    {"type": "MemoryPressure", "status": "False"},
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-26T15:00:00Z"},
+                ],
                 "addresses": [
                     {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "ExternalIP", "address": "2001:db8::1"},
                     {"type": "ExternalIP", "address": "198.51.100.1"},

@@ -80,8 +80,8 @@ pub enum Input {
     Rate(AccountId, RateReport),
     /// The token of an account changed.
     TokenChanged(AccountId),
-    /// The API server's clock, in milliseconds since the Unix epoch.
-    ServerTime(u64),
+    /// When the clock stood at nothing, on the API server's clock, in milliseconds since the Unix epoch.
+    ServerEpoch(u64),
 }
 
 /// What a plan yields.
@@ -226,7 +226,7 @@ impl Fleet {
                 }
                 self.dirty = true;
             }
-            Input::ServerTime(ms) => self.epoch_ms = ms.saturating_sub(now.as_millis()),
+            Input::ServerEpoch(epoch_ms) => self.epoch_ms = epoch_ms,
         }
     }
 

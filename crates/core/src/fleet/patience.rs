@@ -96,9 +96,8 @@ impl Fleet {
             return;
         };
         // What was read for other criteria proves nothing.
-        let same = |criteria: &&Criteria| {
-            criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods
-        };
+        let same =
+            |criteria: &&Criteria| criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods;
         let verdict = criteria.as_ref().filter(same).and_then(|criteria| read.verdict(criteria));
         suspects.proved((&read.node, read.asked), verdict, &grace, sight, at);
     }

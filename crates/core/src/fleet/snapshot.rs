@@ -1,6 +1,6 @@
 //! What metrics and `/debug` show: a copy of the facts, so that a scrape waits for nothing.
 
-use super::{Change, Fleet};
+use super::{Change, Fleet, GraceCounts};
 use crate::addresses::account::belief::Place;
 use crate::addresses::pool::status::IpState;
 use crate::model::condition::Condition;
@@ -93,6 +93,8 @@ pub struct Snapshot {
     pub accounts: Vec<AccountSnapshot>,
     /// The last changes of addresses, the oldest first.
     pub changes: Arc<VecDeque<Change>>,
+    /// How suspicions of nodes that served ended.
+    pub grace: GraceCounts,
 }
 
 impl Fleet {
@@ -163,6 +165,7 @@ impl Fleet {
                 .collect(),
             accounts: accounts.collect(),
             changes: self.changes.shared(),
+            grace: self.grace,
         }
     }
 

@@ -178,14 +178,7 @@ impl Suspects {
     }
 
     /// The node matches no more.
-    fn out(
-        &mut self,
-        node: &NodeFacts,
-        member: bool,
-        why: Mismatch,
-        grace: &Grace,
-        now: Moment,
-    ) -> Standing {
+    fn out(&mut self, node: &NodeFacts, member: bool, why: Mismatch, grace: &Grace, now: Moment) -> Standing {
         self.end(&node.name, End::Overruled, now);
         if member {
             self.note_lost(node.name.clone(), node.uid.clone(), grace);

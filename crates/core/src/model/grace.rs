@@ -44,7 +44,9 @@ impl Grace {
             problems.push(SpecProblem {
                 scope: Scope::Grace,
                 field: format!("spec.grace.{field}"),
-                message: format!("{seconds} is ignored, and so is all of spec.grace; use a number from 0 to {MAX_SECONDS}"),
+                message: format!(
+                    "{seconds} is ignored, and so is all of spec.grace; use a number from 0 to {MAX_SECONDS}"
+                ),
             });
             0
         };
@@ -85,7 +87,10 @@ mod tests {
         ] {
             assert_eq!(grace.limit_ms(Class::Pod), limit, "{grace:?}");
         }
-        assert_eq!((grace(5_000, 0).limit_ms(Class::Node), grace(1, 7_000).limit_ms(Class::Node)), (0, 7_000));
+        assert_eq!(
+            (grace(5_000, 0).limit_ms(Class::Node), grace(1, 7_000).limit_ms(Class::Node)),
+            (0, 7_000)
+        );
         assert_eq!(grace(5_000, 5_000).limit_ms(Class::Hard), 0);
     }
 

@@ -38,7 +38,12 @@ fn counts(world: &World) -> (u64, u64, u64) {
 }
 
 fn told(world: &World, reason: &str) -> Vec<String> {
-    world.events.iter().filter(|told| told.reason.as_str() == reason).map(|told| told.message.clone()).collect()
+    world
+        .events
+        .iter()
+        .filter(|told| told.reason.as_str() == reason)
+        .map(|told| told.message.clone())
+        .collect()
 }
 
 fn taint(key: &str) -> Vec<Taint> {
@@ -74,7 +79,8 @@ fn at_the_end_of_its_grace_the_failure_is_proved_and_the_address_moves() {
     world.set_node(1, false);
     let failed = world.now;
     world.run(40);
-    let at = |call: &str| world.calls.iter().find(|(_, made)| made == call).map(|(at, _)| at.millis_since(failed));
+    let at =
+        |call: &str| world.calls.iter().find(|(_, made)| made == call).map(|(at, _)| at.millis_since(failed));
     assert_eq!(at("read node-1"), Some(30_000));
     assert_eq!(at("assign 192.0.2.1 node-2"), Some(30_050), "at once when the read has answered");
     assert_eq!((world.holder(2), counts(&world)), (Some(ip(1)), (0, 1, 0)));

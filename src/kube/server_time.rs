@@ -1,0 +1,127 @@
+//! The API server's clock, as the header `Date` of its answers shows it.
+//!
+//! Replicas agree on how long something has lasted by this clock alone: their own may be days apart. A header has whole
+//! seconds, and an answer is on its way for a moment; so what is known moves only when it is off by more than that.
+
+use crate::clock::Clock;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::header::DATE;
+use http::{HeaderMap, Request, Response};
+use kube::client::Body;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use tower::{BoxError, Layer, Service};
+
+/// A header names the begin of a second: on average half a second has passed.
+const HALF_STEP_MS: u64 = 500;
+
+/// Answers that differ by no more say the same.
+const TOLERANCE_MS: u64 = 1_000;
+
+/// Nothing was heard yet.
+const UNHEARD: u64 = 0;
+
+/// What is known of the API server's clock. Layers a service whose answers tell it.
+#[derive(Debug, Clone)]
+pub struct ServerTime {
+    clock: Clock,
+    epoch_ms: Arc<AtomicU64>,
+}
+
+impl ServerTime {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, epoch_ms: Arc::new(AtomicU64::new(UNHEARD)) }
+    }
+
+    /// When the clock of this process stood at nothing, in milliseconds since 1970 on the API server's clock; `None` before
+    /// its first answer.
+    #[must_use]
+    pub fn epoch_ms(&self) -> Option<u64> {
+        Some(self.epoch_ms.load(Ordering::Relaxed)).filter(|epoch_ms| *epoch_ms != UNHEARD)
+    }
+
+    fn hear(&self, headers: &HeaderMap) {
+        let Some(date_ms) = date_ms(headers) else { return };
+        let epoch_ms = date_ms.saturating_add(HALF_STEP_MS).saturating_sub(self.clock.now().as_millis());
+        if self.epoch_ms().is_none_or(|known| known.abs_diff(epoch_ms) > TOLERANCE_MS) {
+            self.epoch_ms.store(epoch_ms, Ordering::Relaxed);
+        }
+    }
+}
+
+fn date_ms(headers: &HeaderMap) -> Option<u64> {
+    let text = headers.get(DATE)?.to_str().ok()?;
+    let date = jiff::fmt::rfc2822::parse(text).ok()?;
+    u64::try_from(date.timestamp().as_millisecond()).ok()
+}
+
+impl<S> Layer<S> for ServerTime {
+    type Service = Heard<S>;
+
+    fn layer(&self, inner: S) -> Heard<S> {
+        Heard { inner, time: self.clone() }
+    }
+}
+
+/// Hears the time of each answer.
+#[derive(Debug, Clone)]
+pub struct Heard<S> {
+    inner: S,
+    time: ServerTime,
+}
+
+impl<S, B> Service<Request<Body>> for Heard<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (answer, time) = (self.inner.call(request), self.time.clone());
+        async move {
+            let answer = answer.await?;
+            time.hear(answer.headers());
+            Ok(answer)
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn dated(text: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(DATE, HeaderValue::from_static(text))])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_is_the_server_s_and_does_not_tremble() {
+        let time = ServerTime::new(Clock::simulated(jiff::Timestamp::UNIX_EPOCH));
+        assert_eq!(time.epoch_ms(), None);
+        time.hear(&HeaderMap::new());
+        time.hear(&dated("yesterday"));
+        assert_eq!(time.epoch_ms(), None);
+        tokio::time::advance(std::time::Duration::from_secs(10)).await;
+        time.hear(&dated("Thu, 26 Nov 2026 15:00:20 GMT"));
+        let noon: jiff::Timestamp = "2026-11-26T15:00:10.5Z".parse().unwrap();
+        let epoch_ms = u64::try_from(noon.as_millisecond()).unwrap();
+        assert_eq!(time.epoch_ms(), Some(epoch_ms));
+        time.hear(&dated("Thu, 26 Nov 2026 15:00:21 GMT"));
+        assert_eq!(time.epoch_ms(), Some(epoch_ms), "within what a header can say");
+        time.hear(&dated("Thu, 26 Nov 2026 15:00:22 GMT"));
+        assert_eq!(time.epoch_ms(), Some(epoch_ms + 2_000), "the server's clock was set");
+    }
+}
