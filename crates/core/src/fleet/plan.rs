@@ -36,6 +36,7 @@ impl Fleet {
         let mut out: Effects<Action> = Effects::default();
         out.tell(std::mem::take(&mut self.outbox));
         if self.draining {
+            self.place_addresses();
             if self.permit {
                 self.plan_writes(now, &mut out);
             }
@@ -43,6 +44,7 @@ impl Fleet {
             self.note_matched();
             let owners = self.owners();
             out.lend(|out| self.plan_pools(&owners, now, out));
+            self.place_addresses();
             self.explain(now, &mut out);
             out.lend(|out| self.plan_dns(now, out));
             out.lend(|out| self.plan_reads(&owners, now, out));
@@ -55,6 +57,8 @@ impl Fleet {
                 let seen = !self.matched_once.is_empty();
                 self.annotations.plan(&desired, (seen, read), now, &mut out);
             }
+        } else {
+            self.place_addresses();
         }
         self.wake = out.wake();
         let effects = out.into_vec();
@@ -143,6 +147,13 @@ impl Fleet {
                 unread.for_each(|pool| pool.forget_mismatched(&account));
             }
             self.accounts.insert(account_id, account);
+        }
+    }
+
+    /// Works out where the addresses of each pool are.
+    fn place_addresses(&mut self) {
+        for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
+            pool.place(self.accounts.get(&pool.spec.account_id));
         }
     }
 
@@ -269,20 +280,20 @@ impl Fleet {
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
             let account = self.accounts.get(&pool.spec.account_id);
             let known = account.is_some_and(Account::is_known);
-            // A node that matches again while its address goes elsewhere would carry it for a moment only.
-            let moves = |ip| account.is_some_and(|account| account.op(ip).is_some());
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             // What was a candidate before a gap in the leadership may be another node by now.
             let seen = self.matched_once.contains(&pool.object.uid);
             let mut here = BTreeSet::new();
-            for (ip, node) in &pool.report.active {
+            // A node that matches again while its address goes elsewhere would carry it for a moment only.
+            let placements = pool.report.placements.iter();
+            for (ip, node) in placements.filter_map(|(ip, placement)| Some((ip, placement.node()?))) {
                 let frozen = pool.spec.is_frozen();
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
                 // A frozen pool does not look at its nodes again: another one may have the name by now.
                 let stands = |candidate: &&Candidate| self.is_on_watch(pool, node, &candidate.uid);
-                let candidate = pool.candidates.get(node).filter(|_| owned && seen && !moves(*ip));
+                let candidate = pool.candidates.get(node).filter(|_| owned && seen);
                 if let Some(candidate) = candidate.filter(stands) {
-                    desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
+                    desired.confirmed.insert(candidate.uid.clone(), (node.to_owned(), *ip));
                     here.insert(*ip);
                 }
             }

@@ -1,9 +1,9 @@
 //! Why a pool stays unready although nodes match: a cause that somebody has to mend, where there is one.
 
 use super::Pool;
+use super::placement::Standing;
 use super::report::Wait;
 use crate::addresses::account::Account;
-use crate::addresses::account::belief::Place;
 use crate::model::catalog::pool::Ready;
 use crate::model::ids::{Address, ObjectName};
 use crate::model::words::{enumerate, name_all};
@@ -18,7 +18,8 @@ impl Pool {
     /// Some addresses cannot be used, and there are no others, or no node can take those.
     fn unusable_addresses(&self, account: &Account) -> Option<(Ready, String)> {
         let under_way = account.ops().any(|(_, op)| op.pool == self.object.uid);
-        let is_absent = |ip: &Address| *account.place(*ip) == Place::Absent;
+        let standing = |ip: &Address| self.report.placements.get(ip).map(|placement| &placement.standing);
+        let is_absent = |ip: &Address| matches!(standing(ip), Some(Standing::Absent { .. }));
         let is_lost = |ip: &Address| self.report.lost.contains_key(ip);
         let left = || self.used().into_iter().filter(|ip| !self.report.active.contains_key(ip));
         let lost = left().filter_map(|ip| {

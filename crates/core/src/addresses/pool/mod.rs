@@ -15,6 +15,7 @@ pub mod memory;
 pub mod object;
 pub mod orphans;
 mod outcome;
+pub mod placement;
 mod recall;
 pub mod render;
 pub mod report;
@@ -129,6 +130,8 @@ pub struct Pool {
     pub changed_at: Moment,
     /// What the last plan found.
     pub report: Report,
+    /// What the last plan rendered of addresses and nodes, which every status says.
+    pub(crate) shown: PoolStatus,
     /// Holders that stopped matching, until that is told.
     losses: losses::Losses,
     /// Why no node matches.
@@ -172,6 +175,7 @@ impl Pool {
             last_assigned: None,
             changed_at: Moment::default(),
             report: Report::default(),
+            shown: PoolStatus::default(),
             losses: losses::Losses::default(),
             no_match: Explanation::default(),
             idle: idle::Idle::default(),

@@ -1,9 +1,9 @@
 //! What a user reads of a pool: status and conditions, derived from the same facts as the plan.
 
 use super::Pool;
+use super::placement::Standing;
 use super::report::Wait;
 use super::status::{IpEntry, IpState, PoolStatus};
-use crate::addresses::account::belief::Place;
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, MachineRead};
 use crate::mechanism::effects::Notice;
@@ -26,7 +26,8 @@ const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creati
                              (kubectl apply -f crds)";
 
 impl Pool {
-    /// The status that the facts demand. `annotations_denied` says why nodes cannot be annotated, if so.
+    /// The status that the facts demand, with what the plan has rendered. `annotations_denied` says why nodes cannot be
+    /// annotated, if so.
     #[must_use]
     pub fn render(
         &self,
@@ -39,9 +40,17 @@ impl Pool {
             used_ips: i64::try_from(self.goal()).ok(),
             observed_generation: self.generation,
             memory: self.memory.clone(),
-            ..PoolStatus::default()
+            ..self.shown.clone()
         };
         self.remember_let_go(&mut status);
+        status.conditions = self.conditions(account, annotations_denied, &status, now);
+        status.conditions.sort();
+        status
+    }
+
+    /// What a status says of addresses, and of nodes without one.
+    pub(super) fn render_addresses(&self, account: Option<&Account>) -> PoolStatus {
+        let mut status = PoolStatus::default();
         for (text, message) in &self.spec.bad_ips {
             status.ips.insert(text.clone(), error_entry(message));
         }
@@ -73,8 +82,6 @@ impl Pool {
             status.assignable_nodes.clone_from(&self.on_server.assignable_nodes);
             status.node_errors.clone_from(&self.on_server.node_errors);
         }
-        status.conditions = self.conditions(account, annotations_denied, &status, now);
-        status.conditions.sort();
         status
     }
 
@@ -131,15 +138,16 @@ impl Pool {
                 ..entry(IpState::InProgress, Some(op.machine.clone()))
             });
         }
-        let (machine, locked) = match account.place(ip) {
-            Place::Unknown => return None,
-            Place::Absent => return Some(error_entry("the account does not have this address")),
-            Place::Present { machine, locked, .. } => (machine.clone(), *locked),
+        let (node, machine, locked) = match &self.report.placements.get(&ip)?.standing {
+            Standing::Unknown { .. } => return None,
+            Standing::Absent { .. } => return Some(error_entry("the account does not have this address")),
+            Standing::Here { node, machine } => (Some(node), machine.clone(), false),
+            Standing::Elsewhere { machine, locked } => (None, machine.clone(), *locked),
         };
         if !used {
             return Some(entry(IpState::Disabled, machine));
         }
-        if let Some(node) = self.report.active.get(&ip) {
+        if let Some(node) = node {
             return Some(IpEntry { node_name: node.clone(), ..entry(IpState::Active, machine) });
         }
         if locked {
