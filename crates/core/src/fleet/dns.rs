@@ -10,6 +10,7 @@ mod marks;
 use crate::addresses::account::Account;
 use crate::mechanism::budget::{Budget, Held, Purpose, RateReport};
 use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::epoch::Epoch;
 use crate::model::ids::{AccountId, ObjectKind, Owner, Uid};
 use crate::model::moment::Moment;
 use crate::model::provider::{Descriptor, Providers, Rules};
@@ -57,7 +58,8 @@ impl Dns {
     pub(super) fn new(providers: &Providers, epoch_ms: u64) -> Self {
         let account = |(of, rules): (&Descriptor, Rules)| {
             let own = of.machines.is_none().then(|| Budget::new(of.limits));
-            (AccountId::from(of.name), DnsAccount::new(rules, own))
+            let id = AccountId::from(of.name);
+            (id.clone(), DnsAccount::new(id, rules, own))
         };
         Self { accounts: providers.of_dns().map(account).collect(), epoch_ms, ..Self::default() }
     }
@@ -66,8 +68,14 @@ impl Dns {
     pub(super) fn restart(&mut self) {
         self.sets.clear();
         self.bare.clear();
+        self.accounts.values_mut().for_each(DnsAccount::restart);
         self.sites.values_mut().for_each(Site::restart);
         self.marks.values_mut().for_each(Mark::restart);
+    }
+
+    /// The present epoch of an account.
+    pub(super) fn epoch(&self, account_id: &AccountId) -> Option<&Epoch> {
+        self.accounts.get(account_id).map(DnsAccount::epoch)
     }
 
     pub(super) fn observe_rate(&mut self, account_id: &AccountId, now: Moment, report: &RateReport) {
@@ -187,8 +195,8 @@ impl Dns {
             let gate = account.lookup_gate(&place.zone).to_owned();
             if admit(account, accounts, &place.account_id, (&gate, Access::Write, Purpose::Dns), now, out) {
                 account.looking_up(&place.zone);
-                let (account_id, owner) = (place.account_id.clone(), view.owner.clone());
-                out.act(Action::FindZone { account_id, owner, zone: place.zone.clone() });
+                let (epoch, owner) = (account.epoch().clone(), view.owner.clone());
+                out.act(Action::FindZone { epoch, owner, zone: place.zone.clone() });
             }
         }
         for (account_id, account) in &mut self.accounts {
@@ -214,8 +222,8 @@ impl Dns {
             let call = (place.zone.text(), Access::Read, Purpose::Dns);
             if admit(account, accounts, &place.account_id, call, now, out) {
                 account.renewing(&place.zone);
-                let (account_id, owner) = (place.account_id.clone(), view.owner.clone());
-                out.act(Action::FindZone { account_id, owner, zone: place.zone.clone() });
+                let (epoch, owner) = (account.epoch().clone(), view.owner.clone());
+                out.act(Action::FindZone { epoch, owner, zone: place.zone.clone() });
             }
         }
     }
@@ -350,9 +358,9 @@ impl Drive<'_> {
         let left = all - set.changes.len();
         self.site.applying(wanted.clone(), set.changes.clone(), left, owner.clone(), self.now);
         self.set.settled();
-        let (account_id, fqdn) = (key.account_id.clone(), key.fqdn.clone());
+        let (epoch, fqdn) = (self.account.epoch().clone(), key.fqdn.clone());
         let (owner, zone) = (owner.clone(), zone.clone());
-        self.out.act(Action::ApplyRecords { account_id, owner, zone, fqdn, set });
+        self.out.act(Action::ApplyRecords { epoch, owner, zone, fqdn, set });
     }
 }
 
@@ -370,7 +378,7 @@ fn read(
         account.begun(&key.zone);
         site.reading(now);
         out.act(Action::ReadRecords {
-            account_id: key.account_id.clone(),
+            epoch: account.epoch().clone(),
             owner: owner.clone(),
             zone: zone.clone(),
             fqdn: key.fqdn.clone(),

@@ -30,7 +30,7 @@ impl Account {
 
     /// Whether what was begun at `begun` was begun with this token and after the last pause.
     pub(super) fn is_of_now(&self, begun: Moment) -> bool {
-        begun >= self.token_since.max(self.not_before)
+        begun >= self.not_before
     }
 
     /// A read that was begun at `begun` proves the scope: what waited for that is looked at again.

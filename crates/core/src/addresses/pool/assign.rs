@@ -480,11 +480,10 @@ impl Pool {
         let mut op = Op::new(self.object.uid.clone(), kind, taker.machine.clone(), node, from, world.now);
         op.caused = self.changed_at;
         account.begin(ip, op);
-        let (account_id, pool, machine) =
-            (self.spec.account_id.clone(), self.object.clone(), taker.machine.clone());
+        let (epoch, pool, machine) = (account.epoch().clone(), self.object.clone(), taker.machine.clone());
         out.act(match kind {
-            OpKind::Assign => Action::Assign { account_id, pool, ip, machine, node: taker.name.clone() },
-            OpKind::Unassign { .. } => Action::Unassign { account_id, pool, ip, machine },
+            OpKind::Assign => Action::Assign { epoch, pool, ip, machine, node: taker.name.clone() },
+            OpKind::Unassign { .. } => Action::Unassign { epoch, pool, ip, machine },
         });
     }
 }
