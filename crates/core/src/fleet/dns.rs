@@ -241,12 +241,12 @@ impl Dns {
         let uid = &view.owner.object.uid;
         let mut reread = None;
         let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.told));
-        let mut lost_to = None;
+        let mut claimed_by = None;
         if let Located::At(key, zone) = located {
             let home = permit.then(|| set.move_to(view, key, zone)).flatten();
             out.tell(home.and_then(|home| left::left(&view.owner, &home, owners)));
-            lost_to = owners.get(key).filter(|owner| owner.object.uid != *uid);
-            let acts = lost_to.is_none() && !waits && view.problems.is_empty();
+            claimed_by = owners.get(key).filter(|owner| owner.object.uid != *uid);
+            let acts = claimed_by.is_none() && !waits && view.problems.is_empty();
             let choice = view.choice.as_ref().filter(|_| acts);
             if let (Some(choice), Some(account)) = (choice, self.accounts.get_mut(&key.account_id)) {
                 let site = self.sites.entry(key.clone()).or_default();
@@ -265,7 +265,7 @@ impl Dns {
         };
         let limit = limit.as_deref();
         let marked_at = self.marked_at(view, located);
-        let scene = Scene { located, lost_to, site, marked_at: marked_at.as_deref(), account, limit };
+        let scene = Scene { located, claimed_by, site, marked_at: marked_at.as_deref(), account, limit };
         out.later(set.tell(view, scene, now));
         if let Some((reason, message)) = permit.then(|| set.announce(view)).flatten() {
             let notice = Notice::on(&view.owner, true, reason.into(), &set.name, message);

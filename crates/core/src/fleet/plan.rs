@@ -128,7 +128,7 @@ impl Fleet {
                         out.tell(permit.then(|| pool.tell_losses(&account)).flatten());
                     }
                     if !pool.is_live() || !pool.matched {
-                        pool.note_lost(owners);
+                        pool.note_claimed(owners);
                     }
                     if pool.spec.is_frozen() {
                         pool.follow_standing(&account);
@@ -163,7 +163,7 @@ impl Fleet {
         let pools = || members.iter().filter_map(|uid| self.pools.get(uid));
         let mut watched: BTreeSet<Address> = pools().flat_map(Pool::effective).collect();
         watched.extend(pools().flat_map(Pool::former));
-        watched.extend(pools().flat_map(Pool::held));
+        watched.extend(pools().flat_map(Pool::effective_before));
         let memories = pools().filter_map(|pool| pool.memory.as_ref());
         let created = memories.flat_map(|memory| memory.created.iter().map(|created| created.ip));
         let remembered = created.chain(pools().flat_map(Pool::former)).collect();
@@ -300,7 +300,9 @@ impl Fleet {
             if !pool.matched || pool.spec.is_frozen() {
                 // An address that is known to be on one node is on no other.
                 let stays = |ip: &&Address| !pool.has_left(**ip) && !here.contains(*ip);
-                desired.protected.extend(pool.effective().iter().chain(pool.held()).filter(stays));
+                desired
+                    .protected
+                    .extend(pool.effective().iter().chain(pool.effective_before()).filter(stays));
             } else if !known {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
                 desired.unconfirmed.push((nodes, pool.effective().into_iter().collect()));

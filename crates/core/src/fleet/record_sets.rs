@@ -126,9 +126,9 @@ impl Fleet {
         let quiet_until = self.quiet_until();
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
             let kept = self.dns.set(uid).and_then(Set::kept_until).is_some_and(|until| until > now);
-            let lost = set.tell_losses(kept);
+            let losses = set.tell_losses(kept);
             let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
-            out.tell(lost.map(|(warning, message)| {
+            out.tell(losses.map(|(warning, message)| {
                 Notice::on(&owner, warning, EventReason::MatchLost, "match", message)
             }));
             let trouble = watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
@@ -251,7 +251,7 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
         return None;
     }
     let placements = &pool.report.placements;
-    let ours = pool.used().into_iter().filter(|ip| !pool.report.lost.contains_key(ip));
+    let ours = pool.used().into_iter().filter(|ip| !pool.report.claimed.contains_key(ip));
     let confirmed = placements.iter().filter(|(_, placement)| placement.node().is_some());
     Some(Choice {
         addresses: confirmed.map(|(ip, _)| *ip).collect(),
@@ -271,8 +271,8 @@ fn last_known_choice<'a>(pool: &Pool, older: impl Iterator<Item = &'a Pool>) -> 
     if !pool.is_live() || !pool.matched {
         return None;
     }
-    let lost: BTreeSet<Address> = older.flat_map(Pool::effective).collect();
-    let ours = pool.used().into_iter().filter(|ip| !lost.contains(ip));
+    let claimed: BTreeSet<Address> = older.flat_map(Pool::effective).collect();
+    let ours = pool.used().into_iter().filter(|ip| !claimed.contains(ip));
     let (addresses, undecided): (BTreeSet<Address>, BTreeSet<Address>) =
         ours.partition(|ip| pool.report.placements.get(ip).is_some_and(|at| at.node().is_some()));
     // With none, nothing that is known says what the name should hold.

@@ -103,7 +103,7 @@ impl Fleet {
         }
         let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
             let (used, status) = (pool.used(), &pool.shown);
-            let owned = |ip: &Address| !pool.report.lost.contains_key(ip);
+            let owned = |ip: &Address| !pool.report.claimed.contains_key(ip);
             // What is not known now stays as it was confirmed.
             let stands = |ip: &Address| match pool.report.placements.get(ip).map(|placed| &placed.standing) {
                 Some(Standing::Unknown { .. }) => {

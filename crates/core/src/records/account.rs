@@ -262,7 +262,7 @@ impl DnsAccount {
     }
 
     /// A zone answers that it is not there: it is looked up anew in due time, since its name may have got another id.
-    pub fn lost(&mut self, id: &str, message: &str, at @ Context { now, .. }: Context) {
+    pub fn zone_gone(&mut self, id: &str, message: &str, at @ Context { now, .. }: Context) {
         for lookup in self.lookups.values_mut() {
             if lookup.found.as_ref().is_some_and(|zone| zone.id == id) {
                 lookup.found = None;

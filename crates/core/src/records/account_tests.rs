@@ -177,7 +177,7 @@ fn a_zone_found_by_name_is_known_by_id_too() {
     account.looked_up(&name, Ok(zone.clone()), Context::exactly(T(1)));
     assert_eq!((account.zone(&name), account.zone(&id)), (Some(zone.clone()), Some(zone)));
     assert_eq!(account.lookup_due(&id, T(1)), Err(None));
-    account.lost("abc", "404", Context::exactly(T(1)));
+    account.zone_gone("abc", "404", Context::exactly(T(1)));
     assert_eq!(account.zone(&name), None);
     assert_eq!(account.lookup_due(&name, T(2)), Err(Some(T(61))));
 }

@@ -41,14 +41,14 @@ impl Account {
     fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
         if list.ips.values().any(|read| read.machine.is_some()) {
             self.saw_scope(begun);
-            self.held = None;
+            self.unproved = None;
         } else if self.lists_showed_machines() {
             self.machine_read = MachineRead::Unproved;
         }
         if self.machine_read == MachineRead::Proved {
             return self.believe(begun, list, now);
         }
-        self.held = Some((begun, list));
+        self.unproved = Some((begun, list));
         if self.machine_read == MachineRead::Unproved {
             // No more often than lists come.
             self.reads.prove_now(now);
@@ -88,8 +88,8 @@ impl Account {
         at @ Context { now, .. }: Context,
     ) -> Changes {
         let begun = self.reads.prove_done(result.is_ok());
-        let newer = self.held.as_ref().map(|(held, _)| *held);
-        if begun.is_some_and(|begun| !self.is_of_now(begun) || newer.is_some_and(|held| begun < held)) {
+        let newer = self.unproved.as_ref().map(|(listed, _)| *listed);
+        if begun.is_some_and(|begun| !self.is_of_now(begun) || newer.is_some_and(|listed| begun < listed)) {
             self.reads.prove_now(now);
             return Changes::default();
         }
@@ -99,19 +99,19 @@ impl Account {
         match result {
             Ok(true) => {
                 self.saw_scope(begun.unwrap_or(now));
-                let held = self.held.take();
+                let unproved = self.unproved.take();
                 let outdated = |begun: &Moment| now.millis_since(*begun) > LIST_INTERVAL_MS;
-                if held.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
+                if unproved.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
                     // The proof came late; others may have moved addresses meanwhile.
                     self.forget_listed();
                     self.reads.list_at(now);
-                } else if let Some((begun, list)) = held {
+                } else if let Some((begun, list)) = unproved {
                     return self.believe(begun, list, now);
                 }
             }
             Ok(false) => {
                 self.machine_read = MachineRead::Missing;
-                self.held = None;
+                self.unproved = None;
                 self.reads.prove_at(now);
             }
             Err(CallFailure::NotSent) => self.reads.prove_now(now),
@@ -153,7 +153,7 @@ impl Account {
         };
         if found.as_ref().is_some_and(|read| read.machine.is_some()) {
             self.saw_scope(begun);
-            if self.held.take().is_some() {
+            if self.unproved.take().is_some() {
                 // It waited for a proof; this one says that the list is out of date.
                 self.forget_listed();
                 self.reads.list_at(now);

@@ -79,7 +79,7 @@ pub struct Account {
     /// What lists that contradict themselves have shown since. It adds places and takes away nothing.
     glimpsed: Option<BTreeMap<Address, ReservedIp>>,
     /// A list that shows no machine at all, held back until the scope is proved.
-    held: Option<(Moment, ReservedIpList)>,
+    unproved: Option<(Moment, ReservedIpList)>,
     trouble: Option<Trouble>,
     /// A list that was begun before this does not count.
     not_before: Moment,
@@ -105,7 +105,7 @@ impl Account {
             hidden: BTreeSet::new(),
             listed: None,
             glimpsed: None,
-            held: None,
+            unproved: None,
             trouble: None,
             not_before: Moment::default(),
             creating: None,
@@ -209,13 +209,13 @@ impl Account {
         self.not_before = now;
         self.forget_scope();
         self.forget_listed();
-        self.held = None;
+        self.unproved = None;
         self.reads.list_at(now);
     }
 
     /// Nobody asks for this account now.
     pub fn forget_lists(&mut self, now: Moment) {
-        if self.is_listed() || self.held.is_some() || self.scope_seen.is_some() {
+        if self.is_listed() || self.unproved.is_some() || self.scope_seen.is_some() {
             self.restart(now);
         }
     }

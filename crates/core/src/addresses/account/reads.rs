@@ -210,7 +210,7 @@ impl Account {
 
     /// Without the scope a list says nothing, nor while one waits for the proof of it.
     fn lists_say_nothing(&self) -> bool {
-        self.machine_read == MachineRead::Missing || self.held.is_some()
+        self.machine_read == MachineRead::Missing || self.unproved.is_some()
     }
 
     /// A list tells soon where addresses are.

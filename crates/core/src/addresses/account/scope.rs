@@ -41,7 +41,7 @@ impl Account {
         if self.machine_read == MachineRead::Missing {
             // Nobody could see meanwhile what others moved.
             self.forget_listed();
-            self.held = None;
+            self.unproved = None;
             self.reads.list_at(begun);
         }
         self.machine_read = MachineRead::Proved;

@@ -99,9 +99,9 @@ impl Pool {
         if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
             return;
         }
-        let held =
+        let taken =
             |candidate: &&Candidate| candidate.machine.as_ref().is_some_and(|on| holders.contains_key(on));
-        for candidate in self.candidates.values().filter(held) {
+        for candidate in self.candidates.values().filter(taken) {
             if failures.get(&candidate.uid).is_some_and(|failure| failure.kind == FaultKind::NodeInUse) {
                 failures.remove(&candidate.uid);
             }
@@ -120,8 +120,8 @@ impl Pool {
     }
 
     /// Notes which addresses are another pool's, where nothing else is planned.
-    pub fn note_lost(&mut self, owners: &BTreeMap<Address, ObjectRef>) {
-        self.report.lost = self.lost_of(owners);
+    pub fn note_claimed(&mut self, owners: &BTreeMap<Address, ObjectRef>) {
+        self.report.claimed = self.claimed_by_older(owners);
     }
 
     /// Of a frozen pool: follows the addresses that stood on candidates, which others may have moved. One whose nodes are
@@ -147,14 +147,14 @@ impl Pool {
         self.ips.get(&ip).is_some_and(|record| record.was_active) && !self.report.active.contains_key(&ip)
     }
 
-    fn lost_of(&self, owners: &BTreeMap<Address, ObjectRef>) -> BTreeMap<Address, ObjectName> {
-        let lost = |ip: &Address| owners.get(ip).filter(|owner| owner.uid != self.object.uid);
-        self.effective().into_iter().filter_map(|ip| Some((ip, lost(&ip)?.name.clone()))).collect()
+    fn claimed_by_older(&self, owners: &BTreeMap<Address, ObjectRef>) -> BTreeMap<Address, ObjectName> {
+        let older = |ip: &Address| owners.get(ip).filter(|owner| owner.uid != self.object.uid);
+        self.effective().into_iter().filter_map(|ip| Some((ip, older(&ip)?.name.clone()))).collect()
     }
 
     /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
     fn note_standing(&mut self, mine: &[Address], account: &Account, world: &World<'_>) -> Report {
-        let mut report = Report { lost: self.lost_of(world.owners), ..Report::default() };
+        let mut report = Report { claimed: self.claimed_by_older(world.owners), ..Report::default() };
         let mut stands: BTreeMap<&MachineId, BTreeSet<Address>> = BTreeMap::new();
         for ip in mine {
             if let Some(machine) = account.place(*ip).machine() {

@@ -133,7 +133,7 @@ impl Pool {
         let how = |ip: Address| {
             // A request without an answer may be refused at once: until then what was said stays, and nothing is added.
             let moves = account.op(ip).is_some_and(|op| !op.is_unanswered() || !self.idle.tells(ip));
-            if moves || self.report.lost.contains_key(&ip) {
+            if moves || self.report.claimed.contains_key(&ip) {
                 return None;
             }
             match &self.report.placements.get(&ip)?.standing {

@@ -143,7 +143,7 @@ pub struct Pool {
     /// Writes of status and spec under way and their retries.
     pub writes: Writes<PoolStatus>,
     /// Addresses that were effective when last planned: one that leaves is let go.
-    held: BTreeSet<Address>,
+    effective_before: BTreeSet<Address>,
     /// What `spec.ips` named when the memory was taken from the status.
     named_first: BTreeSet<Address>,
     unread: bool,
@@ -181,7 +181,7 @@ impl Pool {
             idle: idle::Idle::default(),
             conditions: None,
             writes: Writes::default(),
-            held: BTreeSet::new(),
+            effective_before: BTreeSet::new(),
             named_first: BTreeSet::new(),
             unread: false,
             counter: 0,
@@ -292,8 +292,8 @@ impl Pool {
 
     /// The addresses that were effective when the spec could last be followed.
     #[must_use]
-    pub fn held(&self) -> &BTreeSet<Address> {
-        &self.held
+    pub fn effective_before(&self) -> &BTreeSet<Address> {
+        &self.effective_before
     }
 
     /// Where the status on the server says that addresses serve.
@@ -473,7 +473,8 @@ impl Pool {
         let let_go = |ip: &&Address| {
             !without_memory || self.spec.released.contains(ip) || self.named_first.contains(ip)
         };
-        let let_go: Vec<Address> = self.held.difference(&effective).filter(let_go).copied().collect();
+        let let_go: Vec<Address> =
+            self.effective_before.difference(&effective).filter(let_go).copied().collect();
         if let Some(memory) = &mut self.memory {
             memory.former.extend(let_go);
             memory.former.retain(|ip| {
@@ -492,6 +493,6 @@ impl Pool {
         // What failed for an address that was let go still says when it may be tried again.
         let former = self.former();
         self.ips.retain(|ip, _| effective.contains(ip) || former.contains(ip));
-        self.held = effective.difference(named_elsewhere).copied().collect();
+        self.effective_before = effective.difference(named_elsewhere).copied().collect();
     }
 }

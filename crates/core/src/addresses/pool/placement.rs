@@ -89,7 +89,7 @@ impl Pool {
     /// Works out where each address is, and renders what is told of them.
     pub(crate) fn place(&mut self, account: Option<&Account>) {
         let active = &self.report.active;
-        let ips = self.effective().into_iter().chain(self.held().iter().copied());
+        let ips = self.effective().into_iter().chain(self.effective_before().iter().copied());
         let ips: BTreeSet<Address> = ips.chain(active.keys().copied()).collect();
         let place = |ip| (ip, Placement::of(ip, active.get(&ip), account));
         self.report.placements = ips.into_iter().map(place).collect();

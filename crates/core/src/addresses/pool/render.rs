@@ -62,7 +62,7 @@ impl Pool {
         }
         if self.spec.is_frozen() {
             // What it held before stays where it is, and is let go only once the spec can be followed again.
-            for ip in self.held() {
+            for ip in self.effective_before() {
                 let followed = account.filter(|_| self.ips.get(ip).is_some_and(|record| record.was_active));
                 let entry = followed.and_then(|account| self.entry(*ip, true, account));
                 let name = ip.to_string();
@@ -89,7 +89,7 @@ impl Pool {
     /// taken for somebody else's.
     fn remember_let_go(&self, status: &mut PoolStatus) {
         let effective: BTreeSet<Address> = self.effective().into_iter().collect();
-        let let_go = self.held().difference(&effective).filter(|_| !self.spec.is_frozen());
+        let let_go = self.effective_before().difference(&effective).filter(|_| !self.spec.is_frozen());
         match &mut status.memory {
             Some(memory) => memory.former.extend(let_go),
             None => status.ips.extend(let_go.filter_map(|ip| {
@@ -117,7 +117,7 @@ impl Pool {
 
     /// One address. `None` while nothing is known of it that is newer than the last status.
     fn entry(&self, ip: Address, used: bool, account: &Account) -> Option<IpEntry> {
-        if let Some(owner) = self.report.lost.get(&ip) {
+        if let Some(owner) = self.report.claimed.get(&ip) {
             return Some(error_entry(&format!(
                 "claimed by the older pool {owner}; take it out of one of the two"
             )));
@@ -318,12 +318,15 @@ impl Pool {
     }
 
     fn conflict(&self) -> Option<Condition> {
-        if self.report.lost.is_empty() {
+        if self.report.claimed.is_empty() {
             return None;
         }
-        let lost =
-            self.report.lost.iter().map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
-        Some(Condition::new(Conflict::AddressClaimed, enumerate(lost)))
+        let claimed = self
+            .report
+            .claimed
+            .iter()
+            .map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
+        Some(Condition::new(Conflict::AddressClaimed, enumerate(claimed)))
     }
 
     fn blocked_nodes(&self) -> Option<Condition> {

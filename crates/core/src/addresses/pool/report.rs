@@ -132,7 +132,7 @@ pub struct Report {
     /// Candidates without an address, by name.
     pub waiting: BTreeMap<String, Wait>,
     /// Addresses that an older pool names too.
-    pub lost: BTreeMap<Address, ObjectName>,
+    pub claimed: BTreeMap<Address, ObjectName>,
     /// Addresses on candidates: the node's name.
     pub active: BTreeMap<Address, String>,
     /// Where each address is, what is unknown included.

@@ -42,7 +42,7 @@ impl Dns {
             account.answered(&key.zone, Access::Read, failure, at);
             learn(account, &key.zone, failure, at.now);
             if let Some(CallFailure::Fault(Fault { kind: FaultKind::NotFound, message, .. })) = failure {
-                account.lost(&key.zone, message, at);
+                account.zone_gone(&key.zone, message, at);
             }
         }
         if let Some(site) = self.sites.get_mut(key) {
