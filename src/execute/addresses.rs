@@ -3,9 +3,10 @@
 use super::{Executor, call_failure};
 use crate::provider::{Action as ProviderAction, CallContext, CallError, IpProvider};
 use flipop_core::addresses::action::{Action, Outcome};
+use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::fault::CallFailure;
-use flipop_core::model::ids::{AccountId, ActionId, ObjectKind, ObjectRef};
+use flipop_core::model::ids::{ActionId, ObjectKind, ObjectRef};
 use std::sync::Arc;
 
 impl Executor {
@@ -13,46 +14,47 @@ impl Executor {
     pub(super) async fn call_ip_provider(&self, action: Action) -> Option<Outcome> {
         let begun = self.clock.now();
         Some(match action {
-            Action::List { account_id } => {
+            Action::List { epoch } => {
                 let context = CallContext::account_wide();
-                let result = self.ip_provider(&account_id)?.list_reserved_ips(&context).await;
-                Outcome::Listed { account_id, begun, result }
+                let result = self.ip_provider(&epoch)?.list_reserved_ips(&context).await;
+                Outcome::Listed { epoch, begun, result: result.map_err(CallFailure::Fault) }
             }
-            Action::Get { account_id, pool, ip } => {
+            Action::Get { epoch, pool, ip } => {
                 let context = pool.as_ref().map(context).unwrap_or_default();
-                let result = self.ip_provider(&account_id)?.get_reserved_ip(&context, ip).await;
-                Outcome::Got { account_id, ip, begun, result }
+                let result = self.ip_provider(&epoch)?.get_reserved_ip(&context, ip).await;
+                Outcome::Got { epoch, ip, begun, result: result.map_err(CallFailure::Fault) }
             }
-            Action::ProveMachineRead { account_id } => {
+            Action::ProveMachineRead { epoch } => {
                 let context = CallContext::account_wide();
-                let result = self.ip_provider(&account_id)?.prove_machine_read(&context).await;
-                Outcome::Proved { account_id, result }
+                let result = self.ip_provider(&epoch)?.prove_machine_read(&context).await;
+                Outcome::Proved { epoch, result: result.map_err(CallFailure::Fault) }
             }
-            Action::Poll { account_id, pool, ip, action } => {
+            Action::Poll { epoch, pool, ip, action } => {
                 let context = pool.as_ref().map(context).unwrap_or_default();
-                let result = self.ip_provider(&account_id)?.get_action(&context, ip, action).await;
-                Outcome::Polled { account_id, ip, begun, result: result.map(|action| action.status) }
+                let result = self.ip_provider(&epoch)?.get_action(&context, ip, action).await;
+                let result = result.map(|action| action.status).map_err(CallFailure::Fault);
+                Outcome::Polled { epoch, ip, begun, result }
             }
-            Action::Assign { account_id, pool, ip, machine, .. } => {
-                let client = self.ip_provider(&account_id)?;
+            Action::Assign { epoch, pool, ip, machine, .. } => {
+                let client = self.ip_provider(&epoch)?;
                 let result = client.assign(&context(&pool), &self.permit, ip, machine).await;
-                Outcome::Changed { account_id, ip, result: changed(result) }
+                Outcome::Changed { epoch, ip, result: changed(result) }
             }
-            Action::Unassign { account_id, pool, ip, .. } => {
-                let client = self.ip_provider(&account_id)?;
+            Action::Unassign { epoch, pool, ip, .. } => {
+                let client = self.ip_provider(&epoch)?;
                 let result = client.unassign(&context(&pool), &self.permit, ip).await;
-                Outcome::Changed { account_id, ip, result: changed(result) }
+                Outcome::Changed { epoch, ip, result: changed(result) }
             }
-            Action::Create { account_id, pool, region } => {
-                let client = self.ip_provider(&account_id)?;
+            Action::Create { epoch, pool, region } => {
+                let client = self.ip_provider(&epoch)?;
                 let result = client.create_reserved_ip(&context(&pool), &self.permit, &region).await;
-                Outcome::Created { account_id, pool, result: result.map_err(call_failure) }
+                Outcome::Created { epoch, pool, result: result.map_err(call_failure) }
             }
         })
     }
 
-    fn ip_provider(&self, account_id: &AccountId) -> Option<&Arc<dyn IpProvider>> {
-        self.providers.ips.get(account_id)
+    fn ip_provider(&self, epoch: &Epoch) -> Option<&Arc<dyn IpProvider>> {
+        self.providers.ips.get(&epoch.account_id)
     }
 }
 

@@ -155,8 +155,8 @@ fn span_of(action: &Action) -> tracing::Span {
             }
             OfAddresses::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
             OfAddresses::Get { ip, .. } | OfAddresses::Poll { ip, .. } => info_span!("read", %ip),
-            OfAddresses::List { account_id } | OfAddresses::ProveMachineRead { account_id } => {
-                info_span!("read", provider = account_id.to_string())
+            OfAddresses::List { epoch } | OfAddresses::ProveMachineRead { epoch } => {
+                info_span!("read", provider = epoch.account_id.to_string())
             }
         },
         Action::Records(call) => match call {

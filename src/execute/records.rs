@@ -4,8 +4,9 @@ use super::{Executor, call_failure};
 use crate::provider::CallContext;
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::observe::{self, Call, Record};
+use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::fault::CallFailure;
-use flipop_core::model::ids::{AccountId, Owner};
+use flipop_core::model::ids::Owner;
 use flipop_core::records::action::{self, Action, Outcome};
 use std::sync::Arc;
 
@@ -13,17 +14,18 @@ impl Executor {
     /// `None` for an account that does not exist, of which no object can be live.
     pub(super) async fn call_dns_provider(&self, action: Action) -> Option<Outcome> {
         Some(match action {
-            Action::FindZone { account_id, owner, zone } => {
-                let result = self.dns_provider(&account_id)?.find_zone(&context(&owner), zone.text()).await;
-                Outcome::ZoneFound { account_id, zone, result }
+            Action::FindZone { epoch, owner, zone } => {
+                let result = self.dns_provider(&epoch)?.find_zone(&context(&owner), zone.text()).await;
+                Outcome::ZoneFound { epoch, zone, result: result.map_err(CallFailure::Fault) }
             }
-            Action::ReadRecords { account_id, owner, zone, fqdn, mark_of } => {
-                let client = self.dns_provider(&account_id)?;
+            Action::ReadRecords { epoch, owner, zone, fqdn, mark_of } => {
+                let client = self.dns_provider(&epoch)?;
                 let result = client.read_records(&context(&owner), &zone, &fqdn).await;
-                Outcome::RecordsRead { account_id, zone: zone.id, fqdn, mark_of, result }
+                let result = result.map_err(CallFailure::Fault);
+                Outcome::RecordsRead { epoch, zone: zone.id, fqdn, mark_of, result }
             }
-            Action::ApplyRecords { account_id, owner, zone, fqdn, set } => {
-                let client = self.dns_provider(&account_id)?;
+            Action::ApplyRecords { epoch, owner, zone, fqdn, set } => {
+                let client = self.dns_provider(&epoch)?;
                 let context = context(&owner);
                 let record = Record {
                     provider: client.provider(),
@@ -43,13 +45,13 @@ impl Executor {
                         Err(action::Unfinished { done, records: Vec::new(), cause: call_failure(cause) })
                     }
                 };
-                Outcome::RecordsApplied { account_id, zone: zone.id, fqdn, result }
+                Outcome::RecordsApplied { epoch, zone: zone.id, fqdn, result }
             }
         })
     }
 
-    fn dns_provider(&self, account_id: &AccountId) -> Option<&Arc<dyn DnsProvider>> {
-        self.providers.dns.get(account_id)
+    fn dns_provider(&self, epoch: &Epoch) -> Option<&Arc<dyn DnsProvider>> {
+        self.providers.dns.get(&epoch.account_id)
     }
 }
 

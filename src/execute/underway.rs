@@ -103,6 +103,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flipop_core::mechanism::epoch::Epoch;
     use flipop_core::model::fault::{Fault, FaultKind};
     use flipop_core::model::ids::Address;
     use std::time::Duration;
@@ -115,8 +116,8 @@ mod tests {
             retry_after_ms: None,
         };
         let result = Err(CallFailure::Fault(fault));
-        OfAddresses::Changed { account_id: "digitalocean".into(), ip: Address::from([127, 0, 0, 1]), result }
-            .into()
+        let epoch = Epoch::first("digitalocean".into());
+        OfAddresses::Changed { epoch, ip: Address::from([127, 0, 0, 1]), result }.into()
     }
 
     #[test]

@@ -63,13 +63,13 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
             let Effect::Do(action) = effect else { continue };
             match action {
                 Action::Addresses(action) => match action {
-                    addresses::Action::List { account_id } => {
+                    addresses::Action::List { epoch } => {
                         let result = Ok(ReservedIpList::default());
-                        let outcome = addresses::Outcome::Listed { account_id, begun: now, result };
+                        let outcome = addresses::Outcome::Listed { epoch, begun: now, result };
                         inputs.push(Input::Outcome(outcome.into()));
                     }
-                    addresses::Action::ProveMachineRead { account_id } => {
-                        let outcome = addresses::Outcome::Proved { account_id, result: Ok(true) };
+                    addresses::Action::ProveMachineRead { epoch } => {
+                        let outcome = addresses::Outcome::Proved { epoch, result: Ok(true) };
                         inputs.push(Input::Outcome(outcome.into()));
                     }
                     addresses::Action::Get { .. } | addresses::Action::Poll { .. } => {}

@@ -3,9 +3,10 @@
 //! An action names every detail, so that whoever executes it decides nothing. Each one is answered by exactly one
 //! [`Outcome`].
 
+use crate::mechanism::epoch::Epoch;
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
-use crate::model::fault::{CallFailure, Fault};
-use crate::model::ids::{AccountId, ActionId, Address, ObjectRef};
+use crate::model::fault::CallFailure;
+use crate::model::ids::{ActionId, Address, ObjectRef};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 
@@ -14,13 +15,13 @@ use crate::model::moment::Moment;
 pub enum Action {
     /// Read every address of an account.
     List {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
     },
     /// Read one address.
     Get {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The pool that names the address.
         pool: Option<ObjectRef>,
         /// The address.
@@ -28,13 +29,13 @@ pub enum Action {
     },
     /// Find out whether the token may read machines.
     ProveMachineRead {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
     },
     /// Ask how far an action is.
     Poll {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The pool on whose behalf the action runs.
         pool: Option<ObjectRef>,
         /// The address that it changes.
@@ -44,8 +45,8 @@ pub enum Action {
     },
     /// Put an address on a machine.
     Assign {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The pool on whose behalf.
         pool: ObjectRef,
         /// The address.
@@ -57,8 +58,8 @@ pub enum Action {
     },
     /// Take an address off its machine.
     Unassign {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The pool on whose behalf.
         pool: ObjectRef,
         /// The address.
@@ -68,8 +69,8 @@ pub enum Action {
     },
     /// Buy an address.
     Create {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The pool on whose behalf.
         pool: ObjectRef,
         /// Region slug.
@@ -82,46 +83,46 @@ pub enum Action {
 pub enum Outcome {
     /// To [`Action::List`].
     Listed {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// When the first request was sent.
         begun: Moment,
         /// The list.
-        result: Result<ReservedIpList, Fault>,
+        result: Result<ReservedIpList, CallFailure>,
     },
     /// To [`Action::Get`].
     Got {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The address.
         ip: Address,
         /// When the request was sent.
         begun: Moment,
         /// What was read.
-        result: Result<ReservedIp, Fault>,
+        result: Result<ReservedIp, CallFailure>,
     },
     /// To [`Action::ProveMachineRead`].
     Proved {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// Whether the scope is there.
-        result: Result<bool, Fault>,
+        result: Result<bool, CallFailure>,
     },
     /// To [`Action::Poll`].
     Polled {
         /// When the call began.
         begun: Moment,
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The address.
         ip: Address,
         /// Status of the action.
-        result: Result<ActionStatus, Fault>,
+        result: Result<ActionStatus, CallFailure>,
     },
     /// To [`Action::Assign`] and [`Action::Unassign`].
     Changed {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The address.
         ip: Address,
         /// The action that the provider started.
@@ -129,11 +130,25 @@ pub enum Outcome {
     },
     /// To [`Action::Create`].
     Created {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The pool.
         pool: ObjectRef,
         /// The new address.
         result: Result<Address, CallFailure>,
     },
+}
+
+impl Outcome {
+    /// When it was asked, and why that failed, if it did.
+    pub fn epoch_and_failure(&mut self) -> (&Epoch, Option<&mut CallFailure>) {
+        match self {
+            Self::Listed { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::Got { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::Proved { epoch, result } => (epoch, result.as_mut().err()),
+            Self::Polled { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::Changed { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::Created { epoch, result, .. } => (epoch, result.as_mut().err()),
+        }
+    }
 }

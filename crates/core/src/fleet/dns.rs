@@ -10,6 +10,7 @@ mod marks;
 use crate::addresses::account::Account;
 use crate::mechanism::budget::{Budget, Held, Purpose, RateReport};
 use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::epoch::Epoch;
 use crate::model::ids::{AccountId, ObjectKind, Owner, Uid};
 use crate::model::moment::Moment;
 use crate::model::provider::{Descriptor, Providers, Rules};
@@ -57,7 +58,8 @@ impl Dns {
     pub(super) fn new(providers: &Providers, epoch_ms: u64) -> Self {
         let account = |(of, rules): (&Descriptor, Rules)| {
             let own = of.machines.is_none().then(|| Budget::new(of.limits));
-            (AccountId::from(of.name), DnsAccount::new(rules, own))
+            let id = AccountId::from(of.name);
+            (id.clone(), DnsAccount::new(id, rules, own))
         };
         Self { accounts: providers.of_dns().map(account).collect(), epoch_ms, ..Self::default() }
     }
@@ -66,8 +68,14 @@ impl Dns {
     pub(super) fn restart(&mut self) {
         self.sets.clear();
         self.bare.clear();
+        self.accounts.values_mut().for_each(DnsAccount::restart);
         self.sites.values_mut().for_each(Site::restart);
         self.marks.values_mut().for_each(Mark::restart);
+    }
+
+    /// The present epoch of an account.
+    pub(super) fn epoch(&self, account_id: &AccountId) -> Option<&Epoch> {
+        self.accounts.get(account_id).map(DnsAccount::epoch)
     }
 
     pub(super) fn observe_rate(&mut self, account_id: &AccountId, now: Moment, report: &RateReport) {
@@ -187,8 +195,8 @@ impl Dns {
             let gate = account.lookup_gate(&place.zone).to_owned();
             if admit(account, accounts, &place.account_id, (&gate, Access::Write, Purpose::Dns), now, out) {
                 account.looking_up(&place.zone);
-                let (account_id, owner) = (place.account_id.clone(), view.owner.clone());
-                out.act(Action::FindZone { account_id, owner, zone: place.zone.clone() });
+                let (epoch, owner) = (account.epoch().clone(), view.owner.clone());
+                out.act(Action::FindZone { epoch, owner, zone: place.zone.clone() });
             }
         }
         for (account_id, account) in &mut self.accounts {
@@ -214,8 +222,8 @@ impl Dns {
             let call = (place.zone.text(), Access::Read, Purpose::Dns);
             if admit(account, accounts, &place.account_id, call, now, out) {
                 account.renewing(&place.zone);
-                let (account_id, owner) = (place.account_id.clone(), view.owner.clone());
-                out.act(Action::FindZone { account_id, owner, zone: place.zone.clone() });
+                let (epoch, owner) = (account.epoch().clone(), view.owner.clone());
+                out.act(Action::FindZone { epoch, owner, zone: place.zone.clone() });
             }
         }
     }
@@ -233,12 +241,12 @@ impl Dns {
         let uid = &view.owner.object.uid;
         let mut reread = None;
         let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.told));
-        let mut lost_to = None;
+        let mut claimed_by = None;
         if let Located::At(key, zone) = located {
             let home = permit.then(|| set.move_to(view, key, zone)).flatten();
             out.tell(home.and_then(|home| left::left(&view.owner, &home, owners)));
-            lost_to = owners.get(key).filter(|owner| owner.object.uid != *uid);
-            let acts = lost_to.is_none() && !waits && view.problems.is_empty();
+            claimed_by = owners.get(key).filter(|owner| owner.object.uid != *uid);
+            let acts = claimed_by.is_none() && !waits && view.problems.is_empty();
             let choice = view.choice.as_ref().filter(|_| acts);
             if let (Some(choice), Some(account)) = (choice, self.accounts.get_mut(&key.account_id)) {
                 let site = self.sites.entry(key.clone()).or_default();
@@ -257,7 +265,7 @@ impl Dns {
         };
         let limit = limit.as_deref();
         let marked_at = self.marked_at(view, located);
-        let scene = Scene { located, lost_to, site, marked_at: marked_at.as_deref(), account, limit };
+        let scene = Scene { located, claimed_by, site, marked_at: marked_at.as_deref(), account, limit };
         out.later(set.tell(view, scene, now));
         if let Some((reason, message)) = permit.then(|| set.announce(view)).flatten() {
             let notice = Notice::on(&view.owner, true, reason.into(), &set.name, message);
@@ -350,9 +358,9 @@ impl Drive<'_> {
         let left = all - set.changes.len();
         self.site.applying(wanted.clone(), set.changes.clone(), left, owner.clone(), self.now);
         self.set.settled();
-        let (account_id, fqdn) = (key.account_id.clone(), key.fqdn.clone());
+        let (epoch, fqdn) = (self.account.epoch().clone(), key.fqdn.clone());
         let (owner, zone) = (owner.clone(), zone.clone());
-        self.out.act(Action::ApplyRecords { account_id, owner, zone, fqdn, set });
+        self.out.act(Action::ApplyRecords { epoch, owner, zone, fqdn, set });
     }
 }
 
@@ -370,7 +378,7 @@ fn read(
         account.begun(&key.zone);
         site.reading(now);
         out.act(Action::ReadRecords {
-            account_id: key.account_id.clone(),
+            epoch: account.epoch().clone(),
             owner: owner.clone(),
             zone: zone.clone(),
             fqdn: key.fqdn.clone(),

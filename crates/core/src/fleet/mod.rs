@@ -249,7 +249,7 @@ impl Fleet {
         self.matched_once.clear();
         self.record_sets.values_mut().for_each(NodeSet::distrust);
         self.dns.restart();
-        self.accounts.values_mut().for_each(|account| account.restart(now));
+        self.accounts.values_mut().for_each(|account| account.begin_epoch(now));
         self.annotations.restart();
     }
 

@@ -6,8 +6,8 @@ use crate::addresses::account::op::End;
 use crate::addresses::account::{Account, Changes};
 use crate::addresses::action::Outcome as OfAddresses;
 use crate::addresses::pool::orphans;
-use crate::model::fault::CallFailure;
-use crate::model::ids::AccountId;
+use crate::mechanism::epoch::Epoch;
+use crate::model::fault::{CallFailure, FaultKind};
 use crate::model::moment::Context;
 use crate::records::action::Outcome as OfRecords;
 use crate::records::site::SiteKey;
@@ -41,30 +41,27 @@ impl Fleet {
         }
     }
 
-    fn addresses_answered(&mut self, outcome: OfAddresses, at @ Context { now, .. }: Context) {
+    fn addresses_answered(&mut self, mut outcome: OfAddresses, at: Context) {
+        let (epoch, failure) = outcome.epoch_and_failure();
+        judge(epoch, self.accounts.get(&epoch.account_id).map(Account::epoch), failure);
         match outcome {
-            OfAddresses::Listed { account_id, begun, result } => {
-                self.with_account(&account_id, at, |account| account.on_list(begun, result, at));
+            OfAddresses::Listed { epoch, begun, result } => {
+                self.with_account(&epoch, at, |account| account.on_list(begun, result, at));
             }
-            OfAddresses::Got { account_id, ip, begun, result } => {
-                self.with_account(&account_id, at, |account| account.on_get(ip, begun, result, at));
+            OfAddresses::Got { epoch, ip, begun, result } => {
+                self.with_account(&epoch, at, |account| account.on_get(ip, begun, result, at));
             }
-            OfAddresses::Proved { account_id, result } => {
-                self.with_account(&account_id, at, |account| account.on_proof(result, at));
+            OfAddresses::Proved { epoch, result } => {
+                self.with_account(&epoch, at, |account| account.on_proof(result, at));
             }
-            OfAddresses::Polled { account_id, ip, begun, result } => {
-                self.with_account(&account_id, at, |account| account.on_poll(ip, begun, result, at));
+            OfAddresses::Polled { epoch, ip, begun, result } => {
+                self.with_account(&epoch, at, |account| account.on_poll(ip, begun, result, at));
             }
-            OfAddresses::Changed { account_id, ip, result } => {
-                let answer = match result {
-                    Ok(action) => Some(Ok(action)),
-                    Err(CallFailure::Fault(fault)) => Some(Err(fault)),
-                    Err(CallFailure::NotSent) => None,
-                };
-                self.with_account(&account_id, at, |account| account.on_changed(ip, answer, now));
+            OfAddresses::Changed { epoch, ip, result } => {
+                self.with_account(&epoch, at, |account| account.on_changed(ip, result, at.now));
             }
-            OfAddresses::Created { account_id, pool, result } => {
-                let Some(account) = self.accounts.get_mut(&account_id) else { return };
+            OfAddresses::Created { epoch, pool, result } => {
+                let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.creating = None;
                 match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
                     Some(pool) => pool.on_created(account, result, at, &mut self.outbox),
@@ -74,19 +71,22 @@ impl Fleet {
         }
     }
 
-    fn records_answered(&mut self, outcome: OfRecords, at: Context) {
+    fn records_answered(&mut self, mut outcome: OfRecords, at: Context) {
+        let (epoch, failure) = outcome.epoch_and_failure();
+        judge(epoch, self.dns.epoch(&epoch.account_id), failure);
+        let site = |epoch: Epoch, zone, fqdn| SiteKey { account_id: epoch.account_id, zone, fqdn };
         match outcome {
-            OfRecords::ZoneFound { account_id, zone, result } => {
-                self.dns.zone_found(&account_id, &zone, result, at);
+            OfRecords::ZoneFound { epoch, zone, result } => {
+                self.dns.zone_found(&epoch.account_id, &zone, result, at);
             }
-            OfRecords::RecordsRead { account_id, zone, fqdn, mark_of: None, result } => {
-                self.dns.records_read(&SiteKey { account_id, zone, fqdn }, result, at);
+            OfRecords::RecordsRead { epoch, zone, fqdn, mark_of: None, result } => {
+                self.dns.records_read(&site(epoch, zone, fqdn), result, at);
             }
-            OfRecords::RecordsRead { account_id, zone, mark_of: Some(fqdn), result, .. } => {
-                self.dns.mark_read(&SiteKey { account_id, zone, fqdn }, result, at);
+            OfRecords::RecordsRead { epoch, zone, mark_of: Some(fqdn), result, .. } => {
+                self.dns.mark_read(&site(epoch, zone, fqdn), result, at);
             }
-            OfRecords::RecordsApplied { account_id, zone, fqdn, result } => {
-                let (key, accounts) = (SiteKey { account_id, zone, fqdn }, &mut self.accounts);
+            OfRecords::RecordsApplied { epoch, zone, fqdn, result } => {
+                let (key, accounts) = (site(epoch, zone, fqdn), &mut self.accounts);
                 self.dns.records_applied(&key, result, accounts, at, &mut self.outbox);
             }
         }
@@ -94,7 +94,7 @@ impl Fleet {
 
     fn with_account(
         &mut self,
-        account_id: &AccountId,
+        Epoch { account_id, .. }: &Epoch,
         at: Context,
         act: impl FnOnce(&mut Account) -> Changes,
     ) {
@@ -112,5 +112,16 @@ impl Fleet {
             }
         }
         self.tell_overturned(account_id, &changes.overturned, at.now);
+    }
+}
+
+/// What was refused in another epoch says nothing of this one, and had no effect: it is as if nothing had been sent. All
+/// other answers count in every epoch, a purchase above all.
+fn judge(asked: &Epoch, present: Option<&Epoch>, failure: Option<&mut CallFailure>) {
+    if present != Some(asked)
+        && let Some(failure) = failure
+        && matches!(failure, CallFailure::Fault(fault) if fault.kind == FaultKind::Unauthorised)
+    {
+        *failure = CallFailure::NotSent;
     }
 }

@@ -36,6 +36,7 @@ impl Fleet {
         let mut out: Effects<Action> = Effects::default();
         out.tell(std::mem::take(&mut self.outbox));
         if self.draining {
+            self.place_addresses();
             if self.permit {
                 self.plan_writes(now, &mut out);
             }
@@ -44,6 +45,7 @@ impl Fleet {
             self.settle_suspects(now, &mut out);
             let owners = self.owners();
             out.lend(|out| self.plan_pools(&owners, now, out));
+            self.place_addresses();
             self.explain(now, &mut out);
             out.lend(|out| self.plan_dns(now, out));
             out.lend(|out| self.plan_reads(&owners, now, out));
@@ -56,6 +58,8 @@ impl Fleet {
                 let seen = !self.matched_once.is_empty();
                 self.annotations.plan(&desired, (seen, read), now, &mut out);
             }
+        } else {
+            self.place_addresses();
         }
         self.wake = out.wake();
         let effects = out.into_vec();
@@ -125,7 +129,7 @@ impl Fleet {
                         out.tell(permit.then(|| pool.tell_losses(&account)).flatten());
                     }
                     if !pool.is_live() || !pool.matched {
-                        pool.note_lost(owners);
+                        pool.note_claimed(owners);
                     }
                     if pool.spec.is_frozen() {
                         pool.follow_standing(&account);
@@ -147,13 +151,20 @@ impl Fleet {
         }
     }
 
+    /// Works out where the addresses of each pool are.
+    fn place_addresses(&mut self) {
+        for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
+            pool.place(self.accounts.get(&pool.spec.account_id));
+        }
+    }
+
     /// Tells the account which addresses matter, and returns those that any pool names.
     fn name_addresses(&self, members: &[Uid], account: &mut Account, now: Moment) -> BTreeSet<Address> {
         let named: BTreeSet<Address> = self.by_age().iter().flat_map(|pool| pool.effective()).collect();
         let pools = || members.iter().filter_map(|uid| self.pools.get(uid));
         let mut watched: BTreeSet<Address> = pools().flat_map(Pool::effective).collect();
         watched.extend(pools().flat_map(Pool::former));
-        watched.extend(pools().flat_map(Pool::held));
+        watched.extend(pools().flat_map(Pool::effective_before));
         let memories = pools().filter_map(|pool| pool.memory.as_ref());
         let created = memories.flat_map(|memory| memory.created.iter().map(|created| created.ip));
         let remembered = created.chain(pools().flat_map(Pool::former)).collect();
@@ -270,27 +281,29 @@ impl Fleet {
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
             let account = self.accounts.get(&pool.spec.account_id);
             let known = account.is_some_and(Account::is_known);
-            // A node that matches again while its address goes elsewhere would carry it for a moment only.
-            let moves = |ip| account.is_some_and(|account| account.op(ip).is_some());
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             // What was a candidate before a gap in the leadership may be another node by now.
             let seen = self.matched_once.contains(&pool.object.uid);
             let mut here = BTreeSet::new();
-            for (ip, node) in &pool.report.active {
+            // A node that matches again while its address goes elsewhere would carry it for a moment only.
+            let placements = pool.report.placements.iter();
+            for (ip, node) in placements.filter_map(|(ip, placement)| Some((ip, placement.node()?))) {
                 let frozen = pool.spec.is_frozen();
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
                 // A frozen pool does not look at its nodes again: another one may have the name by now.
                 let stands = |candidate: &&Candidate| self.is_on_watch(pool, node, &candidate.uid);
-                let candidate = pool.candidates.get(node).filter(|_| owned && seen && !moves(*ip));
+                let candidate = pool.candidates.get(node).filter(|_| owned && seen);
                 if let Some(candidate) = candidate.filter(stands) {
-                    desired.confirmed.insert(candidate.uid.clone(), (node.clone(), *ip));
+                    desired.confirmed.insert(candidate.uid.clone(), (node.to_owned(), *ip));
                     here.insert(*ip);
                 }
             }
             if !pool.matched || pool.spec.is_frozen() {
                 // An address that is known to be on one node is on no other.
                 let stays = |ip: &&Address| !pool.has_left(**ip) && !here.contains(*ip);
-                desired.protected.extend(pool.effective().iter().chain(pool.held()).filter(stays));
+                desired
+                    .protected
+                    .extend(pool.effective().iter().chain(pool.effective_before()).filter(stays));
             } else if !known {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
                 desired.unconfirmed.push((nodes, pool.effective().into_iter().collect()));

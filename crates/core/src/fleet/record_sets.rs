@@ -3,9 +3,9 @@
 use super::action::Action;
 use super::troubles::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
 use super::{Fleet, stores};
-use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
+use crate::addresses::pool::placement::Placement;
 use crate::mechanism::effects::{Effects, Notice, WrittenStatus};
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::{Condition, ConditionType};
@@ -128,9 +128,9 @@ impl Fleet {
         let quiet_until = self.quiet_until();
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
             let kept = self.dns.set(uid).and_then(Set::kept_until).is_some_and(|until| until > now);
-            let lost = set.tell_losses(kept);
+            let losses = set.tell_losses(kept);
             let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
-            out.tell(lost.map(|(warning, message)| {
+            out.tell(losses.map(|(warning, message)| {
                 Notice::on(&owner, warning, EventReason::MatchLost, "match", message)
             }));
             let trouble = watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
@@ -232,7 +232,7 @@ fn pool_view<'a>(
         // A list that only waits for a proof decides in a moment.
         let refused = account.machine_read() == MachineRead::Missing || !account.is_authorised();
         let unread = elsewhere && refused && account.last_list().is_some();
-        if unread { last_known_choice(pool, account, older) } else { pool_choice(pool, account) }
+        if unread { last_known_choice(pool, older) } else { pool_choice(pool, account) }
     });
     Some(View {
         owner: Owner { kind: ObjectKind::Pool, object: pool.object.clone() },
@@ -247,25 +247,17 @@ fn pool_view<'a>(
     })
 }
 
-/// Nothing is known of the address, or it was not there and seems to have come back.
-fn is_undecided(ip: Address, account: &Account) -> bool {
-    match account.place(ip) {
-        Place::Unknown => true,
-        Place::Absent => account.belief(ip).is_some_and(Belief::is_doubted),
-        Place::Present { .. } => false,
-    }
-}
-
 /// Exactly the addresses that are confirmed on candidates; those of which nothing is known stay as they are.
 fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     if !pool.is_live() || !pool.matched || !account.is_known() {
         return None;
     }
-    let ours = pool.used().into_iter().filter(|ip| !pool.report.lost.contains_key(ip));
-    let confirmed = pool.report.active.keys().filter(|ip| account.op(**ip).is_none());
+    let placements = &pool.report.placements;
+    let ours = pool.used().into_iter().filter(|ip| !pool.report.claimed.contains_key(ip));
+    let confirmed = placements.iter().filter(|(_, placement)| placement.node().is_some());
     Some(Choice {
-        addresses: confirmed.copied().collect(),
-        undecided: ours.filter(|ip| is_undecided(*ip, account)).collect(),
+        addresses: confirmed.map(|(ip, _)| *ip).collect(),
+        undecided: ours.filter(|ip| placements.get(ip).is_some_and(Placement::is_undecided)).collect(),
         // While the only address moves, none is active.
         any_node: !pool.candidates.is_empty(),
     })
@@ -277,18 +269,14 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
 ///
 /// Unknown keeps what was confirmed. An address that was active when last read is published, as long as its node matches;
 /// any other stays where it is published. It may serve there: its node came back, or somebody moved it by hand.
-fn last_known_choice<'a>(
-    pool: &Pool,
-    account: &Account,
-    older: impl Iterator<Item = &'a Pool>,
-) -> Option<Choice> {
+fn last_known_choice<'a>(pool: &Pool, older: impl Iterator<Item = &'a Pool>) -> Option<Choice> {
     if !pool.is_live() || !pool.matched {
         return None;
     }
-    let lost: BTreeSet<Address> = older.flat_map(Pool::effective).collect();
-    let ours = pool.used().into_iter().filter(|ip| !lost.contains(ip));
+    let claimed: BTreeSet<Address> = older.flat_map(Pool::effective).collect();
+    let ours = pool.used().into_iter().filter(|ip| !claimed.contains(ip));
     let (addresses, undecided): (BTreeSet<Address>, BTreeSet<Address>) =
-        ours.partition(|ip| pool.report.active.contains_key(ip) && account.op(*ip).is_none());
+        ours.partition(|ip| pool.report.placements.get(ip).is_some_and(|at| at.node().is_some()));
     // With none, nothing that is known says what the name should hold.
     (!addresses.is_empty()).then_some(Choice { addresses, undecided, any_node: false })
 }

@@ -1,11 +1,10 @@
 //! What metrics and `/debug` show: a copy of the facts, so that a scrape waits for nothing.
 
 use super::{Change, Fleet, GraceCounts};
-use crate::addresses::account::belief::Place;
+use crate::addresses::pool::placement::Standing;
 use crate::addresses::pool::status::IpState;
 use crate::model::condition::Condition;
 use crate::model::ids::{Address, ObjectName};
-use crate::model::moment::Moment;
 use crate::records::node_set::NodeSet;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -105,16 +104,17 @@ impl Fleet {
             return Snapshot::default();
         }
         let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
-            let account = self.accounts.get(&pool.spec.account_id);
-            let status = pool.render(account, None, Moment::default());
-            let used = pool.used();
-            let owned = |ip: &Address| !pool.report.lost.contains_key(ip);
+            let (used, status) = (pool.used(), &pool.shown);
+            let owned = |ip: &Address| !pool.report.claimed.contains_key(ip);
             // What is not known now stays as it was confirmed.
-            let stands = |ip: &Address| match account.map_or(&Place::Unknown, |account| account.place(*ip)) {
-                Place::Unknown => {
+            let stands = |ip: &Address| match pool.report.placements.get(ip).map(|placed| &placed.standing) {
+                Some(Standing::Unknown { .. }) => {
                     status.ips.get(&ip.to_string()).is_some_and(|entry| !entry.provider_id.is_empty())
                 }
-                place @ (Place::Absent | Place::Present { .. }) => place.machine().is_some(),
+                Some(Standing::Here { machine, .. } | Standing::Elsewhere { machine, .. }) => {
+                    machine.is_some()
+                }
+                Some(Standing::Absent { .. }) | None => false,
             };
             let ips = pool.effective().into_iter().map(|ip| {
                 let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();
@@ -171,15 +171,17 @@ impl Fleet {
 
     fn record_set_snapshot(&self, set: &NodeSet) -> RecordSetSnapshot {
         let known = self.dns.set(&set.object.uid);
-        let status = known.and_then(|known| known.report.as_ref()).map(|report| set.render(report));
-        let status = status.as_ref().unwrap_or(&set.on_server);
+        let (state, error, addresses) = match known.and_then(|known| known.report.as_ref()) {
+            Some(report) => (report.state().0, report.state().1, &report.published.addresses),
+            None => (set.on_server.state.as_str(), set.on_server.error.as_str(), &set.on_server.addresses),
+        };
         RecordSetSnapshot {
             name: set.object.name.clone(),
             provider: set.spec.set.provider.clone(),
             dns: known.map(|known| known.name.clone()).unwrap_or_default(),
-            records: status.addresses.len(),
-            state: status.state.clone(),
-            error: status.error.clone(),
+            records: addresses.len(),
+            state: state.to_owned(),
+            error: error.to_owned(),
             conditions: set.conditions.as_ref().unwrap_or(&set.on_server.conditions).clone(),
         }
     }

@@ -3,6 +3,7 @@
 
 pub mod budget;
 pub mod effects;
+pub mod epoch;
 pub mod failure;
 pub mod retry;
 pub mod suspects;

@@ -36,7 +36,7 @@ pub struct Look<'a, S> {
 
 /// What becomes of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum Membership {
     /// It matches, or counts as if it did.
     Member,
     /// It matches, and has to go on for a while before it counts.
@@ -129,14 +129,14 @@ impl Suspects {
     }
 
     /// Decides what a node counts for.
-    pub fn look<S>(&mut self, look: Look<'_, S>, grace: &Grace, sight: Sight) -> Standing
+    pub fn look<S>(&mut self, look: Look<'_, S>, grace: &Grace, sight: Sight) -> Membership
     where
         S: FnOnce() -> Option<Option<i64>>,
     {
         let Look { node, verdict, member, serves_by_status, edited } = look;
         let Err(why) = verdict else {
             self.end(&node.name, End::Recovered, sight.now);
-            return if member { Standing::Member } else { self.recovers(node, grace, sight.now) };
+            return if member { Membership::Member } else { self.recovers(node, grace, sight.now) };
         };
         if let Some(matches_again) = self.lost.get_mut(&node.uid) {
             matches_again.since = None;
@@ -155,13 +155,13 @@ impl Suspects {
                     None => {
                         // The predecessor let it go.
                         self.suspicions.remove(&node.name);
-                        return Standing::Out(why);
+                        return Membership::Out(why);
                     }
                 }
             }
             self.touched |= *known.why() != why;
             known.still_fails(why, sight);
-            return Standing::Member;
+            return Membership::Member;
         }
         if grace.limit_ms(why.class()) == 0 {
             return self.out(node, member, why, grace, sight.now);
@@ -169,21 +169,21 @@ impl Suspects {
         let new = if member {
             Suspicion::begin(node.uid.clone(), why, sight)
         } else {
-            let Some(told_since_s) = serves_by_status() else { return Standing::Out(why) };
+            let Some(told_since_s) = serves_by_status() else { return Membership::Out(why) };
             Suspicion::resume(node, why, told_since_s, grace, sight)
         };
         self.touched = true;
         self.suspicions.insert(node.name.clone(), new);
-        Standing::Member
+        Membership::Member
     }
 
     /// The node matches no more.
-    fn out(&mut self, node: &NodeFacts, member: bool, why: Mismatch, grace: &Grace, now: Moment) -> Standing {
+    fn out(&mut self, node: &NodeFacts, member: bool, why: Mismatch, grace: &Grace, now: Moment) -> Membership {
         self.end(&node.name, End::Overruled, now);
         if member {
             self.note_lost(node.name.clone(), node.uid.clone(), grace);
         }
-        Standing::Out(why)
+        Membership::Out(why)
     }
 
     fn note_lost(&mut self, node: String, uid: Uid, grace: &Grace) {
@@ -197,15 +197,15 @@ impl Suspects {
         self.end(node, End::Overruled, now);
     }
 
-    fn recovers(&mut self, node: &NodeFacts, grace: &Grace, now: Moment) -> Standing {
-        let Some(recovery) = self.lost.get_mut(&node.uid) else { return Standing::Member };
+    fn recovers(&mut self, node: &NodeFacts, grace: &Grace, now: Moment) -> Membership {
+        let Some(recovery) = self.lost.get_mut(&node.uid) else { return Membership::Member };
         self.touched |= recovery.since.is_none();
         let since = *recovery.since.get_or_insert(now);
         if now.millis_since(since) < grace.recovery_ms {
-            return Standing::Recovering;
+            return Membership::Recovering;
         }
         self.lost.remove(&node.uid);
-        Standing::Member
+        Membership::Member
     }
 
     fn end(&mut self, node: &str, end: End, at: Moment) {
@@ -247,6 +247,7 @@ impl Suspects {
         let mut out = Vec::new();
         for (node, suspicion) in &mut self.suspicions {
             suspicion.serves = serves(node);
+            suspicion.review(grace, now);
             if !suspicion.serves || suspicion.is_over(grace, now) {
                 out.push((node.clone(), suspicion.why().clone()));
             }

@@ -93,10 +93,11 @@ pub enum WriteFailure {
     },
 }
 
-/// Why a mutating call to a provider brought no result.
+/// Why a call to a provider brought no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallFailure {
-    /// Nothing was sent: for want of a permit, because the process ends, or because the token has to be left alone.
+    /// Nothing was sent: for want of a permit, because the process ends, or because the token has to be left alone. A
+    /// refusal of another epoch counts as this.
     NotSent,
     /// It was sent and failed.
     Fault(Fault),

@@ -11,9 +11,11 @@
 use super::name::ZoneRef;
 use super::refusals::{REFUSED_INTERVAL_MS, Refusals};
 use crate::mechanism::budget::Budget;
+use crate::mechanism::epoch::Epoch;
 use crate::mechanism::failure::Failure;
 use crate::mechanism::retry::Schedule;
-use crate::model::fault::{Fault, FaultKind};
+use crate::model::fault::{CallFailure, Fault, FaultKind};
+use crate::model::ids::AccountId;
 use crate::model::moment::{Context, Moment};
 use crate::model::provider::{Rules, ZoneForm};
 use crate::records::dns::{Access, Zone};
@@ -52,8 +54,6 @@ enum Search {
 struct Lookup {
     found: Option<Zone>,
     in_flight: Option<Search>,
-    /// What is under way was begun with another token.
-    outdated: bool,
     /// The name may mean another zone by now: what was found is used until another lookup tells.
     doubted: bool,
     due: Moment,
@@ -65,6 +65,7 @@ struct Lookup {
 /// One account at a provider of DNS.
 #[derive(Debug)]
 pub struct DnsAccount {
+    epoch: Epoch,
     rules: Rules,
     /// `None` when another account of the same token keeps it.
     budget: Option<Budget>,
@@ -79,9 +80,20 @@ pub struct DnsAccount {
 impl DnsAccount {
     /// An account of which nothing is known.
     #[must_use]
-    pub fn new(rules: Rules, budget: Option<Budget>) -> Self {
-        let (lookups, busy) = (BTreeMap::new(), BTreeMap::new());
-        Self { rules, budget, lookups, refusals: Refusals::default(), calls: 0, busy }
+    pub fn new(id: AccountId, rules: Rules, budget: Option<Budget>) -> Self {
+        let (epoch, refusals) = (Epoch::first(id), Refusals::default());
+        Self { epoch, rules, budget, lookups: BTreeMap::new(), refusals, calls: 0, busy: BTreeMap::new() }
+    }
+
+    /// The present epoch.
+    #[must_use]
+    pub fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
+    /// Leadership begins.
+    pub fn restart(&mut self) {
+        self.epoch.end();
     }
 
     /// What the provider allows.
@@ -202,26 +214,19 @@ impl DnsAccount {
         lookup.doubted = false;
     }
 
-    /// The zone is being looked up with another token than the present one.
-    #[must_use]
-    pub fn is_outdated(&self, zone: &ZoneRef) -> bool {
-        self.lookups.get(zone).is_some_and(|lookup| lookup.outdated)
-    }
-
     /// A zone was looked up.
     pub fn looked_up(
         &mut self,
         zone: &ZoneRef,
-        result: Result<Zone, Fault>,
+        result: Result<Zone, CallFailure>,
         at @ Context { now, .. }: Context,
     ) {
         let lookup = self.lookups.entry(zone.clone()).or_default();
         // If what was known is gone meanwhile, it is a lookup like any other.
         let renews = lookup.in_flight.take() == Some(Search::Renew) && lookup.found.is_some();
-        let outdated = std::mem::take(&mut lookup.outdated);
         lookup.renewal_due = now.plus_millis(RENEWAL_MS);
         match result {
-            Err(fault) if outdated && fault.kind == FaultKind::Unauthorised => {}
+            Err(CallFailure::NotSent) => {}
             Ok(found) => {
                 lookup.failure = None;
                 lookup.due = now.plus_millis(UNNAMED_INTERVAL_MS);
@@ -235,7 +240,7 @@ impl DnsAccount {
                 }
             }
             // The zone itself did not fail: what was found is used, and only its own calls can tell that it is gone.
-            Err(fault) if renews => {
+            Err(CallFailure::Fault(fault)) if renews => {
                 lookup.renewal_due =
                     lookup.renewal_due.max(now.plus_millis(fault.retry_after_ms.unwrap_or(0)));
                 if fault.kind == FaultKind::Unauthorised {
@@ -245,7 +250,7 @@ impl DnsAccount {
                     others.for_each(|lookup| lookup.renewal_due = lookup.renewal_due.max(next));
                 }
             }
-            Err(fault) => {
+            Err(CallFailure::Fault(fault)) => {
                 if matches!(zone, ZoneRef::Name(_)) && fault.kind == FaultKind::NotFound {
                     lookup.found = None;
                 }
@@ -257,7 +262,7 @@ impl DnsAccount {
     }
 
     /// A zone answers that it is not there: it is looked up anew in due time, since its name may have got another id.
-    pub fn lost(&mut self, id: &str, message: &str, at @ Context { now, .. }: Context) {
+    pub fn zone_gone(&mut self, id: &str, message: &str, at @ Context { now, .. }: Context) {
         for lookup in self.lookups.values_mut() {
             if lookup.found.as_ref().is_some_and(|zone| zone.id == id) {
                 lookup.found = None;
@@ -302,6 +307,7 @@ impl DnsAccount {
 
     /// Another token: what the old one was refused may work now.
     pub fn token_changed(&mut self) {
+        self.epoch.end();
         self.refusals = Refusals::default();
         for (zone, lookup) in &mut self.lookups {
             // Another account may have another zone of this name.
@@ -309,7 +315,6 @@ impl DnsAccount {
                 matches!(zone, ZoneRef::Name(_)) && (lookup.found.is_some() || lookup.in_flight.is_some());
             lookup.failure = None;
             lookup.due = Moment::default();
-            lookup.outdated = lookup.in_flight.is_some();
         }
     }
 
@@ -373,13 +378,13 @@ impl DnsAccount {
         &mut self,
         zone: &str,
         access: Access,
-        failure: Option<(FaultKind, &str)>,
+        failure: Option<&CallFailure>,
         at @ Context { now, .. }: Context,
     ) {
         self.calls = self.calls.saturating_sub(1);
         match failure {
             None => self.refusals.granted(zone, access, now),
-            Some((FaultKind::Unauthorised, message)) => {
+            Some(CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, message, .. })) => {
                 let found = self.lookups.get(&ZoneRef::Name(zone.to_owned()));
                 let found = found.and_then(|lookup| lookup.found.as_ref());
                 let id = found.map_or(zone, |found| found.id.as_str());
@@ -394,11 +399,6 @@ impl DnsAccount {
     /// A call about records was accepted.
     pub fn accepted(&mut self, now: Moment) {
         self.refusals.accepted(now);
-    }
-
-    /// A call ended of which nothing was sent.
-    pub fn not_sent(&mut self) {
-        self.calls = self.calls.saturating_sub(1);
     }
 }
 

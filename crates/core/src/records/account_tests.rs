@@ -4,10 +4,15 @@ use super::*;
 use crate::model::provider::examples::RULES_OF_DNS;
 
 const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
-const REFUSED: Option<(FaultKind, &str)> = Some((FaultKind::Unauthorised, "403"));
 
 fn account() -> DnsAccount {
-    DnsAccount::new(RULES_OF_DNS, None)
+    DnsAccount::new("p".into(), RULES_OF_DNS, None)
+}
+
+fn refusal() -> CallFailure {
+    let message = "403".to_owned();
+    let kind = FaultKind::Unauthorised;
+    CallFailure::Fault(Fault { kind, message, outcome_unknown: false, retry_after_ms: None })
 }
 
 #[test]
@@ -15,7 +20,7 @@ fn a_token_is_tried_once_a_minute_where_it_was_refused_and_freely_elsewhere() {
     let mut account = account();
     for zone in ["a", "b"] {
         account.sent(zone, Access::Read, T(0));
-        account.answered(zone, Access::Read, REFUSED, Context::exactly(T(0)));
+        account.answered(zone, Access::Read, Some(&refusal()), Context::exactly(T(0)));
         account.accepted(T(0));
     }
     assert_eq!(account.admit("a", Access::Read, T(1)), Err(Some(T(60))));
@@ -32,7 +37,7 @@ fn a_token_is_tried_once_a_minute_where_it_was_refused_and_freely_elsewhere() {
 fn a_token_that_two_zones_refuse_waits_for_its_probe_in_all_zones() {
     let refuse = |account: &mut DnsAccount, zone: &str, now| {
         account.sent(zone, Access::Read, now);
-        account.answered(zone, Access::Read, REFUSED, Context::exactly(now));
+        account.answered(zone, Access::Read, Some(&refusal()), Context::exactly(now));
     };
     let mut account = account();
     refuse(&mut account, "a", T(0));
@@ -60,10 +65,10 @@ fn a_zone_refused_by_name_and_by_id_and_for_reads_and_writes_is_one() {
     let mut account = knowing(&["a.example"]);
     account.looked_up(&ZoneRef::Name("a.example".into()), Ok(found("id", 60)), Context::exactly(T(0)));
     for (zone, access) in [("id", Access::Write), ("id", Access::Read), ("a.example", Access::Read)] {
-        account.answered(zone, access, REFUSED, Context::exactly(T(1)));
+        account.answered(zone, access, Some(&refusal()), Context::exactly(T(1)));
     }
     assert_eq!(account.admit("d", Access::Read, T(2)), Ok(()));
-    account.answered("b", Access::Write, REFUSED, Context::exactly(T(2)));
+    account.answered("b", Access::Write, Some(&refusal()), Context::exactly(T(2)));
     assert_eq!(account.admit("d", Access::Read, T(2)), Err(Some(T(62))));
 }
 
@@ -71,7 +76,7 @@ fn a_zone_refused_by_name_and_by_id_and_for_reads_and_writes_is_one() {
 fn a_token_in_doubt_looks_up_no_name_that_is_known_and_another_one_is_not_in_doubt() {
     let mut account = knowing(&["a.example"]);
     for zone in ["b", "c"] {
-        account.answered(zone, Access::Read, REFUSED, Context::exactly(T(700)));
+        account.answered(zone, Access::Read, Some(&refusal()), Context::exactly(T(700)));
     }
     let name = ZoneRef::Name("a.example".into());
     assert_eq!(account.renewal_due(&name, T(701)), Err(None));
@@ -86,7 +91,7 @@ fn of_many_zones_where_a_token_was_refused_each_has_its_turn() {
     let mut tries = [0; 4];
     let refuse = |account: &mut DnsAccount, zone: &str, now| {
         account.sent(zone, Access::Read, now);
-        account.answered(zone, Access::Read, REFUSED, Context::exactly(now));
+        account.answered(zone, Access::Read, Some(&refusal()), Context::exactly(now));
     };
     for id in zones {
         let zone = Zone { id: id.into(), name: None, shown: None, ttl_floor: 60 };
@@ -117,7 +122,7 @@ fn lookups_of_doubted_zones_leave_room_for_the_reads_that_show_a_repaired_token(
         |id: &str| Zone { id: id.into(), name: Some(name(id).text().into()), shown: None, ttl_floor: 60 };
     let refuse = |account: &mut DnsAccount, id: &str, now| {
         account.sent(id, Access::Read, now);
-        account.answered(id, Access::Read, REFUSED, Context::exactly(now));
+        account.answered(id, Access::Read, Some(&refusal()), Context::exactly(now));
         account.doubt(id);
     };
     for id in zones {
@@ -151,7 +156,7 @@ fn lookups_of_doubted_zones_leave_room_for_the_reads_that_show_a_repaired_token(
 fn a_token_that_may_only_read_goes_on_reading() {
     let mut account = account();
     account.sent("a", Access::Write, T(0));
-    account.answered("a", Access::Write, REFUSED, Context::exactly(T(0)));
+    account.answered("a", Access::Write, Some(&refusal()), Context::exactly(T(0)));
     assert_eq!(account.admit("a", Access::Read, T(1)), Ok(()));
     account.sent("a", Access::Read, T(1));
     account.answered("a", Access::Read, None, Context::exactly(T(1)));
@@ -172,7 +177,7 @@ fn a_zone_found_by_name_is_known_by_id_too() {
     account.looked_up(&name, Ok(zone.clone()), Context::exactly(T(1)));
     assert_eq!((account.zone(&name), account.zone(&id)), (Some(zone.clone()), Some(zone)));
     assert_eq!(account.lookup_due(&id, T(1)), Err(None));
-    account.lost("abc", "404", Context::exactly(T(1)));
+    account.zone_gone("abc", "404", Context::exactly(T(1)));
     assert_eq!(account.zone(&name), None);
     assert_eq!(account.lookup_due(&name, T(2)), Err(Some(T(61))));
 }
@@ -181,12 +186,7 @@ fn a_zone_found_by_name_is_known_by_id_too() {
 fn a_zone_that_is_not_found_is_looked_for_ever_more_slowly() {
     let mut account = account();
     let name = ZoneRef::Name("example.com".into());
-    let fault = Fault {
-        kind: FaultKind::NotFound,
-        message: "no such zone".into(),
-        outcome_unknown: false,
-        retry_after_ms: None,
-    };
+    let fault = fault(FaultKind::NotFound);
     for (now, due) in [(0, 60), (60, 360), (360, 960)] {
         account.looking_up(&name);
         account.looked_up(&name, Err(fault.clone()), Context::exactly(T(now)));
@@ -201,19 +201,10 @@ fn a_zone_that_is_not_found_is_looked_for_ever_more_slowly() {
 fn a_zone_that_the_former_token_may_not_see_is_looked_up_at_once_with_another_one() {
     let mut account = account();
     let name = ZoneRef::Name("example.com".into());
-    let refused = Fault {
-        kind: FaultKind::Unauthorised,
-        message: "403".into(),
-        outcome_unknown: false,
-        retry_after_ms: None,
-    };
-    for (changed, due) in [(true, Ok(())), (false, Err(Some(T(60))))] {
+    for (answer, due) in [(CallFailure::NotSent, Ok(())), (refusal(), Err(Some(T(60))))] {
         account.looking_up(&name);
-        if changed {
-            account.token_changed();
-        }
-        assert_eq!(account.is_outdated(&name), changed);
-        account.looked_up(&name, Err(refused.clone()), Context::exactly(T(0)));
+        account.token_changed();
+        account.looked_up(&name, Err(answer), Context::exactly(T(0)));
         assert_eq!(account.lookup_due(&name, T(0)), due);
     }
 }
@@ -222,8 +213,9 @@ fn found(id: &str, ttl_floor: u32) -> Zone {
     Zone { id: id.into(), name: Some("example.com".into()), shown: None, ttl_floor }
 }
 
-fn fault(kind: FaultKind) -> Fault {
-    Fault { kind, message: "so it is".into(), outcome_unknown: false, retry_after_ms: None }
+fn fault(kind: FaultKind) -> CallFailure {
+    let message = "so it is".to_owned();
+    CallFailure::Fault(Fault { kind, message, outcome_unknown: false, retry_after_ms: None })
 }
 
 /// An account that found these names at the beginning.
@@ -282,7 +274,7 @@ fn a_zone_that_refuses_its_reads_is_looked_up_for_that_reason_only() {
     let mut account = knowing(&["example.com"]);
     let name = ZoneRef::Name("example.com".into());
     account.sent("example.com", Access::Read, T(1));
-    account.answered("example.com", Access::Read, REFUSED, Context::exactly(T(1)));
+    account.answered("example.com", Access::Read, Some(&refusal()), Context::exactly(T(1)));
     assert_eq!(account.renewal_due(&name, T(700)), Err(None));
     account.doubt("example.com");
     assert_eq!((account.lookup_due(&name, T(700)), account.renewal_due(&name, T(700))), (Ok(()), Err(None)));
@@ -297,7 +289,7 @@ fn a_lookup_that_only_looks_again_spares_no_refused_write_its_wait() {
     let mut account = knowing(&["example.com"]);
     let name = ZoneRef::Name("example.com".into());
     account.sent("example.com", Access::Write, T(600));
-    account.answered("example.com", Access::Write, REFUSED, Context::exactly(T(600)));
+    account.answered("example.com", Access::Write, Some(&refusal()), Context::exactly(T(600)));
     account.renewing(&name);
     account.looked_up(&name, Ok(found("example.com", 60)), Context::exactly(T(601)));
     assert_eq!(account.admit("example.com", Access::Write, T(602)), Err(Some(T(660))));
@@ -310,8 +302,8 @@ fn a_refusal_is_forgotten_once_nobody_names_its_zone_and_it_may_be_tried_again()
     let refused = ["plain.example", "a.example", "b.example", "written", "former"];
     for zone in refused {
         account.sent(zone, Access::Read, T(0));
-        account.answered(zone, Access::Read, REFUSED, Context::exactly(T(0)));
-        account.answered(zone, Access::Write, REFUSED, Context::exactly(T(0)));
+        account.answered(zone, Access::Read, Some(&refusal()), Context::exactly(T(0)));
+        account.answered(zone, Access::Write, Some(&refusal()), Context::exactly(T(0)));
     }
     let named = |zone: &ZoneRef| match zone {
         ZoneRef::Name(name) => ["a.example", "plain.example"].contains(&name.as_str()),
@@ -331,7 +323,7 @@ fn a_refusal_is_forgotten_once_nobody_names_its_zone_and_it_may_be_tried_again()
         Ok(found("written", 60)),
         Context::exactly(T(10_000)),
     );
-    account.answered("written", Access::Write, REFUSED, Context::exactly(T(10_000)));
+    account.answered("written", Access::Write, Some(&refusal()), Context::exactly(T(10_000)));
     account.retain(id, T(90_000));
     assert_eq!(kept(&account), [false, false, false, true, false], "it is the id of a name");
 }
@@ -352,7 +344,7 @@ fn a_name_in_doubt_or_being_looked_up_needs_no_other_lookup() {
 fn what_the_former_id_of_a_name_refused_is_forgotten_and_what_others_refused_is_not() {
     let mut account = knowing(&["a.example", "b.example"]);
     for zone in ["a.example", "b.example"] {
-        account.answered(zone, Access::Write, REFUSED, Context::exactly(T(0)));
+        account.answered(zone, Access::Write, Some(&refusal()), Context::exactly(T(0)));
     }
     let name = ZoneRef::Name("a.example".into());
     account.looking_up(&name);
@@ -365,7 +357,7 @@ fn a_zone_that_was_found_again_is_read_at_once_and_before_others_are_looked_up()
     let mut account = knowing(&["a.example", "b.example"]);
     let [a, b] = ["a.example", "b.example"].map(|name| ZoneRef::Name(name.into()));
     for zone in ["a.example", "b.example"] {
-        account.answered(zone, Access::Read, REFUSED, Context::exactly(T(0)));
+        account.answered(zone, Access::Read, Some(&refusal()), Context::exactly(T(0)));
         account.accepted(T(0));
         account.doubt(zone);
     }
@@ -399,7 +391,7 @@ fn only_the_zone_that_may_have_shown_its_name_is_looked_up_for_it() {
 #[test]
 fn a_refusal_in_a_zone_that_nobody_names_is_kept_until_its_zone_may_be_tried() {
     let mut account = account();
-    account.answered("former", Access::Write, REFUSED, Context::exactly(T(0)));
+    account.answered("former", Access::Write, Some(&refusal()), Context::exactly(T(0)));
     account.retain(|_| false, T(59));
     assert_eq!(account.admit("former", Access::Write, T(59)), Err(Some(T(60))));
     account.retain(|_| false, T(60));

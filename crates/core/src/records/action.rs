@@ -5,16 +5,17 @@
 
 use super::dns::{ChangeSet, Record, Zone};
 use super::name::ZoneRef;
-use crate::model::fault::{CallFailure, Fault};
-use crate::model::ids::{AccountId, Owner};
+use crate::mechanism::epoch::Epoch;
+use crate::model::fault::CallFailure;
+use crate::model::ids::Owner;
 
 /// A call to a provider of DNS.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Find out which zone is meant.
     FindZone {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The object on whose behalf.
         owner: Owner,
         /// The zone as the spec refers to it.
@@ -22,8 +23,8 @@ pub enum Action {
     },
     /// Read every record of a name.
     ReadRecords {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The object on whose behalf.
         owner: Owner,
         /// The zone.
@@ -35,8 +36,8 @@ pub enum Action {
     },
     /// Change the address records of a name.
     ApplyRecords {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The object on whose behalf.
         owner: Owner,
         /// The zone.
@@ -64,17 +65,17 @@ pub struct Unfinished {
 pub enum Outcome {
     /// To [`Action::FindZone`].
     ZoneFound {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// The zone as the spec refers to it.
         zone: ZoneRef,
         /// The zone.
-        result: Result<Zone, Fault>,
+        result: Result<Zone, CallFailure>,
     },
     /// To [`Action::ReadRecords`].
     RecordsRead {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// Id of the zone.
         zone: String,
         /// The name.
@@ -82,12 +83,12 @@ pub enum Outcome {
         /// The name whose mark was looked for there, as in the action.
         mark_of: Option<String>,
         /// Every record of the name.
-        result: Result<Vec<Record>, Fault>,
+        result: Result<Vec<Record>, CallFailure>,
     },
     /// To [`Action::ApplyRecords`].
     RecordsApplied {
-        /// The account.
-        account_id: AccountId,
+        /// The account and its epoch.
+        epoch: Epoch,
         /// Id of the zone.
         zone: String,
         /// The name.
@@ -95,4 +96,17 @@ pub enum Outcome {
         /// The records that updates and creates left, in the order of the changes.
         result: Result<Vec<Record>, Unfinished>,
     },
+}
+
+impl Outcome {
+    /// When it was asked, and why that failed, if it did.
+    pub fn epoch_and_failure(&mut self) -> (&Epoch, Option<&mut CallFailure>) {
+        match self {
+            Self::ZoneFound { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::RecordsRead { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::RecordsApplied { epoch, result, .. } => {
+                (epoch, result.as_mut().err().map(|unfinished| &mut unfinished.cause))
+            }
+        }
+    }
 }

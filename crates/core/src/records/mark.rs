@@ -9,7 +9,7 @@ use super::diff::is_marked_by_external_dns;
 use super::name::qualify;
 use super::site::RESYNC_MS;
 use crate::mechanism::failure::Failure;
-use crate::model::fault::Fault;
+use crate::model::fault::CallFailure;
 use crate::model::moment::{Context, Moment};
 use crate::records::dns::{Record, Zone};
 
@@ -63,7 +63,7 @@ impl Mark {
     }
 
     /// The answer to it.
-    pub fn read(&mut self, result: Result<Vec<Record>, Fault>, at @ Context { now, .. }: Context) {
+    pub fn read(&mut self, result: Result<Vec<Record>, CallFailure>, at @ Context { now, .. }: Context) {
         self.reading = false;
         match result {
             Ok(records) => {
@@ -71,7 +71,8 @@ impl Mark {
                 self.failure = None;
                 self.due = now.plus_millis(RESYNC_MS);
             }
-            Err(fault) => {
+            Err(CallFailure::NotSent) => {}
+            Err(CallFailure::Fault(fault)) => {
                 let what = (fault.kind, fault.message.as_str());
                 Failure::note(&mut self.failure, what, ((), 0), None, at);
                 let asked = now.plus_millis(fault.retry_after_ms.unwrap_or(0));

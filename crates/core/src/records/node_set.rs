@@ -7,7 +7,7 @@ use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec, WhenEmpty};
 use super::status::{RecordSetStatus, Remark, SetReport};
 use super::view::Choice;
 use crate::mechanism::retry::{Pace, Retry, Schedule};
-use crate::mechanism::suspects::{Look, Standing, Suspects};
+use crate::mechanism::suspects::{Look, Membership, Suspects};
 use crate::mechanism::suspicion::Sight;
 use crate::mechanism::writes::Writes;
 use crate::model::catalog::record_set::AddressMissing;
@@ -210,9 +210,9 @@ impl NodeSet {
             edited: self.edited,
         };
         match self.suspects.look(look, &self.spec.grace, sight) {
-            Standing::Member => {}
-            Standing::Recovering => return self.drop_node(name, Mismatch::Replaced),
-            Standing::Out(why) => return self.drop_node(name, why),
+            Membership::Member => {}
+            Membership::Recovering => return self.drop_node(name, Mismatch::Replaced),
+            Membership::Out(why) => return self.drop_node(name, why),
         }
         let (uid, provider_id) = (node.uid.clone(), node.provider_id.clone());
         let new = Member { uid, provider_id, addresses };

@@ -93,7 +93,7 @@ pub struct Scene<'a> {
     /// Where the set is.
     pub located: &'a Located,
     /// Another object owns it.
-    pub lost_to: Option<&'a Owner>,
+    pub claimed_by: Option<&'a Owner>,
     /// What stands there.
     pub site: Option<&'a Site>,
     /// Where external-dns has marked the name as its own.
@@ -261,7 +261,7 @@ impl Set {
         let published = self.published(view, scene);
         let right = matches!(told, Some((Phase::Active { .. }, _)));
         if let (Located::At(key, _), Some(home), true) =
-            (scene.located, &mut self.home, right || scene.lost_to.is_some())
+            (scene.located, &mut self.home, right || scene.claimed_by.is_some())
         {
             home.holds(key, &published.addresses);
         }
@@ -305,7 +305,7 @@ impl Set {
             let phase = Phase::Failed { reason: Obstacle::InvalidSpec, message: message.clone() };
             return (Some((phase, Some(message.clone()))), None);
         }
-        if let Some(owner) = scene.lost_to {
+        if let Some(owner) = scene.claimed_by {
             return failed(Obstacle::NameClaimed, claimed(&self.name, owner));
         }
         let wanted = self.wanted.as_ref().filter(|_| view.choice.is_some());
@@ -352,7 +352,7 @@ impl Set {
         let before = &view.told.published;
         let addresses = match scene.site.and_then(Site::addresses) {
             // What others wrote where nothing of this object is any more is not its own.
-            _ if scene.lost_to.is_some() || self.emptied || fqdn.is_empty() => Vec::new(),
+            _ if scene.claimed_by.is_some() || self.emptied || fqdn.is_empty() => Vec::new(),
             Some(addresses) => addresses.into_iter().collect(),
             None if before.fqdn == fqdn => before.addresses.clone(),
             None => Vec::new(),
@@ -362,7 +362,7 @@ impl Set {
 
     fn remarks(&self, view: &View, scene: Scene<'_>) -> Vec<Remark> {
         let mut remarks = view.remarks.clone();
-        if let Some(owner) = scene.lost_to {
+        if let Some(owner) = scene.claimed_by {
             let message = claimed(&self.name, owner);
             remarks.push(Remark { finding: Conflict::NameClaimed.into(), message });
             return remarks;

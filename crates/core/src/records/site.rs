@@ -15,7 +15,7 @@ use crate::mechanism::failure::Failure;
 use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::{AccountId, Address, Owner};
 use crate::model::moment::{Context, Moment};
-use crate::records::dns::{Access, Change, ChangeSet, Record};
+use crate::records::dns::{Change, ChangeSet, Record};
 use std::collections::{BTreeSet, VecDeque};
 
 /// What others change at a name is noticed after this long.
@@ -208,15 +208,6 @@ impl Site {
         self.applying.iter_mut().for_each(|applying| applying.outdated = true);
     }
 
-    /// The call of this kind that is under way was begun before a restart or with another token.
-    #[must_use]
-    pub fn is_outdated(&self, access: Access) -> bool {
-        match access {
-            Access::Read => self.reading.as_ref().is_some_and(|reading| reading.outdated),
-            Access::Write => self.applying.as_ref().is_some_and(|applying| applying.outdated),
-        }
-    }
-
     /// What to do now. `settled_at` is when changes of what is wanted have had their time to settle; `paced` sites begin
     /// only so many rounds in a row.
     #[must_use]
@@ -316,20 +307,21 @@ impl Site {
     }
 
     /// The answer to a read.
-    pub fn read(&mut self, result: Result<Vec<Record>, Fault>, at @ Context { now, .. }: Context) {
+    pub fn read(&mut self, result: Result<Vec<Record>, CallFailure>, at @ Context { now, .. }: Context) {
         let begun = match self.reading.take() {
             Some(Reading { begun, outdated: false, overtaken: false }) => begun,
             Some(Reading { .. }) | None => return,
         };
         let records = match result {
             Ok(records) => self.looks.without_gone(begun, records),
-            Err(fault) if self.believed => {
+            Err(CallFailure::NotSent) => return,
+            Err(CallFailure::Fault(fault)) if self.believed => {
                 let what = (fault.kind, fault.message.as_str());
                 Failure::note(&mut self.reread_failure, what, ((), 0), None, at);
                 put_off(&mut self.reread_failure, &fault, now);
                 return;
             }
-            Err(fault) => {
+            Err(CallFailure::Fault(fault)) => {
                 self.fail_reading(&fault, at);
                 return;
             }

@@ -110,7 +110,7 @@ fn a_failed_read_of_what_is_known_puts_off_the_next_read_only() {
     for wait in [1_000, 1_000, 5_000, 5_000] {
         assert_eq!(next(&site, &[1], now), Step::Reread);
         site.reading(T(now));
-        site.read(Err(fault(FaultKind::Transient, false)), Context::exactly(T(now)));
+        site.read(Err(CallFailure::Fault(fault(FaultKind::Transient, false))), Context::exactly(T(now)));
         assert_eq!(next(&site, &[1], now), Step::Wait(T(now + wait)));
         assert_eq!(applies(next(&site, &[1, 2], now)).len(), 1);
         assert!(!site.is_right(&wanted(&[1])), "it is told");
@@ -118,7 +118,7 @@ fn a_failed_read_of_what_is_known_puts_off_the_next_read_only() {
     }
     let late = Fault { retry_after_ms: Some(90_000), ..fault(FaultKind::Throttled, false) };
     site.reading(T(now));
-    site.read(Err(late), Context::exactly(T(now)));
+    site.read(Err(CallFailure::Fault(late)), Context::exactly(T(now)));
     let changes = send(&mut site, &[1, 2], now);
     site.applied(Ok(answer(&changes)), Context::exactly(T(now)));
     assert_eq!(next(&site, &[1, 2], now), Step::Rest(T(now + 90_000)), "the provider asked for so much time");
@@ -199,7 +199,7 @@ fn a_time_that_the_provider_names_is_kept() {
     let mut site = Site::default();
     site.reading(NOW);
     let throttled = Fault { retry_after_ms: Some(30_000), ..fault(FaultKind::Throttled, false) };
-    site.read(Err(throttled), Context::exactly(T(0)));
+    site.read(Err(CallFailure::Fault(throttled)), Context::exactly(T(0)));
     assert_eq!(next(&site, &[1], 1_000), Step::Wait(T(30_000)));
     site.forgive();
     assert_eq!(next(&site, &[1], 1_000), Step::Read);
@@ -290,7 +290,8 @@ fn a_write_that_fails_again_and_again_backs_off_however_the_reads_between_go() {
             Step::Read => {
                 reads += 1;
                 site.reading(T(now));
-                let answer = if reads % 2 == 0 { Ok(Vec::new()) } else { Err(throttled()) };
+                let answer =
+                    if reads % 2 == 0 { Ok(Vec::new()) } else { Err(CallFailure::Fault(throttled())) };
                 site.read(answer, Context::exactly(T(now)));
             }
             Step::Wait(at) => now = at.as_millis(),
@@ -325,7 +326,7 @@ fn what_was_seen_once_is_not_relied_on_by_a_change_that_only_deletes() {
     site.reading(T(5_000));
     assert_eq!(next(&site, &[1], 5_010), Step::Wait(T(5_000 + 30_000)), "also while the look is under way");
     assert_eq!(next(&site, &[1, 2], 5_010), Step::Busy);
-    site.read(Err(fault(FaultKind::Transient, false)), Context::exactly(T(5_010)));
+    site.read(Err(CallFailure::Fault(fault(FaultKind::Transient, false))), Context::exactly(T(5_010)));
     assert_eq!(next(&site, &[1], 5_020), Step::Wait(T(6_010)));
     let mut gone = seen_once(&[1, 2]);
     see(&mut site, &[1, 2], 6_010);
@@ -431,7 +432,7 @@ fn impatient() -> (Site, Vec<Change>, u64) {
     while next(&site, &[1], now) == Step::Read {
         site.reading(T(now));
         let throttled = Fault { retry_after_ms: Some(20_000), ..fault(FaultKind::Throttled, false) };
-        site.read(Err(throttled), Context::exactly(T(now)));
+        site.read(Err(CallFailure::Fault(throttled)), Context::exactly(T(now)));
         let Step::Wait(due) = next(&site, &[1], now) else { panic!("nothing to wait for at {now}") };
         now = due.as_millis();
     }

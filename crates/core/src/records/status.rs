@@ -108,11 +108,7 @@ impl SetReport {
     /// The status of an object of its own.
     #[must_use]
     pub fn status(&self, generation: i64, problems: &[SpecProblem]) -> RecordSetStatus {
-        let (state, error) = match &self.phase {
-            Phase::Active { .. } => ("active", String::new()),
-            Phase::InProgress { .. } => ("in-progress", String::new()),
-            Phase::Failed { message, .. } => ("error", message.clone()),
-        };
+        let (state, error) = self.state();
         let texts = problems.iter().map(ToString::to_string).chain(self.spec_error.clone());
         let wrong: Vec<String> = texts.collect();
         let valid = if wrong.is_empty() {
@@ -127,12 +123,21 @@ impl SetReport {
         conditions.sort();
         RecordSetStatus {
             state: state.to_owned(),
-            error,
+            error: error.to_owned(),
             conditions,
             observed_generation: generation,
             fqdn: self.published.fqdn.clone(),
             addresses: self.published.addresses.clone(),
             suspects: BTreeMap::new(),
+        }
+    }
+
+    /// `state` and `error` of that status.
+    pub(crate) fn state(&self) -> (&str, &str) {
+        match &self.phase {
+            Phase::Active { .. } => ("active", ""),
+            Phase::InProgress { .. } => ("in-progress", ""),
+            Phase::Failed { message, .. } => ("error", message),
         }
     }
 

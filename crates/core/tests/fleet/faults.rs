@@ -6,7 +6,7 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::{Fleet, Settings};
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
-use flipop_core::model::fault::{Fault, FaultKind, WriteFailure};
+use flipop_core::model::fault::{CallFailure, Fault, FaultKind, WriteFailure};
 use flipop_core::model::ids::{Address, ObjectRef};
 use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::matching::WatchKey;
@@ -86,9 +86,9 @@ impl Faults {
         ReservedIp { machine, locked: read.locked && self.polls != Some(FaultKind::NotFound), ..read.clone() }
     }
 
-    pub(crate) fn list(&self, cloud: &BTreeMap<Address, ReservedIp>) -> Result<ReservedIpList, Fault> {
+    pub(crate) fn list(&self, cloud: &BTreeMap<Address, ReservedIp>) -> Result<ReservedIpList, CallFailure> {
         if let Some(kind) = self.lists.or(self.reads) {
-            return Err(fault(kind, false));
+            return Err(CallFailure::Fault(fault(kind, false)));
         }
         let ips = self.stale.as_ref().unwrap_or(cloud);
         let ips = ips.iter().filter(|(ip, _)| !self.unlisted.contains(*ip));
@@ -100,16 +100,16 @@ impl Faults {
         &self,
         cloud: &BTreeMap<Address, ReservedIp>,
         ip: Address,
-    ) -> Result<ReservedIp, Fault> {
+    ) -> Result<ReservedIp, CallFailure> {
         match (self.gets.or(self.reads), cloud.get(&ip)) {
-            (Some(kind), _) => Err(fault(kind, false)),
-            (None, None) => Err(fault(FaultKind::NotFound, false)),
+            (Some(kind), _) => Err(CallFailure::Fault(fault(kind, false))),
+            (None, None) => Err(CallFailure::Fault(fault(FaultKind::NotFound, false))),
             (None, Some(read)) => Ok(self.shown(read)),
         }
     }
 
-    pub(crate) fn proof(&self) -> Result<bool, Fault> {
-        self.proofs.or(self.reads).map_or(Ok(!self.blind), |kind| Err(fault(kind, false)))
+    pub(crate) fn proof(&self) -> Result<bool, CallFailure> {
+        self.proofs.or(self.reads).map_or(Ok(!self.blind), |kind| Err(CallFailure::Fault(fault(kind, false))))
     }
 }
 

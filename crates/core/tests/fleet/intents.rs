@@ -2,12 +2,12 @@
 
 use crate::creation::buying;
 use crate::faults::spec;
-use crate::world::{PROVIDER, Trick, World, ip};
+use crate::world::{Trick, World, ip};
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::memory::Intent;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
+use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
 use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawMatch;
 
@@ -164,8 +164,11 @@ fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused()
             world.faults.reads = Some(FaultKind::Unauthorised);
             world.faults.lists = Some(FaultKind::Unauthorised);
             let result = Err(crate::faults::fault(FaultKind::Unauthorised, false));
-            let (account_id, begun) = (PROVIDER.into(), world.now);
-            world.observe(Input::Outcome(addresses::Outcome::Listed { account_id, begun, result }.into()));
+            let (epoch, begun) = (world.epoch.clone(), world.now);
+            world.observe(Input::Outcome(
+                addresses::Outcome::Listed { epoch, begun, result: result.map_err(CallFailure::Fault) }
+                    .into(),
+            ));
         } else {
             world.observe(Input::Permit(false));
         }

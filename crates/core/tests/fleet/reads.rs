@@ -4,6 +4,7 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::action as addresses;
 use flipop_core::fleet::Input;
 use flipop_core::mechanism::budget::{Quota, RateReport};
+use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::fault::FaultKind;
 
 /// Calls within the last `seconds`.
@@ -146,7 +147,7 @@ fn lists_go_on_when_another_read_proves_the_scope() {
     world.run(50);
     world.observe(Input::Outcome(
         addresses::Outcome::Got {
-            account_id: PROVIDER.into(),
+            epoch: Epoch::first(PROVIDER.into()),
             ip: ip(1),
             begun: world.now,
             result: Ok(flipop_core::model::facts::ReservedIp {

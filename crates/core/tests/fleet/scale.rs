@@ -1,7 +1,6 @@
 //! As many objects as Kubernetes admits: bounded work for what changes, none for what does not concern us.
 
 use crate::faults::{OF_BOTH, droplet_of, fault, fleet, pods_key, spec};
-use crate::world::PROVIDER;
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::assign::MAX_OPS;
 use flipop_core::addresses::pool::object::PoolObject;
@@ -14,7 +13,7 @@ use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
 };
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::{AccountId, ActionId, Address, ObjectName, ObjectRef, Uid};
+use flipop_core::model::ids::{ActionId, Address, ObjectName, ObjectRef, Uid};
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
@@ -157,7 +156,7 @@ impl Large {
     }
 
     fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
-        let (account_id, begun) = (AccountId::from(PROVIDER), self.now);
+        let begun = self.now;
         let read = |ip: Address, droplet: Option<MachineId>| ReservedIp {
             ip,
             region: "nyc3".into(),
@@ -165,39 +164,34 @@ impl Large {
             locked: false,
         };
         match action {
-            addresses::Action::List { .. } => {
+            addresses::Action::List { epoch } => {
                 self.calls.push((self.now, None));
                 let ips = self.places.iter().map(|(ip, droplet)| (*ip, read(*ip, droplet.clone()))).collect();
                 addresses::Outcome::Listed {
-                    account_id,
+                    epoch,
                     begun,
                     result: Ok(ReservedIpList { ips, contradiction: None }),
                 }
             }
-            addresses::Action::Get { ip, .. } => {
+            addresses::Action::Get { epoch, ip, .. } => {
                 self.calls.push((self.now, None));
-                addresses::Outcome::Got {
-                    account_id,
-                    ip,
-                    begun,
-                    result: Ok(read(ip, self.places[&ip].clone())),
-                }
+                addresses::Outcome::Got { epoch, ip, begun, result: Ok(read(ip, self.places[&ip].clone())) }
             }
-            addresses::Action::ProveMachineRead { .. } => {
-                addresses::Outcome::Proved { account_id, result: Ok(true) }
+            addresses::Action::ProveMachineRead { epoch } => {
+                addresses::Outcome::Proved { epoch, result: Ok(true) }
             }
-            addresses::Action::Assign { ip, machine: droplet, .. } => {
+            addresses::Action::Assign { epoch, ip, machine: droplet, .. } => {
                 self.calls.push((self.now, Some(ip)));
                 if (self.broken)(ip) {
                     let failure =
                         flipop_core::model::fault::CallFailure::Fault(fault(FaultKind::Transient, false));
-                    addresses::Outcome::Changed { account_id, ip, result: Err(failure) }
+                    addresses::Outcome::Changed { epoch, ip, result: Err(failure) }
                 } else {
                     let taken = self.places.values().any(|held| held.as_ref() == Some(&droplet));
                     assert!(!taken, "{droplet} has an address already");
                     self.places.insert(ip, Some(droplet));
                     addresses::Outcome::Changed {
-                        account_id,
+                        epoch,
                         ip,
                         result: Ok((ActionId(1), ActionStatus::Completed)),
                     }

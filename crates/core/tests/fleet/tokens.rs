@@ -192,6 +192,26 @@ fn a_refusal_of_the_former_token_that_comes_late_holds_nothing_up() {
 }
 
 #[test]
+fn an_answer_from_before_a_gap_in_the_leadership_counts_unless_it_is_a_refusal() {
+    for (call, change) in WANTS {
+        for refused in [true, false] {
+            let mut world = World::with(1, 2);
+            world.add_ip(2);
+            world.run(65);
+            world.tricks.extend(refused.then_some(REFUSED));
+            world.edit("pool", change);
+            let from = world.now;
+            run_until_sent(&mut world, call);
+            world.lead_again();
+            world.run(4);
+            assert!(world.holder(1).is_some() && world.holder(2).is_some(), "{call}: {:?}", world.calls);
+            let sent = 1 + usize::from(refused);
+            assert_eq!((world.count(from, call), provider_ready(&world)), (sent, None), "{call}");
+        }
+    }
+}
+
+#[test]
 fn a_read_with_the_former_token_says_nothing_of_the_new_one() {
     for call in ["list", "prove"] {
         for refused in [false, true] {
@@ -217,12 +237,19 @@ fn a_read_with_the_former_token_says_nothing_of_the_new_one() {
 #[test]
 fn a_refusal_of_the_former_token_in_dns_that_comes_late_holds_nothing_up() {
     for provider in [PROVIDER, CLOUDFLARE] {
-        let mut world = about_to_be_refused(provider);
-        world.run_while(5, |world| world.dns.applies.is_empty());
-        change_token(&mut world, provider);
-        world.run(2);
-        assert_eq!((world.dns.applies.len(), world.dns.changes), (2, 1), "{provider}");
-        assert_eq!(world.set_status("set").state, "active");
+        for exchanged in [true, false] {
+            let mut world = about_to_be_refused(provider);
+            world.run_while(5, |world| world.dns.applies.is_empty());
+            if exchanged {
+                change_token(&mut world, provider);
+                world.run(2);
+            } else {
+                world.lead_again();
+                world.run(10);
+            }
+            assert_eq!((world.dns.applies.len(), world.dns.changes), (2, 1), "{provider} {exchanged}");
+            assert_eq!(world.set_status("set").state, "active", "{provider} {exchanged}");
+        }
     }
 }
 

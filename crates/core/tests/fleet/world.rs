@@ -11,9 +11,10 @@ use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::action::{Action, AnnotatedNode, NodeReading, Outcome};
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::mechanism::effects::{Effect, Notice};
+use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::model::fault::{CallFailure, Fault, FaultKind, WriteFailure};
-use flipop_core::model::ids::{AccountId, ActionId, Address, ObjectRef, Uid};
+use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
@@ -47,6 +48,8 @@ pub(crate) struct World {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
+    /// Of the account of addresses, as it was last listed.
+    pub(crate) epoch: Epoch,
     /// A creation that takes longer is given up, as by the clients; its effect stays.
     pub(crate) call_timeout_ms: u64,
     /// Reasons of Events.
@@ -98,6 +101,7 @@ impl World {
             annotations: BTreeMap::new(),
             tricks: VecDeque::new(),
             calls: Vec::new(),
+            epoch: Epoch::first(PROVIDER.into()),
             call_timeout_ms: u64::MAX,
             notices: Vec::new(),
             events: Vec::new(),
@@ -374,43 +378,43 @@ impl World {
     }
 
     fn execute_addresses(&mut self, action: addresses::Action) {
-        let account_id = AccountId::from(PROVIDER);
         match action {
-            addresses::Action::List { .. } => {
+            addresses::Action::List { epoch } => {
                 self.call("list");
+                self.epoch = epoch.clone();
                 let (result, late_ms) = (self.faults.list(&self.cloud), self.faults.late_lists_ms);
                 self.answer_after(
                     50 + late_ms,
-                    addresses::Outcome::Listed { account_id, begun: self.now, result },
+                    addresses::Outcome::Listed { epoch, begun: self.now, result },
                 );
             }
-            addresses::Action::Get { ip, .. } => {
+            addresses::Action::Get { epoch, ip, .. } => {
                 self.call(format!("get {ip}"));
                 let result = self.faults.get(&self.cloud, ip);
-                self.answer(addresses::Outcome::Got { account_id, ip, begun: self.now, result });
+                self.answer(addresses::Outcome::Got { epoch, ip, begun: self.now, result });
             }
-            addresses::Action::ProveMachineRead { .. } => {
+            addresses::Action::ProveMachineRead { epoch } => {
                 self.call("prove");
-                self.answer(addresses::Outcome::Proved { account_id, result: self.faults.proof() });
+                self.answer(addresses::Outcome::Proved { epoch, result: self.faults.proof() });
             }
-            addresses::Action::Poll { ip, action, .. } => {
+            addresses::Action::Poll { epoch, ip, action, .. } => {
                 self.call(format!("poll {ip}"));
-                let result = self.progress(action);
-                let answer = addresses::Outcome::Polled { account_id, ip, begun: self.now, result };
+                let result = self.progress(action).map_err(CallFailure::Fault);
+                let answer = addresses::Outcome::Polled { epoch, ip, begun: self.now, result };
                 self.answer_after(50 + self.faults.late_polls_ms, answer);
             }
-            addresses::Action::Assign { ip, machine: droplet, node, pool, .. } => {
+            addresses::Action::Assign { epoch, ip, machine: droplet, node, pool } => {
                 self.check_assignment(&pool, ip, &droplet, &node);
                 self.call(format!("assign {ip} {node}"));
                 self.assigns += 1;
-                self.change(ip, Some(droplet));
+                self.change(epoch, ip, Some(droplet));
             }
-            addresses::Action::Unassign { ip, machine: droplet, pool, .. } => {
+            addresses::Action::Unassign { epoch, ip, machine: droplet, pool } => {
                 self.check_unassignment(&pool, ip, &droplet);
                 self.call(format!("unassign {ip}"));
-                self.change(ip, None);
+                self.change(epoch, ip, None);
             }
-            addresses::Action::Create { pool, region, .. } => self.create(pool, &region),
+            addresses::Action::Create { epoch, pool, region } => self.create(epoch, pool, &region),
         }
     }
 
@@ -431,11 +435,10 @@ impl World {
         self.answer(Outcome::Annotated { node, uid, value, result });
     }
 
-    fn change(&mut self, ip: Address, target: Option<MachineId>) {
+    fn change(&mut self, epoch: Epoch, ip: Address, target: Option<MachineId>) {
         let broken = self.faults.broken.filter(|(broken, _)| *broken == ip).map(|(_, trick)| trick);
         let broken = broken.or_else(|| self.faults.broken_droplets.get(target.as_ref()?).copied());
         let trick = broken.or_else(|| self.tricks.pop_front()).unwrap_or(Trick::Fine);
-        let account_id = AccountId::from(PROVIDER);
         let taken =
             target.is_some() && self.cloud.values().any(|read| read.machine == target && read.ip != ip);
         let busy = target.is_some()
@@ -463,10 +466,10 @@ impl World {
                 }
             }
         };
-        self.answer(addresses::Outcome::Changed { account_id, ip, result });
+        self.answer(addresses::Outcome::Changed { epoch, ip, result });
     }
 
-    fn create(&mut self, pool: ObjectRef, region: &str) {
+    fn create(&mut self, epoch: Epoch, pool: ObjectRef, region: &str) {
         self.call(format!("create in {region}"));
         let memory = self.pools[&pool.name.name].status.memory.clone();
         assert!(
@@ -492,7 +495,7 @@ impl World {
             result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
         }
         let wait_ms = wait_ms.min(self.call_timeout_ms);
-        self.answer_after(wait_ms, addresses::Outcome::Created { account_id: PROVIDER.into(), pool, result });
+        self.answer_after(wait_ms, addresses::Outcome::Created { epoch, pool, result });
     }
 
     pub(crate) fn call(&mut self, what: impl Into<String>) {

@@ -375,40 +375,41 @@ impl World {
 
     pub(crate) fn execute_dns(&mut self, action: records::Action) {
         match action {
-            records::Action::FindZone { account_id, zone, .. } => {
-                let result = self.dns.find_zone(&account_id.provider, &zone);
+            records::Action::FindZone { epoch, zone, .. } => {
+                let result =
+                    self.dns.find_zone(&epoch.account_id.provider, &zone).map_err(CallFailure::Fault);
                 let slow_ms = if matches!(zone, ZoneRef::Name(_)) { self.dns.slow_name_ms } else { 0 };
-                self.answer_after(50 + slow_ms, records::Outcome::ZoneFound { account_id, zone, result });
+                self.answer_after(50 + slow_ms, records::Outcome::ZoneFound { epoch, zone, result });
             }
-            records::Action::ReadRecords { account_id, zone, fqdn, mark_of, .. } => {
-                let key = (account_id.provider.clone(), zone.id.clone());
+            records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
+                let key = (epoch.account_id.provider.clone(), zone.id.clone());
                 let looks = if mark_of.is_some() { &mut self.dns.mark_looks } else { &mut self.dns.reads };
                 *looks += 1;
                 let result = match self.dns.mark_fault.filter(|_| mark_of.is_some()) {
                     Some(kind) => Err(fault(kind, false)),
                     None => self.dns.read(&key, &fqdn, self.now),
                 };
-                let outcome =
-                    records::Outcome::RecordsRead { account_id, zone: zone.id, fqdn, mark_of, result };
+                let result = result.map_err(CallFailure::Fault);
+                let outcome = records::Outcome::RecordsRead { epoch, zone: zone.id, fqdn, mark_of, result };
                 if self.dns.hanging != Some(key.1.as_str()) {
                     self.answer_after(50 + self.dns.slow_ms, outcome);
                 }
             }
-            records::Action::ApplyRecords { account_id, zone, fqdn, set, owner } => {
+            records::Action::ApplyRecords { epoch, zone, fqdn, set, owner } => {
                 self.call(format!("apply {fqdn} for {}", owner.object.name));
                 self.check_changes(&set.changes);
-                self.check_alone(&account_id.provider, &zone.id, &fqdn);
+                self.check_alone(&epoch.account_id.provider, &zone.id, &fqdn);
                 let slow_ms = match self.dns.tricks.front() {
                     Some(DnsTrick::Slow(ms)) => *ms,
                     Some(_) | None => 0,
                 };
-                let key = (account_id.provider.clone(), zone.id.clone());
+                let key = (epoch.account_id.provider.clone(), zone.id.clone());
                 let emptied = self.dns.emptied.len();
                 let result = self.dns.apply(&key, &fqdn, &set.changes, self.now);
                 if self.dns.emptied.len() > emptied {
                     self.check_emptied(&owner);
                 }
-                let outcome = records::Outcome::RecordsApplied { account_id, zone: zone.id, fqdn, result };
+                let outcome = records::Outcome::RecordsApplied { epoch, zone: zone.id, fqdn, result };
                 self.answer_after(50 + slow_ms, outcome);
             }
         }
@@ -417,8 +418,8 @@ impl World {
     /// While a name is changed nobody else changes it.
     fn check_alone(&self, provider: &str, zone: &str, fqdn: &str) {
         let at_work = self.inputs.iter().any(|(_, input)| {
-            matches!(input, Input::Outcome(Outcome::Records(records::Outcome::RecordsApplied { account_id: p, zone: z, fqdn: f, .. }))
-                if (p.provider.as_str(), z.as_str(), f.as_str()) == (provider, zone, fqdn))
+            matches!(input, Input::Outcome(Outcome::Records(records::Outcome::RecordsApplied { epoch: e, zone: z, fqdn: f, .. }))
+                if (e.account_id.provider.as_str(), z.as_str(), f.as_str()) == (provider, zone, fqdn))
         });
         assert!(!at_work, "{fqdn} is changed twice at a time");
     }

@@ -6,7 +6,7 @@ use super::op::End;
 use super::rights::Right;
 use super::{Account, Changes, Finished, LIST_INTERVAL_MS, MachineRead, Trouble};
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
-use crate::model::fault::{Fault, FaultKind};
+use crate::model::fault::{CallFailure, FaultKind};
 use crate::model::ids::{ActionId, Address};
 use crate::model::moment::{Context, Moment};
 
@@ -15,28 +15,24 @@ impl Account {
     pub fn on_list(
         &mut self,
         begun: Moment,
-        result: Result<ReservedIpList, Fault>,
+        result: Result<ReservedIpList, CallFailure>,
         at @ Context { now, .. }: Context,
     ) -> Changes {
-        let outdated = match &result {
-            Ok(_) => begun < self.not_before,
-            Err(fault) => self.is_outdated(fault, begun),
-        };
-        if outdated {
-            self.reads.list_done(begun);
-            self.reads.list_at(now);
-            return Changes::default();
-        }
         match result {
-            Err(fault) => {
+            Err(CallFailure::Fault(fault)) => {
                 self.reads.list_failed(&fault, at);
                 self.read_failed(fault, now);
                 Changes::default()
             }
-            Ok(list) => {
+            Ok(list) if self.is_of_now(begun) => {
                 self.reads.list_done(begun);
                 self.trouble = None;
                 self.weigh(begun, list, now)
+            }
+            Ok(_) | Err(CallFailure::NotSent) => {
+                self.reads.list_done(begun);
+                self.reads.list_at(now);
+                Changes::default()
             }
         }
     }
@@ -45,14 +41,14 @@ impl Account {
     fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
         if list.ips.values().any(|read| read.machine.is_some()) {
             self.saw_scope(begun);
-            self.held = None;
+            self.unproved = None;
         } else if self.lists_showed_machines() {
             self.machine_read = MachineRead::Unproved;
         }
         if self.machine_read == MachineRead::Proved {
             return self.believe(begun, list, now);
         }
-        self.held = Some((begun, list));
+        self.unproved = Some((begun, list));
         if self.machine_read == MachineRead::Unproved {
             // No more often than lists come.
             self.reads.prove_now(now);
@@ -86,10 +82,14 @@ impl Account {
     }
 
     /// The answer to the question whether the token may read machines.
-    pub fn on_proof(&mut self, result: Result<bool, Fault>, at @ Context { now, .. }: Context) -> Changes {
+    pub fn on_proof(
+        &mut self,
+        result: Result<bool, CallFailure>,
+        at @ Context { now, .. }: Context,
+    ) -> Changes {
         let begun = self.reads.prove_done(result.is_ok());
-        let newer = self.held.as_ref().map(|(held, _)| *held);
-        if begun.is_some_and(|begun| !self.is_of_now(begun) || newer.is_some_and(|held| begun < held)) {
+        let newer = self.unproved.as_ref().map(|(listed, _)| *listed);
+        if begun.is_some_and(|begun| !self.is_of_now(begun) || newer.is_some_and(|listed| begun < listed)) {
             self.reads.prove_now(now);
             return Changes::default();
         }
@@ -99,22 +99,23 @@ impl Account {
         match result {
             Ok(true) => {
                 self.saw_scope(begun.unwrap_or(now));
-                let held = self.held.take();
+                let unproved = self.unproved.take();
                 let outdated = |begun: &Moment| now.millis_since(*begun) > LIST_INTERVAL_MS;
-                if held.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
+                if unproved.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
                     // The proof came late; others may have moved addresses meanwhile.
                     self.forget_listed();
                     self.reads.list_at(now);
-                } else if let Some((begun, list)) = held {
+                } else if let Some((begun, list)) = unproved {
                     return self.believe(begun, list, now);
                 }
             }
             Ok(false) => {
                 self.machine_read = MachineRead::Missing;
-                self.held = None;
+                self.unproved = None;
                 self.reads.prove_at(now);
             }
-            Err(fault) => {
+            Err(CallFailure::NotSent) => self.reads.prove_now(now),
+            Err(CallFailure::Fault(fault)) => {
                 self.reads.prove_failed(&fault, at);
                 if self.machine_read != MachineRead::Proved || fault.kind == FaultKind::Unauthorised {
                     self.read_failed(fault, now);
@@ -129,16 +130,16 @@ impl Account {
         &mut self,
         ip: Address,
         begun: Moment,
-        result: Result<ReservedIp, Fault>,
+        result: Result<ReservedIp, CallFailure>,
         at @ Context { now, .. }: Context,
     ) -> Changes {
         self.reads.get_done(ip);
         let mut changes = Changes::default();
         let found = match result {
             Ok(read) => Some(read),
-            Err(fault) if fault.kind == FaultKind::NotFound => None,
-            Err(fault) if self.is_outdated(&fault, begun) => return changes,
-            Err(fault) => {
+            Err(CallFailure::Fault(fault)) if fault.kind == FaultKind::NotFound => None,
+            Err(CallFailure::NotSent) => return changes,
+            Err(CallFailure::Fault(fault)) => {
                 if let Some(op) = self.ops.get_mut(&ip) {
                     op.read_failed(&fault, at);
                 } else if let Some(belief) = self.beliefs.get_mut(&ip) {
@@ -152,7 +153,7 @@ impl Account {
         };
         if found.as_ref().is_some_and(|read| read.machine.is_some()) {
             self.saw_scope(begun);
-            if self.held.take().is_some() {
+            if self.unproved.take().is_some() {
                 // It waited for a proof; this one says that the list is out of date.
                 self.forget_listed();
                 self.reads.list_at(now);
@@ -178,22 +179,18 @@ impl Account {
         changes
     }
 
-    /// The answer to an assignment or unassignment; `None` when it never left this process.
+    /// The answer to an assignment or unassignment.
     pub fn on_changed(
         &mut self,
         ip: Address,
-        answer: Option<Result<(ActionId, ActionStatus), Fault>>,
+        answer: Result<(ActionId, ActionStatus), CallFailure>,
         now: Moment,
     ) -> Changes {
         let mut changes = Changes::default();
-        let begun = self.ops.get(&ip).map_or(now, |op| op.started);
-        // A refusal had no effect: it is as if nothing had been sent.
-        let answer =
-            answer.filter(|answer| !answer.as_ref().is_err_and(|fault| self.is_outdated(fault, begun)));
         match &answer {
-            None => self.budget.not_sent(),
-            Some(Ok(_)) => self.rights.granted(Right::Move),
-            Some(Err(fault)) => {
+            Err(CallFailure::NotSent) => self.budget.not_sent(),
+            Ok(_) => self.rights.granted(Right::Move),
+            Err(CallFailure::Fault(fault)) => {
                 if fault.kind == FaultKind::Unauthorised {
                     self.rights.refused(Right::Move, &fault.message, now);
                 }
@@ -201,10 +198,7 @@ impl Account {
             }
         }
         if let Some(op) = self.ops.get_mut(&ip) {
-            let ended = match answer {
-                None => Some(End::NotSent),
-                Some(answer) => op.answered(answer, now),
-            };
+            let ended = op.answered(answer, now);
             self.finish(ip, ended, now, &mut changes);
         }
         changes
@@ -215,19 +209,12 @@ impl Account {
         &mut self,
         ip: Address,
         begun: Moment,
-        result: Result<ActionStatus, Fault>,
+        result: Result<ActionStatus, CallFailure>,
         at @ Context { now, .. }: Context,
     ) -> Changes {
         self.reads.poll_done(ip);
         let mut changes = Changes::default();
-        if result.as_ref().is_err_and(|fault| self.is_outdated(fault, begun)) {
-            // The action is asked after again, with the present token.
-            if let Some(op) = self.ops.get_mut(&ip) {
-                op.look_at_once(now);
-            }
-            return changes;
-        }
-        if let Err(fault) = &result {
+        if let Err(CallFailure::Fault(fault)) = &result {
             self.refused(fault, now);
         }
         // What was begun before the operation asked for the action of another one.

@@ -15,6 +15,7 @@ mod scope;
 pub use scope::MachineRead;
 
 use crate::mechanism::budget::{Budget, RateReport};
+use crate::mechanism::epoch::Epoch;
 use crate::model::facts::{ReservedIp, ReservedIpList};
 use crate::model::fault::{Fault, FaultKind};
 use crate::model::ids::{AccountId, Address, Uid};
@@ -61,7 +62,7 @@ pub struct Changes {
 /// One account of a provider.
 #[derive(Debug)]
 pub struct Account {
-    id: AccountId,
+    epoch: Epoch,
     machines: &'static MachineKind,
     beliefs: BTreeMap<Address, Belief>,
     ops: BTreeMap<Address, Op>,
@@ -78,12 +79,10 @@ pub struct Account {
     /// What lists that contradict themselves have shown since. It adds places and takes away nothing.
     glimpsed: Option<BTreeMap<Address, ReservedIp>>,
     /// A list that shows no machine at all, held back until the scope is proved.
-    held: Option<(Moment, ReservedIpList)>,
+    unproved: Option<(Moment, ReservedIpList)>,
     trouble: Option<Trouble>,
     /// A list that was begun before this does not count.
     not_before: Moment,
-    /// Since when there is the present token.
-    token_since: Moment,
     /// The pool whose creation was sent and is not answered, be it gone meanwhile or not.
     pub(crate) creating: Option<Uid>,
     pub(crate) rights: Rights,
@@ -95,7 +94,7 @@ impl Account {
     #[must_use]
     pub fn new(id: AccountId, limits: Limits, machines: &'static MachineKind) -> Self {
         Self {
-            id,
+            epoch: Epoch::first(id),
             machines,
             beliefs: BTreeMap::new(),
             ops: BTreeMap::new(),
@@ -106,10 +105,9 @@ impl Account {
             hidden: BTreeSet::new(),
             listed: None,
             glimpsed: None,
-            held: None,
+            unproved: None,
             trouble: None,
             not_before: Moment::default(),
-            token_since: Moment::default(),
             creating: None,
             rights: Rights::default(),
             reads: reads::Reads::default(),
@@ -187,18 +185,23 @@ impl Account {
 
     /// Another token: what was proved of the old one is proved no more, and what it was refused is tried at once.
     pub fn token_changed(&mut self, now: Moment) {
-        self.token_since = now;
         self.rights.forget();
         self.ops.values_mut().for_each(|op| op.look_at_once(now));
         self.trouble = None;
-        self.restart(now);
+        self.begin_epoch(now);
         self.reads.prove_now(now);
     }
 
-    /// The former token was refused what was begun then, which says nothing of the present one.
+    /// The present epoch.
     #[must_use]
-    pub fn is_outdated(&self, fault: &Fault, begun: Moment) -> bool {
-        fault.kind == FaultKind::Unauthorised && begun < self.token_since
+    pub fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
+    /// There is another token, or leadership begins.
+    pub fn begin_epoch(&mut self, now: Moment) {
+        self.epoch.end();
+        self.restart(now);
     }
 
     /// Reading begins, or begins anew after a pause in which others may have written: nobody acts before a new list.
@@ -206,13 +209,13 @@ impl Account {
         self.not_before = now;
         self.forget_scope();
         self.forget_listed();
-        self.held = None;
+        self.unproved = None;
         self.reads.list_at(now);
     }
 
     /// Nobody asks for this account now.
     pub fn forget_lists(&mut self, now: Moment) {
-        if self.is_listed() || self.held.is_some() || self.scope_seen.is_some() {
+        if self.is_listed() || self.unproved.is_some() || self.scope_seen.is_some() {
             self.restart(now);
         }
     }

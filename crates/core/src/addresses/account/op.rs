@@ -5,7 +5,7 @@
 
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::facts::{ActionStatus, ReservedIp};
-use crate::model::fault::{Fault, FaultKind};
+use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::{ActionId, Address, Uid};
 use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
@@ -176,7 +176,11 @@ impl Op {
     }
 
     /// The answer to the request. `None` while it goes on.
-    pub fn answered(&mut self, answer: Result<(ActionId, ActionStatus), Fault>, now: Moment) -> Option<End> {
+    pub fn answered(
+        &mut self,
+        answer: Result<(ActionId, ActionStatus), CallFailure>,
+        now: Moment,
+    ) -> Option<End> {
         match answer {
             Ok((_, ActionStatus::Completed)) => Some(End::Done),
             Ok((_, ActionStatus::Errored)) => Some(End::Errored(ERRORED.to_owned())),
@@ -185,19 +189,20 @@ impl Op {
                 self.stage = Stage::Polling { action, accepted: now, looks: 0, poll, directly: false };
                 None
             }
-            Err(fault) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
+            Err(CallFailure::NotSent) => Some(End::NotSent),
+            Err(CallFailure::Fault(fault)) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
                 let refused = !fault.outcome_unknown;
                 self.verify((fault.kind, fault.message), refused, (now, now), Untold::No);
                 None
             }
-            Err(fault) => Some(End::Refused(fault.kind, fault.message)),
+            Err(CallFailure::Fault(fault)) => Some(End::Refused(fault.kind, fault.message)),
         }
     }
 
     /// The answer to a poll of the action. `None` while it goes on.
     pub fn polled(
         &mut self,
-        answer: Result<ActionStatus, Fault>,
+        answer: Result<ActionStatus, CallFailure>,
         at @ Context { now, .. }: Context,
     ) -> Option<End> {
         let stalled = self.is_stalled(now);
@@ -217,14 +222,15 @@ impl Op {
                 *poll = Retry::at(now.plus_millis(look_again_ms(*looks)));
             }
             // What gives this answer for so long is not the provider, or will not tell.
-            Err(fault)
+            Err(CallFailure::Fault(fault))
                 if fault.kind == FaultKind::NotFound || (stalled && fault.kind == FaultKind::Permanent) =>
             {
                 let message = format!("the provider does not tell how its action ended: {}", fault.message);
                 let untold = Untold::Until(accepted.plus_millis(UNTOLD_MS));
                 self.verify((fault.kind, message), false, (now, now), untold);
             }
-            Err(fault) => poll.failed(Pace::of(&fault), at),
+            Err(CallFailure::Fault(fault)) => poll.failed(Pace::of(&fault), at),
+            Err(CallFailure::NotSent) => poll.hasten(now),
         }
         None
     }

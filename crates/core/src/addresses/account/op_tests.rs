@@ -12,8 +12,8 @@ fn read(machine: u64, locked: bool) -> ReservedIp {
     ReservedIp { ip, region: "nyc3".into(), machine: Some(droplet(machine)), locked }
 }
 
-fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
-    Fault { kind, message: "broken".into(), outcome_unknown, retry_after_ms: None }
+fn fault(kind: FaultKind, outcome_unknown: bool) -> CallFailure {
+    CallFailure::Fault(Fault { kind, message: "broken".into(), outcome_unknown, retry_after_ms: None })
 }
 
 #[test]

@@ -210,7 +210,7 @@ impl Account {
 
     /// Without the scope a list says nothing, nor while one waits for the proof of it.
     fn lists_say_nothing(&self) -> bool {
-        self.machine_read == MachineRead::Missing || self.held.is_some()
+        self.machine_read == MachineRead::Missing || self.unproved.is_some()
     }
 
     /// A list tells soon where addresses are.
@@ -262,7 +262,7 @@ impl Account {
         let purpose = if self.is_listed() { Purpose::Poll } else { Purpose::Assign };
         if self.admit(purpose, turn) {
             self.reads.list_begun(turn.now);
-            turn.out.act(Action::List { account_id: self.id.clone() });
+            turn.out.act(Action::List { epoch: self.epoch.clone() });
         }
     }
 
@@ -279,7 +279,7 @@ impl Account {
         } else if self.admit(Purpose::Assign, turn) {
             self.reads.prove_in_flight = true;
             self.reads.last_proof = Some(turn.now);
-            turn.out.act(Action::ProveMachineRead { account_id: self.id.clone() });
+            turn.out.act(Action::ProveMachineRead { epoch: self.epoch.clone() });
         }
     }
 
@@ -311,7 +311,7 @@ impl Account {
             } else if self.admit(purpose, turn) {
                 self.reads.gets.insert(ip);
                 let pool = owners.get(&ip).cloned();
-                turn.out.act(Action::Get { account_id: self.id.clone(), pool, ip });
+                turn.out.act(Action::Get { epoch: self.epoch.clone(), pool, ip });
             }
         }
     }
@@ -329,7 +329,7 @@ impl Account {
             } else if self.admit(Purpose::Poll, turn) {
                 self.reads.polls.insert(ip);
                 let pool = owners.get(&ip).cloned();
-                turn.out.act(Action::Poll { account_id: self.id.clone(), pool, ip, action });
+                turn.out.act(Action::Poll { epoch: self.epoch.clone(), pool, ip, action });
             }
         }
     }

@@ -30,7 +30,7 @@ impl Account {
 
     /// Whether what was begun at `begun` was begun with this token and after the last pause.
     pub(super) fn is_of_now(&self, begun: Moment) -> bool {
-        begun >= self.token_since.max(self.not_before)
+        begun >= self.not_before
     }
 
     /// A read that was begun at `begun` proves the scope: what waited for that is looked at again.
@@ -41,7 +41,7 @@ impl Account {
         if self.machine_read == MachineRead::Missing {
             // Nobody could see meanwhile what others moved.
             self.forget_listed();
-            self.held = None;
+            self.unproved = None;
             self.reads.list_at(begun);
         }
         self.machine_read = MachineRead::Proved;

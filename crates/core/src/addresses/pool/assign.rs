@@ -99,9 +99,9 @@ impl Pool {
         if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
             return;
         }
-        let held =
+        let taken =
             |candidate: &&Candidate| candidate.machine.as_ref().is_some_and(|on| holders.contains_key(on));
-        for candidate in self.candidates.values().filter(held) {
+        for candidate in self.candidates.values().filter(taken) {
             if failures.get(&candidate.uid).is_some_and(|failure| failure.kind == FaultKind::NodeInUse) {
                 failures.remove(&candidate.uid);
             }
@@ -120,8 +120,8 @@ impl Pool {
     }
 
     /// Notes which addresses are another pool's, where nothing else is planned.
-    pub fn note_lost(&mut self, owners: &BTreeMap<Address, ObjectRef>) {
-        self.report.lost = self.lost_of(owners);
+    pub fn note_claimed(&mut self, owners: &BTreeMap<Address, ObjectRef>) {
+        self.report.claimed = self.claimed_by_older(owners);
     }
 
     /// Of a frozen pool: follows the addresses that stood on candidates, which others may have moved. One whose nodes are
@@ -147,14 +147,14 @@ impl Pool {
         self.ips.get(&ip).is_some_and(|record| record.was_active) && !self.report.active.contains_key(&ip)
     }
 
-    fn lost_of(&self, owners: &BTreeMap<Address, ObjectRef>) -> BTreeMap<Address, ObjectName> {
-        let lost = |ip: &Address| owners.get(ip).filter(|owner| owner.uid != self.object.uid);
-        self.effective().into_iter().filter_map(|ip| Some((ip, lost(&ip)?.name.clone()))).collect()
+    fn claimed_by_older(&self, owners: &BTreeMap<Address, ObjectRef>) -> BTreeMap<Address, ObjectName> {
+        let older = |ip: &Address| owners.get(ip).filter(|owner| owner.uid != self.object.uid);
+        self.effective().into_iter().filter_map(|ip| Some((ip, older(&ip)?.name.clone()))).collect()
     }
 
     /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
     fn note_standing(&mut self, mine: &[Address], account: &Account, world: &World<'_>) -> Report {
-        let mut report = Report { lost: self.lost_of(world.owners), ..Report::default() };
+        let mut report = Report { claimed: self.claimed_by_older(world.owners), ..Report::default() };
         let mut stands: BTreeMap<&MachineId, BTreeSet<Address>> = BTreeMap::new();
         for ip in mine {
             if let Some(machine) = account.place(*ip).machine() {
@@ -253,7 +253,11 @@ impl Pool {
             busy.insert(op.machine.clone(), (ip, &op.pool));
         }
         let mut takers = Vec::new();
-        for (name, candidate) in candidates.iter().filter(|(_, candidate)| candidate.holds.is_none()) {
+        // A node that fails keeps what it has, and gets nothing.
+        let lacks = |(name, candidate): &(&String, &Candidate)| {
+            candidate.holds.is_none() && self.suspects.of(name).is_none()
+        };
+        for (name, candidate) in candidates.iter().filter(lacks) {
             match self.taker(name, candidate, &busy, account, world) {
                 Ok(taker) => takers.push(taker),
                 Err(wait) => {
@@ -480,11 +484,10 @@ impl Pool {
         let mut op = Op::new(self.object.uid.clone(), kind, taker.machine.clone(), node, from, world.now);
         op.caused = self.changed_at;
         account.begin(ip, op);
-        let (account_id, pool, machine) =
-            (self.spec.account_id.clone(), self.object.clone(), taker.machine.clone());
+        let (epoch, pool, machine) = (account.epoch().clone(), self.object.clone(), taker.machine.clone());
         out.act(match kind {
-            OpKind::Assign => Action::Assign { account_id, pool, ip, machine, node: taker.name.clone() },
-            OpKind::Unassign { .. } => Action::Unassign { account_id, pool, ip, machine },
+            OpKind::Assign => Action::Assign { epoch, pool, ip, machine, node: taker.name.clone() },
+            OpKind::Unassign { .. } => Action::Unassign { epoch, pool, ip, machine },
         });
     }
 }

@@ -1,9 +1,9 @@
 //! Why a pool stays unready although nodes match: a cause that somebody has to mend, where there is one.
 
 use super::Pool;
+use super::placement::Standing;
 use super::report::Wait;
 use crate::addresses::account::Account;
-use crate::addresses::account::belief::Place;
 use crate::model::catalog::pool::Ready;
 use crate::model::ids::{Address, ObjectName};
 use crate::model::words::{enumerate, name_all};
@@ -18,21 +18,22 @@ impl Pool {
     /// Some addresses cannot be used, and there are no others, or no node can take those.
     fn unusable_addresses(&self, account: &Account) -> Option<(Ready, String)> {
         let under_way = account.ops().any(|(_, op)| op.pool == self.object.uid);
-        let is_absent = |ip: &Address| *account.place(*ip) == Place::Absent;
-        let is_lost = |ip: &Address| self.report.lost.contains_key(ip);
+        let standing = |ip: &Address| self.report.placements.get(ip).map(|placement| &placement.standing);
+        let is_absent = |ip: &Address| matches!(standing(ip), Some(Standing::Absent { .. }));
+        let is_claimed = |ip: &Address| self.report.claimed.contains_key(ip);
         let left = || self.used().into_iter().filter(|ip| !self.report.active.contains_key(ip));
-        let lost = left().filter_map(|ip| {
-            let owner = self.report.lost.get(&ip)?;
+        let claimed = left().filter_map(|ip| {
+            let owner = self.report.claimed.get(&ip)?;
             Some(format!("{ip} is claimed by the older pool {owner}"))
         });
-        let lost: Vec<String> = lost.collect();
-        let others = left().any(|ip| !is_absent(&ip) && !is_lost(&ip));
+        let claimed: Vec<String> = claimed.collect();
+        let others = left().any(|ip| !is_absent(&ip) && !is_claimed(&ip));
         if under_way || (others && !self.report.waiting.values().all(Wait::is_error)) {
             return None;
         }
-        let absent = left().filter(|ip| is_absent(ip) && !is_lost(ip));
+        let absent = left().filter(|ip| is_absent(ip) && !is_claimed(ip));
         let absent: Vec<String> = absent.map(|ip| ip.to_string()).collect();
-        let reason = match (absent.len(), lost.len()) {
+        let reason = match (absent.len(), claimed.len()) {
             (0, 0) => return None,
             (0, _) => Ready::AddressClaimed,
             _ => Ready::AddressNotFound,
@@ -40,8 +41,8 @@ impl Pool {
         let verb = if absent.len() == 1 { "is" } else { "are" };
         let absent = (!absent.is_empty())
             .then(|| format!("{} {verb} not in the account", enumerate(absent.into_iter())));
-        let lost = (!lost.is_empty()).then(|| enumerate(lost.into_iter()));
-        let parts: Vec<String> = absent.into_iter().chain(lost).collect();
+        let claimed = (!claimed.is_empty()).then(|| enumerate(claimed.into_iter()));
+        let parts: Vec<String> = absent.into_iter().chain(claimed).collect();
         Some((reason, parts.join("; ")))
     }
 

@@ -32,7 +32,7 @@ pub(super) enum Progress {
     /// The intent is to be written into the status.
     Announcing,
     /// The request is under way.
-    Sending { since: Moment },
+    Sending,
     /// It is not known whether an address was bought; lists begun after `since` will tell.
     Resolving { since: Moment, first: Option<Moment> },
 }
@@ -115,7 +115,7 @@ impl Pool {
         match self.creation.stage {
             Progress::Announcing if self.writes.is_status_failing() => Purchase::None,
             Progress::Announcing => Purchase::Announced,
-            Progress::Sending { .. } | Progress::Resolving { .. } => Purchase::Open,
+            Progress::Sending | Progress::Resolving { .. } => Purchase::Open,
             Progress::Idle if intent.is_some_and(Intent::is_open) => Purchase::Open,
             Progress::Idle => Purchase::None,
         }
@@ -139,7 +139,7 @@ impl Pool {
         match self.creation.stage {
             Progress::Idle => self.announce(account, world, named, others, out),
             Progress::Announcing => self.send(account, world, named, others, out),
-            Progress::Sending { .. } => {}
+            Progress::Sending => {}
             Progress::Resolving { since, first } => self.resolve(account, named, (since, first), out),
         }
     }
@@ -156,7 +156,7 @@ impl Pool {
             // Nothing was sent yet.
             Progress::Announcing => self.forget_intent(),
             Progress::Resolving { since, first } => self.resolve(account, named, (since, first), out),
-            Progress::Idle | Progress::Sending { .. } => {}
+            Progress::Idle | Progress::Sending => {}
         }
     }
 
@@ -295,9 +295,9 @@ impl Pool {
         account.creating = Some(self.object.uid.clone());
         account.budget().sent(Purpose::Create, world.now);
         account.rights.sent(Right::Create, world.now);
-        self.creation.stage = Progress::Sending { since: world.now };
-        let (account_id, pool) = (self.spec.account_id.clone(), self.object.clone());
-        out.act(Action::Create { account_id, pool, region: intent.region });
+        self.creation.stage = Progress::Sending;
+        let (epoch, pool) = (account.epoch().clone(), self.object.clone());
+        out.act(Action::Create { epoch, pool, region: intent.region });
     }
 
     fn resolve(
@@ -441,13 +441,6 @@ impl Pool {
         at @ Context { now, .. }: Context,
         news: &mut Vec<Notice>,
     ) {
-        let outdated = if let Err(CallFailure::Fault(fault)) = &result
-            && let Progress::Sending { since } = self.creation.stage
-        {
-            account.is_outdated(fault, since)
-        } else {
-            false
-        };
         match result {
             Ok(ip) => {
                 let region =
@@ -460,8 +453,6 @@ impl Pool {
                 self.creation.failure = None;
                 news.push(self.notice(false, EventReason::Created, ip, format!("created {ip}")));
             }
-            // A refusal bought nothing: it is as if nothing had been sent.
-            Err(_) if outdated => self.creation.stage = Progress::Announcing,
             Err(CallFailure::NotSent) => {
                 account.budget().not_sent();
                 self.creation.stage = Progress::Announcing;

@@ -4,8 +4,8 @@
 //! under way; while the account or the nodes are unknown, what was said before stays.
 
 use super::Pool;
+use super::placement::Standing;
 use crate::addresses::account::Account;
-use crate::addresses::account::belief::Place;
 use crate::model::catalog::pool::AddressesIdle;
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::Address;
@@ -133,20 +133,20 @@ impl Pool {
         let how = |ip: Address| {
             // A request without an answer may be refused at once: until then what was said stays, and nothing is added.
             let moves = account.op(ip).is_some_and(|op| !op.is_unanswered() || !self.idle.tells(ip));
-            if moves
-                || self.report.lost.contains_key(&ip)
-                || self.report.active.contains_key(&ip) && used.contains(&ip)
-            {
+            if moves || self.report.claimed.contains_key(&ip) {
                 return None;
             }
-            match account.place(ip) {
-                Place::Present { locked: true, .. } | Place::Unknown => None,
-                Place::Present { machine, .. } if !used.contains(&ip) => {
+            match &self.report.placements.get(&ip)?.standing {
+                Standing::Elsewhere { locked: true, .. } | Standing::Unknown { .. } => None,
+                Standing::Here { machine, .. } | Standing::Elsewhere { machine, .. }
+                    if !used.contains(&ip) =>
+                {
                     created.contains(&ip).then_some(How::Surplus(machine.clone()))
                 }
-                Place::Present { machine: Some(machine), .. } => Some(How::NoMatch(machine.clone())),
-                Place::Present { machine: None, .. } => Some(How::Unassigned),
-                Place::Absent => used.contains(&ip).then_some(How::Absent),
+                Standing::Here { .. } => None,
+                Standing::Elsewhere { machine: Some(machine), .. } => Some(How::NoMatch(machine.clone())),
+                Standing::Elsewhere { machine: None, .. } => Some(How::Unassigned),
+                Standing::Absent { .. } => used.contains(&ip).then_some(How::Absent),
             }
         };
         self.effective().into_iter().filter_map(|ip| Some((ip, how(ip)?))).collect()

@@ -16,6 +16,7 @@ pub mod object;
 pub mod orphans;
 mod outcome;
 mod patience;
+pub mod placement;
 mod recall;
 pub mod render;
 pub mod report;
@@ -27,7 +28,7 @@ use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::pool::object::PoolObject;
 use crate::mechanism::failure::Failure;
-use crate::mechanism::suspects::{Look, Standing, Suspects};
+use crate::mechanism::suspects::{Look, Membership, Suspects};
 use crate::mechanism::suspicion::Sight;
 use crate::mechanism::writes::Writes;
 use crate::model::condition::Condition;
@@ -139,6 +140,8 @@ pub struct Pool {
     pub changed_at: Moment,
     /// What the last plan found.
     pub report: Report,
+    /// What the last plan rendered of addresses and nodes, which every status says.
+    pub(crate) shown: PoolStatus,
     /// Holders that stopped matching, until that is told.
     losses: losses::Losses,
     /// Nodes that fail and keep their match for a while, or come back.
@@ -152,7 +155,7 @@ pub struct Pool {
     /// Writes of status and spec under way and their retries.
     pub writes: Writes<PoolStatus>,
     /// Addresses that were effective when last planned: one that leaves is let go.
-    held: BTreeSet<Address>,
+    effective_before: BTreeSet<Address>,
     /// What `spec.ips` named when the memory was taken from the status.
     named_first: BTreeSet<Address>,
     unread: bool,
@@ -184,13 +187,14 @@ impl Pool {
             last_assigned: None,
             changed_at: Moment::default(),
             report: Report::default(),
+            shown: PoolStatus::default(),
             losses: losses::Losses::default(),
             suspects: Suspects::default(),
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
             conditions: None,
             writes: Writes::default(),
-            held: BTreeSet::new(),
+            effective_before: BTreeSet::new(),
             named_first: BTreeSet::new(),
             unread: false,
             counter: 0,
@@ -303,8 +307,8 @@ impl Pool {
 
     /// The addresses that were effective when the spec could last be followed.
     #[must_use]
-    pub fn held(&self) -> &BTreeSet<Address> {
-        &self.held
+    pub fn effective_before(&self) -> &BTreeSet<Address> {
+        &self.effective_before
     }
 
     /// Where the status on the server says that addresses serve.
@@ -430,9 +434,9 @@ impl Pool {
             edited: self.losses.edited,
         };
         match self.suspects.look(look, &self.spec.grace, sight) {
-            Standing::Member => {}
-            Standing::Recovering => return self.drop_candidate(name, Mismatch::Replaced),
-            Standing::Out(why) => return self.drop_candidate(name, why),
+            Membership::Member => {}
+            Membership::Recovering => return self.drop_candidate(name, Mismatch::Replaced),
+            Membership::Out(why) => return self.drop_candidate(name, why),
         }
         match self.candidates.get_mut(name) {
             Some(known) if known.is(node) => {
@@ -505,7 +509,8 @@ impl Pool {
         let let_go = |ip: &&Address| {
             !without_memory || self.spec.released.contains(ip) || self.named_first.contains(ip)
         };
-        let let_go: Vec<Address> = self.held.difference(&effective).filter(let_go).copied().collect();
+        let let_go: Vec<Address> =
+            self.effective_before.difference(&effective).filter(let_go).copied().collect();
         if let Some(memory) = &mut self.memory {
             memory.former.extend(let_go);
             memory.former.retain(|ip| {
@@ -524,6 +529,6 @@ impl Pool {
         // What failed for an address that was let go still says when it may be tried again.
         let former = self.former();
         self.ips.retain(|ip, _| effective.contains(ip) || former.contains(ip));
-        self.held = effective.difference(named_elsewhere).copied().collect();
+        self.effective_before = effective.difference(named_elsewhere).copied().collect();
     }
 }

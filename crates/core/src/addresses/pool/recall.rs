@@ -27,7 +27,7 @@ impl Pool {
             memory.get_or_insert_default().bought(ip, false);
         }
         self.memory = memory;
-        self.held = status.held_addresses();
+        self.effective_before = status.effective();
         let named = seen.spec.iter().flat_map(|spec| &spec.ips);
         self.named_first = named.filter_map(|ip| Address::v4(ip)).collect();
         self.creation = self.creation.recalled(self.memory.as_ref());

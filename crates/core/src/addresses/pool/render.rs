@@ -1,9 +1,9 @@
 //! What a user reads of a pool: status and conditions, derived from the same facts as the plan.
 
 use super::Pool;
+use super::placement::Standing;
 use super::report::Wait;
 use super::status::{IpEntry, IpState, PoolStatus};
-use crate::addresses::account::belief::Place;
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, MachineRead};
 use crate::mechanism::effects::Notice;
@@ -27,7 +27,8 @@ const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creati
                              (kubectl apply -f crds)";
 
 impl Pool {
-    /// The status that the facts demand. `annotations_denied` says why nodes cannot be annotated, if so.
+    /// The status that the facts demand, with what the plan has rendered. `annotations_denied` says why nodes cannot be
+    /// annotated, if so.
     #[must_use]
     pub fn render(
         &self,
@@ -40,9 +41,17 @@ impl Pool {
             used_ips: i64::try_from(self.goal()).ok(),
             observed_generation: self.generation,
             memory: self.memory.clone(),
-            ..PoolStatus::default()
+            ..self.shown.clone()
         };
         self.remember_let_go(&mut status);
+        status.conditions = self.conditions(account, annotations_denied, &status, now);
+        status.conditions.sort();
+        status
+    }
+
+    /// What a status says of addresses, and of nodes without one.
+    pub(super) fn render_addresses(&self, account: Option<&Account>) -> PoolStatus {
+        let mut status = PoolStatus::default();
         for (text, message) in &self.spec.bad_ips {
             status.ips.insert(text.clone(), error_entry(message));
         }
@@ -54,7 +63,7 @@ impl Pool {
         }
         if self.spec.is_frozen() {
             // What it held before stays where it is, and is let go only once the spec can be followed again.
-            for ip in self.held() {
+            for ip in self.effective_before() {
                 let followed = account.filter(|_| self.ips.get(ip).is_some_and(|record| record.was_active));
                 let entry = followed.and_then(|account| self.entry(*ip, true, account));
                 let name = ip.to_string();
@@ -74,8 +83,6 @@ impl Pool {
             status.assignable_nodes.clone_from(&self.on_server.assignable_nodes);
             status.node_errors.clone_from(&self.on_server.node_errors);
         }
-        status.conditions = self.conditions(account, annotations_denied, &status, now);
-        status.conditions.sort();
         status
     }
 
@@ -83,7 +90,7 @@ impl Pool {
     /// taken for somebody else's.
     fn remember_let_go(&self, status: &mut PoolStatus) {
         let effective: BTreeSet<Address> = self.effective().into_iter().collect();
-        let let_go = self.held().difference(&effective).filter(|_| !self.spec.is_frozen());
+        let let_go = self.effective_before().difference(&effective).filter(|_| !self.spec.is_frozen());
         match &mut status.memory {
             Some(memory) => memory.former.extend(let_go),
             None => status.ips.extend(let_go.filter_map(|ip| {
@@ -111,7 +118,7 @@ impl Pool {
 
     /// One address. `None` while nothing is known of it that is newer than the last status.
     fn entry(&self, ip: Address, used: bool, account: &Account) -> Option<IpEntry> {
-        if let Some(owner) = self.report.lost.get(&ip) {
+        if let Some(owner) = self.report.claimed.get(&ip) {
             return Some(error_entry(&format!(
                 "claimed by the older pool {owner}; take it out of one of the two"
             )));
@@ -132,15 +139,16 @@ impl Pool {
                 ..entry(IpState::InProgress, Some(op.machine.clone()))
             });
         }
-        let (machine, locked) = match account.place(ip) {
-            Place::Unknown => return None,
-            Place::Absent => return Some(error_entry("the account does not have this address")),
-            Place::Present { machine, locked, .. } => (machine.clone(), *locked),
+        let (node, machine, locked) = match &self.report.placements.get(&ip)?.standing {
+            Standing::Unknown { .. } => return None,
+            Standing::Absent { .. } => return Some(error_entry("the account does not have this address")),
+            Standing::Here { node, machine } => (Some(node), machine.clone(), false),
+            Standing::Elsewhere { machine, locked } => (None, machine.clone(), *locked),
         };
         if !used {
             return Some(entry(IpState::Disabled, machine));
         }
-        if let Some(node) = self.report.active.get(&ip) {
+        if let Some(node) = node {
             let suspicion = self.suspicion(node);
             return Some(IpEntry {
                 node_name: node.clone(),
@@ -319,12 +327,15 @@ impl Pool {
     }
 
     fn conflict(&self) -> Option<Condition> {
-        if self.report.lost.is_empty() {
+        if self.report.claimed.is_empty() {
             return None;
         }
-        let lost =
-            self.report.lost.iter().map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
-        Some(Condition::new(Conflict::AddressClaimed, enumerate(lost)))
+        let claimed = self
+            .report
+            .claimed
+            .iter()
+            .map(|(ip, owner)| format!("{ip} is claimed by the older pool {owner}"));
+        Some(Condition::new(Conflict::AddressClaimed, enumerate(claimed)))
     }
 
     fn blocked_nodes(&self) -> Option<Condition> {

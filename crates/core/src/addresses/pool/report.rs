@@ -1,5 +1,6 @@
 //! Why things are as they are: for each address and each candidate without one, what it waits for.
 
+use super::placement::Placement;
 use crate::model::catalog::pool::NodesBlocked;
 use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
@@ -131,7 +132,9 @@ pub struct Report {
     /// Candidates without an address, by name.
     pub waiting: BTreeMap<String, Wait>,
     /// Addresses that an older pool names too.
-    pub lost: BTreeMap<Address, ObjectName>,
+    pub claimed: BTreeMap<Address, ObjectName>,
     /// Addresses on candidates: the node's name.
     pub active: BTreeMap<Address, String>,
+    /// Where each address is, what is unknown included.
+    pub placements: BTreeMap<Address, Placement>,
 }

@@ -127,12 +127,13 @@ impl PoolStatus {
         active.filter_map(|(ip, entry)| Some((Address::v4(ip)?, machines.named(&entry.provider_id)?)))
     }
 
-    /// The addresses that, by this status, the pool held: those that it lists, but for entries that are no more than
-    /// an error.
+    /// The addresses that were effective by this status: those that it lists, but for entries that are no more than an
+    /// error.
     #[must_use]
-    pub fn held_addresses(&self) -> BTreeSet<Address> {
-        let held = |entry: &IpEntry| entry.state != IpState::Error.as_str() || !entry.provider_id.is_empty();
-        self.ips.iter().filter(|(_, entry)| held(entry)).filter_map(|(ip, _)| Address::v4(ip)).collect()
+    pub fn effective(&self) -> BTreeSet<Address> {
+        let counts =
+            |entry: &IpEntry| entry.state != IpState::Error.as_str() || !entry.provider_id.is_empty();
+        self.ips.iter().filter(|(_, entry)| counts(entry)).filter_map(|(ip, _)| Address::v4(ip)).collect()
     }
 }
 

@@ -6,8 +6,9 @@ use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::AccountId;
-use crate::model::moment::Context;
+use crate::model::moment::{Context, Moment};
 use crate::model::words::{count_addresses, enumerate, name_addresses};
+use crate::records::account::DnsAccount;
 use crate::records::action::Unfinished;
 use crate::records::dns::{Access, Record, Zone};
 use crate::records::name::ZoneRef;
@@ -20,16 +21,11 @@ impl Dns {
         &mut self,
         account_id: &AccountId,
         zone: &ZoneRef,
-        result: Result<Zone, Fault>,
+        result: Result<Zone, CallFailure>,
         at: Context,
     ) {
         let Some(account) = self.accounts.get_mut(account_id) else { return };
-        let failure = failure_of(&result);
-        if account.is_outdated(zone) && is_refusal(failure) {
-            account.not_sent();
-        } else {
-            account.answered(zone.text(), Access::Read, failure, at);
-        }
+        account.answered(zone.text(), Access::Read, result.as_ref().err(), at);
         account.looked_up(zone, result, at);
     }
 
@@ -37,23 +33,16 @@ impl Dns {
     pub(in crate::fleet) fn records_read(
         &mut self,
         key: &SiteKey,
-        result: Result<Vec<Record>, Fault>,
-        at @ Context { now, .. }: Context,
+        result: Result<Vec<Record>, CallFailure>,
+        at: Context,
     ) {
         if let Some(account) = self.accounts.get_mut(&key.account_id) {
             account.ended(&key.zone);
-            let failure = failure_of(&result);
-            if is_refusal(failure) && self.sites.get(key).is_some_and(|site| site.is_outdated(Access::Read)) {
-                account.not_sent();
-            } else {
-                account.answered(&key.zone, Access::Read, failure, at);
-            }
-            match failure {
-                Some((FaultKind::NotFound, message)) => account.lost(&key.zone, message, at),
-                Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
-                Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
-                Some(_) => {}
-                None => account.accepted(now),
+            let failure = result.as_ref().err();
+            account.answered(&key.zone, Access::Read, failure, at);
+            learn(account, &key.zone, failure, at.now);
+            if let Some(CallFailure::Fault(Fault { kind: FaultKind::NotFound, message, .. })) = failure {
+                account.zone_gone(&key.zone, message, at);
             }
         }
         if let Some(site) = self.sites.get_mut(key) {
@@ -72,40 +61,21 @@ impl Dns {
     ) {
         let Some(site) = self.sites.get_mut(key) else { return };
         let (asked, writer) = site.under_way();
-        let result = result.map_err(|unfinished| match unfinished.cause {
-            // What another token was refused says nothing of this one, and had no effect.
-            CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, .. })
-                if site.is_outdated(Access::Write) =>
-            {
-                Unfinished { cause: CallFailure::NotSent, ..unfinished }
-            }
-            CallFailure::Fault(_) | CallFailure::NotSent => unfinished,
-        });
         if let Some(account) = self.accounts.get_mut(&key.account_id) {
             account.ended(&key.zone);
             let per = account.rules().changes_per_request;
             let announced = asked.div_ceil(per);
             let (sent, failure) = match &result {
-                Ok(_) => (announced, Some(None)),
-                Err(Unfinished { done, cause: CallFailure::NotSent, .. }) => {
-                    (done.div_ceil(per), (*done > 0).then_some(None))
+                Ok(_) => (announced, None),
+                Err(Unfinished { done, cause: cause @ CallFailure::NotSent, .. }) => {
+                    (done.div_ceil(per), Some(cause).filter(|_| *done == 0))
                 }
-                Err(Unfinished { done, cause: CallFailure::Fault(fault), .. }) => {
-                    (done / per + 1, Some(Some((fault.kind, fault.message.as_str()))))
+                Err(Unfinished { done, cause: cause @ CallFailure::Fault(_), .. }) => {
+                    (done / per + 1, Some(cause))
                 }
             };
-            match failure {
-                Some(failure) => {
-                    account.answered(&key.zone, Access::Write, failure, at);
-                    match failure {
-                        Some((FaultKind::Unauthorised, _)) => account.doubt(&key.zone),
-                        Some((FaultKind::Invalid, _)) => account.name_may_show(&key.zone, now),
-                        Some(_) => {}
-                        None => account.accepted(now),
-                    }
-                }
-                None => account.not_sent(),
-            }
+            account.answered(&key.zone, Access::Write, failure, at);
+            learn(account, &key.zone, failure, now);
             if let Some(budget) = budget(account, accounts, &key.account_id) {
                 // The first request was announced as sent, and the others were reserved behind it.
                 budget.release(announced.saturating_sub(1), sent.saturating_sub(1), now);
@@ -150,10 +120,14 @@ fn changed(fqdn: &str, site: &Site) -> (bool, EventReason, String) {
     (false, EventReason::RecordsChanged, format!("{fqdn} has {count} now: {named}"))
 }
 
-fn is_refusal(failure: Option<(FaultKind, &str)>) -> bool {
-    failure.is_some_and(|(kind, _)| kind == FaultKind::Unauthorised)
-}
-
-fn failure_of<T>(result: &Result<T, Fault>) -> Option<(FaultKind, &str)> {
-    result.as_ref().err().map(|fault| (fault.kind, fault.message.as_str()))
+/// What the answer to a call about records tells of their zone and of the token.
+fn learn(account: &mut DnsAccount, zone: &str, failure: Option<&CallFailure>, now: Moment) {
+    match failure {
+        None => account.accepted(now),
+        Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Unauthorised => account.doubt(zone),
+        Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Invalid => {
+            account.name_may_show(zone, now);
+        }
+        Some(CallFailure::Fault(_) | CallFailure::NotSent) => {}
+    }
 }

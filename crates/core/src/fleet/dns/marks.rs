@@ -3,7 +3,7 @@
 use super::{Accounts, Dns, admit};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
-use crate::model::fault::Fault;
+use crate::model::fault::CallFailure;
 use crate::model::ids::Owner;
 use crate::model::moment::{Context, Moment};
 use crate::records::action::Action;
@@ -64,7 +64,7 @@ impl Dns {
                 account.begun(&key.zone);
                 mark.reading();
                 out.act(Action::ReadRecords {
-                    account_id: key.account_id.clone(),
+                    epoch: account.epoch().clone(),
                     owner: view.owner.clone(),
                     zone: zone.clone(),
                     fqdn,
@@ -74,20 +74,20 @@ impl Dns {
         }
     }
 
-    /// The answer to such a look. A failure tells nothing of the zone and the token: reads of the name itself do.
+    /// The answer to such a look.
     pub(in crate::fleet) fn mark_read(
         &mut self,
         key: &SiteKey,
-        result: Result<Vec<Record>, Fault>,
+        result: Result<Vec<Record>, CallFailure>,
         at @ Context { now, .. }: Context,
     ) {
         if let Some(account) = self.accounts.get_mut(&key.account_id) {
             account.ended(&key.zone);
+            // A failure tells nothing of the zone and the token: reads of the name itself do.
+            let failure = result.is_err().then_some(&CallFailure::NotSent);
+            account.answered(&key.zone, Access::Read, failure, at);
             if result.is_ok() {
-                account.answered(&key.zone, Access::Read, None, at);
                 account.accepted(now);
-            } else {
-                account.not_sent();
             }
         }
         if let Some(mark) = self.marks.get_mut(key) {

@@ -1,0 +1,98 @@
+//! Where the addresses of a pool are, as far as is known: worked out once for each plan, and read by all that tell of it.
+//!
+//! Invariant: unknown keeps what was confirmed. What to do about the unknown, a status, a record and an annotation decide
+//! each for themselves.
+
+use super::Pool;
+use crate::addresses::account::Account;
+use crate::addresses::account::belief::{Belief, Place};
+use crate::model::ids::Address;
+use crate::model::machine::MachineId;
+use std::collections::BTreeSet;
+
+/// Where one address is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// On this matching node.
+    Here {
+        /// Name of the node.
+        node: String,
+        /// Its machine, as last read.
+        machine: Option<MachineId>,
+    },
+    /// On a machine that is no matching node, or on none.
+    Elsewhere {
+        /// The machine.
+        machine: Option<MachineId>,
+        /// An action on it is pending.
+        locked: bool,
+    },
+    /// The account does not have it.
+    Absent {
+        /// It seems to have come back.
+        doubted: bool,
+        /// The matching node on which it was confirmed last.
+        last: Option<String>,
+    },
+    /// It was not read yet.
+    Unknown {
+        /// The matching node on which it was confirmed last.
+        last: Option<String>,
+    },
+}
+
+/// Where one address is, and whether that is about to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// Where it is.
+    pub standing: Standing,
+    /// An operation on it is under way.
+    pub moves: bool,
+}
+
+impl Placement {
+    fn of(ip: Address, node: Option<&String>, account: Option<&Account>) -> Self {
+        let node = node.cloned();
+        let standing = match (account.map_or(&Place::Unknown, |account| account.place(ip)), node) {
+            (Place::Unknown, last) => Standing::Unknown { last },
+            (Place::Absent, last) => {
+                let belief = account.and_then(|account| account.belief(ip));
+                Standing::Absent { doubted: belief.is_some_and(Belief::is_doubted), last }
+            }
+            (Place::Present { machine, .. }, Some(node)) => Standing::Here { node, machine: machine.clone() },
+            (Place::Present { machine, locked, .. }, None) => {
+                Standing::Elsewhere { machine: machine.clone(), locked: *locked }
+            }
+        };
+        Self { standing, moves: account.is_some_and(|account| account.op(ip).is_some()) }
+    }
+
+    /// The matching node on which it is, or was confirmed last, unless it moves.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        match &self.standing {
+            _ if self.moves => None,
+            Standing::Here { node, .. } => Some(node),
+            Standing::Absent { last, .. } | Standing::Unknown { last } => last.as_deref(),
+            Standing::Elsewhere { .. } => None,
+        }
+    }
+
+    /// Nothing is known of it, or it was not there and seems to have come back.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        matches!(self.standing, Standing::Unknown { .. } | Standing::Absent { doubted: true, .. })
+    }
+}
+
+impl Pool {
+    /// Works out where each address is, and renders what is told of them.
+    pub(crate) fn place(&mut self, account: Option<&Account>) {
+        let active = &self.report.active;
+        let ips = self.effective().into_iter().chain(self.effective_before().iter().copied());
+        let ips: BTreeSet<Address> = ips.chain(active.keys().copied()).collect();
+        let place = |ip| (ip, Placement::of(ip, active.get(&ip), account));
+        self.report.placements = ips.into_iter().map(place).collect();
+        self.shown = self.render_addresses(account);
+    }
+}
