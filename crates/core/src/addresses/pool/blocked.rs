@@ -59,6 +59,8 @@ impl Pool {
                 | Wait::Foreign(_)
                 | Wait::OtherRegion(_)
                 | Wait::NotAMachine(_)
+                | Wait::Paused(_)
+                | Wait::Rereading
                 | Wait::Budget
                 | Wait::Full
                 | Wait::Unsure

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod object;
 pub mod orphans;
 mod outcome;
+pub mod pause;
 mod recall;
 pub mod render;
 pub mod report;
@@ -39,6 +40,7 @@ use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
 use behind::Behind;
 use memory::Memory;
+use pause::Pause;
 use report::{Report, Wait};
 use spec::PoolSpec;
 use status::PoolStatus;
@@ -99,6 +101,8 @@ pub struct Pool {
     pub resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// Whether it may begin anything.
+    pub pause: Pause,
     /// The spec.
     pub spec: PoolSpec,
     /// The spec as it was written, or why it cannot be read.
@@ -157,6 +161,7 @@ impl Pool {
             generation: seen.generation,
             resource_version: seen.resource_version.clone(),
             deleting: seen.deleting,
+            pause: Pause::default(),
             spec: PoolSpec::default(),
             raw: Err(String::new()),
             spec_version: 0,

@@ -35,6 +35,7 @@ types! {
     CreationUncertain
     CreationFailed
     Stalled
+    Paused
     WatchFailing
     AnnotationsDenied
     EventsDenied
@@ -79,6 +80,7 @@ impl ConditionType {
             | Self::CreationUncertain
             | Self::CreationFailed
             | Self::Stalled
+            | Self::Paused
             | Self::WatchFailing
             | Self::AnnotationsDenied
             | Self::EventsDenied
