@@ -37,6 +37,7 @@ mod node_policy;
 mod observation;
 #[path = "../book/pages.rs"]
 mod pages;
+mod pause;
 #[path = "../shared/prometheus.rs"]
 mod prometheus;
 mod provider_faults;
@@ -65,7 +66,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 40] = [
+    let modules: [fn() -> Vec<Case>; 41] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -88,6 +89,7 @@ fn main() -> ExitCode {
         shutdown::cases,
         creation::cases,
         claims::cases,
+        pause::cases,
         isolation::cases,
         bad_input::cases,
         book::cases,
