@@ -295,7 +295,8 @@ fn the_warnings_refuse_nothing_and_each_says_which_field_it_means() {
         assert_eq!(spec["matchConstraints"]["resourceRules"][0]["resources"], json!([plural]));
         for validation in spec["validations"].as_array().unwrap() {
             let message = text_of(&validation["message"]);
-            assert!(message.contains("spec.") || message.contains("provider"), "{message}");
+            let names = ["spec.", "metadata.", "provider"];
+            assert!(names.iter().any(|name| message.contains(name)), "{message}");
             assert!(message.contains(':') || message.contains(','), "{message} says no remedy");
         }
     }

@@ -32,7 +32,7 @@ custom_resource!(FloatingIPPool, FloatingIPPoolSpec, plural: "floatingippools");
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FloatingIPPoolSpec {
-    /// Provider of the addresses. An unknown provider, or one without a token, pauses the pool: existing assignments
+    /// Provider of the addresses. An unknown provider, or one without a token, freezes the pool: existing assignments
     /// are kept, and no new ones are made. Values: `digitalocean`. Default: none; set the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,

@@ -38,6 +38,7 @@ mod node_policy;
 mod observation;
 #[path = "../book/pages.rs"]
 mod pages;
+mod pause;
 #[path = "../shared/prometheus.rs"]
 mod prometheus;
 mod provider_faults;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         shutdown::cases,
         creation::cases,
         claims::cases,
+        pause::cases,
         isolation::cases,
         bad_input::cases,
         book::cases,

@@ -6,6 +6,7 @@
 use crate::corpus::documents;
 use crate::suite::{Case, cases};
 use crate::world::{World, path};
+use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_envtest::Outcome;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, cluster::Kind};
@@ -20,6 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
         the_examples_apply_without_a_warning,
         each_doubtful_pool_is_admitted_with_its_own_warning,
         each_doubtful_record_set_is_admitted_with_its_own_warning,
+        a_pause_that_reads_like_none_is_warned_of,
         each_object_of_the_corpus_gives_the_warnings_that_it_promises,
     ]
 }
@@ -252,6 +254,26 @@ async fn each_doubtful_record_set_is_admitted_with_its_own_warning(world: &mut W
         ),
     ];
     each_warns(world, "NodeDNSRecordSet", right, &table).await
+}
+
+async fn a_pause_that_reads_like_none_is_warned_of(world: &mut World) -> Outcome {
+    in_force(world).await?;
+    let spec = json!({ "provider": "?" });
+    for kind in ["FloatingIPPool", "NodeDNSRecordSet"] {
+        let others = warnings(world, kind, &spec).await?.len();
+        for (text, warns) in
+            [("false", true), ("False", true), ("no", true), ("", false), ("incident 7", false)]
+        {
+            let metadata = json!({ "name": "x", "annotations": { PAUSED_ANNOTATION: text } });
+            let api_version = "flipop.digitalocean.com/v1alpha1";
+            let object =
+                json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec });
+            let found = warnings_for(world, &object).await?;
+            let about: Vec<&String> = found.iter().filter(|found| found.contains("paused")).collect();
+            assert_eq!((about.len(), found.len() - about.len()), (usize::from(warns), others), "{found:?}");
+        }
+    }
+    Ok(())
 }
 
 async fn each_object_of_the_corpus_gives_the_warnings_that_it_promises(world: &mut World) -> Outcome {

@@ -58,7 +58,7 @@ fn mistakes(page: &mut Page) {
         (
             "Unknown `provider`, or one without a token; a selector that does not parse; a `podNamespace` that is not \
              the name of a namespace; neither `ips` nor `desiredIPs`",
-            "The pool is paused: existing assignments are kept, and no new ones are made.",
+            "The pool is frozen: existing assignments are kept, and no new ones are made.",
         ),
         (
             "No `region` where addresses have to be created; `desiredIPs` above 1,000",

@@ -9,6 +9,7 @@ use flipop::kube::objects::FIELD_MANAGER;
 use flipop::leader::LEASE_NAME;
 use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::pause::PAUSED_ANNOTATION;
 use serde_json::Value;
 use std::fs;
 
@@ -37,6 +38,17 @@ pub(crate) fn render() -> String {
             "an IPv4 address".to_owned(),
             "The node matches a pool, and the provider has confirmed that the address is on its droplet. [Who gets which \
              address](../concepts/assignment.md) says when it is removed."
+                .to_owned(),
+        ]],
+    );
+    page.paragraph("FLIPOP reads one annotation of its own objects, and never writes it:");
+    page.table(
+        ["annotation", "value", "effect"],
+        [[
+            code(PAUSED_ANNOTATION),
+            "any text, also an empty one".to_owned(),
+            "FLIPOP begins nothing for the object: [Hold FLIPOP still during an \
+             incident](../recipes/pause.md)."
                 .to_owned(),
         ]],
     );

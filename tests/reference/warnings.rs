@@ -84,7 +84,10 @@ fn fields(messages: &[String]) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     for word in messages.iter().flat_map(|told| told.split(|letter: char| " :,".contains(letter))) {
         let field = code(word);
-        if word.starts_with("spec.") && !fields.contains(&field) && fields.len() < 2 {
+        if (word.starts_with("spec.") || word.starts_with("metadata."))
+            && !fields.contains(&field)
+            && fields.len() < 2
+        {
             fields.push(field);
         }
     }

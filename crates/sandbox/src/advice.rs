@@ -9,6 +9,7 @@ use flipop::api::translate::record_set::record_set_object;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
 use flipop::provider::DESCRIPTORS;
 use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_core::model::provider::Providers;
 use flipop_core::model::spec::{RawMatch, RawRecordSet, SpecProblem};
 use flipop_core::records::spec::NodeSetSpec;
@@ -26,7 +27,7 @@ struct Seen<'a> {
 /// What may be said beyond the operator's own list of mistakes.
 type Rule = fn(&Seen<'_>) -> Option<String>;
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     missing_match,
     missing_record_set,
     empty_zone,
@@ -37,6 +38,7 @@ const RULES: [Rule; 10] = [
     outside_zone,
     unreachable_minimum,
     default_deletes,
+    paused_by_false,
 ];
 
 /// What the policies warn of in an object of one of FLIPOP's kinds; nothing for others and for what cannot be read.
@@ -112,6 +114,18 @@ fn default_deletes(seen: &Seen<'_>) -> Option<String> {
     (is_set && seen.record_set?.when_empty.is_empty()).then(|| {
         "spec.dnsRecordSet.whenEmpty: missing, which means Delete; set it to Keep to leave the last records"
             .to_owned()
+    })
+}
+
+/// The presence of the annotation counts, and not its text.
+fn paused_by_false(seen: &Seen<'_>) -> Option<String> {
+    let text = seen.object.get("metadata")?.get("annotations")?.get(PAUSED_ANNOTATION)?.as_str()?;
+    let says_no = ["false", "no", "off", "0"].contains(&text.trim().to_ascii_lowercase().as_str());
+    says_no.then(|| {
+        format!(
+            "metadata.annotations: {PAUSED_ANNOTATION} pauses the object although its text is {text}; remove the annotation \
+             to end the pause"
+        )
     })
 }
 
@@ -218,6 +232,18 @@ mod tests {
         let tolerations = "spec.match.tolerations";
         assert_eq!(fields, ["spec.ips[1]", tolerations, tolerations, "spec.dnsRecordSet.ttl"], "{said:?}");
         assert!(pool(&json!({ "provider": "digitalocean", "ips": ["192.0.2.1"] }))[0].contains("spec.match"));
+    }
+
+    #[test]
+    fn an_annotation_that_pauses_and_reads_like_none_is_told() {
+        let said = |text: &str| {
+            let metadata = json!({ "name": "p", "annotations": { PAUSED_ANNOTATION: text } });
+            let spec =
+                json!({ "provider": "digitalocean", "ips": ["192.0.2.1"], "match": { "nodeLabel": "a" } });
+            advice(&json!({ "kind": "FloatingIPPool", "metadata": metadata, "spec": spec }))
+        };
+        assert!(said("False")[0].contains("although its text is False"), "{:?}", said("False"));
+        assert_eq!([said(""), said("incident 7")].concat(), Vec::<String>::new());
     }
 
     #[test]

@@ -129,6 +129,17 @@ pub enum Act {
         /// Its name.
         name: String,
     },
+    /// Somebody pauses an object of ours by its annotation, and resumes it later.
+    PauseObject {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// The text of the annotation.
+        text: String,
+        /// For how long.
+        for_ms: u64,
+    },
     /// GitOps writes the addresses back to what the user once wrote.
     RevertIps {
         /// The pool.

@@ -2,6 +2,7 @@
 
 use super::bed::{Bed, Undo};
 use super::furnish;
+use super::judge::pauses::ANNOTATION;
 use super::plan::{Act, Side};
 use super::scene::{API_VERSION, REGION, USER_NAMESPACE, token_name, zone_of};
 use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
@@ -47,6 +48,7 @@ impl Bed {
             Act::Create { .. }
             | Act::Edit { .. }
             | Act::Delete { .. }
+            | Act::PauseObject { .. }
             | Act::RevertIps { .. }
             | Act::WipeStatus { .. }
             | Act::Release { .. } => self.act_on_objects(act),
@@ -147,6 +149,11 @@ impl Bed {
             }
             Act::Edit { kind, name, spec } => edit(kind, name, "", json!({ "spec": spec })),
             Act::Delete { kind, name } => self.api.delete_object(API_VERSION, kind, &key(name), false),
+            Act::PauseObject { kind, name, text, for_ms } => {
+                self.annotate(kind, name, Some(text))?;
+                self.later(*for_ms, Undo::Resume { kind: kind.clone(), name: name.clone() });
+                Ok(())
+            }
             Act::RevertIps { name, ips } => {
                 edit("FloatingIPPool", name, "", json!({ "spec": { "ips": ips } }))
             }
@@ -160,6 +167,13 @@ impl Bed {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Sets the annotation that pauses an object, or removes it.
+    pub(super) fn annotate(&self, kind: &str, name: &str, text: Option<&str>) -> Result<(), ScenarioError> {
+        let patch = json!({ "metadata": { "annotations": { ANNOTATION: text } } });
+        let key = Key::new(USER_NAMESPACE, name);
+        self.api.patch_object((API_VERSION, kind), &key, "", patch, "user").map(drop)
     }
 
     fn note_by_hand(&self, droplet: u64) {

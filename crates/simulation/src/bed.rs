@@ -41,6 +41,11 @@ pub(super) enum Undo {
         provider: Provider,
         id: String,
     },
+    /// An object is paused no more.
+    Resume {
+        kind: String,
+        name: String,
+    },
     /// A token is let in with every scope.
     LetIn {
         provider: Provider,
@@ -154,6 +159,10 @@ impl Bed {
                 }
                 let now_ms = self.network.now_ms();
                 self.network.judge(|judge| judge.others_wrote(now_ms, None));
+            }
+            Undo::Resume { kind, name } => {
+                // It may be gone by now.
+                let _gone = self.annotate(&kind, &name, None);
             }
             Undo::LetIn { provider } => self.let_in(provider, &["*"]),
         }

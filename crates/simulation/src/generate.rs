@@ -209,9 +209,10 @@ fn event(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
         0..=4 => on_cluster(draw, cast)?,
         5 => on_account(draw, cast)?,
         6 => on_names(draw, cast)?,
-        7 => match draw.below(3) {
+        7 => match draw.below(4) {
             0 => return mistake(draw, cast, at_ms),
             1 => return again(draw, cast, at_ms),
+            2 => pause(draw, cast)?,
             _ => edit(draw, cast)?,
         },
         8 => on_memory(draw, cast)?,
@@ -364,6 +365,17 @@ fn mistake(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
         (POOL, name, wrong, right)
     };
     Some(vec![at(at_ms, change(kind, &name, wrong)), at(right_ms, change(kind, &name, right))])
+}
+
+/// An object is paused for a while.
+fn pause(draw: &mut Draw, cast: &Cast) -> Option<Act> {
+    let (kind, name) = match draw.of(&cast.record_sets).filter(|_| draw.chance(40)) {
+        Some(name) => (RECORD_SET, name),
+        None => (POOL, draw.of(&cast.pools)?.name),
+    };
+    let text = draw.of(&["incident 7", "", "false"])?.to_owned();
+    let for_ms = draw.of(&[2_000, 20_000, 90_000, 200_000])?;
+    Some(Act::PauseObject { kind: kind.to_owned(), name, text, for_ms })
 }
 
 /// An object is deleted and, more often than not, made again under its name.

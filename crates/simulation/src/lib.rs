@@ -21,6 +21,7 @@ mod mistakes;
 mod network;
 pub mod news;
 mod panics;
+mod pauses;
 pub mod plan;
 mod play;
 mod replica;

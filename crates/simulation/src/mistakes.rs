@@ -14,7 +14,7 @@ const WRONG_MS: u64 = 4_000;
 type Object = (String, String);
 
 /// The specs as they are when the steps up to this moment are done.
-fn specs(plan: &Plan, until_ms: u64) -> BTreeMap<Object, Value> {
+pub(super) fn specs(plan: &Plan, until_ms: u64) -> BTreeMap<Object, Value> {
     let mut specs = BTreeMap::new();
     for step in plan.steps.iter().filter(|step| step.at_ms <= until_ms) {
         #[expect(

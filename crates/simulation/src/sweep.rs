@@ -4,7 +4,7 @@
 //! addresses were bought and moved, records changed and objects written. The judge looks at every step on top of that.
 
 use super::plan::{Act, Fault, On, Plan, Step, Then, Trigger};
-use super::{Outcome, Sort, mistakes};
+use super::{Outcome, Sort, mistakes, pauses};
 use std::net::Ipv4Addr;
 
 /// How long a process that died takes to be back.
@@ -203,6 +203,12 @@ pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 #[must_use]
 pub fn mistakes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     mistakes::at_every(plan, &undisturbed.moments)
+}
+
+/// A pause of an object, for some seconds, at every call and event of an undisturbed run.
+#[must_use]
+pub fn pauses(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    pauses::at_every(plan, &undisturbed.moments)
 }
 
 fn with_step(plan: &Plan, step: Step) -> Plan {

@@ -124,6 +124,8 @@ pub fn all() -> Vec<Plan> {
         pool_dns(),
         node_dns(),
         two_pools(),
+        paused(),
+        paused_while_buying(),
     ]
 }
 
@@ -189,6 +191,51 @@ fn two_pools() -> Plan {
             at(3_000, create("second", pool_spec(&[ip(2), ip(3)], None))),
             at(20_000, Act::SetReady { node: node(1), ready: false }),
             at(40_000, Act::SetReady { node: node(1), ready: true }),
+        ],
+    )
+}
+
+/// A pause that begins while an address moves, and another that is over before the node is back.
+fn paused() -> Plan {
+    let pause = |at_ms, kind: &str, name: &str, for_ms| {
+        let (kind, name) = (kind.to_owned(), name.to_owned());
+        at(at_ms, Act::PauseObject { kind, name, text: "incident 7".to_owned(), for_ms })
+    };
+    let ready = |at_ms, number, ready| at(at_ms, Act::SetReady { node: node(number), ready });
+    let mut spec = pool_spec(&[ip(1), ip(2)], None);
+    if let Some(fields) = spec.as_object_mut() {
+        let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge" });
+        fields.insert("dnsRecordSet".to_owned(), dns);
+    }
+    let set = json!({
+        "match": { "nodeLabel": "role=edge" },
+        "addressType": "ExternalIP",
+        "dnsRecordSet": { "provider": "cloudflare", "zone": CLOUDFLARE_ZONE, "recordName": "nodes" },
+    });
+    plan(
+        "objects are paused and resumed",
+        scene(4, 2),
+        vec![
+            at(1_000, create("pool", spec)),
+            at(1_500, Act::Create { kind: RECORD_SET.to_owned(), name: "nodes".to_owned(), spec: set }),
+            ready(20_000, 1, false),
+            pause(20_300, POOL, "pool", 30_000),
+            pause(20_400, RECORD_SET, "nodes", 35_000),
+            ready(30_000, 2, false),
+            ready(40_000, 1, true),
+        ],
+    )
+}
+
+/// A purchase is finished in a pause, and none follows before its end.
+fn paused_while_buying() -> Plan {
+    let (kind, name) = (POOL.to_owned(), "pool".to_owned());
+    plan(
+        "a pool is paused while it buys",
+        scene(3, 0),
+        vec![
+            at(1_000, create("pool", pool_spec(&[], Some(3)))),
+            at(1_400, Act::PauseObject { kind, name, text: String::new(), for_ms: 20_000 }),
         ],
     )
 }

@@ -12,8 +12,10 @@ use flipop_core::model::condition::Condition as PlainCondition;
 use flipop_core::model::grace::RawGrace;
 use flipop_core::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use flipop_core::model::matching::Toleration;
+use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use std::collections::BTreeMap;
 
 /// What both kinds have.
 struct Meta {
@@ -22,6 +24,8 @@ struct Meta {
     generation: i64,
     resource_version: String,
     deleting: bool,
+    /// The text of the annotation that pauses it.
+    paused: Option<String>,
 }
 
 fn readable_meta(meta: &ObjectMeta) -> Meta {
@@ -33,11 +37,12 @@ fn readable_meta(meta: &ObjectMeta) -> Meta {
         generation: numbered(meta.generation),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
+        paused: meta.annotations.as_ref().and_then(paused),
     }
 }
 
 fn unreadable_meta(undecodable: &Undecodable) -> Meta {
-    let Undecodable { name, uid, resource_version, generation, created, deleting, error: _ } =
+    let Undecodable { name, uid, resource_version, generation, created, deleting, annotations, error: _ } =
         undecodable.clone();
     Meta {
         object: ObjectRef { uid, name },
@@ -45,7 +50,13 @@ fn unreadable_meta(undecodable: &Undecodable) -> Meta {
         generation: numbered(generation),
         resource_version,
         deleting,
+        paused: paused(&annotations),
     }
+}
+
+/// The text of the annotation that pauses an object; its presence counts.
+fn paused(annotations: &BTreeMap<String, String>) -> Option<String> {
+    annotations.get(PAUSED_ANNOTATION).cloned()
 }
 
 fn text(field: Option<&String>) -> String {
@@ -146,6 +157,37 @@ fn timed(plain: &PlainCondition, generation: i64, before: &[Condition], now: jif
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{FloatingIPPool, NodeDNSRecordSet};
+
+    #[test]
+    fn the_annotation_pauses_by_its_presence_also_an_object_that_cannot_be_decoded() {
+        for (annotations, expected) in [
+            (serde_json::json!({}), None),
+            (serde_json::json!({ "flipop.digitalocean.com/pause": "true" }), None),
+            (serde_json::json!({ PAUSED_ANNOTATION: "incident 7" }), Some("incident 7")),
+            (serde_json::json!({ PAUSED_ANNOTATION: "" }), Some("")),
+            (serde_json::json!({ PAUSED_ANNOTATION: "false" }), Some("false")),
+        ] {
+            let metadata = serde_json::json!({ "name": "a", "namespace": "b", "annotations": annotations });
+            let object = serde_json::json!({ "metadata": metadata, "spec": {} });
+            let pool: FloatingIPPool = serde_json::from_value(object.clone()).unwrap();
+            assert_eq!(pool::pool_object(&Ok(pool)).paused.as_deref(), expected);
+            let set: NodeDNSRecordSet = serde_json::from_value(object).unwrap();
+            assert_eq!(record_set::record_set_object(&Ok(set)).paused.as_deref(), expected);
+            let undecodable = Undecodable {
+                name: ObjectName::new("b", "a"),
+                uid: Uid(String::new()),
+                resource_version: String::new(),
+                generation: None,
+                created: None,
+                deleting: false,
+                annotations: serde_json::from_value(annotations).unwrap(),
+                error: "spec.ips: invalid type".to_owned(),
+            };
+            assert_eq!(pool::pool_object(&Err(undecodable.clone())).paused.as_deref(), expected);
+            assert_eq!(record_set::record_set_object(&Err(undecodable)).paused.as_deref(), expected);
+        }
+    }
 
     #[test]
     fn a_condition_keeps_its_time_while_its_status_stays() {

@@ -36,8 +36,8 @@ pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
             (unreadable_meta(undecodable), Err(undecodable.error.clone()), PoolStatus::default())
         }
     };
-    let Meta { object, created_at_s, generation, resource_version, deleting } = meta;
-    PoolObject { object, created_at_s, generation, resource_version, deleting, spec, status }
+    let Meta { object, created_at_s, generation, resource_version, deleting, paused } = meta;
+    PoolObject { object, created_at_s, generation, resource_version, deleting, paused, spec, status }
 }
 
 fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {

@@ -23,8 +23,8 @@ pub fn record_set_object(seen: &Seen<NodeDNSRecordSet>) -> RecordSetObject {
             (unreadable_meta(undecodable), Err(undecodable.error.clone()), RecordSetStatus::default())
         }
     };
-    let Meta { object, created_at_s, generation, resource_version, deleting } = meta;
-    RecordSetObject { object, created_at_s, generation, resource_version, deleting, spec, status }
+    let Meta { object, created_at_s, generation, resource_version, deleting, paused } = meta;
+    RecordSetObject { object, created_at_s, generation, resource_version, deleting, paused, spec, status }
 }
 
 fn raw_spec(spec: &NodeDNSRecordSetSpec) -> RawRecordSetSpec {

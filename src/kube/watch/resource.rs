@@ -2,6 +2,7 @@
 
 use flipop_core::model::ids::{ObjectName, Uid};
 use kube::core::{DeserializeGuard, Resource};
+use std::collections::BTreeMap;
 
 /// An object, or the news that it is there but cannot be decoded.
 pub type Seen<K> = Result<K, Undecodable>;
@@ -21,6 +22,8 @@ pub struct Undecodable {
     pub created: Option<jiff::Timestamp>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
     /// What is wrong with it.
     pub error: String,
 }
@@ -45,6 +48,7 @@ pub(super) fn seen<K: Resource>(guard: DeserializeGuard<K>) -> Seen<K> {
                 generation: meta.generation,
                 created: meta.creation_timestamp.map(|time| time.0),
                 deleting: meta.deletion_timestamp.is_some(),
+                annotations: meta.annotations.unwrap_or_default(),
                 error: invalid.error.chars().take(MAX_ERROR_CHARS).collect(),
             })
         }

@@ -79,6 +79,11 @@ impl Annotations {
         (self.swept, self.listed) = (false, false);
     }
 
+    /// Whether a node is known to carry an address, and nothing is about to change that.
+    pub(super) fn has(&self, uid: &Uid, ip: Address) -> bool {
+        !self.in_flight.contains(uid) && self.standing.get(uid).is_some_and(|(_, standing)| *standing == ip)
+    }
+
     /// Why a node cannot be annotated that should be, if one cannot.
     pub(super) fn denied(&self) -> Option<&str> {
         self.failures.values().find_map(|failing| failing.refusal.as_deref())

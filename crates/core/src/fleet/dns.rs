@@ -11,7 +11,7 @@ use crate::addresses::account::Account;
 use crate::mechanism::budget::{Budget, Held, Purpose, RateReport};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::epoch::Epoch;
-use crate::model::ids::{AccountId, ObjectKind, Owner, Uid};
+use crate::model::ids::{AccountId, Address, ObjectKind, Owner, Uid};
 use crate::model::moment::Moment;
 use crate::model::provider::{Descriptor, Providers, Rules};
 use crate::model::words::time_of_day;
@@ -22,6 +22,7 @@ use crate::records::diff::Wanted;
 use crate::records::dns::{Access, ChangeSet, Zone};
 use crate::records::mark::Mark;
 use crate::records::name::ZoneRef;
+use crate::records::pause::allowed;
 use crate::records::set::{Located, Scene, Set};
 use crate::records::site::{Site, SiteKey, Step};
 use crate::records::spec::Destination;
@@ -95,6 +96,13 @@ impl Dns {
     /// What was found out about an object's set.
     pub(super) fn set(&self, uid: &Uid) -> Option<&Set> {
         self.sets.get(uid)
+    }
+
+    /// Whether a name holds an address that its object wants there, as far as anybody looks after it.
+    pub(super) fn shows(&self, uid: &Uid, ip: Address) -> bool {
+        let site = self.sets.get(uid).and_then(Set::site).and_then(|key| self.sites.get(key));
+        let holds = |site: &Site| site.addresses().is_some_and(|addresses| addresses.contains(&ip));
+        site.is_none_or(|site| site.is_known() && !site.is_busy() && holds(site))
     }
 
     /// Requests left per token, for tokens that nobody else keeps count of.
@@ -250,7 +258,11 @@ impl Dns {
             let choice = view.choice.as_ref().filter(|_| acts);
             if let (Some(choice), Some(account)) = (choice, self.accounts.get_mut(&key.account_id)) {
                 let site = self.sites.entry(key.clone()).or_default();
+                if set.pause(view) {
+                    site.restart();
+                }
                 let wanted = set.want(view, choice, (key, zone, account.rules()), site, now);
+                let wanted = allowed(view, wanted, site);
                 out.later(set.kept_until().filter(|until| *until > now));
                 let mut scene = Drive { site, set: &mut set, account, accounts, permit, now, out };
                 let later = scene.drive(&view.owner, key, zone, &wanted);

@@ -306,11 +306,15 @@ impl Fleet {
         // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
         let name = seen.object.name.clone();
         self.keep_pools(|pool| pool.object.uid == uid || pool.object.name != name);
+        let paused = seen.paused.clone();
         let Some(pool) = self.pools.get_mut(&uid) else {
-            self.pools.insert(uid.clone(), Pool::new(seen, &self.settings.providers));
+            let mut pool = Pool::new(seen, &self.settings.providers);
+            pool.pause.observe(paused.as_deref(), now);
+            self.pools.insert(uid.clone(), pool);
             self.rematch(&uid, now);
             return;
         };
+        pool.pause.observe(paused.as_deref(), now);
         if recall {
             pool.recall(&seen);
         }

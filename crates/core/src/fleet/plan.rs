@@ -57,6 +57,7 @@ impl Fleet {
                 self.plan_record_set_writes(now, &mut out);
                 let seen = !self.matched_once.is_empty();
                 self.annotations.plan(&desired, (seen, read), now, &mut out);
+                self.note_finished();
             }
         } else {
             self.place_addresses();
@@ -124,6 +125,7 @@ impl Fleet {
                     let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
                     let world = World { now, permit, owners, standing, seen, holders, others };
                     pool.forgive_token_moving(&account);
+                    pool.look_after_pause(&mut account);
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);
                         out.tell(permit.then(|| pool.tell_losses(&account)).flatten());
@@ -134,6 +136,7 @@ impl Fleet {
                     if pool.spec.is_frozen() {
                         pool.follow_standing(&account);
                     }
+                    pool.follow_sent(&account);
                     if *pool.creates_at() == account_id {
                         let ahead = self.others_create(uid, &account_id, &account);
                         pool.plan_creation(&mut account, &world, &named, ahead, out);
@@ -266,6 +269,16 @@ impl Fleet {
         }
     }
 
+    /// Of what was sent before a pause, notes what is done.
+    fn note_finished(&mut self) {
+        let (annotations, dns) = (&self.annotations, &self.dns);
+        for (uid, pool) in self.pools.iter_mut().filter(|(_, pool)| pool.pause.holds()) {
+            let published = |ip| pool.spec.record_set.is_none() || dns.shows(uid, ip);
+            let done: BTreeSet<Address> = pool.pause.finishing().filter(|ip| published(*ip)).collect();
+            pool.has_finished(|ip, node| done.contains(&ip) && annotations.has(node, ip));
+        }
+    }
+
     /// Whether a node stands under its name, as far as its watch shows.
     fn is_on_watch(&self, pool: &Pool, node: &str, uid: &Uid) -> bool {
         let key = pool.spec.criteria.as_ref().map(Criteria::node_watch);
@@ -284,6 +297,7 @@ impl Fleet {
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             // What was a candidate before a gap in the leadership may be another node by now.
             let seen = self.matched_once.contains(&pool.object.uid);
+            let still = pool.pause.holds();
             let mut here = BTreeSet::new();
             // A node that matches again while its address goes elsewhere would carry it for a moment only.
             let placements = pool.report.placements.iter();
@@ -292,13 +306,18 @@ impl Fleet {
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
                 // A frozen pool does not look at its nodes again: another one may have the name by now.
                 let stands = |candidate: &&Candidate| self.is_on_watch(pool, node, &candidate.uid);
+                let due = |uid: &Uid| !still || pool.pause.finishes_on(*ip, uid);
                 let candidate = pool.candidates.get(node).filter(|_| owned && seen);
+                let candidate = candidate.filter(|candidate| due(&candidate.uid));
                 if let Some(candidate) = candidate.filter(stands) {
                     desired.confirmed.insert(candidate.uid.clone(), (node.to_owned(), *ip));
                     here.insert(*ip);
                 }
             }
-            if !pool.matched || pool.spec.is_frozen() {
+            if still {
+                let ours = |ip: &Address| owners.get(ip).is_none_or(|owner| owner.uid == pool.object.uid);
+                desired.protected.extend(pool.kept_still(known).into_iter().filter(ours));
+            } else if !pool.matched || pool.spec.is_frozen() {
                 // An address that is known to be on one node is on no other.
                 let stays = |ip: &&Address| !pool.has_left(**ip) && !here.contains(*ip);
                 desired

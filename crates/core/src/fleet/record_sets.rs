@@ -14,6 +14,7 @@ use crate::model::fault::WriteFailure;
 use crate::model::ids::{Address, ObjectKind, Owner, Uid};
 use crate::model::matching::WatchKey;
 use crate::model::moment::{Context, Moment};
+use crate::model::pause::Reason;
 use crate::model::spec::Scope;
 use crate::records::action::Action as OfRecords;
 use crate::records::node_set::NodeSet;
@@ -147,7 +148,8 @@ impl Fleet {
                     };
                     // What is unread is told anew, with its present cause.
                     let told = |condition: &Condition| {
-                        condition.is(ConditionType::WatchFailing) || is_unread(condition)
+                        let anew = [ConditionType::WatchFailing, ConditionType::Paused];
+                        anew.into_iter().any(|kind| condition.is(kind)) || is_unread(condition)
                     };
                     status.conditions.retain(|condition| !told(condition) && !former(condition));
                     if !status.conditions.iter().any(|condition| condition.is(ConditionType::Ready)) {
@@ -157,6 +159,7 @@ impl Fleet {
                 }
                 None => continue,
             };
+            status.conditions.extend(set.paused.as_ref().map(Reason::condition));
             let unready = self.unready.entry(uid.clone()).or_default();
             let told = (set.on_server.conditions.as_slice(), status.conditions.as_slice());
             unready.tell(&owner, told, (quiet_until, now), out);
@@ -211,6 +214,8 @@ fn node_view(set: &NodeSet) -> View {
         created_at_s: set.created_at_s,
         generation: set.generation,
         spec: set.spec.set.clone(),
+        paused: set.paused.clone(),
+        finishing: BTreeSet::new(),
         problems: set.spec.obstacles().map(ToString::to_string).collect(),
         choice: set.choice(),
         told: Told::of_record_set(&set.on_server, set.generation),
@@ -234,11 +239,15 @@ fn pool_view<'a>(
         let unread = elsewhere && refused && account.last_list().is_some();
         if unread { last_known_choice(pool, older) } else { pool_choice(pool, account) }
     });
+    // After a pause the account is read first.
+    let choice = choice.filter(|_| !pool.pause.is_lifting());
     Some(View {
         owner: Owner { kind: ObjectKind::Pool, object: pool.object.clone() },
         created_at_s: pool.created_at_s,
         generation: pool.generation,
         spec,
+        paused: pool.pause.reason().cloned(),
+        finishing: pool.pause.finishing().collect(),
         problems: problems.map(ToString::to_string).collect(),
         choice,
         told: pool.on_server.told_of_records(pool.generation),

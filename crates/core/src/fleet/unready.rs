@@ -1,5 +1,5 @@
 //! Events for objects that stay unready: a Warning once the summing condition was False or Unknown for a while, and a
-//! word when that is over.
+//! word when that is over. And for those that are paused: a word at the beginning and at the end.
 //!
 //! Invariant: the end is told only where the beginning was.
 
@@ -29,6 +29,10 @@ const KINDS: [(ConditionType, EventReason); 2] = [
     (ConditionType::RecordSetReady, EventReason::RecordSetNotReady),
 ];
 
+/// What is told of the end of a pause.
+const RESUMED: &str =
+    "the annotation flipop.digitalocean.com/paused was removed; FLIPOP reads how things stand, and then acts";
+
 /// What there is to tell.
 enum News {
     None,
@@ -51,6 +55,8 @@ struct Spell {
 #[derive(Debug, Default)]
 pub(crate) struct Unready {
     spells: BTreeMap<ConditionType, Spell>,
+    /// The object was paused when last looked at.
+    paused: bool,
     /// Looked at in this process: what the status said before was told by another one.
     noted: bool,
 }
@@ -71,6 +77,7 @@ impl Unready {
         when: (Moment, Moment),
         out: &mut Effects<Action>,
     ) {
+        out.tell(self.note_pause(owner, (before, conditions)));
         let before = if self.noted { &[] } else { before };
         self.noted = true;
         for (kind, warning) in KINDS {
@@ -85,6 +92,27 @@ impl Unready {
                 }
             }
         }
+    }
+
+    /// Looks whether a pause began or ended.
+    fn note_pause(
+        &mut self,
+        owner: &Owner,
+        (before, conditions): (&[Condition], &[Condition]),
+    ) -> Option<Notice> {
+        let paused = |conditions: &[Condition]| {
+            let pause = conditions.iter().find(|condition| condition.is(ConditionType::Paused));
+            pause.map(|condition| condition.message.clone())
+        };
+        let was = if self.noted { self.paused } else { paused(before).is_some() };
+        let now = paused(conditions);
+        self.paused = now.is_some();
+        let (reason, message) = match now {
+            Some(message) if !was => (EventReason::Paused, message),
+            None if was => (EventReason::Resumed, RESUMED.to_owned()),
+            Some(_) | None => return None,
+        };
+        Some(Notice::on(owner, false, reason, ConditionType::Paused.as_str(), message))
     }
 
     /// Looks at one condition.

@@ -17,6 +17,7 @@ use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
+use crate::model::pause::Reason;
 use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
 use crate::model::words::enumerate;
@@ -51,6 +52,8 @@ pub struct NodeSet {
     pub resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// Why it is paused, if it is.
+    pub paused: Option<Reason>,
     /// The spec.
     pub spec: NodeSetSpec,
     /// The spec as it was written, or why it cannot be read.
@@ -87,6 +90,7 @@ impl NodeSet {
             generation: seen.generation,
             resource_version: String::new(),
             deleting: seen.deleting,
+            paused: None,
             spec: NodeSetSpec::unreadable(None, ""),
             raw: Err(String::new()),
             on_server: RecordSetStatus::default(),
@@ -126,6 +130,7 @@ impl NodeSet {
         self.generation = seen.generation;
         self.resource_version = seen.resource_version;
         self.deleting = seen.deleting;
+        self.paused = seen.paused.as_deref().map(Reason::new);
         self.on_server = seen.status;
         self.writes.observed_again();
         if self.raw == seen.spec {
@@ -241,6 +246,7 @@ impl NodeSet {
         losses.retain(|name, _| !self.nodes.contains_key(name));
         let none_left = self.nodes.is_empty();
         let next = match (none_left, self.spec.set.when_empty) {
+            _ if self.paused.is_some() => "the records stay as they are while the object is paused",
             (false, _) => "the records follow",
             (true, WhenEmpty::Keep) => "no other node matches, and the last records stay (whenEmpty: Keep)",
             (true, WhenEmpty::Delete) if kept => {

@@ -17,6 +17,8 @@ pub struct RecordSetObject {
     pub resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// The text of the annotation that pauses it, if it stands there.
+    pub paused: Option<String>,
     /// The spec, or why it cannot be read.
     pub spec: Result<RawRecordSetSpec, String>,
     /// The status.

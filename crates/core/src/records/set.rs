@@ -8,7 +8,7 @@ use super::site::{Site, SiteKey};
 use super::spec::{Destination, WhenEmpty};
 use super::status::{Phase, PublishedSet, Remark, SetReport, Told, described};
 use super::view::{Choice, View};
-use crate::model::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised};
+use crate::model::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised, UnderWay};
 use crate::model::fault::FaultKind;
 use crate::model::ids::{ObjectKind, Owner};
 use crate::model::moment::Moment;
@@ -127,6 +127,8 @@ pub struct Set {
     /// The status says so, or may soon, and first records are to be written, of which whoever takes over has to know.
     unsaid: bool,
     raised: Option<(u32, u32)>,
+    /// The object is paused.
+    paused: bool,
     pending_since: Option<Moment>,
     /// What was said of the limit that its change waits for.
     limited: Option<String>,
@@ -144,6 +146,17 @@ impl Set {
     #[must_use]
     pub fn recalled(told: &Told) -> Self {
         Self { announced: told.error.clone(), home: Home::recalled(told), ..Self::default() }
+    }
+
+    /// The place where it was last looked after.
+    #[must_use]
+    pub fn site(&self) -> Option<&SiteKey> {
+        self.site.as_ref()
+    }
+
+    /// Notes whether the object is paused. True when a pause has just ended.
+    pub fn pause(&mut self, view: &View) -> bool {
+        std::mem::replace(&mut self.paused, view.paused.is_some()) && !self.paused
     }
 
     /// Where the spec has it now. Answers the place that it left with records there, if it was another.
@@ -247,6 +260,9 @@ impl Set {
 
     /// What is wanted is in DNS, or on its way there.
     pub fn settled(&mut self) {
+        if self.paused {
+            return;
+        }
         self.changes = None;
         self.unsaid = false;
     }
@@ -320,7 +336,8 @@ impl Set {
                 // A later leader would rely on it.
                 let message =
                     "nothing is published, for all that is known; the name is read once more".to_owned();
-                return (Some((Phase::InProgress { message }, None)), None);
+                let reason = UnderWay::InProgress;
+                return (Some((Phase::InProgress { reason, message }, None)), None);
             }
             return (Some((active(wanted, view, site, (self.emptied, kept)), None)), None);
         }
@@ -328,7 +345,8 @@ impl Set {
             return failed(reason, message);
         }
         if let Some(message) = scene.site.and_then(waits_for) {
-            return (Some((Phase::InProgress { message }, None)), None);
+            let reason = UnderWay::InProgress;
+            return (Some((Phase::InProgress { reason, message }, None)), None);
         }
         if view.choice.is_none() {
             return (None, None);
@@ -339,9 +357,15 @@ impl Set {
         if !view.told.current || self.unsaid || (differs && due <= now) {
             // Between two tries it stays: a status that goes to and fro tells nothing.
             self.limited = limit(view, scene).or(self.limited.take());
+            if let Some(pause) = &view.paused {
+                let message = format!("the records stay as they are; the object is {}", pause.text());
+                let reason = UnderWay::Paused;
+                return (Some((Phase::InProgress { reason, message }, None)), None);
+            }
             let about = || "the records are about to be changed".to_owned();
             let message = self.limited.clone().unwrap_or_else(about);
-            (Some((Phase::InProgress { message }, None)), None)
+            let reason = UnderWay::InProgress;
+            (Some((Phase::InProgress { reason, message }, None)), None)
         } else {
             (None, differs.then_some(due))
         }

@@ -70,6 +70,8 @@ pub enum Phase {
     },
     /// They are about to be.
     InProgress {
+        /// Whether anything happens meanwhile.
+        reason: UnderWay,
         /// What it waits for.
         message: String,
     },
@@ -145,7 +147,7 @@ impl SetReport {
     pub(crate) fn conditions(&self, on: ObjectKind) -> Vec<Condition> {
         let (summary, message) = match &self.phase {
             Phase::Active { reason, message } => (Finding::from(*reason), message),
-            Phase::InProgress { message } => (UnderWay::InProgress.into(), message),
+            Phase::InProgress { reason, message } => (Finding::from(*reason), message),
             Phase::Failed { reason, message } => (Finding::from(*reason), message),
         };
         let remarks = self.remarks.iter().map(|remark| (remark.finding, &remark.message));

@@ -3,6 +3,7 @@
 use super::spec::SetSpec;
 use super::status::{Remark, Told};
 use crate::model::ids::{Address, Owner, Seniority};
+use crate::model::pause::Reason;
 use std::collections::BTreeSet;
 
 /// What an object has to publish.
@@ -27,6 +28,10 @@ pub struct View {
     pub generation: i64,
     /// The record set as the spec wants it.
     pub spec: SetSpec,
+    /// Why the object is paused, if it is: nothing is changed then but what follows.
+    pub paused: Option<Reason>,
+    /// Addresses that a paused object still publishes, since what brought them was sent before.
+    pub finishing: BTreeSet<Address>,
     /// What is wrong with the spec, as far as it stops this set.
     pub problems: Vec<String>,
     /// What is to be published; `None` while too little is known to say.

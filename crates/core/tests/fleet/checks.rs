@@ -15,6 +15,7 @@ impl World {
 
     /// What must hold for every assignment, whatever happened before.
     pub(crate) fn check_assignment(&self, pool: &ObjectRef, ip: Address, to: &MachineId, node: &str) {
+        self.check_pause(pool);
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
         if let Some(spec) = spec {
             let named = used(spec).any(|named| *named == ip.to_string());
@@ -45,6 +46,7 @@ impl World {
 
     /// An address goes off its droplet only to make room there for one that is used.
     pub(crate) fn check_unassignment(&self, pool: &ObjectRef, ip: Address, from: &MachineId) {
+        self.check_pause(pool);
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
         if let Some(spec) = spec {
             assert!(!used(spec).any(|named| *named == ip.to_string()), "{ip} is used by {pool:?}");

@@ -27,6 +27,7 @@ impl World {
             generation: 1,
             resource_version: self.version.to_string(),
             deleting: false,
+            paused: None,
             spec: Ok(spec),
             status: PoolStatus::default(),
         };

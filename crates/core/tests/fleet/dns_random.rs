@@ -29,6 +29,8 @@ enum Event {
     Crash,
     Again,
     Rename(bool),
+    /// Of the pool, or else of the record set.
+    Pause(bool, bool),
     WaitMs(u64),
 }
 
@@ -61,6 +63,7 @@ fn events() -> impl Strategy<Value = Event> {
         1 => Just(Event::Crash),
         1 => Just(Event::Again),
         1 => any::<bool>().prop_map(Event::Rename),
+        2 => (any::<bool>(), any::<bool>()).prop_map(|(pool, paused)| Event::Pause(pool, paused)),
         8 => prop_oneof![0..3_000_u64, 0..60_000_u64, Just(601_000)].prop_map(Event::WaitMs),
     ]
 }
@@ -133,6 +136,8 @@ fn happen(world: &mut World, event: &Event) {
         Event::Rename(away) => world.edit_set("set", |spec| {
             spec.provider = String::from(if away { CLOUDFLARE } else { PROVIDER });
         }),
+        Event::Pause(true, paused) => world.pause("pool", paused.then_some("a pause")),
+        Event::Pause(false, paused) => world.pause_set("set", paused.then_some("a pause")),
         Event::WaitMs(ms) => world.run_until(world.now.plus_millis(ms)),
     }
 }
@@ -152,6 +157,8 @@ proptest! {
         world.dns.tricks.clear();
         world.tricks.clear();
         happen(&mut world, &Event::Rename(false));
+        happen(&mut world, &Event::Pause(true, false));
+        happen(&mut world, &Event::Pause(false, false));
         world.run(1_900);
         let ready: Vec<u8> =
             (1..6).filter(|n| world.nodes.get(&format!("node-{n}")).is_some_and(|node| node.ready.is_ready())).collect();

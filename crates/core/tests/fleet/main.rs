@@ -42,6 +42,8 @@ mod minimum;
 mod nodes;
 mod order;
 mod orphans;
+mod pause;
+mod pause_dns;
 mod pods;
 mod pool_told;
 mod purchases;

@@ -1,7 +1,7 @@
 //! What a pool's status says of its record set, and what the next process reads there.
 
 use flipop_core::addresses::pool::status::{PoolStatus, complete};
-use flipop_core::model::catalog::records::TTLRaised;
+use flipop_core::model::catalog::records::{TTLRaised, UnderWay};
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::Address;
 use flipop_core::records::status::{Phase, PublishedSet, Remark, SetReport};
@@ -45,7 +45,7 @@ fn what_is_not_known_of_a_record_set_yet_stays_as_it_was() {
 #[test]
 fn what_is_known_of_a_record_set_takes_the_place_of_what_was() {
     let report = SetReport {
-        phase: Phase::InProgress { message: MESSAGE.into() },
+        phase: Phase::InProgress { reason: UnderWay::InProgress, message: MESSAGE.into() },
         spec_error: Some("the name is too long".into()),
         published: published(),
         remarks: vec![Remark { finding: TTLRaised::BelowFloor.into(), message: MESSAGE.into() }],

@@ -15,6 +15,7 @@ enum Event {
     Crash,
     Trick(Trick),
     CoolOff(u8),
+    Pause(bool),
     Wait(u16),
 }
 
@@ -40,6 +41,7 @@ fn events() -> impl Strategy<Value = Event> {
         1 => Just(Event::Crash),
         3 => tricks().prop_map(Event::Trick),
         1 => (0..10_u8).prop_map(Event::CoolOff),
+        2 => any::<bool>().prop_map(Event::Pause),
         6 => (1..40_u16).prop_map(Event::Wait),
     ]
 }
@@ -52,6 +54,7 @@ fn happen(world: &mut World, event: &Event) {
         Event::Crash => world.start(),
         Event::Trick(trick) => world.tricks.push_back(trick),
         Event::CoolOff(seconds) => world.edit("pool", |spec| spec.cool_off_seconds = f64::from(seconds)),
+        Event::Pause(paused) => world.pause("pool", paused.then_some("a pause")),
         Event::Wait(seconds) => world.run(u64::from(seconds)),
     }
 }
@@ -59,6 +62,7 @@ fn happen(world: &mut World, event: &Event) {
 /// The faults are over: as many addresses as possible are on matching nodes, nobody has two, and nothing moves.
 fn settle(world: &mut World) {
     world.tricks.clear();
+    world.pause("pool", None);
     world.run(1_500);
     world.moved.clear();
     let ready: Vec<u8> = (1..6)
@@ -103,6 +107,7 @@ proptest! {
             happen(&mut world, event);
         }
         world.tricks.clear();
+        world.pause("pool", None);
         world.run(2_500);
         prop_assert_eq!(world.created, usize::from(desired));
         prop_assert_eq!(world.pools["pool"].spec.as_ref().unwrap().ips.len(), usize::from(desired));

@@ -76,6 +76,7 @@ fn pool(number: u16) -> PoolObject {
         generation: 1,
         resource_version: "1".into(),
         deleting: false,
+        paused: None,
         spec: Ok(RawPoolSpec { ips, matching, ..spec() }),
         status: PoolStatus::default(),
     }

@@ -28,11 +28,11 @@ pub(crate) const NO_NODE: &str = "pool=egde";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Pending {
-    ip: Address,
+    pub(crate) ip: Address,
     pub(crate) target: Option<MachineId>,
     pub(crate) ends: Moment,
     errored: bool,
-    over: bool,
+    pub(crate) over: bool,
 }
 
 /// The world.
@@ -357,7 +357,7 @@ impl World {
             Effect::Do(Action::WriteRecordSetStatus { record_set, resource_version, status, .. }) => {
                 self.write_set_status(&record_set, &resource_version, *status);
             }
-            Effect::Do(Action::Annotate { node, uid, value }) => self.annotate(node, uid, value),
+            Effect::Do(Action::Annotate { node, uid, value }) => self.annotate_checked(node, uid, value),
             Effect::Do(Action::CountNodes) => {
                 self.call("count nodes");
                 self.answer(Outcome::NodesCounted(Ok(self.unlabelled)));
@@ -414,11 +414,11 @@ impl World {
                 self.call(format!("unassign {ip}"));
                 self.change(epoch, ip, None);
             }
-            addresses::Action::Create { epoch, pool, region } => self.create(epoch, pool, &region),
+            addresses::Action::Create { epoch, pool, region } => self.create_checked(epoch, pool, &region),
         }
     }
 
-    fn annotate(&mut self, node: String, uid: Uid, value: Option<Address>) {
+    pub(crate) fn annotate(&mut self, node: String, uid: Uid, value: Option<Address>) {
         let found = self.nodes.get(&node).is_some_and(|facts| facts.uid == uid);
         self.faults.writes_to_gone_nodes += usize::from(!found);
         let result = if found { Ok(()) } else { Err(WriteFailure::Gone) };
@@ -469,7 +469,7 @@ impl World {
         self.answer(addresses::Outcome::Changed { epoch, ip, result });
     }
 
-    fn create(&mut self, epoch: Epoch, pool: ObjectRef, region: &str) {
+    pub(crate) fn create(&mut self, epoch: Epoch, pool: ObjectRef, region: &str) {
         self.call(format!("create in {region}"));
         let memory = self.pools[&pool.name.name].status.memory.clone();
         assert!(

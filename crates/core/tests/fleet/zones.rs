@@ -339,6 +339,7 @@ impl World {
             generation: 1,
             resource_version: version.to_string(),
             deleting: false,
+            paused: None,
             spec: Ok(spec),
             status: RecordSetStatus::default(),
         };
@@ -398,6 +399,7 @@ impl World {
             records::Action::ApplyRecords { epoch, zone, fqdn, set, owner } => {
                 self.call(format!("apply {fqdn} for {}", owner.object.name));
                 self.check_changes(&set.changes);
+                self.check_pause_of_records(&owner, &fqdn, &set.changes);
                 self.check_alone(&epoch.account_id.provider, &zone.id, &fqdn);
                 let slow_ms = match self.dns.tricks.front() {
                     Some(DnsTrick::Slow(ms)) => *ms,

@@ -3,14 +3,16 @@
 use super::DemoError;
 use super::commands::{Command, HELP};
 use super::pods;
+use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND};
 use super::stage::TOKEN_NAME;
 use super::story::Story;
 use super::teller::Line;
 use super::{sets, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_cloud::{Fault, Injection, InjectionId, Provider, Target};
+use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_simulation::furnish::NAMESPACE;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -57,6 +59,8 @@ impl Levers {
             | Command::Deny(..)
             | Command::Allow
             | Command::Move(_, None)
+            | Command::Pause(..)
+            | Command::Resume(_)
             | Command::Lease
             | Command::Quit => true,
         };
@@ -88,6 +92,8 @@ impl Levers {
                 story.tell(Line::Sandbox, "ALLOW: the operator may do everything again");
             }
             Command::Move(ip, node) => shift(story, *ip, node.as_deref()),
+            Command::Pause(name, text) => pause(story, name, Some(text))?,
+            Command::Resume(name) => pause(story, name, None)?,
             Command::Lease => take_lease(story)?,
             Command::Quit => return Ok(true),
         }
@@ -134,7 +140,7 @@ fn is_node(story: &mut Story, node: &str) -> bool {
     let exists = story.stage.api.object("v1", "Node", &Key::new("", node)).is_some();
     if !exists {
         let nodes = story.stage.api.objects("v1", "Node");
-        let name = |node: &serde_json::Value| node.pointer("/metadata/name")?.as_str().map(str::to_owned);
+        let name = |node: &Value| node.pointer("/metadata/name")?.as_str().map(str::to_owned);
         let names: Vec<String> = nodes.iter().filter_map(name).collect();
         story.tell(Line::Wrong, &format!("no node is called {node}; there are {}", names.join(", ")));
     }
@@ -211,6 +217,30 @@ fn shift(story: &mut Story, ip: Ipv4Addr, node: Option<&str>) {
             story.tell(Line::Wrong, &text);
         }
     }
+}
+
+/// Sets the annotation that pauses the objects of a name, or removes it.
+fn pause(story: &mut Story, name: &str, text: Option<&str>) -> Result<(), ScenarioError> {
+    let api = story.stage.api.clone();
+    let mut found = false;
+    for kind in [POOL_KIND, RECORD_SET_KIND] {
+        for object in api.objects(API_VERSION, kind) {
+            let field = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            if field("/metadata/name") != name {
+                continue;
+            }
+            found = true;
+            let patch = json!({ "metadata": { "annotations": { PAUSED_ANNOTATION: text } } });
+            let key = Key::new(field("/metadata/namespace"), name);
+            api.patch_object((API_VERSION, kind), &key, "", patch, "sandbox")?;
+            let what = if text.is_some() { "PAUSE" } else { "RESUME" };
+            story.tell(Line::Sandbox, &format!("{what}: {kind} {name}"));
+        }
+    }
+    if !found {
+        story.tell(Line::Wrong, &format!("no pool and no record set is called {name}"));
+    }
+    Ok(())
 }
 
 /// Another process takes the lease, and never renews it.

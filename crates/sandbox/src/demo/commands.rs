@@ -31,6 +31,10 @@ pub(super) enum Command {
     Allow,
     /// An address is put on a node by hand, or on none.
     Move(Ipv4Addr, Option<String>),
+    /// Objects of this name are paused, with a reason.
+    Pause(String, String),
+    /// They are paused no more.
+    Resume(String),
     /// Somebody else takes the lease.
     Lease,
     /// The end.
@@ -38,7 +42,7 @@ pub(super) enum Command {
 }
 
 /// Each command with its arguments and what it does.
-pub(super) const HELP: [(&str, &str); 14] = [
+pub(super) const HELP: [(&str, &str); 16] = [
     ("help", "this list"),
     ("show", "nodes, pods, addresses and records as they are"),
     ("kill NODE", "its kubelet falls silent, and Kubernetes calls it NotReady"),
@@ -54,6 +58,8 @@ pub(super) const HELP: [(&str, &str); 14] = [
     ("deny VERB RESOURCE", "the API server refuses it to the operator, as in `deny patch nodes`"),
     ("allow", "the operator may do everything again"),
     ("move IP NODE|nowhere", "moves an address by hand, as in the provider's control panel"),
+    ("pause NAME [REASON]", "the operator begins nothing for the pool or the record set of this name"),
+    ("resume NAME", "it acts for it again"),
     ("lease", "another process takes the lease, and falls silent"),
     ("quit", "ends the sandbox, as Ctrl-C does"),
 ];
@@ -98,6 +104,8 @@ impl Command {
             ("allow", []) => Self::Allow,
             ("move", [ip, "nowhere"]) => Self::Move(ip.parse().ok()?, None),
             ("move", [ip, node]) => Self::Move(ip.parse().ok()?, Some(text(node))),
+            ("pause", [name, reason @ ..]) => Self::Pause(text(name), reason.join(" ")),
+            ("resume", [name]) => Self::Resume(text(name)),
             ("lease", []) => Self::Lease,
             ("quit" | "exit", []) => Self::Quit,
             _ => return None,
@@ -138,8 +146,13 @@ mod tests {
                 .replace("bad|good [digitalocean|cloudflare]", "bad cloudflare")
                 .replace("down|up", "down")
                 .replace("NODE", "n")
+                .replace("NAME [REASON]", "p")
+                .replace("NAME", "p")
                 .replace('N', "3");
             assert!(matches!(Command::parse(&line), Ok(Some(_))), "{line}");
+            if form.ends_with("[REASON]") {
+                continue;
+            }
             let slip = Command::parse(&format!("{line} x y")).unwrap_err();
             assert!(slip.contains(form), "{slip}");
         }
@@ -150,6 +163,9 @@ mod tests {
             Command::parse("move 192.0.2.1 nowhere"),
             Ok(Some(Command::Move("192.0.2.1".parse().unwrap(), None)))
         );
+        let reason = "incident 7".to_owned();
+        assert_eq!(Command::parse("pause p incident 7"), Ok(Some(Command::Pause("p".to_owned(), reason))));
+        assert!(Command::parse("pause").unwrap_err().contains("pause NAME"));
         assert_eq!(Command::parse("token good"), Ok(Some(Command::Token(true, None))));
     }
 }

@@ -108,6 +108,13 @@ fn what_is_typed_is_done_to_nodes_accounts_and_rights() {
     server.wait(&["QUOTA", "3 reserved IPs"]);
     server.type_in("move 203.0.113.11 nowhere");
     server.wait(&["account", "203.0.113.11 is taken off edge-2"]);
+    server.type_in("pause ingress-pool incident 7");
+    server.wait(&["PAUSE: FloatingIPPool ingress-pool"]);
+    server.wait(&["event", "incident 7"]);
+    server.type_in("resume ingress-pool");
+    server.wait(&["RESUME: FloatingIPPool ingress-pool"]);
+    server.type_in("resume nothing");
+    server.wait(&["no pool and no record set is called nothing"]);
     server.type_in("show");
     server.wait(&["ADDRESS ", "POOL", "NODE", "STATE"]);
     server.type_in("kill nothing");

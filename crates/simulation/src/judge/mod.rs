@@ -2,7 +2,8 @@
 //!
 //! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
-//! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's.
+//! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's, I14 a pause
+//! holds.
 
 pub(super) mod blindness;
 mod calm;
@@ -17,6 +18,10 @@ mod names;
 #[cfg(test)]
 mod names_tests;
 pub(super) mod patience;
+pub(super) mod pauses;
+#[cfg(test)]
+mod pauses_tests;
+mod purchases;
 #[cfg(test)]
 mod purchases_tests;
 mod selector;
@@ -38,6 +43,7 @@ use self::calm::Calm;
 use self::dns::{Site, Wishes};
 use self::knowledge::Reads;
 use self::load::Loads;
+use self::pauses::Pauses;
 pub use self::tally::Tally;
 use self::tellings::Tellings;
 use self::truth::{Pool, Truth};
@@ -117,6 +123,8 @@ struct Open {
 #[derive(Debug, Clone, Default)]
 struct Known {
     permit_ends_ms: Option<u64>,
+    /// When the last list of the account was sent that was answered.
+    listed_ms: Option<u64>,
     reads: Reads,
     loads: Loads,
 }
@@ -151,6 +159,7 @@ pub(super) struct Judge {
     pub(super) others: BTreeMap<flipop_cloud::Provider, Vec<RecordView>>,
     wishes: Wishes,
     written: Written,
+    pauses: Pauses,
     tellings: Tellings,
     calm: Calm,
     /// Objects as they were, and until when.
@@ -167,6 +176,7 @@ impl Judge {
             others: dns::records(&cloud),
             wishes: Wishes::default(),
             written: Written::default(),
+            pauses: Pauses::default(),
             tellings: Tellings::default(),
             calm: blindness.calm.clone(),
             former: Vec::new(),
@@ -216,6 +226,7 @@ impl Judge {
             self.last_write_ms = now_ms;
         }
         self.check_move(now_ms, process, facts);
+        self.check_pause(now_ms, process, facts);
         self.open.insert(seq, Open { process, facts: facts.clone(), sent_ms: now_ms });
     }
 
@@ -304,6 +315,8 @@ impl Judge {
                 let shows = self.cloud.allows(flipop_cloud::Provider::DigitalOcean, DROPLETS)
                     && self.cloud.ips().iter().any(|view| view.droplet.is_some());
                 known.reads.answered(&open.facts, &self.truth, shows);
+                known.listed_ms =
+                    known.listed_ms.max((open.facts.kind == Kind::ListIps).then_some(open.sent_ms));
             }
             Kind::Lease { write: None }
             | Kind::Event
@@ -352,6 +365,7 @@ impl Judge {
         {
             self.blame(now_ms, "I12", text);
         }
+        self.note_pauses(now_ms, change);
         let before = match kind {
             "floatingippools" => self.truth.pools.get(&change.key.name),
             "nodednsrecordsets" => self.truth.record_sets.get(&change.key.name),
@@ -394,24 +408,6 @@ impl Judge {
         }
     }
 
-    /// What was bought for a pool that goes, and is no other's, is nobody's.
-    fn pool_deleted(&mut self, now_ms: u64, name: &str) {
-        let others: Vec<&Pool> =
-            self.truth.pools.iter().filter(|(other, _)| *other != name).map(|(_, pool)| pool).collect();
-        let nobodys = self.created.iter().filter(|ip| !others.iter().any(|pool| pool.mentions(**ip)));
-        self.nobodys.extend(nobodys);
-        self.pool_deleted_ms = Some(now_ms);
-    }
-
-    fn note_lacks(&mut self) {
-        for pool in self.truth.pools.values() {
-            let given = pool.spec_ips().iter().filter(|ip| !self.created.contains(*ip)).count();
-            let lacks = pool.desired().saturating_sub(given) + pool.let_go();
-            let most = self.lacked.entry(pool.uid.clone()).or_default();
-            *most = lacks.max(*most);
-        }
-    }
-
     /// Something happened in the account.
     pub(super) fn cloud_changed(&mut self, now_ms: u64, change: &flipop_cloud::Change, by_operator: bool) {
         self.changes += 1;
@@ -443,6 +439,8 @@ impl Judge {
                     let new =
                         (*verb != RecordVerb::Deleted && replaced.as_ref() != Some(data)).then_some(data);
                     self.check_record(now_ms, &site, rtype, new.map(String::as_str));
+                    let added = new.filter(|_| replaced.is_none()).map(String::as_str);
+                    self.check_pause_of_record(now_ms, &site, added);
                     self.check_others(now_ms);
                 } else {
                     self.others_wrote(now_ms, (rtype == "A").then_some(site));
@@ -462,7 +460,10 @@ impl Judge {
     pub(super) fn took_effect(&mut self, now_ms: u64, facts: &Facts) {
         self.last_write_ms = now_ms;
         match facts.kind {
-            Kind::Assign { ip, .. } => *self.tally.assigns.entry(ip).or_default() += 1,
+            Kind::Assign { ip, .. } => {
+                *self.tally.assigns.entry(ip).or_default() += 1;
+                self.pauses.assigned(ip, now_ms);
+            }
             Kind::Unassign { .. } => self.tally.unassigns += 1,
             Kind::Record => self.tally.records += 1,
             Kind::CreateIp

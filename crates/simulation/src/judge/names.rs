@@ -34,13 +34,16 @@ impl Judge {
             let ips: BTreeMap<Ipv4Addr, IpView> =
                 self.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
             waits.extend(
-                supply::waits(&self.truth, &ips).into_iter().map(|what| (Provider::DigitalOcean, what)),
+                supply::waits(&self.truth, &ips, |pool| self.pauses.rests(true, pool, now_ms))
+                    .into_iter()
+                    .map(|what| (Provider::DigitalOcean, what)),
             );
         }
         if calm(Provider::DigitalOcean) || calm(Provider::Cloudflare) {
             for wanted in dns::wanted(&self.truth, &self.cloud.ips()).into_values() {
                 // Where addresses stand is known only as well as their account is.
-                if wanted.of_pool && !calm(Provider::DigitalOcean) {
+                let rests = self.pauses.rests(wanted.of_pool, &wanted.owner, now_ms);
+                if rests || (wanted.of_pool && !calm(Provider::DigitalOcean)) {
                     continue;
                 }
                 waits.extend(wanted.complaint(&self.cloud, &self.touched).map(|what| (wanted.site.0, what)));

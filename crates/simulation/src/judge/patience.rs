@@ -33,6 +33,9 @@ const OLDER_MS: u64 = 60_000;
 /// A token that was refused is tried once a minute.
 const UNAUTHORISED_MS: u64 = 66_000;
 
+/// After a pause the account is listed, and the records are read twice where some are to go.
+const RESUMED_MS: u64 = 35_000;
+
 /// A retry of the schedules may come a tenth later.
 const JITTER: u64 = 10;
 
@@ -140,6 +143,9 @@ impl Patience {
             Act::Create { .. } => self.account_ms = self.account_ms.max(left(FORGET_MS)),
             // A droplet that is off is refused, and its node tried again by the slow schedule.
             Act::PowerOff { .. } => self.add_slow(0),
+            Act::PauseObject { for_ms, .. } => {
+                self.told_ms = self.told_ms.max(left(for_ms.saturating_add(RESUMED_MS)));
+            }
             Act::EditRecord { .. } => self.told_ms = self.told_ms.max(left(EDITED_MS)),
             Act::PlaceRecord { for_ms, .. } => self.told_ms = self.told_ms.max(left(for_ms + EDITED_MS)),
             Act::RevokeToken { for_ms, .. } | Act::NarrowToken { for_ms, .. } => {

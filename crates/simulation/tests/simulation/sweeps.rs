@@ -109,3 +109,10 @@ fn a_mistake_in_a_spec_at_any_moment_changes_nothing_and_its_end_counts_at_once(
     let spare = Spare { assigns: 0, records: 0, writes: 5, annotations: 0, same_end: true };
     sweep(workloads::all(), sweep::mistakes, spare, 300);
 }
+
+#[test]
+fn a_pause_at_any_moment_loses_nothing_and_does_nothing_twice() {
+    // While it lasts the status says why, and afterwards that no more.
+    let spare = Spare { assigns: 0, records: 2, writes: 8, annotations: 0, same_end: true };
+    sweep(workloads::all(), sweep::pauses, spare, 300);
+}

@@ -67,6 +67,19 @@ fn tells(plan: &Plan, texts: &[&str]) -> Outcome {
     outcome
 }
 
+#[test]
+fn an_object_that_is_paused_rests_until_its_time_is_over() {
+    let (kind, name) = ("FloatingIPPool".to_owned(), "pool".to_owned());
+    let pause = Act::PauseObject { kind, name, text: "incident 7".to_owned(), for_ms: 40_000 };
+    let mut plan = plan("a pause", vec![at(QUIET_MS, pause), ready(QUIET_MS + 5_000, "node-1", false)]);
+    plan.staleness_ms = 5_000;
+    let outcome = tells(
+        &plan,
+        &["pause_object", "incident 7", "node-1", "Resume {", "assign 192.0.2.1 to", "PATCH nodes"],
+    );
+    assert_eq!(outcome.tally.assigns.values().sum::<usize>(), 3);
+}
+
 /// Everything is listed again.
 fn relist(at_ms: u64) -> [Step; 2] {
     [at(at_ms, Act::Compact), at(at_ms + 1, Act::CutWatches { replica: 0 })]

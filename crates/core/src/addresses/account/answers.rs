@@ -57,6 +57,7 @@ impl Account {
     }
 
     fn believe(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
+        self.shown = self.shown.max(Some(begun));
         if let Some(message) = list.contradiction {
             self.trouble = Some(Trouble { kind: FaultKind::Transient, message });
             return self.glimpse(begun, list.ips, now);

@@ -78,6 +78,8 @@ pub struct Account {
     listed: Option<(Moment, ReservedIpList)>,
     /// What lists that contradict themselves have shown since. It adds places and takes away nothing.
     glimpsed: Option<BTreeMap<Address, ReservedIp>>,
+    /// When the newest list was begun that was believed, be it one that contradicts itself.
+    shown: Option<Moment>,
     /// A list that shows no machine at all, held back until the scope is proved.
     unproved: Option<(Moment, ReservedIpList)>,
     trouble: Option<Trouble>,
@@ -105,6 +107,7 @@ impl Account {
             hidden: BTreeSet::new(),
             listed: None,
             glimpsed: None,
+            shown: None,
             unproved: None,
             trouble: None,
             not_before: Moment::default(),
@@ -165,6 +168,12 @@ impl Account {
     #[must_use]
     pub fn last_list(&self) -> Option<(Moment, &BTreeMap<Address, ReservedIp>)> {
         self.listed.as_ref().map(|(begun, list)| (*begun, &list.ips))
+    }
+
+    /// Whether a list that was begun since then has shown where addresses stand.
+    #[must_use]
+    pub fn was_listed_since(&self, moment: Moment) -> bool {
+        self.shown.is_some_and(|begun| begun >= moment)
     }
 
     /// The budget of the token.

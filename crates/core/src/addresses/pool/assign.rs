@@ -421,6 +421,7 @@ impl Pool {
         account: &mut Account,
         world: &World<'_>,
     ) -> Result<(), (Wait, Option<Moment>)> {
+        self.pause.wait().map_or(Ok(()), |wait| Err((wait, None)))?;
         if self.spec.cool_off_ms > 0 {
             let ours = || account.ops().filter(|(_, op)| op.pool == self.object.uid);
             if ours().any(|(_, op)| op.is_unanswered()) || !(has_room || self.roomy.is_empty()) {
@@ -449,7 +450,7 @@ impl Pool {
     /// What has to hold of each operation that begins.
     fn check_start(&self, ip: Address, account: &Account, world: &World<'_>) {
         debug_assert!(
-            world.permit && self.is_live() && self.matched && account.is_known(),
+            world.permit && self.may_begin() && self.matched && account.is_known(),
             "{ip}: known enough"
         );
         debug_assert!(self.used().contains(&ip), "{ip} is used");

@@ -60,6 +60,8 @@ impl Pool {
                 | Wait::Foreign(_)
                 | Wait::OtherRegion(_)
                 | Wait::NotAMachine(_)
+                | Wait::Paused(_)
+                | Wait::Rereading
                 | Wait::Budget
                 | Wait::Full
                 | Wait::Unsure

@@ -222,7 +222,7 @@ impl Pool {
         if others > Purchase::None
             || uncertain
             || self.creation.crds_outdated
-            || !self.is_live()
+            || !self.may_begin()
             || !self.spec.may_create()
             || !self.matched
         {
@@ -263,7 +263,7 @@ impl Pool {
         let elsewhere = self.spec.region.as_ref() != Some(&intent.region);
         if elsewhere
             || self.missing() <= self.creation.orphans.len()
-            || !self.is_live()
+            || !self.may_begin()
             || !self.spec.may_create()
             || !self.matched
         {

@@ -16,6 +16,7 @@ pub mod object;
 pub mod orphans;
 mod outcome;
 mod patience;
+pub mod pause;
 pub mod placement;
 mod recall;
 pub mod render;
@@ -43,6 +44,7 @@ use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
 use behind::Behind;
 use memory::Memory;
+use pause::Pause;
 use report::{Report, Wait};
 use spec::PoolSpec;
 use status::PoolStatus;
@@ -110,6 +112,8 @@ pub struct Pool {
     pub resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// Whether it may begin anything.
+    pub pause: Pause,
     /// The spec.
     pub spec: PoolSpec,
     /// The spec as it was written, or why it cannot be read.
@@ -172,6 +176,7 @@ impl Pool {
             generation: seen.generation,
             resource_version: seen.resource_version.clone(),
             deleting: seen.deleting,
+            pause: Pause::default(),
             spec: PoolSpec::default(),
             raw: Err(String::new()),
             spec_version: 0,

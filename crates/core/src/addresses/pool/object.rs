@@ -17,6 +17,8 @@ pub struct PoolObject {
     pub resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// The text of the annotation that pauses it, if it stands there.
+    pub paused: Option<String>,
     /// The spec, or why it cannot be read.
     pub spec: Result<RawPoolSpec, String>,
     /// The status, with what the operator remembers in it.

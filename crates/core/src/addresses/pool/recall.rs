@@ -31,6 +31,7 @@ impl Pool {
         let named = seen.spec.iter().flat_map(|spec| &spec.ips);
         self.named_first = named.filter_map(|ip| Address::v4(ip)).collect();
         self.creation = self.creation.recalled(self.memory.as_ref());
+        self.pause.recall(status);
     }
 
     /// Whether this process knew an intent as the server has it, and knows how it ended since.

@@ -18,6 +18,7 @@ use crate::model::fault::FaultKind;
 use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
+use crate::model::pause::Reason;
 use crate::model::spec::Scope;
 use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
@@ -184,6 +185,7 @@ impl Pool {
         conditions.extend(account.and_then(|account| provider_condition(account).or_else(|| self.refusal())));
         conditions.extend(self.suspect_condition());
         conditions.extend(self.idle_condition(known));
+        conditions.extend(self.pause.reason().map(Reason::condition));
         conditions.extend(self.conflict());
         conditions.extend(self.blocked_nodes());
         conditions.extend(self.creation_uncertain());
@@ -277,6 +279,8 @@ impl Pool {
             Condition::new(Ready::NoMatchingNode, message)
         } else if active >= goal.min(candidates) {
             Condition::new(Ready::Assigned, message)
+        } else if let Some(reason) = self.pause.reason() {
+            Condition::new(Ready::Paused, format!("{message}; the pool is {}", reason.text()))
         } else if self.missing() > 0 && active == used {
             Condition::new(Ready::MissingAddresses, message)
         } else {
@@ -421,6 +425,7 @@ fn trouble_of(condition: &Condition) -> Option<EventReason> {
         ConditionType::Ready
         | ConditionType::CreationFailed
         | ConditionType::Suspect
+        | ConditionType::Paused
         | ConditionType::EventsDenied
         | ConditionType::AddressMissing
         | ConditionType::TTLRaised

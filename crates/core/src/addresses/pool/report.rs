@@ -29,6 +29,10 @@ pub enum Wait {
     OtherRegion(String),
     /// Its `spec.providerID` names no machine.
     NotAMachine(String),
+    /// Nothing may begin for the pool, in these words.
+    Paused(String),
+    /// The pool was paused, and its account is read again first.
+    Rereading,
     /// The budget of the token.
     Budget,
     /// The bound on operations under way.
@@ -60,6 +64,8 @@ impl Wait {
             | Self::InFlight(_)
             | Self::Pending(..)
             | Self::Claimed(_)
+            | Self::Paused(_)
+            | Self::Rereading
             | Self::Budget
             | Self::Full
             | Self::Unsure
@@ -76,6 +82,8 @@ impl Wait {
             Self::CoolOff
             | Self::RetryAt(..)
             | Self::Pending(..)
+            | Self::Paused(_)
+            | Self::Rereading
             | Self::Budget
             | Self::Full
             | Self::Unsure
@@ -116,6 +124,8 @@ impl Wait {
                 format!("the node is in region {region} and no free address is; add addresses of that region")
             }
             Self::NotAMachine(message) => message.clone(),
+            Self::Paused(why) => format!("the pool is {why}"),
+            Self::Rereading => "the pool was paused, and the account is read again first".to_owned(),
             Self::Budget => "the provider's rate limit leaves no request for it yet".to_owned(),
             Self::Full => "as many operations as may be are under way; it follows them".to_owned(),
             Self::Unsure => "the lease is not held for certain, or the token is refused".to_owned(),

@@ -84,8 +84,7 @@ impl PoolStatus {
     #[must_use]
     pub fn told_of_records(&self, generation: i64) -> Told {
         let summary = self.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
-        let failed =
-            summary.filter(|told| told.has(Status::False) && told.reason != UnderWay::InProgress.as_str());
+        let failed = summary.filter(|told| told.has(Status::False) && !UnderWay::is_reason(&told.reason));
         Told {
             published: self.record_set.clone().unwrap_or_default(),
             right: summary.is_some_and(|summary| summary.has(Status::True)),

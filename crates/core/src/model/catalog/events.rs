@@ -78,6 +78,11 @@ events! {
     MovedByOthers => Warning on POOL,
         "Someone else moved, unassigned or deleted the address. The message says where it is now, and names the node if \
          FLIPOP knows it.";
+    Paused => Normal on BOTH,
+        "The annotation `flipop.digitalocean.com/paused` was set: FLIPOP begins nothing for the object. The message has \
+         the text of the annotation.";
+    Resumed => Normal on BOTH,
+        "The annotation was removed. FLIPOP acts again once it has read the account or the records anew.";
     AddressesIdle => Warning on POOL,
         "The condition [`AddressesIdle`](conditions.md#addressesidle) began to hold.";
     NotReady => Warning on BOTH,

@@ -28,6 +28,10 @@ sections! {
             AddressClaimed => False,
                 "The addresses that are on no matching node belong to an older pool.",
                 "Remove them from one of the two pools.";
+            Paused => False,
+                "A matching node lacks an address, or addresses are still to be created, and the pool is paused. The \
+                 message has the text of the annotation.",
+                "See [`Paused`](#paused).";
             MissingAddresses => False,
                 "Every address of the pool is in use, and `spec.desiredIPs` asks for more.",
                 "Wait until the addresses are created, or see [`CreationFailed`](#creationfailed), \
@@ -41,7 +45,7 @@ sections! {
                 "Bring back matching nodes, or lower `spec.minActive`. A minimum above the number of addresses can never \
                  be reached.";
             InvalidSpec => False,
-                "The pool is paused (messages say *frozen*) because its spec is invalid. Existing assignments are kept.",
+                "The pool is frozen because its spec is invalid: FLIPOP begins nothing for it, and existing assignments are kept.",
                 "Correct the spec. [`SpecValid`](#specvalid) names the field and the remedy.";
             ProviderUnread => Unknown,
                 "FLIPOP has not read the account yet, or has not read it since the token was changed, was refused or lost \
@@ -63,7 +67,7 @@ sections! {
                 "The spec has no mistake.",
                 "None.";
             PoolFrozen => False,
-                "The pool is paused. The provider is unknown or has no token, a selector does not parse, `podNamespace` \
+                "The pool is frozen. The provider is unknown or has no token, a selector does not parse, `podNamespace` \
                  is not the name of a namespace, or both `ips` and `desiredIPs` are missing. Existing assignments are \
                  kept.",
                 "Correct the field.";

@@ -27,6 +27,10 @@ sections! {
                 "A change is due or under way, or waits for the limit that the message names. A name without records may \
                  also be waiting for a second read.",
                 "Wait.";
+            Paused => False,
+                "The records differ from what is wanted, and the object is paused. They stay as they are. The message has \
+                 the text of the annotation.",
+                "See [`Paused`](#paused).";
         }
         /// Something has to pass, or to be mended.
         enum Obstacle {
@@ -84,6 +88,13 @@ sections! {
                 "Let only one of the two manage the name. If external-dns no longer manages it, delete that `TXT` \
                  record; the warning ends within 10 minutes.";
         }
+    }
+}
+
+impl UnderWay {
+    /// Whether a reason, as it is written, is one of these.
+    pub(crate) fn is_reason(reason: &str) -> bool {
+        [Self::InProgress, Self::Paused].iter().any(|known| known.as_str() == reason)
     }
 }
 

@@ -17,6 +17,18 @@ sections! {
         }
     }
 
+    Paused: "`Paused` is present, with status True, while the object has the annotation \
+             `flipop.digitalocean.com/paused`. The message has its text, cut to 200 characters." {
+        /// Reasons of `Paused`.
+        enum Paused {
+            Annotation => True,
+                "The annotation is on the object, and FLIPOP begins nothing for it. Even the text `false` or an empty \
+                 text pauses.",
+                "Remove the annotation when the reason for it is over: see \
+                 [Hold FLIPOP still during an incident](../recipes/pause.md).";
+        }
+    }
+
     WatchFailing: "`WatchFailing` is present, with status True, while FLIPOP cannot read the nodes or pods that the object \
                    asks for." {
         /// Reasons of `WatchFailing`.

@@ -36,6 +36,7 @@ types! {
     CreationFailed
     Stalled
     Suspect
+    Paused
     WatchFailing
     AnnotationsDenied
     EventsDenied
@@ -81,6 +82,7 @@ impl ConditionType {
             | Self::CreationFailed
             | Self::Stalled
             | Self::Suspect
+            | Self::Paused
             | Self::WatchFailing
             | Self::AnnotationsDenied
             | Self::EventsDenied

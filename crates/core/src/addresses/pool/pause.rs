@@ -1,0 +1,153 @@
+//! A pool that begins nothing: while the annotation stands, and then until the account is read again.
+//!
+//! What was sent before is finished: its address stays in `finishing` until its annotation and its record are as the
+//! operation left it. Everything else on nodes and in DNS stays as it is. Does not decide what is due without a pause.
+
+use super::Pool;
+use super::report::Wait;
+use super::status::{IpState, PoolStatus};
+use crate::addresses::account::Account;
+use crate::addresses::account::belief::Place;
+use crate::model::ids::{Address, Uid};
+use crate::model::moment::Moment;
+use crate::model::pause::Reason;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whether the pool may begin anything, and what it finishes meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pause {
+    /// The annotation stands.
+    by: Option<Reason>,
+    /// It was removed then, and no list that was begun since has shown where addresses stand.
+    lifted: Option<Moment>,
+    /// Addresses of operations that were sent before. With the node, by uid, on which the operation left the address.
+    finishing: BTreeMap<Address, Option<Uid>>,
+}
+
+impl Pause {
+    /// Takes in the annotation as it stands now.
+    pub fn observe(&mut self, annotation: Option<&str>, now: Moment) {
+        let by = annotation.map(Reason::new);
+        if self.by.is_some() && by.is_none() {
+            self.lifted = Some(now);
+        }
+        self.by = by;
+    }
+
+    /// Operations of a predecessor: only a status tells of them.
+    pub(super) fn recall(&mut self, status: &PoolStatus) {
+        let sent = status
+            .ips
+            .iter()
+            .filter(|(_, entry)| entry.state == IpState::InProgress.as_str() && !entry.node_name.is_empty());
+        for ip in sent.filter_map(|(ip, _)| Address::v4(ip)) {
+            self.finishing.entry(ip).or_default();
+        }
+    }
+
+    /// Why the pool is paused, while it is.
+    #[must_use]
+    pub fn reason(&self) -> Option<&Reason> {
+        self.by.as_ref()
+    }
+
+    /// True while nothing may begin.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.by.is_some() || self.lifted.is_some()
+    }
+
+    /// True after the annotation was removed, until the account has been read again.
+    #[must_use]
+    pub fn is_lifting(&self) -> bool {
+        self.by.is_none() && self.lifted.is_some()
+    }
+
+    /// The addresses whose operations are finished, with their annotations and records.
+    pub fn finishing(&self) -> impl Iterator<Item = Address> {
+        self.finishing.keys().copied()
+    }
+
+    /// Whether an address stands on the node on which an operation of before left it.
+    #[must_use]
+    pub fn finishes_on(&self, ip: Address, node: &Uid) -> bool {
+        self.finishing.get(&ip).is_some_and(|on| on.as_ref() == Some(node))
+    }
+
+    /// What candidates wait for while nothing may begin.
+    pub(super) fn wait(&self) -> Option<Wait> {
+        match (&self.by, self.lifted) {
+            (Some(reason), _) => Some(Wait::Paused(reason.text())),
+            (None, Some(_)) => Some(Wait::Rereading),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Pool {
+    /// True while the pool may begin something at the provider, in DNS or on nodes.
+    #[must_use]
+    pub fn may_begin(&self) -> bool {
+        self.is_live() && !self.pause.holds()
+    }
+
+    /// Asks for a new list after a pause, which ends with it. Only for a pool whose account is known.
+    pub fn look_after_pause(&mut self, account: &mut Account) {
+        if let Some(since) = self.pause.lifted.filter(|_| self.pause.is_lifting()) {
+            if account.was_listed_since(since) {
+                self.pause.lifted = None;
+            } else {
+                account.want_list(since);
+            }
+        }
+        if !self.pause.holds() {
+            self.pause.finishing.clear();
+        }
+    }
+
+    /// Follows the operations that were sent before the pause to where they leave their addresses.
+    pub fn follow_sent(&mut self, account: &Account) {
+        if !self.pause.holds() {
+            return;
+        }
+        let mut finishing = std::mem::take(&mut self.pause.finishing);
+        let sent = account.ops().filter(|(_, op)| op.pool == self.object.uid);
+        finishing.extend(sent.map(|(ip, _)| (ip, None)));
+        let matched = self.matched;
+        finishing.retain(|ip, on| {
+            let under_way = match account.place(*ip) {
+                Place::Unknown => true,
+                Place::Present { locked, .. } => *locked,
+                Place::Absent => false,
+            };
+            if !matched || account.op(*ip).is_some() || under_way && on.is_none() {
+                return true;
+            }
+            let node = self.report.active.get(ip).and_then(|node| self.candidates.get(node));
+            match (&on, node) {
+                (None, Some(node)) => {
+                    *on = Some(node.uid.clone());
+                    true
+                }
+                (Some(on), Some(node)) => *on == node.uid,
+                (_, None) => false,
+            }
+        });
+        self.pause.finishing = finishing;
+    }
+
+    /// Of what was sent, this is done: the annotation and the record are as they should be.
+    pub fn has_finished(&mut self, is_done: impl Fn(Address, &Uid) -> bool) {
+        self.pause.finishing.retain(|ip, on| on.as_ref().is_none_or(|on| !is_done(*ip, on)));
+    }
+
+    /// Addresses whose annotations stay where they are. `known`: the account is.
+    #[must_use]
+    pub fn kept_still(&self, known: bool) -> BTreeSet<Address> {
+        let mut still: BTreeSet<Address> = self.effective().into_iter().chain(self.former()).collect();
+        still.extend(self.effective_before());
+        let finishes = |ip: &Address| known && self.matched && self.pause.finishing.contains_key(ip);
+        still.retain(|ip| !finishes(ip));
+        still
+    }
+}

@@ -1,0 +1,26 @@
+//! What of a paused object's wishes may be done: nothing begins, and what was sent before is finished.
+
+use super::diff::{Target, TtlRule, Wanted};
+use super::site::Site;
+use super::view::View;
+use crate::model::ids::Address;
+use std::collections::BTreeSet;
+
+/// What of this may be done now. While the object is paused, what stands at the name stays as it is, and only addresses
+/// join it that operations of before have moved.
+#[must_use]
+pub fn allowed(view: &View, wanted: Wanted, site: &Site) -> Wanted {
+    if view.paused.is_none() {
+        return wanted;
+    }
+    let Wanted { target, undecided, ttl } = wanted;
+    let stand = site.addresses().unwrap_or_default();
+    let lacks = |ip: &&Address| view.finishing.contains(ip) && !stand.contains(ip);
+    let due: BTreeSet<Address> = match &target {
+        Target::Exact(addresses) => addresses.iter().filter(lacks).copied().collect(),
+        Target::Empty | Target::Keep => BTreeSet::new(),
+    };
+    let target = if due.is_empty() { Target::Keep } else { Target::Exact(&stand | &due) };
+    let (TtlRule::Every(new) | TtlRule::New(new)) = ttl;
+    Wanted { target, undecided, ttl: TtlRule::New(new) }
+}
