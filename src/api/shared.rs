@@ -138,7 +138,7 @@ pub struct Condition {
 }
 
 /// A time that cannot be read is as good as none: it must not make the object undecodable.
-fn time_if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
+pub(super) fn time_if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.and_then(|text| text.parse().ok()).map(Time))
 }

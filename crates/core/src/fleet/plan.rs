@@ -95,6 +95,10 @@ impl Fleet {
         now: Moment,
         out: &mut Effects<OfAddresses>,
     ) {
+        if self.permit {
+            let when = (self.settings.epoch_ms, now);
+            self.pools.values_mut().for_each(|pool| pool.weigh_move(when, out));
+        }
         let order: Vec<Uid> = self.by_age().iter().map(|pool| pool.object.uid.clone()).collect();
         let accounts: Vec<AccountId> = self.accounts.keys().cloned().collect();
         for account_id in accounts {
@@ -115,6 +119,7 @@ impl Fleet {
                 for uid in &members {
                     let Some(mut pool) = self.pools.remove(uid) else { continue };
                     let permit = self.permit;
+                    let why_not = pool.move_target().and_then(|node| self.mismatch_of(&pool, &node));
                     let others = &self.pools;
                     let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
                     let world = World { now, permit, owners, standing, seen, holders, others };
@@ -122,6 +127,9 @@ impl Fleet {
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);
                         out.tell(permit.then(|| pool.tell_losses(&account)).flatten());
+                        if permit {
+                            pool.plan_move(&mut account, &world, why_not.as_ref(), out);
+                        }
                     }
                     if !pool.is_live() || !pool.matched {
                         pool.note_lost(owners);
@@ -270,7 +278,7 @@ impl Fleet {
             let account = self.accounts.get(&pool.spec.account_id);
             let known = account.is_some_and(Account::is_known);
             // A node that matches again while its address goes elsewhere would carry it for a moment only.
-            let moves = |ip| account.is_some_and(|account| account.op(ip).is_some());
+            let moves = |ip| account.is_some_and(|account| pool.leaves(ip, account));
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             // What was a candidate before a gap in the leadership may be another node by now.
             let seen = self.matched_once.contains(&pool.object.uid);

@@ -260,7 +260,7 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
         return None;
     }
     let ours = pool.used().into_iter().filter(|ip| !pool.report.lost.contains_key(ip));
-    let confirmed = pool.report.active.keys().filter(|ip| account.op(**ip).is_none());
+    let confirmed = pool.report.active.keys().filter(|ip| !pool.leaves(**ip, account));
     Some(Choice {
         addresses: confirmed.copied().collect(),
         undecided: ours.filter(|ip| is_undecided(*ip, account)).collect(),
@@ -286,7 +286,7 @@ fn last_known_choice<'a>(
     let lost: BTreeSet<Address> = older.flat_map(Pool::effective).collect();
     let ours = pool.used().into_iter().filter(|ip| !lost.contains(ip));
     let (addresses, undecided): (BTreeSet<Address>, BTreeSet<Address>) =
-        ours.partition(|ip| pool.report.active.contains_key(ip) && account.op(*ip).is_none());
+        ours.partition(|ip| pool.report.active.contains_key(ip) && !pool.leaves(*ip, account));
     // With none, nothing that is known says what the name should hold.
     (!addresses.is_empty()).then_some(Choice { addresses, undecided, any_node: false })
 }

@@ -77,6 +77,7 @@ fn pool(number: u16) -> PoolObject {
         resource_version: "1".into(),
         deleting: false,
         spec: Ok(RawPoolSpec { ips, matching, ..spec() }),
+        move_request: None,
         status: PoolStatus::default(),
     }
 }

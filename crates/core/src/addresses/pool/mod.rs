@@ -1,18 +1,23 @@
 //! One `FloatingIPPool`: its spec, its memory, its candidates, and what is decided for it.
 //!
-//! Invariants: an assignment that stands between a used address and a candidate is never moved; only addresses of
-//! this pool are given out, and only to candidates; nothing is done before the nodes and the account are known.
+//! Invariants: an assignment that stands between a used address and a candidate is never moved, but by hand; only
+//! addresses of this pool are given out, and only to candidates; nothing is done before the nodes and the account are
+//! known.
 
 mod absences;
 pub mod assign;
 mod behind;
 mod blocked;
+mod by_hand;
 pub mod change;
 pub mod creation;
 mod idle;
+pub mod last_move;
 pub(crate) mod losses;
 pub mod memory;
+mod moving;
 pub mod object;
+mod offer;
 pub mod orphans;
 mod outcome;
 mod recall;
@@ -123,6 +128,7 @@ pub struct Pool {
     pub roomy: BTreeMap<Uid, Address>,
     /// State of the creation under way.
     pub creation: creation::Creation,
+    moving: moving::Moving,
     /// When the last assignment was started that was accepted or may have been.
     pub last_assigned: Option<Moment>,
     /// When the candidates last changed.
@@ -169,6 +175,7 @@ impl Pool {
             behind: BTreeMap::new(),
             roomy: BTreeMap::new(),
             creation: creation::Creation::default(),
+            moving: moving::Moving::default(),
             last_assigned: None,
             changed_at: Moment::default(),
             report: Report::default(),
@@ -185,12 +192,6 @@ impl Pool {
         pool.recall(&seen);
         pool.update(seen, providers);
         pool
-    }
-
-    /// True while what the pool remembers is not known, so that writing its status would wipe that out.
-    #[must_use]
-    pub fn is_unread(&self) -> bool {
-        self.unread
     }
 
     /// Whether a version of the object is older than the one that is known: watch events and answers to our own
@@ -220,6 +221,9 @@ impl Pool {
         self.resource_version = seen.resource_version;
         self.deleting = seen.deleting;
         self.on_server = seen.status;
+        if seen.spec.is_ok() {
+            self.moving.observed(seen.move_request.as_deref());
+        }
         self.writes.observed_again();
         if self.raw == seen.spec {
             return false;
@@ -290,11 +294,6 @@ impl Pool {
     #[must_use]
     pub fn held(&self) -> &BTreeSet<Address> {
         &self.held
-    }
-
-    /// Where the status on the server says that addresses serve.
-    pub fn told(&self) -> impl Iterator<Item = (Address, MachineId)> {
-        self.spec.machines.into_iter().flat_map(|machines| self.on_server.serving(machines))
     }
 
     /// The pool's addresses that may still stand on a machine although they are not effective.

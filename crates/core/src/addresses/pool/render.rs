@@ -39,6 +39,7 @@ impl Pool {
             used_ips: i64::try_from(self.goal()).ok(),
             observed_generation: self.generation,
             memory: self.memory.clone(),
+            last_move: self.moving.told(),
             ..PoolStatus::default()
         };
         self.remember_let_go(&mut status);
