@@ -30,7 +30,7 @@ fn sandbox() -> Outcome<ApiServer> {
 
 /// The fields that warnings are about, without positions in lists.
 fn fields(warnings: &[String]) -> BTreeSet<String> {
-    let is_field = |word: &&str| word.starts_with("spec.");
+    let is_field = |word: &&str| word.starts_with("spec.") || word.starts_with("metadata.");
     let field = |text: &String| {
         let word = text.split([' ', ':', ',']).find(is_field)?;
         Some(word.split('[').next().unwrap_or(word).to_owned())
