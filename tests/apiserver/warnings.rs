@@ -215,7 +215,8 @@ async fn each_doubtful_request_to_move_is_admitted_with_its_own_warning(world: &
     in_force(world).await?;
     let of_request = async |request: &str| {
         let annotations = json!({ "flipop.digitalocean.com/move": request });
-        let spec = json!({ "provider": "digitalocean", "ips": ["203.0.113.10"], "match": { "nodeLabel": "a" } });
+        let spec =
+            json!({ "provider": "digitalocean", "ips": ["203.0.113.10"], "match": { "nodeLabel": "a" } });
         let object = json!({
             "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",
             "metadata": { "name": "x", "annotations": annotations }, "spec": spec,

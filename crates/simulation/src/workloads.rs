@@ -39,6 +39,10 @@ fn edit(name: &str, spec: Value) -> Act {
     Act::Edit { kind: POOL.to_owned(), name: name.to_owned(), spec }
 }
 
+fn ask(last: u8, to: u64) -> Act {
+    Act::Ask { name: "pool".to_owned(), ip: ip(last), node: node(to), nonce: 1 }
+}
+
 fn node(number: u64) -> String {
     format!("node-{number}")
 }
@@ -83,6 +87,15 @@ pub fn all() -> Vec<Plan> {
             scene(3, 0),
             vec![at(1_000, create("pool", pool_spec(&[], Some(3))))],
         ),
+        plan("move an address by hand", scene(3, 2), vec![pool(2), at(8_000, ask(1, 3))]),
+        Plan {
+            replicas: 2,
+            ..plan(
+                "move one while another replica watches",
+                scene(3, 2),
+                vec![pool(2), at(25_000, ask(1, 3))],
+            )
+        },
         plan(
             "scale a pool up and down",
             scene(5, 3),

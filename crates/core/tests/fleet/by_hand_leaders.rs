@@ -86,6 +86,41 @@ fn a_standby_leaves_alone_what_the_leader_answered() {
 }
 
 #[test]
+fn a_status_that_is_wiped_does_not_make_a_request_a_new_one() {
+    for standby in [true, false] {
+        let mut world = settled();
+        if standby {
+            world.stand_by();
+            world.run(5);
+        }
+        world.ask("pool", Some(REQUEST));
+        let mut pool = world.pools["pool"].clone();
+        if standby {
+            pool.status.last_move = Some(LastMove {
+                request: REQUEST.into(),
+                ip: Some(ip(1)),
+                from: "node-1".into(),
+                to: "node-3".into(),
+                time_s: 7,
+                outcome: MoveOutcome::Done,
+                message: String::new(),
+            });
+            world.put_pool(pool.clone());
+        } else {
+            world.run(10);
+            pool = world.pools["pool"].clone();
+        }
+        pool.status.last_move = None;
+        world.put_pool(pool);
+        world.observe(Input::Permit(true));
+        world.lead_again();
+        world.run(60);
+        assert_eq!((moves(&world), outcome(&world).is_some()), (usize::from(!standby), true), "{standby}");
+        assert_ne!(outcome(&world), Some(MoveOutcome::Pending), "{standby}");
+    }
+}
+
+#[test]
 fn an_object_that_could_not_be_read_was_not_seen_without_a_request() {
     let mut world = settled();
     let readable = world.pools["pool"].spec.clone();

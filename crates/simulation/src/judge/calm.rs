@@ -131,6 +131,7 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::SetPodReady { .. }
         | Act::Create { .. }
         | Act::Edit { .. }
+        | Act::Ask { .. }
         | Act::Delete { .. } => None,
     }
 }

@@ -14,9 +14,9 @@ pub(super) enum Sight {
     /// The object could not be read yet.
     #[default]
     None,
-    /// The text was there at first sight: it may have been acted on already.
+    /// The text was there at first sight, or was taken up: it may have been acted on already.
     Old,
-    /// The object was seen without it before.
+    /// The object was seen without it before, and nobody has taken it up since.
     New,
     /// The object was seen without it before, and it had been answered before that.
     Again,
@@ -70,10 +70,11 @@ impl Moving {
             return;
         }
         let answered = self.last.as_ref().is_some_and(|last| !last.is_pending());
-        self.sight = match first {
-            true => Sight::Old,
-            false if answered && self.asks_again(request.as_deref()) => Sight::Again,
-            false => Sight::New,
+        self.sight = match (first, self.asks_again(request.as_deref())) {
+            (true, _) => Sight::Old,
+            (false, false) => Sight::New,
+            (false, true) if answered => Sight::Again,
+            (false, true) => Sight::Old,
         };
         self.unkept = None;
         self.request = request;
@@ -92,7 +93,8 @@ impl Moving {
         let same = request_of(&told) == request_of(&self.last);
         let answered = self.last.as_ref().is_some_and(|last| !last.is_pending());
         let under_way = matches!(self.stage, Stage::Sent(_));
-        if self.sight == Sight::Again {
+        if self.sight == Sight::Again || (self.request.is_some() && request_of(&told) == self.request) {
+            // Taken up by somebody, whatever becomes of the status.
             self.sight = Sight::Old;
         }
         if same && (answered || under_way) && told.as_ref().is_none_or(LastMove::is_pending) {
@@ -159,5 +161,6 @@ impl Moving {
         let (outcome, message) = (MoveOutcome::Pending, String::new());
         self.last = Some(LastMove { request: request.to_owned(), ip, from, to, time_s: 0, outcome, message });
         self.retry = Retry::default();
+        self.sight = Sight::Old;
     }
 }
