@@ -206,6 +206,11 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation: Option<Creation>,
 
+    /// The last request to move an address by hand, which is the annotation `flipop.digitalocean.com/move`, and what
+    /// became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_move: Option<LastMove>,
+
     /// The DNS records as last published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<PublishedRecordSet>,
@@ -246,6 +251,40 @@ pub struct IpStatus {
     /// taint.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub suspect_reason: String,
+}
+
+/// The last request to move an address by hand.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastMove {
+    /// The annotation as it was set, up to 400 characters of it.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub request: String,
+
+    /// The address to move. Absent if the request cannot be read.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub ip: String,
+
+    /// The node that had the address, or else the droplet. Absent if the address was on no droplet.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub from: String,
+
+    /// The node that is to get the address. Absent if the request cannot be read.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub to: String,
+
+    /// When `outcome` became what it is (RFC 3339).
+    #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub time: Option<Time>,
+
+    /// What became of the request. Values: `Pending`, `Done`, `Interrupted`, `Refused`, `Ignored`.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub outcome: String,
+
+    /// Why the move was interrupted, refused or ignored.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 /// An address that FLIPOP created.

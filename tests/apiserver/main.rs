@@ -10,6 +10,7 @@ mod api_faults;
 mod assignment;
 mod bad_input;
 mod book;
+mod by_hand;
 mod claims;
 mod corpus;
 mod creation;
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 41] = [
+    let modules: [fn() -> Vec<Case>; 43] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         verdicts::cases,
         assignment::cases,
         grace::cases,
+        by_hand::cases,
         observation::cases,
         why::cases,
         spec_edits::cases,

@@ -6,6 +6,7 @@
 use crate::corpus::documents;
 use crate::suite::{Case, cases};
 use crate::world::{World, path};
+use flipop_core::addresses::pool::last_move::Request;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_envtest::Outcome;
 use flipop_envtest::wait::eventually;
@@ -20,6 +21,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         the_examples_apply_without_a_warning,
         each_doubtful_pool_is_admitted_with_its_own_warning,
+        each_doubtful_request_to_move_is_admitted_with_its_own_warning,
         each_doubtful_record_set_is_admitted_with_its_own_warning,
         a_pause_that_reads_like_none_is_warned_of,
         each_object_of_the_corpus_gives_the_warnings_that_it_promises,
@@ -207,6 +209,41 @@ async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) 
     ] {
         let object = changed(right.clone(), &quiet);
         assert_eq!(warnings(world, "FloatingIPPool", &object).await?, Vec::<String>::new(), "{quiet}");
+    }
+    Ok(())
+}
+
+async fn each_doubtful_request_to_move_is_admitted_with_its_own_warning(world: &mut World) -> Outcome {
+    in_force(world).await?;
+    let of_request = async |request: &str| {
+        let annotations = json!({ "flipop.digitalocean.com/move": request });
+        let spec =
+            json!({ "provider": "digitalocean", "ips": ["203.0.113.10"], "match": { "nodeLabel": "a" } });
+        let object = json!({
+            "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",
+            "metadata": { "name": "x", "annotations": annotations }, "spec": spec,
+        });
+        warnings_for(world, &object).await
+    };
+    let long = format!("203.0.113.10=edge-3#{}", "x".repeat(400));
+    for request in [
+        "203.0.113.10",
+        "edge-3",
+        "203.0.113.256=edge-3",
+        "2001:db8::1=edge-3",
+        "203.0.113.10=",
+        "203.0.113.10=Edge_3",
+        "203.0.113.10#=edge-3",
+        long.as_str(),
+    ] {
+        assert!(Request::parse(request).is_err(), "{request}");
+        let found = of_request(request).await?;
+        let about = "metadata.annotations: flipop.digitalocean.com/move asks for nothing";
+        assert!(matches!(&found[..], [only] if only.starts_with(about)), "{request}: {found:#?}");
+    }
+    for request in ["", " ", "203.0.113.10=edge-3", " 203.0.113.10 = edge-3.example #a=b#c\nd "] {
+        assert!(request.trim().is_empty() || Request::parse(request).is_ok(), "{request}");
+        assert_eq!(of_request(request).await?, Vec::<String>::new(), "{request}");
     }
     Ok(())
 }

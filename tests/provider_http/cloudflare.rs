@@ -8,7 +8,7 @@ use flipop::provider::cloudflare::{Cloudflare, DESCRIPTOR};
 use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
 use flipop_cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
 use flipop_core::mechanism::budget::{Budget, Purpose};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::fault::{CallFailure, FaultKind};
 use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::records::diff::{Target, TtlRule, Wanted};
@@ -208,7 +208,7 @@ async fn the_ttl_of_a_record_that_exists_already_is_put_right_and_nothing_fails(
             Step::Read => {
                 steps.push("read");
                 site.reading(now);
-                site.read(world.read().await, Context::exactly(now));
+                site.read(world.read().await.map_err(CallFailure::Fault), Context::exactly(now));
                 if steps.len() == 1 {
                     // Somebody else is faster.
                     world.add_record(&RecordView::new(WWW, "A", "192.0.2.2", 300));

@@ -2,6 +2,7 @@
 
 use crate::fields;
 use crate::page::{Page, cell, code};
+use flipop_core::addresses::pool::last_move::MoveOutcome;
 use flipop_core::addresses::pool::status::IpState;
 
 const KIND: &str = "FloatingIPPool";
@@ -29,6 +30,13 @@ pub(crate) fn render() -> String {
     );
     let states = IpState::ALL.iter().map(|state| [code(state.as_str()), cell(state.meaning())]);
     page.table(["state", "meaning"], states);
+    page.heading(2, "Outcomes of a move");
+    page.paragraph(
+        "`status.lastMove.outcome` says what became of the last request to [move an address by \
+         hand](../recipes/move-by-hand.md#to-a-node-of-your-choice):",
+    );
+    let outcomes = MoveOutcome::ALL.iter().map(|outcome| [code(outcome.as_str()), cell(outcome.meaning())]);
+    page.table(["outcome", "meaning"], outcomes);
     fields::columns(&mut page, KIND);
     page.paragraph(
         "Ready and Reason are about the addresses alone. [Conditions](conditions.md) explains every reason.",
@@ -74,6 +82,14 @@ fn mistakes(page: &mut Page) {
          zone is then reported in `status.error` and in the condition `RecordSetReady`. An [admission \
          warning](warnings.md) reports many of these mistakes when the object is applied.",
     );
+}
+
+#[test]
+fn the_description_of_an_outcome_names_the_outcomes() {
+    let schema = &fields::definition(KIND)["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let outcome = &schema["properties"]["status"]["properties"]["lastMove"]["properties"]["outcome"];
+    let words: Vec<String> = MoveOutcome::ALL.iter().map(|outcome| code(outcome.as_str())).collect();
+    assert_eq!(outcome["description"], format!("What became of the request. Values: {}.", words.join(", ")));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use flipop::config::Variable;
 use flipop::kube::events::CONTROLLER;
 use flipop::kube::objects::FIELD_MANAGER;
 use flipop::leader::LEASE_NAME;
+use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
@@ -29,8 +30,10 @@ pub(crate) fn render() -> String {
          release to release, and most are those of the Go operator.",
     );
     api(&mut page);
-    page.heading(2, "Annotation");
-    page.paragraph("FLIPOP writes one annotation, on nodes:");
+    page.heading(2, "Annotations");
+    page.paragraph(
+        "FLIPOP writes one annotation, on nodes, and reads another one on pools, which you write:",
+    );
     page.table(
         ["annotation", "value", "when"],
         [[
@@ -38,6 +41,12 @@ pub(crate) fn render() -> String {
             "an IPv4 address".to_owned(),
             "The node matches a pool, and the provider has confirmed that the address is on its droplet. [Who gets which \
              address](../concepts/assignment.md) says when it is removed."
+                .to_owned(),
+        ], [
+            code(MOVE_ANNOTATION),
+            "an IPv4 address, `=` and the name of a node; then, as you like, `#` and any text. At most 400 characters".to_owned(),
+            "On a FloatingIPPool, to [move an address](../recipes/move-by-hand.md#to-a-node-of-your-choice). \
+             `status.lastMove` answers."
                 .to_owned(),
         ]],
     );

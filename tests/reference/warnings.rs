@@ -84,10 +84,8 @@ fn fields(messages: &[String]) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     for word in messages.iter().flat_map(|told| told.split(|letter: char| " :,".contains(letter))) {
         let field = code(word);
-        if (word.starts_with("spec.") || word.starts_with("metadata."))
-            && !fields.contains(&field)
-            && fields.len() < 2
-        {
+        let is_field = word.starts_with("spec.") || word.starts_with("metadata.");
+        if is_field && !fields.contains(&field) && fields.len() < 2 {
             fields.push(field);
         }
     }

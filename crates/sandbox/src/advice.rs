@@ -8,6 +8,7 @@ use flipop::api::translate::pool::pool_object;
 use flipop::api::translate::record_set::record_set_object;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
 use flipop::provider::DESCRIPTORS;
+use flipop_core::addresses::pool::last_move::{MOVE_ANNOTATION, Request, request_of};
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_core::model::provider::Providers;
@@ -27,7 +28,7 @@ struct Seen<'a> {
 /// What may be said beyond the operator's own list of mistakes.
 type Rule = fn(&Seen<'_>) -> Option<String>;
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     missing_match,
     missing_record_set,
     empty_zone,
@@ -39,6 +40,7 @@ const RULES: [Rule; 11] = [
     unreachable_minimum,
     default_deletes,
     paused_by_false,
+    unreadable_move,
 ];
 
 /// What the policies warn of in an object of one of FLIPOP's kinds; nothing for others and for what cannot be read.
@@ -206,6 +208,14 @@ fn unreachable_minimum(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
+/// A request to move an address is no part of the spec, and its answer is in `status.lastMove`.
+fn unreadable_move(seen: &Seen<'_>) -> Option<String> {
+    let is_pool = seen.object.get("kind").and_then(Value::as_str) == Some("FloatingIPPool");
+    let annotation = seen.object.get("metadata")?.get("annotations")?.get(MOVE_ANNOTATION)?.as_str();
+    let why = Request::parse(&request_of(annotation.filter(|_| is_pool))?).err()?;
+    Some(format!("metadata.annotations: {MOVE_ANNOTATION} asks for nothing that can be done: {why}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,5 +268,21 @@ mod tests {
         let said = pool(&spec("www.example.org", 2));
         assert!(said[0].contains("published as www.example.org.example.com"), "{said:?}");
         assert!(said[1].starts_with("spec.minActive: 2 is more than the pool has (1)"), "{said:?}");
+    }
+
+    #[test]
+    fn a_request_to_move_that_cannot_be_read_is_told() {
+        let spec = json!({ "provider": "digitalocean", "ips": ["192.0.2.1"], "match": { "nodeLabel": "a" } });
+        let said = |kind: &str, request: &str| {
+            let annotations = json!({ MOVE_ANNOTATION: request });
+            let metadata = json!({ "name": "p", "annotations": annotations });
+            advice(&json!({ "kind": kind, "metadata": metadata, "spec": spec }))
+        };
+        for fine in ["192.0.2.1=edge-1", "192.0.2.1=edge-1#2", " "] {
+            assert_eq!(said("FloatingIPPool", fine), Vec::<String>::new(), "{fine}");
+        }
+        assert!(said("FloatingIPPool", "edge-1")[0].contains("the annotation has no '='"));
+        let of_a_set = said("NodeDNSRecordSet", "edge-1");
+        assert!(of_a_set.iter().all(|said| !said.contains("metadata")), "{of_a_set:?}");
     }
 }

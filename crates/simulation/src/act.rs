@@ -122,6 +122,17 @@ pub enum Act {
         /// Merged into the spec.
         spec: Value,
     },
+    /// Somebody asks for a move of an address by the annotation on its pool.
+    Ask {
+        /// The pool.
+        name: String,
+        /// The address.
+        ip: Ipv4Addr,
+        /// The node that is to get it.
+        node: String,
+        /// What tells it from other requests.
+        nonce: u64,
+    },
     /// An object of ours is deleted.
     Delete {
         /// Its kind.

@@ -7,6 +7,7 @@ use super::plan::{Act, Side};
 use super::scene::{API_VERSION, REGION, USER_NAMESPACE, token_name, zone_of};
 use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
 use flipop_cloud::{Provider, RecordView};
+use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use serde_json::{Value, json};
 
 /// All that the operator needs of `DigitalOcean`.
@@ -47,6 +48,7 @@ impl Bed {
             | Act::SetPodReady { .. } => self.act_on_nodes(act),
             Act::Create { .. }
             | Act::Edit { .. }
+            | Act::Ask { .. }
             | Act::Delete { .. }
             | Act::PauseObject { .. }
             | Act::RevertIps { .. }
@@ -148,6 +150,10 @@ impl Bed {
                 self.api.create_object(API_VERSION, kind, USER_NAMESPACE, object, "user").map(drop)
             }
             Act::Edit { kind, name, spec } => edit(kind, name, "", json!({ "spec": spec })),
+            Act::Ask { name, ip, node, nonce } => {
+                let annotations = json!({ MOVE_ANNOTATION: format!("{ip}={node}#{nonce}") });
+                edit("FloatingIPPool", name, "", json!({ "metadata": { "annotations": annotations } }))
+            }
             Act::Delete { kind, name } => self.api.delete_object(API_VERSION, kind, &key(name), false),
             Act::PauseObject { kind, name, text, for_ms } => {
                 self.annotate(kind, name, Some(text))?;

@@ -199,6 +199,26 @@ pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
+/// The first replica is told to end, or hangs until another leads, at every call and event of an undisturbed run.
+#[must_use]
+pub fn handovers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    const HANGS_MS: u64 = 20_000;
+    let acts =
+        [Act::Stop { replica: 0, restart_ms: RESTART_MS }, Act::Pause { replica: 0, for_ms: HANGS_MS }];
+    let steps = undisturbed
+        .moments
+        .iter()
+        .flat_map(|at_ms| acts.iter().map(move |act| Step { at_ms: *at_ms, act: act.clone() }));
+    steps
+        .map(|step| {
+            let mut plan = with_step(plan, step);
+            plan.end_ms += HANGS_MS;
+            plan.staleness_ms = STALE_MS;
+            plan
+        })
+        .collect()
+}
+
 /// A spec that nobody can follow, for some seconds, at every call and event of an undisturbed run.
 #[must_use]
 pub fn mistakes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {

@@ -39,6 +39,10 @@ fn edit(name: &str, spec: Value) -> Act {
     Act::Edit { kind: POOL.to_owned(), name: name.to_owned(), spec }
 }
 
+fn ask(last: u8, to: u64) -> Act {
+    Act::Ask { name: "pool".to_owned(), ip: ip(last), node: node(to), nonce: 1 }
+}
+
 fn node(number: u64) -> String {
     format!("node-{number}")
 }
@@ -71,6 +75,16 @@ fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
         staleness_ms: PROMPT_MS,
         skew_s: 0,
     }
+}
+
+/// Those in which an address is moved by hand, by an operator of one replica or of two.
+#[must_use]
+pub fn by_hand() -> Vec<Plan> {
+    let alone = plan("move an address by hand", scene(3, 2), vec![pool(2), at(8_000, ask(1, 3))]);
+    let mut watched = alone.clone();
+    watched.name = "move an address by hand while another replica watches".to_owned();
+    watched.replicas = 2;
+    vec![alone, watched]
 }
 
 /// All of them.

@@ -6,9 +6,10 @@ use super::{
 };
 use crate::api::{
     Condition, CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus,
-    PublishedRecordSet,
+    LastMove, PublishedRecordSet,
 };
 use crate::kube::watch::Seen;
+use flipop_core::addresses::pool::last_move::{LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome};
 use flipop_core::addresses::pool::memory::{Created, Intent, Memory};
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -16,6 +17,7 @@ use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolStatus};
 use flipop_core::model::facts::region_slug;
 use flipop_core::model::ids::Address;
 use flipop_core::records::status::PublishedSet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Value of [`Creation::phase`] while the outcome is being found out.
 const OPEN: &str = "Open";
@@ -36,8 +38,20 @@ pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
             (unreadable_meta(undecodable), Err(undecodable.error.clone()), PoolStatus::default())
         }
     };
+    let annotations = seen.as_ref().ok().and_then(|pool| pool.metadata.annotations.as_ref());
+    let move_request = annotations.and_then(|annotations| annotations.get(MOVE_ANNOTATION)).cloned();
     let Meta { object, created_at_s, generation, resource_version, deleting, paused } = meta;
-    PoolObject { object, created_at_s, generation, resource_version, deleting, paused, spec, status }
+    PoolObject {
+        object,
+        created_at_s,
+        generation,
+        resource_version,
+        deleting,
+        paused,
+        spec,
+        move_request,
+        status,
+    }
 }
 
 fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {
@@ -75,10 +89,38 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
         conditions: plain_conditions(&status.conditions),
         observed_generation: observed(status.observed_generation),
         memory: memory(status),
+        last_move: status.last_move.as_ref().and_then(last_move),
         record_set: status.dns_record_set.as_ref().map(|published| PublishedSet {
             fqdn: published.fqdn.clone(),
             addresses: addresses(&published.addresses),
         }),
+    }
+}
+
+/// The last move by hand, if it can be read.
+fn last_move(status: &LastMove) -> Option<PlainMove> {
+    let LastMove { request, ip, from, to, time, outcome, message } = status.clone();
+    Some(PlainMove {
+        request,
+        ip: Address::v4(&ip),
+        from,
+        to,
+        time_s: time.map_or(0, |time| time.0.as_second()),
+        outcome: MoveOutcome::parse(&outcome)?,
+        message,
+    })
+}
+
+fn written_move(plain: &PlainMove) -> LastMove {
+    let PlainMove { request, ip, from, to, time_s, outcome, message } = plain.clone();
+    LastMove {
+        request,
+        ip: ip.as_ref().map(ToString::to_string).unwrap_or_default(),
+        from,
+        to,
+        time: jiff::Timestamp::from_second(time_s).ok().map(Time),
+        outcome: outcome.as_str().to_owned(),
+        message,
     }
 }
 
@@ -121,6 +163,7 @@ pub fn written_status(
         conditions,
         observed_generation,
         memory,
+        last_move,
         record_set,
     } = status;
     let active = ips.values().filter(|entry| entry.state == IpState::Active.as_str()).count();
@@ -133,6 +176,7 @@ pub fn written_status(
         error: error.clone(),
         conditions: timed_conditions(conditions, generation, before, now),
         observed_generation: Some(*observed_generation),
+        last_move: last_move.as_ref().map(written_move),
         dns_record_set: record_set.as_ref().map(|published| PublishedRecordSet {
             fqdn: published.fqdn.clone(),
             addresses: texts(&published.addresses),
@@ -229,6 +273,15 @@ mod tests {
             }],
             observed_generation: 7,
             memory: Some(memory()),
+            last_move: Some(PlainMove {
+                request: "192.0.2.1=b#2".into(),
+                ip: Address::v4("192.0.2.1"),
+                from: "a".into(),
+                to: "b".into(),
+                time_s: 1_800_000_000,
+                outcome: MoveOutcome::Refused,
+                message: "w".into(),
+            }),
             record_set: Some(PublishedSet {
                 fqdn: "www.example.com".into(),
                 addresses: vec![Address::from([192, 0, 2, 1])],
@@ -245,6 +298,18 @@ mod tests {
         let unobserved = serde_json::json!({ "observedGeneration": -1 });
         let read: FloatingIPPoolStatus = serde_json::from_value(unobserved).unwrap();
         assert_eq!(plain_status(&read), PoolStatus::default());
+    }
+
+    #[test]
+    fn a_request_to_move_is_read_from_the_annotation_of_an_object_that_can_be_read() {
+        let object = |spec: &str| {
+            serde_json::from_value::<FloatingIPPool>(serde_json::json!({
+                "metadata": { "name": "p", "annotations": { MOVE_ANNOTATION: "192.0.2.1=b#2", "other": "x" } },
+                "spec": { "provider": spec },
+            }))
+        };
+        let seen = pool_object(&Ok(object("digitalocean").unwrap()));
+        assert_eq!(seen.move_request.as_deref(), Some("192.0.2.1=b#2"));
     }
 
     #[test]

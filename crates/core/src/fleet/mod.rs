@@ -325,16 +325,16 @@ impl Fleet {
 
     /// Looks at every node again for one pool.
     fn rematch(&mut self, uid: &Uid, now: Moment) {
-        let sight = self.sight(now);
+        let clocks = self.clocks(now);
         let Some(pool) = self.pools.get_mut(uid) else { return };
         let Some(criteria) = pool.spec.criteria.clone() else { return };
-        pool.rematch(None, stores::of(&self.nodes, &self.pods, &criteria), sight);
+        pool.rematch(None, stores::of(&self.nodes, &self.pods, &criteria), clocks);
     }
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
         let of_pool = |pool: &Pool| pool.spec.criteria.as_ref().is_some_and(|c| c.node_watch() == *key);
         self.annotations.observe(&observed, self.pools.values().any(of_pool));
-        let sight = self.sight(now);
+        let clocks = self.clocks(now);
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);
@@ -344,7 +344,7 @@ impl Fleet {
                 continue;
             };
             let stores = stores::of(&self.nodes, &self.pods, &criteria);
-            if pool.rematch(Some(&touched).filter(|_| !first), stores, sight) {
+            if pool.rematch(Some(&touched).filter(|_| !first), stores, clocks) {
                 self.dirty = true;
             }
         }
@@ -359,14 +359,14 @@ impl Fleet {
         if touched.is_empty() && !first {
             return;
         }
-        let sight = self.sight(now);
+        let clocks = self.clocks(now);
         for pool in self.pools.values_mut() {
             let Some(criteria) = pool.spec.criteria.clone() else { continue };
             if criteria.pod_watch().as_ref() != Some(key) {
                 continue;
             }
             let stores = stores::of(&self.nodes, &self.pods, &criteria);
-            if pool.rematch(Some(&touched).filter(|_| !first), stores, sight) {
+            if pool.rematch(Some(&touched).filter(|_| !first), stores, clocks) {
                 self.dirty = true;
             }
         }

@@ -1,10 +1,12 @@
-//! What is told of what others changed.
+//! What is told of what others changed, and of nodes that others name.
 
 use super::Fleet;
+use crate::addresses::pool::Pool;
 use crate::model::catalog::events::EventReason;
 use crate::model::ids::{AccountId, Address};
 use crate::model::machine::MachineId;
-use crate::model::matching::NodeStore;
+use crate::model::matching::{NodeStore, verdict};
+use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 
 impl Fleet {
@@ -13,14 +15,23 @@ impl Fleet {
         let Some(account) = self.accounts.get(account_id) else { return };
         for ip in ips {
             let place = account.place(*ip);
-            let node = place.machine().and_then(|machine| self.node_on(machine));
-            let text = place.told_of(*ip, node, account.machines().noun);
+            let node = place.machine().and_then(|machine| self.node_on(machine)).map(str::to_owned);
+            let text = place.told_of(*ip, node.as_deref(), account.machines().noun);
             let pools = self.pools.values().filter(|pool| pool.effective().contains(ip));
+            let pools = pools.filter(|pool| !pool.was_to_move(*ip, node.as_deref()));
             for pool in pools {
                 self.changes.push(pool.change_by_others(*ip, place, now));
                 self.outbox.push(pool.notice(true, EventReason::MovedByOthers, ip, text.clone()));
             }
         }
+    }
+
+    /// Why a node is no candidate of a pool, as far as its watch shows it.
+    pub(super) fn mismatch_of(&self, pool: &Pool, node: &str) -> Option<Mismatch> {
+        let criteria = pool.spec.criteria.as_ref()?;
+        let node = self.nodes.get(&criteria.node_watch())?.get(node)?;
+        let pods = criteria.pod_watch().and_then(|key| self.pods.get(&key));
+        verdict(criteria, node, pods).err()
     }
 
     /// The node on a machine, if some object's labels select it.

@@ -4,7 +4,7 @@ use super::action::{Action, NodeReading};
 use super::{Fleet, stores};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::suspects::{End, Ended, Suspects};
-use crate::mechanism::suspicion::Sight;
+use crate::mechanism::suspicion::Clocks;
 use crate::model::grace::Grace;
 use crate::model::ids::{ObjectRef, Uid};
 use crate::model::matching::Criteria;
@@ -35,13 +35,13 @@ impl GraceCounts {
 
 impl Fleet {
     /// Now, in this process and on the API server's clock.
-    pub(super) const fn sight(&self, now: Moment) -> Sight {
-        Sight { now, epoch_ms: self.epoch_ms }
+    pub(super) const fn clocks(&self, now: Moment) -> Clocks {
+        Clocks { now, epoch_ms: self.epoch_ms }
     }
 
     /// Ends the grace that is over and lets nodes count again that have recovered.
     pub(super) fn settle_suspects(&mut self, now: Moment, out: &mut Effects<Action>) {
-        let sight = self.sight(now);
+        let clocks = self.clocks(now);
         let mut counts = self.grace;
         let mut told: Vec<Notice> = Vec::new();
         for pool in self.pools.values_mut().filter(|pool| pool.is_live() && pool.matched) {
@@ -52,7 +52,7 @@ impl Fleet {
             let (recovered, later) = pool.recovered(account, stores.0, now);
             out.later(later);
             if !recovered.is_empty() {
-                pool.rematch(Some(&recovered), stores, sight);
+                pool.rematch(Some(&recovered), stores, clocks);
             }
             let ended = pool.suspects.take_ended();
             counts.add(&ended);
@@ -71,7 +71,7 @@ impl Fleet {
             let (recovered, later) = set.recovered(published.as_deref(), stores.0, now);
             out.later(later);
             if !recovered.is_empty() {
-                set.rematch(Some(&recovered), stores, sight);
+                set.rematch(Some(&recovered), stores, clocks);
             }
             let ended = set.suspects.take_ended();
             counts.add(&ended);
@@ -87,7 +87,7 @@ impl Fleet {
 
     /// The answer to the read that has to show a failure before a node loses its match.
     pub(super) fn node_read(&mut self, object: &Uid, read: &NodeReading, at: Context) {
-        let sight = self.sight(at.now);
+        let clocks = self.clocks(at.now);
         let (suspects, criteria, grace) = if let Some(pool) = self.pools.get_mut(object) {
             (&mut pool.suspects, &pool.spec.criteria, pool.spec.grace)
         } else if let Some(set) = self.record_sets.get_mut(object) {
@@ -99,7 +99,7 @@ impl Fleet {
         let same =
             |criteria: &&Criteria| criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods;
         let verdict = criteria.as_ref().filter(same).and_then(|criteria| read.verdict(criteria));
-        suspects.proved((&read.node, read.asked), verdict, &grace, sight, at);
+        suspects.proved((&read.node, read.asked), verdict, &grace, clocks, at);
     }
 
     /// Suspicions of nodes that served, by how they ended.

@@ -101,6 +101,10 @@ impl Fleet {
         now: Moment,
         out: &mut Effects<OfAddresses>,
     ) {
+        if self.permit {
+            let when = (self.epoch_ms, now);
+            self.pools.values_mut().for_each(|pool| pool.weigh_move(when, out));
+        }
         let order: Vec<Uid> = self.by_age().iter().map(|pool| pool.object.uid.clone()).collect();
         let accounts: Vec<AccountId> = self.accounts.keys().cloned().collect();
         for account_id in accounts {
@@ -121,6 +125,7 @@ impl Fleet {
                 for uid in &members {
                     let Some(mut pool) = self.pools.remove(uid) else { continue };
                     let permit = self.permit;
+                    let why_not = pool.move_target().and_then(|node| self.mismatch_of(&pool, &node));
                     let others = &self.pools;
                     let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
                     let world = World { now, permit, owners, standing, seen, holders, others };
@@ -129,6 +134,9 @@ impl Fleet {
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);
                         out.tell(permit.then(|| pool.tell_losses(&account)).flatten());
+                        if permit {
+                            pool.plan_move(&mut account, &world, why_not.as_ref(), out);
+                        }
                     }
                     if !pool.is_live() || !pool.matched {
                         pool.note_claimed(owners);

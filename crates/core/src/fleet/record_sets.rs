@@ -64,12 +64,12 @@ impl Fleet {
     }
 
     fn rematch_record_set(&mut self, uid: &Uid, now: Moment) {
-        let sight = self.sight(now);
+        let clocks = self.clocks(now);
         let Some(set) = self.record_sets.get_mut(uid) else { return };
         // What matched by the old spec says nothing about the new one.
         set.matched = false;
         let Some(criteria) = &set.spec.criteria else { return };
-        set.rematch(None, stores::of(&self.nodes, &self.pods, criteria), sight);
+        set.rematch(None, stores::of(&self.nodes, &self.pods, criteria), clocks);
     }
 
     /// A watch has told something: record sets that ask for it look at the touched nodes, or at all, again.
@@ -79,7 +79,7 @@ impl Fleet {
         touched: Option<&BTreeSet<String>>,
         now: Moment,
     ) {
-        let sight = self.sight(now);
+        let clocks = self.clocks(now);
         for set in self.record_sets.values_mut() {
             let Some(criteria) = &set.spec.criteria else { continue };
             let (node_watch, pod_watch) = (criteria.node_watch(), criteria.pod_watch());
@@ -87,7 +87,7 @@ impl Fleet {
                 continue;
             }
             let stores = stores::of(&self.nodes, &self.pods, criteria);
-            self.dirty |= set.rematch(touched, stores, sight);
+            self.dirty |= set.rematch(touched, stores, clocks);
         }
     }
 

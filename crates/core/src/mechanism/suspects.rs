@@ -4,7 +4,7 @@
 //! Invariants: without `spec.grace` nothing here changes a verdict; only a node that serves keeps its match beyond the
 //! next plan; a node that still has its address never waits, and no node waits where none else matches.
 
-use super::suspicion::{Sight, Suspicion};
+use super::suspicion::{Clocks, Suspicion};
 use crate::model::facts::NodeFacts;
 use crate::model::grace::Grace;
 use crate::model::ids::Uid;
@@ -129,24 +129,24 @@ impl Suspects {
     }
 
     /// Decides what a node counts for.
-    pub fn look<S>(&mut self, look: Look<'_, S>, grace: &Grace, sight: Sight) -> Membership
+    pub fn look<S>(&mut self, look: Look<'_, S>, grace: &Grace, clocks: Clocks) -> Membership
     where
         S: FnOnce() -> Option<Option<i64>>,
     {
         let Look { node, verdict, member, serves_by_status, edited } = look;
         let Err(why) = verdict else {
-            self.end(&node.name, End::Recovered, sight.now);
-            return if member { Membership::Member } else { self.recovers(node, grace, sight.now) };
+            self.end(&node.name, End::Recovered, clocks.now);
+            return if member { Membership::Member } else { self.recovers(node, grace, clocks.now) };
         };
         if let Some(matches_again) = self.lost.get_mut(&node.uid) {
             matches_again.since = None;
         }
         let known = self.suspicions.get_mut(&node.name).filter(|known| member && known.uid == node.uid);
         if why.class() == Class::Hard {
-            return self.out(node, member, why, grace, sight.now);
+            return self.out(node, member, why, grace, clocks.now);
         }
         if edited && known.as_ref().is_none_or(|known| *known.why() != why) {
-            return self.out(node, member, Mismatch::Edited, grace, sight.now);
+            return self.out(node, member, Mismatch::Edited, grace, clocks.now);
         }
         if let Some(known) = known {
             if std::mem::take(&mut known.inherited) {
@@ -160,17 +160,17 @@ impl Suspects {
                 }
             }
             self.touched |= *known.why() != why;
-            known.still_fails(why, sight);
+            known.still_fails(why, clocks);
             return Membership::Member;
         }
         if grace.limit_ms(why.class()) == 0 {
-            return self.out(node, member, why, grace, sight.now);
+            return self.out(node, member, why, grace, clocks.now);
         }
         let new = if member {
-            Suspicion::begin(node.uid.clone(), why, sight)
+            Suspicion::begin(node.uid.clone(), why, clocks)
         } else {
             let Some(told_since_s) = serves_by_status() else { return Membership::Out(why) };
-            Suspicion::resume(node, why, told_since_s, grace, sight)
+            Suspicion::resume(node, why, told_since_s, grace, clocks)
         };
         self.touched = true;
         self.suspicions.insert(node.name.clone(), new);
@@ -289,11 +289,11 @@ impl Suspects {
         (node, asked): (&str, Moment),
         read: Option<Result<(), (Mismatch, Option<i64>)>>,
         grace: &Grace,
-        sight: Sight,
+        clocks: Clocks,
         at: Context,
     ) {
         if let Some(suspicion) = self.suspicions.get_mut(node) {
-            suspicion.proved(asked, read, grace, sight, at);
+            suspicion.proved(asked, read, grace, clocks, at);
         }
     }
 

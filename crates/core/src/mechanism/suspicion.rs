@@ -23,14 +23,14 @@ const CLOCK_STEP_S: i64 = 1;
 
 /// When something is looked at, in this process and on the API server's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
+pub struct Clocks {
     /// On the clock of this process.
     pub now: Moment,
     /// Milliseconds from 1970 to the origin of that clock, as the API server counts them.
     pub epoch_ms: u64,
 }
 
-impl Sight {
+impl Clocks {
     /// Seconds since 1970 on the API server's clock.
     fn seconds(self) -> i64 {
         i64::try_from(self.now.plus_millis(self.epoch_ms).as_millis() / 1_000).unwrap_or(i64::MAX)
@@ -54,9 +54,9 @@ impl Start {
     }
 
     /// Of a failure that this process did not see begin.
-    fn told(since_s: i64, limit_ms: u64, sight: Sight) -> Self {
-        let lasted_s = u64::try_from(sight.seconds().saturating_sub(since_s)).unwrap_or(0);
-        Self { at: sight.now, before_ms: lasted_s.saturating_mul(1_000).min(limit_ms), since_s }
+    fn told(since_s: i64, limit_ms: u64, clocks: Clocks) -> Self {
+        let lasted_s = u64::try_from(clocks.seconds().saturating_sub(since_s)).unwrap_or(0);
+        Self { at: clocks.now, before_ms: lasted_s.saturating_mul(1_000).min(limit_ms), since_s }
     }
 
     const fn ends(self, limit_ms: u64) -> Moment {
@@ -98,7 +98,7 @@ pub struct Suspicion {
 
 impl Suspicion {
     /// A failure that begins now.
-    pub(super) fn begin(uid: Uid, why: Mismatch, sight: Sight) -> Self {
+    pub(super) fn begin(uid: Uid, why: Mismatch, clocks: Clocks) -> Self {
         let mut new = Self {
             uid,
             why: why.clone(),
@@ -109,7 +109,7 @@ impl Suspicion {
             told: false,
             inherited: false,
         };
-        new.fails(why, Start::seen(sight.seconds(), sight.now));
+        new.fails(why, Start::seen(clocks.seconds(), clocks.now));
         new
     }
 
@@ -120,13 +120,13 @@ impl Suspicion {
         why: Mismatch,
         told_since_s: Option<i64>,
         grace: &Grace,
-        sight: Sight,
+        clocks: Clocks,
     ) -> Self {
-        let mut new = Self::begin(node.uid.clone(), why.clone(), sight);
+        let mut new = Self::begin(node.uid.clone(), why.clone(), clocks);
         if let Some(told) = told_since_s {
             let since_s = node.fails_since_s().map_or(told, |fails| fails.max(told));
             let class = why.class();
-            let start = Start::told(since_s, grace.limit_ms(class), sight);
+            let start = Start::told(since_s, grace.limit_ms(class), clocks);
             (new.pod, new.node) = (None, None);
             new.fails(why, start);
             new.told = true;
@@ -148,8 +148,8 @@ impl Suspicion {
     }
 
     /// The same, seen by the watch.
-    pub(super) fn still_fails(&mut self, why: Mismatch, sight: Sight) {
-        self.fails(why, Start::seen(sight.seconds(), sight.now));
+    pub(super) fn still_fails(&mut self, why: Mismatch, clocks: Clocks) {
+        self.fails(why, Start::seen(clocks.seconds(), clocks.now));
     }
 
     /// Whether status and Events tell of it.
@@ -272,7 +272,7 @@ impl Suspicion {
         asked: Moment,
         read: Option<Result<(), (Mismatch, Option<i64>)>>,
         grace: &Grace,
-        sight: Sight,
+        clocks: Clocks,
         at: Context,
     ) {
         let Proof::Asked(when, mut retry) = self.proof else { return };
@@ -287,14 +287,14 @@ impl Suspicion {
         self.proof = Proof::Wanted(Retry::default());
         match verdict {
             // The watch is behind: the node has recovered, and what fails after this is another failure.
-            Ok(()) => self.restart(Start::seen(sight.seconds(), sight.now)),
+            Ok(()) => self.restart(Start::seen(clocks.seconds(), clocks.now)),
             Err((why, since_s)) => {
                 let anew = since_s.filter(|since| *since > self.since_s().saturating_add(CLOCK_STEP_S));
                 if let Some(since_s) = anew.filter(|_| why.class() == Class::Node && self.node.is_some()) {
-                    self.restart(Start::told(since_s, grace.limit_ms(Class::Node), sight));
+                    self.restart(Start::told(since_s, grace.limit_ms(Class::Node), clocks));
                     return;
                 }
-                self.still_fails(why, sight);
+                self.still_fails(why, clocks);
                 self.proof = Proof::Given;
             }
         }

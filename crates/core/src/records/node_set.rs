@@ -8,7 +8,7 @@ use super::status::{RecordSetStatus, Remark, SetReport};
 use super::view::Choice;
 use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::mechanism::suspects::{Look, Membership, Suspects};
-use crate::mechanism::suspicion::Sight;
+use crate::mechanism::suspicion::Clocks;
 use crate::mechanism::writes::Writes;
 use crate::model::catalog::record_set::AddressMissing;
 use crate::model::condition::Condition;
@@ -164,7 +164,7 @@ impl NodeSet {
         &mut self,
         touched: Option<&BTreeSet<String>>,
         (nodes, pods): (&NodeStore, Option<&PodStore>),
-        sight: Sight,
+        clocks: Clocks,
     ) -> bool {
         let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
         let Some(source) = self.spec.source.filter(|_| complete && self.spec.criteria.is_some()) else {
@@ -177,11 +177,11 @@ impl NodeSet {
             let known = self.nodes.keys().cloned();
             let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).chain(known).collect();
             for name in &names {
-                changed |= self.rematch_one(name, (nodes.get(name), pods), source, sight);
+                changed |= self.rematch_one(name, (nodes.get(name), pods), source, clocks);
             }
         } else {
             for name in touched.into_iter().flatten() {
-                changed |= self.rematch_one(name, (nodes.get(name), pods), source, sight);
+                changed |= self.rematch_one(name, (nodes.get(name), pods), source, clocks);
             }
         }
         self.edited = false;
@@ -197,13 +197,13 @@ impl NodeSet {
         name: &str,
         (node, pods): (Option<&NodeFacts>, Option<&PodStore>),
         source: AddressSource,
-        sight: Sight,
+        clocks: Clocks,
     ) -> bool {
         let Some(criteria) = &self.spec.criteria else { return false };
         let known = self.nodes.get(name);
         let member = known.zip(node).is_some_and(|(known, node)| known.is(node));
         if !member {
-            self.suspects.gone(name, sight.now);
+            self.suspects.gone(name, clocks.now);
         }
         let Some(node) = node else { return self.drop_node(name, Mismatch::Gone) };
         let addresses = source.of(node);
@@ -214,7 +214,7 @@ impl NodeSet {
             serves_by_status: || self.on_server.suspicion_of(name, &addresses),
             edited: self.edited,
         };
-        match self.suspects.look(look, &self.spec.grace, sight) {
+        match self.suspects.look(look, &self.spec.grace, clocks) {
             Membership::Member => {}
             Membership::Recovering => return self.drop_node(name, Mismatch::Replaced),
             Membership::Out(why) => return self.drop_node(name, why),

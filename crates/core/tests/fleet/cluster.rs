@@ -29,6 +29,7 @@ impl World {
             deleting: false,
             paused: None,
             spec: Ok(spec),
+            move_request: None,
             status: PoolStatus::default(),
         };
         self.pools.insert(name.to_owned(), pool.clone());
@@ -47,6 +48,16 @@ impl World {
         pool.generation += 1;
         pool.resource_version = self.version.to_string();
         Input::Pools(Observed::Apply(pool.clone()))
+    }
+
+    /// Somebody asks for a move by hand, or takes the request back.
+    pub(crate) fn ask(&mut self, name: &str, request: Option<&str>) {
+        self.version += 1;
+        let pool = self.pools.get_mut(name).unwrap();
+        pool.move_request = request.map(str::to_owned);
+        pool.resource_version = self.version.to_string();
+        let seen = Input::Pools(Observed::Apply(pool.clone()));
+        self.observe(seen);
     }
 
     /// The object as somebody else left it.
@@ -136,6 +147,7 @@ impl World {
                 conditions: Vec::new(),
                 observed_generation: 0,
                 memory: None,
+                last_move: None,
                 record_set: None,
                 ..status
             };
@@ -144,6 +156,7 @@ impl World {
         if let Some(intent) = intent.filter(|_| self.faults.drops_numbers) {
             intent.number = 0;
         }
+        status.last_move.take_if(|_| self.faults.drops_moves);
         let denied = self.denied.contains(&pool.name.name);
         let denied = denied.then(|| WriteFailure::Forbidden("status".into()));
         let unwritten = self.faults.unwritten.clone().filter(|(name, _)| *name == pool.name.name);

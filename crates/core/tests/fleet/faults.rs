@@ -76,6 +76,8 @@ pub(crate) struct Faults {
     pub(crate) mute: bool,
     /// The installed CRDs keep all of a status but the number of an intent.
     pub(crate) drops_numbers: bool,
+    /// The installed CRDs keep all of a status but the last move.
+    pub(crate) drops_moves: bool,
     /// Annotations that were sent to nodes that are gone.
     pub(crate) writes_to_gone_nodes: usize,
 }

@@ -9,6 +9,8 @@
 
 mod answers;
 mod beliefs;
+mod by_hand;
+mod by_hand_leaders;
 mod catalogued;
 mod checks;
 mod cluster;

@@ -78,6 +78,7 @@ fn pool(number: u16) -> PoolObject {
         deleting: false,
         paused: None,
         spec: Ok(RawPoolSpec { ips, matching, ..spec() }),
+        move_request: None,
         status: PoolStatus::default(),
     }
 }

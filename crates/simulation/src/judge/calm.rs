@@ -132,6 +132,7 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::Create { .. }
         | Act::Edit { .. }
         | Act::PauseObject { .. }
+        | Act::Ask { .. }
         | Act::Delete { .. } => None,
     }
 }

@@ -3,7 +3,7 @@
 //! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
 //! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's, I14 a pause
-//! holds.
+//! holds, I15 a move that is asked for is made once.
 
 pub(super) mod blindness;
 mod calm;
@@ -24,6 +24,9 @@ mod pauses_tests;
 mod purchases;
 #[cfg(test)]
 mod purchases_tests;
+mod requests;
+#[cfg(test)]
+mod requests_tests;
 mod selector;
 pub(super) mod settled;
 mod statuses;
@@ -44,6 +47,7 @@ use self::dns::{Site, Wishes};
 use self::knowledge::Reads;
 use self::load::Loads;
 use self::pauses::Pauses;
+use self::requests::Requests;
 pub use self::tally::Tally;
 use self::tellings::Tellings;
 use self::truth::{Pool, Truth};
@@ -160,6 +164,7 @@ pub(super) struct Judge {
     wishes: Wishes,
     written: Written,
     pauses: Pauses,
+    requests: Requests,
     tellings: Tellings,
     calm: Calm,
     /// Objects as they were, and until when.
@@ -177,6 +182,7 @@ impl Judge {
             wishes: Wishes::default(),
             written: Written::default(),
             pauses: Pauses::default(),
+            requests: Requests::default(),
             tellings: Tellings::default(),
             calm: blindness.calm.clone(),
             former: Vec::new(),
@@ -213,6 +219,7 @@ impl Judge {
             self.blame(now_ms, "I10", format!("{process} sends the token in a body: {}", facts.what));
         }
         self.look_for_work(now_ms);
+        self.requests.calls(process, now_ms);
         if facts.mutates() {
             self.check_permit(now_ms, process, facts);
             self.check_alone(now_ms, process, facts);
@@ -384,6 +391,7 @@ impl Judge {
             self.sites.extend(dns::sites(&self.truth));
             self.look(now_ms);
             let name = &change.key.name;
+            self.requests.note(self.truth.pools.get(name).filter(|_| !ours), now_ms);
             let object = match kind {
                 "floatingippools" => self.truth.pools.get(name),
                 "nodednsrecordsets" => self.truth.record_sets.get(name),
@@ -460,9 +468,10 @@ impl Judge {
     pub(super) fn took_effect(&mut self, now_ms: u64, facts: &Facts) {
         self.last_write_ms = now_ms;
         match facts.kind {
-            Kind::Assign { ip, .. } => {
+            Kind::Assign { ip, droplet } => {
                 *self.tally.assigns.entry(ip).or_default() += 1;
                 self.pauses.assigned(ip, now_ms);
+                self.check_request(now_ms, (ip, droplet));
             }
             Kind::Unassign { .. } => self.tally.unassigns += 1,
             Kind::Record => self.tally.records += 1,

@@ -15,8 +15,9 @@ impl Judge {
         }
     }
 
-    /// I1: an address goes only to a candidate, and off a candidate only if somebody else had put it there.
+    /// I1: an address goes only to a candidate, and off a candidate only if somebody else had put it there, or asks for it.
     fn check_assignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr, droplet: u64) {
+        self.requests.forget(ip);
         let from_ms = self.blindness.since(now_ms);
         let owners = self.truth.owners(ip, from_ms);
         if owners.is_empty() {
@@ -38,6 +39,7 @@ impl Judge {
             && !moved
             && !owners.iter().any(|pool| self.truth.unmatched(pool, old, from_ms))
             && self.matched_before(ip, old, from_ms).all(|matched| matched)
+            && !self.asked(now_ms, process, (ip, droplet))
         {
             self.blame(now_ms, "I1", format!("{process} takes {ip} off {old}, which matches"));
         }

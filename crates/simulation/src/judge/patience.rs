@@ -151,6 +151,8 @@ impl Patience {
             Act::RevokeToken { for_ms, .. } | Act::NarrowToken { for_ms, .. } => {
                 self.unauthorised_ms = self.unauthorised_ms.max(left(for_ms + UNAUTHORISED_MS));
             }
+            // What another leader left is looked into by a list that is half a minute younger.
+            Act::Ask { .. } => self.account_ms = self.account_ms.max(BY_HAND_MS),
             Act::ActionTime { ms } => self.told_ms = self.told_ms.max(*ms),
             // Until the end: a creation that was refused is tried again by the slow schedule.
             Act::Quota { .. } => self.add_slow(end_ms.saturating_sub(at_ms)),

@@ -5,6 +5,7 @@
 use super::Judge;
 use super::conditions::{Scene, is_trouble};
 use super::dns;
+use super::requests;
 use super::supply;
 use super::truth::{Node, Pool, Truth};
 use super::validity::text;
@@ -140,6 +141,7 @@ pub(crate) fn complaints(
     for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
         if !pool.is_frozen() {
             check_pool(judge, &scene, pool, &mut all);
+            all.extend(requests::unanswered(pool));
         }
         scene.check_pool(pool, &mut all);
     }

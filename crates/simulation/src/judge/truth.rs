@@ -59,6 +59,8 @@ pub(super) struct Pool {
     pub(super) created: String,
     pub(super) deleting: bool,
     pub(super) generation: i64,
+    /// The move that is asked for.
+    pub(super) asks: String,
     pub(super) spec: Value,
     pub(super) status: Value,
 }
@@ -150,6 +152,11 @@ fn pool(object: &Value) -> Pool {
         created: text(object, "/metadata/creationTimestamp").to_owned(),
         deleting: field(object, "/metadata/deletionTimestamp").is_some(),
         generation: field(object, "/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
+        asks: object
+            .pointer("/metadata/annotations/flipop.digitalocean.com~1move")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
         spec: object.get("spec").cloned().unwrap_or_default(),
         status: object.get("status").cloned().unwrap_or_default(),
     }

@@ -91,6 +91,20 @@ fn a_disturbed_watch_at_any_event_loses_nothing_and_does_nothing_twice() {
 }
 
 #[test]
+fn a_move_by_hand_is_made_once_whatever_happens_at_any_step_of_it() {
+    let plans_of = |plan: &Plan, undisturbed: &Outcome| {
+        let handovers = if plan.replicas > 1 { sweep::handovers(plan, undisturbed) } else { Vec::new() };
+        let rereads = sweep::rereads(plan);
+        let stale = rereads.iter().flat_map(|plan| sweep::stale_lists(plan, undisturbed));
+        let single = [sweep::crashes(plan, undisturbed), sweep::lost_answers(plan, undisturbed), handovers];
+        single.into_iter().flatten().chain(stale).collect()
+    };
+    // What is asked for may be dropped, which is told, and then the address stays where it is.
+    let spare = Spare { assigns: 1, records: 0, writes: 12, annotations: 2, same_end: true };
+    sweep(workloads::by_hand(), plans_of, spare, 500);
+}
+
+#[test]
 fn a_list_that_shows_the_past_loses_nothing_and_does_nothing_twice() {
     let spare = Spare { assigns: 1, records: 1, writes: 10, annotations: 0, same_end: true };
     sweep(workloads::all().iter().flat_map(sweep::rereads).collect(), sweep::stale_lists, spare, 500);

@@ -4,6 +4,7 @@
 //! what was started stands in the account as an operation.
 
 use super::behind::Behind;
+use super::offer::{Free, Taker};
 use super::report::{Report, Wait};
 use super::{Candidate, Pool};
 use crate::addresses::account::Account;
@@ -40,32 +41,6 @@ pub struct World<'a> {
     pub holders: &'a BTreeMap<MachineId, Address>,
     /// The other pools.
     pub others: &'a BTreeMap<Uid, Pool>,
-}
-
-/// An address that can be given out.
-#[derive(Debug, Clone)]
-struct Free {
-    ip: Address,
-    region: String,
-    from: Option<MachineId>,
-}
-
-/// A candidate that can take one.
-#[derive(Debug, Clone, Copy)]
-struct Taker<'a> {
-    name: &'a String,
-    candidate: &'a Candidate,
-    machine: &'a MachineId,
-    /// An address of this pool, disabled or let go, that has to leave first.
-    evict: Option<Address>,
-}
-
-impl Taker<'_> {
-    /// An address goes only to a node of its own region, as far as both are known.
-    fn suits(&self, free: &Free) -> bool {
-        let region = self.candidate.region.as_deref();
-        region.is_none_or(|region| region == free.region || free.region.is_empty())
-    }
 }
 
 impl Pool {
@@ -235,7 +210,7 @@ impl Pool {
 
     /// A created address is given out only once the server remembers it: an interrupted creation is resolved by what is
     /// new and unassigned, so that an assigned address that nobody recorded would be lost.
-    fn is_recorded(&self, ip: Address) -> bool {
+    pub(super) fn is_recorded(&self, ip: Address) -> bool {
         self.on_server.remembers(ip) || self.spec.ips.contains(&ip)
     }
 
@@ -276,7 +251,7 @@ impl Pool {
         takers
     }
 
-    fn taker<'a>(
+    pub(super) fn taker<'a>(
         &self,
         name: &'a String,
         candidate: &'a Candidate,
@@ -401,7 +376,7 @@ impl Pool {
                     self.roomy.remove(&taker.candidate.uid);
                     let free = free.remove(position);
                     report.waiting.insert(taker.name.clone(), Wait::InFlight(taker.evict.unwrap_or(free.ip)));
-                    self.start(&free, &taker, account, world, out);
+                    self.start(&free, &taker, self.changed_at, account, world, out);
                 }
                 Err((wait, at)) => {
                     if let Some(at) = at {
@@ -415,7 +390,7 @@ impl Pool {
 
     /// Whether one more assignment may start now, and if not, when to look again. `has_room`: its node has made room
     /// for it, and the pool's cool-off was left to it.
-    fn may_assign(
+    pub(super) fn may_assign(
         &self,
         has_room: bool,
         account: &mut Account,
@@ -465,10 +440,11 @@ impl Pool {
         );
     }
 
-    fn start(
+    pub(super) fn start(
         &self,
         free: &Free,
         taker: &Taker<'_>,
+        caused: Moment,
         account: &mut Account,
         world: &World<'_>,
         out: &mut Effects<Action>,
@@ -483,7 +459,7 @@ impl Pool {
         };
         let from = if taker.evict.is_some() { Some(taker.machine.clone()) } else { free.from.clone() };
         let mut op = Op::new(self.object.uid.clone(), kind, taker.machine.clone(), node, from, world.now);
-        op.caused = self.changed_at;
+        op.caused = caused;
         account.begin(ip, op);
         let (epoch, pool, machine) = (account.epoch().clone(), self.object.clone(), taker.machine.clone());
         out.act(match kind {

@@ -114,6 +114,7 @@ impl Pool {
             (_, None) => String::new(),
         };
         let reason = match (op.kind, left, &op.from) {
+            (OpKind::Assign, ..) if self.moving.is_sent(*ip) => "moved by hand".to_owned(),
             (OpKind::Unassign { successor }, ..) => format!("makes room for {successor}"),
             (OpKind::Assign, Some((node, why)), _) => format!("{node} {why}"),
             (OpKind::Assign, None, Some(_)) => "stood on no matching node".to_owned(),

@@ -1,18 +1,23 @@
 //! One `FloatingIPPool`: its spec, its memory, its candidates, and what is decided for it.
 //!
-//! Invariants: an assignment that stands between a used address and a candidate is never moved; only addresses of
-//! this pool are given out, and only to candidates; nothing is done before the nodes and the account are known.
+//! Invariants: an assignment that stands between a used address and a candidate is never moved, but by hand; only
+//! addresses of this pool are given out, and only to candidates; nothing is done before the nodes and the account are
+//! known.
 
 mod absences;
 pub mod assign;
 mod behind;
 mod blocked;
+mod by_hand;
 pub mod change;
 pub mod creation;
 mod idle;
+pub mod last_move;
 pub(crate) mod losses;
 pub mod memory;
+mod moving;
 pub mod object;
+mod offer;
 pub mod orphans;
 mod outcome;
 mod patience;
@@ -30,7 +35,7 @@ use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::pool::object::PoolObject;
 use crate::mechanism::failure::Failure;
 use crate::mechanism::suspects::{Look, Membership, Suspects};
-use crate::mechanism::suspicion::Sight;
+use crate::mechanism::suspicion::Clocks;
 use crate::mechanism::writes::Writes;
 use crate::model::condition::Condition;
 use crate::model::facts::NodeFacts;
@@ -138,6 +143,7 @@ pub struct Pool {
     pub roomy: BTreeMap<Uid, Address>,
     /// State of the creation under way.
     pub creation: creation::Creation,
+    moving: moving::Moving,
     /// When the last assignment was started that was accepted or may have been.
     pub last_assigned: Option<Moment>,
     /// When the candidates last changed.
@@ -189,6 +195,7 @@ impl Pool {
             behind: BTreeMap::new(),
             roomy: BTreeMap::new(),
             creation: creation::Creation::default(),
+            moving: moving::Moving::default(),
             last_assigned: None,
             changed_at: Moment::default(),
             report: Report::default(),
@@ -207,12 +214,6 @@ impl Pool {
         pool.recall(&seen);
         pool.update(seen, providers);
         pool
-    }
-
-    /// True while what the pool remembers is not known, so that writing its status would wipe that out.
-    #[must_use]
-    pub fn is_unread(&self) -> bool {
-        self.unread
     }
 
     /// Whether a version of the object is older than the one that is known: watch events and answers to our own
@@ -243,6 +244,9 @@ impl Pool {
         self.resource_version = seen.resource_version;
         self.deleting = seen.deleting;
         self.on_server = seen.status;
+        if seen.spec.is_ok() {
+            self.moving.observed(seen.move_request.as_deref());
+        }
         self.writes.observed_again();
         if self.raw == seen.spec {
             return false;
@@ -316,11 +320,6 @@ impl Pool {
         &self.effective_before
     }
 
-    /// Where the status on the server says that addresses serve.
-    pub fn told(&self) -> impl Iterator<Item = (Address, MachineId)> {
-        self.spec.machines.into_iter().flat_map(|machines| self.on_server.serving(machines))
-    }
-
     /// The pool's addresses that may still stand on a machine although they are not effective.
     #[must_use]
     pub fn former(&self) -> BTreeSet<Address> {
@@ -361,11 +360,11 @@ impl Pool {
         &mut self,
         touched: Option<&BTreeSet<String>>,
         (nodes, pods): (&NodeStore, Option<&PodStore>),
-        sight: Sight,
+        clocks: Clocks,
     ) -> bool {
-        let changed = self.look_again(touched, (nodes, pods), sight);
+        let changed = self.look_again(touched, (nodes, pods), clocks);
         if changed {
-            self.changed_at = sight.now;
+            self.changed_at = clocks.now;
         }
         changed | self.suspects.take_touched()
     }
@@ -374,7 +373,7 @@ impl Pool {
         &mut self,
         touched: Option<&BTreeSet<String>>,
         (nodes, pods): (&NodeStore, Option<&PodStore>),
-        sight: Sight,
+        clocks: Clocks,
     ) -> bool {
         let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
         if !complete || self.spec.is_frozen() {
@@ -389,14 +388,14 @@ impl Pool {
             let names: BTreeSet<String> =
                 nodes.iter().map(|node| node.name.clone()).chain(self.candidates.keys().cloned()).collect();
             for name in &names {
-                changed |= self.rematch_one(name, nodes.get(name), pods, sight);
+                changed |= self.rematch_one(name, nodes.get(name), pods, clocks);
             }
             self.forget_failures_of_others(nodes);
         } else {
             let mut gone = false;
             for name in touched.into_iter().flatten() {
                 gone |= nodes.get(name).is_none();
-                changed |= self.rematch_one(name, nodes.get(name), pods, sight);
+                changed |= self.rematch_one(name, nodes.get(name), pods, clocks);
             }
             if gone {
                 self.forget_failures_of_others(nodes);
@@ -422,13 +421,13 @@ impl Pool {
         name: &str,
         node: Option<&NodeFacts>,
         pods: Option<&PodStore>,
-        sight: Sight,
+        clocks: Clocks,
     ) -> bool {
         let Some(criteria) = &self.spec.criteria else { return false };
         let known = self.candidates.get(name);
         let member = known.zip(node).is_some_and(|(known, node)| known.is(node));
         if !member {
-            self.suspects.gone(name, sight.now);
+            self.suspects.gone(name, clocks.now);
         }
         let Some(node) = node else { return self.drop_candidate(name, Mismatch::Gone) };
         let look = Look {
@@ -438,7 +437,7 @@ impl Pool {
             serves_by_status: || self.on_server.suspicion_of(&node.provider_id),
             edited: self.losses.edited,
         };
-        match self.suspects.look(look, &self.spec.grace, sight) {
+        match self.suspects.look(look, &self.spec.grace, clocks) {
             Membership::Member => {}
             Membership::Recovering => return self.drop_candidate(name, Mismatch::Replaced),
             Membership::Out(why) => return self.drop_candidate(name, why),

@@ -21,6 +21,8 @@ pub struct PoolObject {
     pub paused: Option<String>,
     /// The spec, or why it cannot be read.
     pub spec: Result<RawPoolSpec, String>,
+    /// The annotation that asks for a move, where there is one. Of an object that cannot be read it is not known.
+    pub move_request: Option<String>,
     /// The status, with what the operator remembers in it.
     pub status: PoolStatus,
 }

@@ -47,6 +47,7 @@ impl Pool {
             self.last_assigned = self.last_assigned.max(Some(op.started));
         }
         let node = &op.node.1;
+        self.move_ended(*ip, op, end, at, news);
         match end {
             End::NotSent => {}
             End::Done => {

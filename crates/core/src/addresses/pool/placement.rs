@@ -46,12 +46,12 @@ pub enum Standing {
 pub struct Placement {
     /// Where it is.
     pub standing: Standing,
-    /// An operation on it is under way.
+    /// It is about to serve elsewhere.
     pub moves: bool,
 }
 
 impl Placement {
-    fn of(ip: Address, node: Option<&String>, account: Option<&Account>) -> Self {
+    fn of(ip: Address, node: Option<&String>, account: Option<&Account>, moves: bool) -> Self {
         let node = node.cloned();
         let standing = match (account.map_or(&Place::Unknown, |account| account.place(ip)), node) {
             (Place::Unknown, last) => Standing::Unknown { last },
@@ -64,7 +64,7 @@ impl Placement {
                 Standing::Elsewhere { machine: machine.clone(), locked: *locked }
             }
         };
-        Self { standing, moves: account.is_some_and(|account| account.op(ip).is_some()) }
+        Self { standing, moves }
     }
 
     /// The matching node on which it is, or was confirmed last, unless it moves.
@@ -91,7 +91,8 @@ impl Pool {
         let active = &self.report.active;
         let ips = self.effective().into_iter().chain(self.effective_before().iter().copied());
         let ips: BTreeSet<Address> = ips.chain(active.keys().copied()).collect();
-        let place = |ip| (ip, Placement::of(ip, active.get(&ip), account));
+        let moves = |ip| account.is_some_and(|account| self.leaves(ip, account));
+        let place = |ip| (ip, Placement::of(ip, active.get(&ip), account, moves(ip)));
         self.report.placements = ips.into_iter().map(place).collect();
         self.shown = self.render_addresses(account);
     }

@@ -8,9 +8,21 @@ use super::creation::{Creation, Progress};
 use super::memory::{Intent, Memory};
 use crate::addresses::pool::object::PoolObject;
 use crate::model::ids::Address;
+use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 
 impl Pool {
+    /// True while what the pool remembers is not known, so that writing its status would wipe that out.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.unread
+    }
+
+    /// Where the status on the server says that addresses serve.
+    pub fn told(&self) -> impl Iterator<Item = (Address, MachineId)> {
+        self.spec.machines.into_iter().flat_map(|machines| self.on_server.serving(machines))
+    }
+
     /// Takes the memory from the status: at the first sight of the pool and whenever leadership begins. Of an object
     /// that cannot be read it is not known, until it can.
     pub fn recall(&mut self, seen: &PoolObject) {
@@ -19,6 +31,7 @@ impl Pool {
             return;
         }
         let status = &seen.status;
+        self.moving.recall(status.last_move.as_ref());
         let mut memory = status.memory.clone();
         if let Some(memory) = &mut memory {
             memory.intent.take_if(|intent| self.has_settled(intent));

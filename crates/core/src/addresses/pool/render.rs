@@ -42,6 +42,7 @@ impl Pool {
             used_ips: i64::try_from(self.goal()).ok(),
             observed_generation: self.generation,
             memory: self.memory.clone(),
+            last_move: self.moving.told(),
             ..self.shown.clone()
         };
         self.remember_let_go(&mut status);

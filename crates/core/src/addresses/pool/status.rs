@@ -1,5 +1,6 @@
 //! The status of a pool as data, and when it is written.
 
+use super::last_move::LastMove;
 use super::memory::Memory;
 use crate::model::catalog::records::UnderWay;
 use crate::model::condition::{Condition, ConditionType, Status};
@@ -75,6 +76,8 @@ pub struct PoolStatus {
     pub observed_generation: i64,
     /// What has to survive a restart.
     pub memory: Option<Memory>,
+    /// The last move by hand.
+    pub last_move: Option<LastMove>,
     /// The record set as last published.
     pub record_set: Option<PublishedSet>,
 }

@@ -38,6 +38,7 @@ impl Pool {
             Ok(kept) => kept,
             Err(WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) | WriteFailure::Gone) => {
                 self.status_refused(at);
+                self.moving.not_written();
                 return;
             }
             Err(
@@ -47,6 +48,9 @@ impl Pool {
                 | WriteFailure::Throttled { .. },
             ) => return,
         };
+        if let Some(sent) = &sent {
+            self.moving.written(sent.last_move.as_ref(), kept.status.last_move.as_ref());
+        }
         if sent.is_some_and(|sent| sent.is_pruned_to(&kept.status)) {
             self.crds_are_outdated(at);
         } else if kept.status.memory.is_some() || !kept.status.conditions.is_empty() {

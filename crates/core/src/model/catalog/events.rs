@@ -83,6 +83,15 @@ events! {
          the text of the annotation.";
     Resumed => Normal on BOTH,
         "The annotation was removed. FLIPOP acts again once it has read the account or the records anew.";
+    MoveRefused => Warning on POOL,
+        "FLIPOP or the provider refused the move that the annotation `flipop.digitalocean.com/move` asks for. The message \
+         says why. To ask again, set the annotation with another text after `#`.";
+    MoveIgnored => Warning on POOL,
+        "FLIPOP cannot tell whether the annotation `flipop.digitalocean.com/move` asks for a new move: the leader never saw \
+         the pool without it, or it answered the same text before. Set the annotation again with another text after `#`.";
+    MoveInterrupted => Warning on POOL,
+        "A move by hand was not finished: the leader changed, the provider gave it up, or the annotation was changed before \
+         it began. The message says where the address is. Set the annotation again with another text after `#`.";
     AddressesIdle => Warning on POOL,
         "The condition [`AddressesIdle`](conditions.md#addressesidle) began to hold.";
     NotReady => Warning on BOTH,

@@ -1,0 +1,389 @@
+//! Moves by hand: whether a request can be met, when the move begins, and what users are told of it.
+//!
+//! The request is an annotation. Its answer is `status.lastMove`, which is on the server as pending before anything is
+//! sent. Invariants: a request is carried out at most once; what was answered is answered for good. The planner goes
+//! first, and what was moved stays where it is like everything else.
+
+use super::Pool;
+use super::assign::World;
+use super::last_move::{LastMove, MoveOutcome, Request};
+use super::moving::{Sight, Stage, Unkept};
+use super::offer::{Free, Taker};
+use super::report::Wait;
+use crate::addresses::account::Account;
+use crate::addresses::account::belief::{Belief, Place};
+use crate::addresses::account::op::{End, Op, OpKind};
+use crate::addresses::action::Action;
+use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::retry::{Pace, Schedule};
+use crate::model::catalog::events::EventReason;
+use crate::model::fault::FaultKind;
+use crate::model::ids::{Address, Uid};
+use crate::model::machine::MachineId;
+use crate::model::mismatch::Mismatch;
+use crate::model::moment::{Context, Moment};
+use std::collections::BTreeMap;
+
+/// A list may show the time before a move, but not for longer than this.
+const LISTS_LAG_MS: u64 = 30_000;
+
+/// What to do about a move that is not repeated.
+const ANEW: &str = "to have the address moved, set the annotation again with another text after #";
+
+/// Why a move does not begin now.
+enum Unfit {
+    /// It never will.
+    Refused(String),
+    /// Something else is under way; look again then, if time alone is missing.
+    Waits(Option<Moment>),
+}
+
+impl Pool {
+    /// Whether anything may be moved at a user's word, and if not, why.
+    fn may_move_by_hand(&self) -> Result<(), String> {
+        if self.spec.is_frozen() {
+            return Err("the pool is frozen by a mistake in its spec".to_owned());
+        }
+        if self.pause.reason().is_some() {
+            return Err("the pool is paused".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The node that a request to move names and that is to be found among the candidates.
+    pub(crate) fn move_target(&self) -> Option<String> {
+        let request = Request::parse(self.moving.wanted()?).ok()?;
+        Some(request.node).filter(|node| !self.candidates.contains_key(node))
+    }
+
+    /// An address that serves where it stands is about to serve elsewhere. While the provider has not even answered a
+    /// move by hand, which it may refuse, the address serves on.
+    pub(crate) fn leaves(&self, ip: Address, account: &Account) -> bool {
+        account.op(ip).is_some_and(|op| !(op.is_unanswered() && self.moving.is_sent(ip)))
+    }
+
+    /// A former leader was asked by hand to move the address to this node, so that nobody else did.
+    pub(crate) fn was_to_move(&self, ip: Address, node: Option<&str>) -> bool {
+        let recalled = matches!(self.moving.stage, Stage::Recalled(_));
+        let asked = self.moving.last.as_ref().filter(|last| recalled && last.is_pending());
+        asked.is_some_and(|last| last.ip == Some(ip) && Some(last.to.as_str()) == node)
+    }
+
+    /// Answers what can be answered of a request without knowing the account.
+    pub(crate) fn weigh_move<A>(&mut self, (epoch_ms, now): (u64, Moment), out: &mut Effects<A>) {
+        if self.is_unread() || self.deleting {
+            return;
+        }
+        self.moving.epoch_ms = epoch_ms;
+        if self.moving.is_open() && !self.moving.asks_again(self.moving.request.as_deref()) {
+            let why = "the annotation was changed before the move began";
+            out.tell([self.close_move(MoveOutcome::Interrupted, why, now)]);
+        }
+        self.yield_to_another(now);
+        let Some(request) = self.moving.request.clone() else { return };
+        if self.moving.asks_again(Some(&request)) {
+            if self.moving.sight == Sight::Again {
+                self.moving.sight = Sight::Old;
+                let why = format!("the same request was answered before; {ANEW}");
+                out.tell([self.move_notice(MoveOutcome::Ignored, &why)]);
+            }
+        } else if self.moving.stage == Stage::Idle && self.moving.sight == Sight::Old {
+            self.moving.begin(&request, String::new());
+            let why = format!(
+                "the request may be an old one, since this leader never saw the pool without it; {ANEW}"
+            );
+            out.tell([self.close_move(MoveOutcome::Ignored, &why, now)]);
+        }
+        let wanted = self.moving.wanted().is_some();
+        if wanted && let Err(why) = self.weigh(&request) {
+            out.tell([self.refuse_move(&request, &why, now)]);
+        }
+    }
+
+    /// Whether a request can be met as far as the pool alone says.
+    fn weigh(&self, request: &str) -> Result<(), String> {
+        Request::parse(request)?;
+        self.may_move_by_hand()?;
+        let pruned = self.creation.crds_outdated.then_some(Unkept::Pruned);
+        match pruned.or(self.moving.unkept) {
+            None => Ok(()),
+            Some(Unkept::Pruned) => {
+                Err("the installed CRDs drop status.lastMove; apply the CRDs of this version \
+                                         (kubectl apply -f crds)"
+                    .to_owned())
+            }
+            Some(Unkept::Denied) => Err("the status of the pool cannot be written".to_owned()),
+        }
+    }
+
+    /// What the server says is pending, though this process did not write it, is another one's: it may have been sent.
+    fn yield_to_another(&mut self, now: Moment) {
+        let told = self.on_server.last_move.as_ref();
+        let writing = self.writes.status_ready(now) == Err(None);
+        let same = |told: &&LastMove| self.moving.asks_again(Some(&told.request));
+        if self.moving.stage == Stage::Announcing
+            && !writing
+            && let Some(told) = told.filter(same).cloned()
+        {
+            self.moving.stage = if told.is_pending() { Stage::Recalled(None) } else { Stage::Idle };
+            self.moving.last = Some(told);
+        }
+    }
+
+    /// Decides on a move. After what the planner decides for itself: a failover goes first.
+    pub(crate) fn plan_move(
+        &mut self,
+        account: &mut Account,
+        world: &World<'_>,
+        why_not: Option<&Mismatch>,
+        out: &mut Effects<Action>,
+    ) {
+        if let Stage::Recalled(since) = self.moving.stage {
+            return self.settle_move(since, account, world.now, out);
+        }
+        let Some(wanted) = self.moving.wanted().cloned() else { return };
+        // What cannot be read was refused.
+        let Ok(request) = Request::parse(&wanted) else { return };
+        let fit = self.fit(&request, account, world, why_not);
+        let at = match fit {
+            Err(Unfit::Refused(why)) => {
+                out.tell([self.refuse_move(&wanted, &why, world.now)]);
+                return;
+            }
+            Err(Unfit::Waits(at)) => at,
+            Ok((free, taker)) if self.moving.stage == Stage::Announced => {
+                let due = Some(self.moving.retry.due()).filter(|due| *due > world.now);
+                let may = match due {
+                    Some(due) => Err(Some(due)),
+                    None => self.may_assign(false, account, world).map_err(|(_, at)| at),
+                };
+                match may {
+                    Err(at) => at,
+                    Ok(()) => {
+                        self.start(&free, &taker, world.now, account, world, out);
+                        let from = self.stands_on(free.from.as_ref());
+                        self.report.waiting.insert(request.node, Wait::InFlight(request.ip));
+                        self.moving.stage = Stage::Sent(request.ip);
+                        if let Some(last) = &mut self.moving.last {
+                            last.from = from;
+                        }
+                        None
+                    }
+                }
+            }
+            Ok(_) => None,
+        };
+        out.later(at);
+        if self.moving.stage == Stage::Idle {
+            let from = self.stands_on(account.place(request.ip).machine());
+            self.moving.begin(&wanted, from);
+            self.moving.note(MoveOutcome::Pending, "", world.now);
+            self.moving.stage = Stage::Announcing;
+        }
+    }
+
+    /// The address and the node, if the one can go to the other now.
+    fn fit<'a>(
+        &'a self,
+        Request { ip, node }: &Request,
+        account: &Account,
+        world: &World<'_>,
+        why_not: Option<&Mismatch>,
+    ) -> Result<(Free, Taker<'a>), Unfit> {
+        let refused = |why: String| Err(Unfit::Refused(why));
+        if let Some(owner) = world.owners.get(ip).filter(|owner| owner.uid != self.object.uid) {
+            return refused(format!("{ip} belongs to the pool {}", owner.name));
+        }
+        if !self.used().contains(ip) {
+            let disabled = self.effective().contains(ip);
+            let why = if disabled { "is disabled" } else { "is no address of the pool" };
+            return refused(format!("{ip} {why}"));
+        }
+        let Some((name, candidate)) = self.candidates.get_key_value(node) else {
+            return refused(match why_not {
+                None | Some(Mismatch::Gone) => format!("no node named {node} has the labels of spec.match"),
+                Some(why) => format!("{node} {why}"),
+            });
+        };
+        if let Some(suspicion) = self.suspects.of(name) {
+            return refused(format!("{node} {}", suspicion.why()));
+        }
+        let there = candidate.machine.as_ref();
+        let standing = there.and_then(|on| world.standing.get(on)).map(|(_, held)| held);
+        let held = standing.or_else(|| there.and_then(|on| world.holders.get(on)));
+        if let Some(held) = held {
+            return refused(format!("{node} already has {held}"));
+        }
+        let (machine, region) = match account.place(*ip) {
+            Place::Present { machine, region, locked: false } => (machine.clone(), region.clone()),
+            Place::Present { .. } | Place::Unknown => return Err(Unfit::Waits(None)),
+            Place::Absent => return refused(format!("the account does not have {ip}")),
+        };
+        self.may_leave(*ip, machine.as_ref(), account, world.now)?;
+        let free = Free { ip: *ip, region, from: machine };
+        let busy: BTreeMap<MachineId, (Address, &Uid)> =
+            account.ops().map(|(ip, op)| (op.machine.clone(), (ip, &op.pool))).collect();
+        let taker = match self.taker(name, candidate, &busy, account, world) {
+            Ok(taker) => taker,
+            Err(Wait::RetryAt(at, _) | Wait::Pending(at, _)) => return Err(Unfit::Waits(Some(at))),
+            Err(Wait::InFlight(_)) => return Err(Unfit::Waits(None)),
+            Err(wait) => return refused(format!("{node}: {}", self.text_of(&wait))),
+        };
+        if taker.suits(&free) {
+            Ok((free, taker))
+        } else {
+            refused(format!("{node} and {ip} are in different regions"))
+        }
+    }
+
+    /// Whether nothing else is done with an address.
+    fn may_leave(
+        &self,
+        ip: Address,
+        from: Option<&MachineId>,
+        account: &Account,
+        now: Moment,
+    ) -> Result<(), Unfit> {
+        let makes_room = |op: &Op| op.kind == OpKind::Unassign { successor: ip };
+        let promised =
+            account.ops().any(|(_, op)| makes_room(op)) || self.roomy.values().any(|room| *room == ip);
+        let doubted = account.belief(ip).is_none_or(Belief::is_doubted);
+        if account.op(ip).is_some() || promised || doubted || !self.is_recorded(ip) {
+            return Err(Unfit::Waits(None));
+        }
+        let failure = self.ips.get(&ip).and_then(|record| record.failure.as_ref());
+        let due = failure.and_then(|failure| failure.waits(&from.cloned(), self.spec_version, now));
+        due.map_or(Ok(()), |due| Err(Unfit::Waits(Some(due))))
+    }
+
+    /// Finds out what became of a move that another process, or this one before a gap, left pending.
+    fn settle_move(
+        &mut self,
+        since: Option<Moment>,
+        account: &mut Account,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) {
+        let Some(LastMove { ip, to, .. }) = self.moving.last.clone() else { return };
+        let since = since.unwrap_or(now);
+        self.moving.stage = Stage::Recalled(Some(since));
+        let place = ip.map_or(&Place::Unknown, |ip| account.place(ip));
+        let busy = |ip| account.op(ip).is_some() || account.belief(ip).is_some_and(Belief::is_doubted);
+        if ip.is_some_and(busy) || matches!(place, Place::Present { locked: true, .. }) {
+            return;
+        }
+        let on = place.machine().cloned();
+        if on.as_ref().and_then(|on| self.candidate_on(on)).is_some_and(|(node, _)| *node == to) {
+            self.moving.note(MoveOutcome::Done, "", now);
+            self.moving.stage = Stage::Idle;
+            return;
+        }
+        let place = match (&on, place) {
+            (Some(on), _) => format!("is on {}", self.stands_on(Some(on))),
+            (None, Place::Present { .. }) => format!("is on no {}", self.spec.noun()),
+            (None, Place::Unknown | Place::Absent) => "is not known in the account".to_owned(),
+        };
+        // A list may show the time before the move.
+        let newest = account.last_list().map(|(begun, _)| begun);
+        let due = since.plus_millis(LISTS_LAG_MS);
+        if newest.is_none_or(|begun| begun < due) {
+            if due > now {
+                account.want_list(due);
+                out.later(due);
+            }
+            return;
+        }
+        let why =
+            format!("the leader changed before the move was confirmed, and the address {place}; {ANEW}");
+        out.tell([self.close_move(MoveOutcome::Interrupted, &why, now)]);
+    }
+
+    /// The operation on an address has ended.
+    pub(super) fn move_ended(
+        &mut self,
+        ip: Address,
+        op: &Op,
+        end: &End,
+        at: Context,
+        news: &mut Vec<Notice>,
+    ) {
+        if !self.moving.is_sent(ip) {
+            return;
+        }
+        let (outcome, why) = match end {
+            End::NotSent => {
+                self.moving.stage = Stage::Announced;
+                return;
+            }
+            End::Refused(kind, _) if passes(*kind) => {
+                self.moving.stage = Stage::Announced;
+                self.moving.retry.failed(Pace::by(Schedule::of(*kind)), at);
+                return;
+            }
+            End::Done => {
+                self.moving.note(MoveOutcome::Done, "", at.now);
+                self.moving.stage = Stage::Idle;
+                return;
+            }
+            End::Refused(kind, message) => (MoveOutcome::Refused, format!("{kind}: {message}")),
+            End::Failed(kind, message) if op.was_refused() => {
+                (MoveOutcome::Refused, format!("{kind}: {message}"))
+            }
+            End::Failed(kind, message) => (MoveOutcome::Interrupted, format!("{kind}: {message}")),
+            End::Errored(message) => (MoveOutcome::Interrupted, message.clone()),
+            End::AddressGone => {
+                (MoveOutcome::Interrupted, "the account does not have it any more".to_owned())
+            }
+        };
+        news.push(self.close_move(outcome, &why, at.now));
+    }
+
+    fn refuse_move(&mut self, request: &str, why: &str, now: Moment) -> Notice {
+        if !self.moving.is_open() {
+            self.moving.begin(request, String::new());
+        }
+        self.close_move(MoveOutcome::Refused, why, now)
+    }
+
+    /// Notes the answer to the request that is dealt with, and tells it.
+    fn close_move(&mut self, outcome: MoveOutcome, why: &str, now: Moment) -> Notice {
+        self.moving.note(outcome, why, now);
+        self.moving.stage = Stage::Idle;
+        self.move_notice(outcome, why)
+    }
+
+    fn move_notice(&self, outcome: MoveOutcome, why: &str) -> Notice {
+        let reason = match outcome {
+            MoveOutcome::Ignored => EventReason::MoveIgnored,
+            MoveOutcome::Interrupted => EventReason::MoveInterrupted,
+            MoveOutcome::Refused | MoveOutcome::Pending | MoveOutcome::Done => EventReason::MoveRefused,
+        };
+        let last = self.moving.last.as_ref();
+        let (what, subject) = match last.and_then(|last| Some((last.ip?, &last.to))) {
+            Some((ip, to)) => (format!("the move of {ip} to {to}"), ip.to_string()),
+            None => ("the move".to_owned(), "move".to_owned()),
+        };
+        let word = outcome.as_str().to_lowercase();
+        self.notice(true, reason, subject, format!("{what} was {word}: {why}"))
+    }
+
+    /// A machine in words: the candidate on it, or else its id; empty for none.
+    fn stands_on(&self, machine: Option<&MachineId>) -> String {
+        let name =
+            |on: &MachineId| self.candidate_on(on).map_or_else(|| on.to_string(), |(node, _)| node.clone());
+        machine.map(name).unwrap_or_default()
+    }
+}
+
+/// Whether a refusal says no more than that it is too early.
+fn passes(kind: FaultKind) -> bool {
+    match kind {
+        FaultKind::InProgress | FaultKind::Throttled | FaultKind::Transient => true,
+        FaultKind::NotFound
+        | FaultKind::NodeInUse
+        | FaultKind::Invalid
+        | FaultKind::Quota
+        | FaultKind::Permanent
+        | FaultKind::Unauthorised => false,
+    }
+}

@@ -1,0 +1,166 @@
+//! How far a request to move an address by hand has come: whether it is a new one, and what was made of it.
+//!
+//! A request counts as new only in a process that saw the object without it. What the status says of it is read when
+//! leadership begins, so that nobody acts on what another process has begun. Does not decide whether it can be met.
+
+use super::last_move::{LastMove, MoveOutcome, Request, request_of};
+use crate::mechanism::retry::Retry;
+use crate::model::ids::Address;
+use crate::model::moment::Moment;
+
+/// How this process came to see the text of the annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Sight {
+    /// The object could not be read yet.
+    #[default]
+    None,
+    /// The text was there at first sight, or was taken up: it may have been acted on already.
+    Old,
+    /// The object was seen without it before, and nobody has taken it up since.
+    New,
+    /// The object was seen without it before, and it had been answered before that.
+    Again,
+}
+
+/// How far a move is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stage {
+    /// Nothing is asked for, or it is answered.
+    #[default]
+    Idle,
+    /// That it is pending is to be written into the status.
+    Announcing,
+    /// The server has it; the request to the provider may follow.
+    Announced,
+    /// The operation is under way.
+    Sent(Address),
+    /// Another process, or this one before a gap, left it pending. Since when that is looked into.
+    Recalled(Option<Moment>),
+}
+
+/// Why the status on the server does not say what became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unkept {
+    /// The installed CRDs drop it.
+    Pruned,
+    /// The status cannot be written.
+    Denied,
+}
+
+/// Moves by hand of one pool.
+#[derive(Debug, Default)]
+pub(super) struct Moving {
+    /// What the annotation asks for.
+    pub(super) request: Option<String>,
+    pub(super) sight: Sight,
+    pub(super) stage: Stage,
+    /// The last request that was answered, or that is pending.
+    pub(super) last: Option<LastMove>,
+    pub(super) unkept: Option<Unkept>,
+    pub(super) retry: Retry,
+    pub(super) epoch_ms: u64,
+}
+
+impl Moving {
+    /// The watch shows this annotation.
+    pub(super) fn observed(&mut self, annotation: Option<&str>) {
+        let request = request_of(annotation);
+        let first = self.sight == Sight::None;
+        if !first && request == self.request {
+            return;
+        }
+        let answered = self.last.as_ref().is_some_and(|last| !last.is_pending());
+        self.sight = match (first, self.asks_again(request.as_deref())) {
+            (true, _) => Sight::Old,
+            (false, false) => Sight::New,
+            (false, true) if answered => Sight::Again,
+            (false, true) => Sight::Old,
+        };
+        self.unkept = None;
+        self.request = request;
+    }
+
+    /// Whether the last move is of this request.
+    pub(super) fn asks_again(&self, request: Option<&str>) -> bool {
+        request.is_some() && self.last.as_ref().map(|last| last.request.as_str()) == request
+    }
+
+    /// Leadership begins, or goes on after a gap: what the status says, unless this process knows better how the present
+    /// request ended.
+    pub(super) fn recall(&mut self, told: Option<&LastMove>) {
+        let request_of = |last: &Option<LastMove>| last.as_ref().map(|last| last.request.clone());
+        let told = told.cloned();
+        let same = request_of(&told) == request_of(&self.last);
+        let answered = self.last.as_ref().is_some_and(|last| !last.is_pending());
+        let under_way = matches!(self.stage, Stage::Sent(_));
+        if self.sight == Sight::Again || (self.request.is_some() && request_of(&told) == self.request) {
+            // Taken up by somebody, whatever becomes of the status.
+            self.sight = Sight::Old;
+        }
+        if same && (answered || under_way) && told.as_ref().is_none_or(LastMove::is_pending) {
+            return;
+        }
+        let pending = told.as_ref().is_some_and(LastMove::is_pending);
+        self.stage = if pending { Stage::Recalled(None) } else { Stage::Idle };
+        self.last = told;
+    }
+
+    /// What the status says.
+    pub(super) fn told(&self) -> Option<LastMove> {
+        self.last.clone().filter(|_| self.unkept != Some(Unkept::Pruned))
+    }
+
+    /// The server answered a write of the status with what it kept.
+    pub(super) fn written(&mut self, sent: Option<&LastMove>, kept: Option<&LastMove>) {
+        if sent.is_some() && sent != kept {
+            self.unkept = Some(Unkept::Pruned);
+        } else if self.stage == Stage::Announcing && sent == self.last.as_ref() {
+            self.stage = Stage::Announced;
+        }
+    }
+
+    /// The server refuses to write the status.
+    pub(super) fn not_written(&mut self) {
+        if self.stage == Stage::Announcing {
+            self.unkept = Some(Unkept::Denied);
+        }
+    }
+
+    /// The move of this address is under way.
+    pub(super) fn is_sent(&self, ip: Address) -> bool {
+        self.stage == Stage::Sent(ip)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Announcing | Stage::Announced)
+    }
+
+    /// What is asked for, as long as it is neither answered nor begun.
+    pub(super) fn wanted(&self) -> Option<&String> {
+        let request = self.request.as_ref()?;
+        let new = self.sight == Sight::New && !self.asks_again(Some(request));
+        (self.is_open() || (self.stage == Stage::Idle && new)).then_some(request)
+    }
+
+    /// Notes what became of a request, or that it is pending.
+    pub(super) fn note(&mut self, outcome: MoveOutcome, message: &str, now: Moment) {
+        let time_s = now.plus_millis(self.epoch_ms).as_millis() / 1_000;
+        if let Some(last) = &mut self.last {
+            last.outcome = outcome;
+            message.clone_into(&mut last.message);
+            last.time_s = i64::try_from(time_s).unwrap_or_default();
+        }
+    }
+
+    /// From now on the last move is of this request.
+    pub(super) fn begin(&mut self, request: &str, from: String) {
+        let (ip, to) = match Request::parse(request) {
+            Ok(Request { ip, node }) => (Some(ip), node),
+            Err(_) => (None, String::new()),
+        };
+        let (outcome, message) = (MoveOutcome::Pending, String::new());
+        self.last = Some(LastMove { request: request.to_owned(), ip, from, to, time_s: 0, outcome, message });
+        self.retry = Retry::default();
+        self.sight = Sight::Old;
+    }
+}
