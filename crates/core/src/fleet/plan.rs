@@ -176,9 +176,7 @@ impl Fleet {
         let mut watched: BTreeSet<Address> = pools().flat_map(Pool::effective).collect();
         watched.extend(pools().flat_map(Pool::former));
         watched.extend(pools().flat_map(Pool::effective_before));
-        let memories = pools().filter_map(|pool| pool.memory.as_ref());
-        let created = memories.flat_map(|memory| memory.created.iter().map(|created| created.ip));
-        let remembered = created.chain(pools().flat_map(Pool::former)).collect();
+        let remembered = pools().flat_map(Pool::created).chain(pools().flat_map(Pool::former)).collect();
         let told = if account.is_known() { BTreeMap::new() } else { pools().flat_map(Pool::told).collect() };
         account.name(&watched, remembered, &told, now);
         named

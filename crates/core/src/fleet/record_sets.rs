@@ -110,10 +110,9 @@ impl Fleet {
     fn bare(&self) -> Vec<(Owner, Told)> {
         let pools = self.pools.values().filter(|pool| !pool.deleting && !pool.spec.is_frozen());
         let pools = pools.filter(|pool| pool.spec.record_set.is_none());
-        let owner = |pool: &Pool| Owner { kind: ObjectKind::Pool, object: pool.object.clone() };
         pools
             .map(|pool| {
-                (owner(pool), Told { current: false, ..pool.on_server.told_of_records(pool.generation) })
+                (pool.owner(), Told { current: false, ..pool.on_server.told_of_records(pool.generation) })
             })
             .collect()
     }
@@ -242,7 +241,7 @@ fn pool_view<'a>(
     // After a pause the account is read first.
     let choice = choice.filter(|_| !pool.pause.is_lifting());
     Some(View {
-        owner: Owner { kind: ObjectKind::Pool, object: pool.object.clone() },
+        owner: pool.owner(),
         created_at_s: pool.created_at_s,
         generation: pool.generation,
         spec,

@@ -118,7 +118,7 @@ impl Fleet {
             };
             let ips = pool.effective().into_iter().map(|ip| {
                 let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();
-                let record = pool.ips.get(&ip);
+                let (assignments, errors) = pool.tally(ip);
                 IpSnapshot {
                     ip,
                     state: entry.state.clone(),
@@ -128,8 +128,8 @@ impl Fleet {
                         String::new()
                     },
                     provider_id: entry.provider_id,
-                    assignments: record.map_or(0, |record| record.assignments),
-                    errors: record.map_or(0, |record| record.errors),
+                    assignments,
+                    errors,
                 }
             });
             PoolSnapshot {
@@ -146,7 +146,7 @@ impl Fleet {
                     .iter()
                     .map(|(node, wait)| (node.clone(), pool.text_of(wait)))
                     .collect(),
-                conditions: pool.conditions.as_ref().unwrap_or(&pool.on_server.conditions).clone(),
+                conditions: pool.shown_conditions().to_vec(),
             }
         });
         let rates = self.accounts.iter().map(|(account_id, account)| (account_id, account.rate_remaining()));

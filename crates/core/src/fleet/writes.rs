@@ -7,7 +7,6 @@ use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::status::complete;
 use crate::mechanism::effects::Effects;
-use crate::model::ids::{ObjectKind, Owner};
 use crate::model::moment::Moment;
 
 impl Fleet {
@@ -37,7 +36,7 @@ impl Fleet {
             }
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
-            let owner = Owner { kind: ObjectKind::Pool, object: pool.object.clone() };
+            let owner = pool.owner();
             let unready = self.unready.entry(pool.object.uid.clone()).or_default();
             let told = (pool.on_server.conditions.as_slice(), status.conditions.as_slice());
             unready.tell(&owner, told, (quiet_until, now), out);
@@ -55,7 +54,7 @@ impl Fleet {
                 }
                 Err(at) => out.later(at),
             }
-            if !draining || pool.creation.crds_outdated {
+            if !draining || pool.has_outdated_crds() {
                 match pool.due_ips(now) {
                     Ok(add) if add.is_empty() => {}
                     Ok(add) => out.act(Action::WriteIps { pool: pool.object.clone(), add }),

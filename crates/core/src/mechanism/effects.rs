@@ -5,6 +5,7 @@
 use crate::model::catalog::events::EventReason;
 use crate::model::ids::{ObjectKind, ObjectRef, Owner};
 use crate::model::moment::Moment;
+use std::fmt;
 
 /// An Event on one of our objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,9 +27,15 @@ pub struct Notice {
 impl Notice {
     /// About this object.
     #[must_use]
-    pub fn on(owner: &Owner, warning: bool, reason: EventReason, subject: &str, message: String) -> Self {
-        let Owner { kind, object } = owner.clone();
-        Self { kind, object, warning, reason, subject: subject.to_owned(), message }
+    pub fn on(
+        owner: &Owner,
+        warning: bool,
+        reason: EventReason,
+        subject: impl fmt::Display,
+        message: String,
+    ) -> Self {
+        let (Owner { kind, object }, subject) = (owner.clone(), subject.to_string());
+        Self { kind, object, warning, reason, subject, message }
     }
 }
 

@@ -48,7 +48,6 @@ pub(crate) struct World {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
-    /// Of the account of addresses, as it was last listed.
     pub(crate) epoch: Epoch,
     /// A creation that takes longer is given up, as by the clients; its effect stays.
     pub(crate) call_timeout_ms: u64,
@@ -383,10 +382,8 @@ impl World {
                 self.call("list");
                 self.epoch = epoch.clone();
                 let (result, late_ms) = (self.faults.list(&self.cloud), self.faults.late_lists_ms);
-                self.answer_after(
-                    50 + late_ms,
-                    addresses::Outcome::Listed { epoch, begun: self.now, result },
-                );
+                let answer = addresses::Outcome::Listed { epoch, begun: self.now, result };
+                self.answer_after(50 + late_ms, answer);
             }
             addresses::Action::Get { epoch, ip, .. } => {
                 self.call(format!("get {ip}"));

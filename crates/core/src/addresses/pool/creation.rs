@@ -417,6 +417,11 @@ impl Pool {
         }
     }
 
+    /// The status on the server loses our fields.
+    pub(crate) fn has_outdated_crds(&self) -> bool {
+        self.creation.crds_outdated
+    }
+
     /// What the server has of the memory is all of it, so that nothing will be written that could show it.
     pub fn recheck_crds(&mut self, now: Moment) {
         if self.memory.is_some() && self.memory == self.on_server.memory {

@@ -31,7 +31,6 @@ pub mod status;
 mod writing;
 
 use crate::addresses::account::Account;
-use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::pool::object::PoolObject;
 use crate::mechanism::failure::Failure;
 use crate::mechanism::suspects::{Look, Membership, Suspects};
@@ -40,7 +39,7 @@ use crate::mechanism::writes::Writes;
 use crate::model::condition::Condition;
 use crate::model::facts::NodeFacts;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, ObjectKind, ObjectRef, Seniority, Uid};
+use crate::model::ids::{Address, ObjectKind, ObjectRef, Owner, Seniority, Uid};
 use crate::model::machine::MachineId;
 use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
@@ -108,48 +107,48 @@ pub struct IpRecord {
 #[derive(Debug)]
 pub struct Pool {
     /// Which object.
-    pub object: ObjectRef,
+    pub(crate) object: ObjectRef,
     /// Decides who is older.
-    pub created_at_s: i64,
+    pub(crate) created_at_s: i64,
     /// `metadata.generation`.
-    pub generation: i64,
+    pub(crate) generation: i64,
     /// Version of the object that the next status write replaces.
-    pub resource_version: String,
+    pub(crate) resource_version: String,
     /// `metadata.deletionTimestamp` is set.
-    pub deleting: bool,
+    pub(crate) deleting: bool,
     /// Whether it may begin anything.
-    pub pause: Pause,
+    pub(crate) pause: Pause,
     /// The spec.
-    pub spec: PoolSpec,
+    pub(crate) spec: PoolSpec,
     /// The spec as it was written, or why it cannot be read.
     raw: Result<spec::RawPoolSpec, String>,
     /// Counts changes of the spec.
-    pub spec_version: u64,
+    spec_version: u64,
     /// What has to survive a restart; `None` before the first plan when the status carries none.
-    pub memory: Option<Memory>,
+    memory: Option<Memory>,
     /// The status as the server has it.
-    pub on_server: PoolStatus,
+    pub(crate) on_server: PoolStatus,
     /// Nodes that match, by name.
-    pub candidates: BTreeMap<String, Candidate>,
+    pub(crate) candidates: BTreeMap<String, Candidate>,
     /// The nodes and pods of this pool are completely known.
-    pub matched: bool,
+    pub(crate) matched: bool,
     /// Per address.
-    pub ips: BTreeMap<Address, IpRecord>,
+    ips: BTreeMap<Address, IpRecord>,
     /// Per node whose assignment failed.
-    pub node_failures: BTreeMap<Uid, Failure<String>>,
+    node_failures: BTreeMap<Uid, Failure<String>>,
     /// Nodes that go behind the others.
-    pub behind: BTreeMap<Uid, Behind>,
+    behind: BTreeMap<Uid, Behind>,
     /// Nodes that made room for an address, which nobody else may have before them.
-    pub roomy: BTreeMap<Uid, Address>,
+    roomy: BTreeMap<Uid, Address>,
     /// State of the creation under way.
-    pub creation: creation::Creation,
+    creation: creation::Creation,
     moving: moving::Moving,
     /// When the last assignment was started that was accepted or may have been.
-    pub last_assigned: Option<Moment>,
+    last_assigned: Option<Moment>,
     /// When the candidates last changed.
-    pub changed_at: Moment,
+    changed_at: Moment,
     /// What the last plan found.
-    pub report: Report,
+    pub(crate) report: Report,
     /// What the last plan rendered of addresses and nodes, which every status says.
     pub(crate) shown: PoolStatus,
     /// Holders that stopped matching, until that is told.
@@ -161,9 +160,9 @@ pub struct Pool {
     /// Addresses that serve nowhere.
     idle: idle::Idle,
     /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
-    pub conditions: Option<Vec<Condition>>,
+    conditions: Option<Vec<Condition>>,
     /// Writes of status and spec under way and their retries.
-    pub writes: Writes<PoolStatus>,
+    writes: Writes<PoolStatus>,
     /// Addresses that were effective when last planned: one that leaves is let go.
     effective_before: BTreeSet<Address>,
     /// What `spec.ips` named when the memory was taken from the status.
@@ -326,6 +325,11 @@ impl Pool {
         self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
     }
 
+    /// The object that its Events and records are of.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { kind: ObjectKind::Pool, object: self.object.clone() }
+    }
+
     /// Decides which of two pools is the older.
     #[must_use]
     pub const fn seniority(&self) -> Seniority<'_> {
@@ -478,61 +482,5 @@ impl Pool {
             });
             self.report.waiting.retain(|node, _| candidates.contains_key(node));
         }
-    }
-
-    /// Keeps the memory true: what is let go, released or gone for good.
-    pub fn keep_memory(
-        &mut self,
-        account: &Account,
-        named_elsewhere: &BTreeSet<Address>,
-        others_visible: bool,
-    ) {
-        if self.raw.is_err() || self.spec.is_frozen() {
-            // What cannot be read or followed says nothing about what was let go.
-            return;
-        }
-        let without_memory = self.memory.is_none() && self.spec.desired.is_some();
-        let mut memory = self.memory.clone().unwrap_or_else(|| {
-            // Whoever made them: without our memory, the addresses of a pool that creates count as created.
-            let mut memory = Memory::default();
-            if self.spec.desired.is_some() {
-                self.spec.ips.iter().for_each(|ip| memory.remember(*ip, true));
-            }
-            memory
-        });
-        let released = &self.spec.released;
-        memory.created.retain(|created| {
-            let gone = others_visible && account.belief(created.ip).is_some_and(Belief::is_gone);
-            !released.contains(&created.ip) && !gone
-        });
-        let named = memory.created.iter_mut().filter(|created| self.spec.ips.contains(&created.ip));
-        named.for_each(|created| created.written = true);
-        self.memory = Some(memory);
-        let effective: BTreeSet<Address> = self.effective().into_iter().collect();
-        // Where our memory was lost, what the status shows may have been created and not let go.
-        let let_go = |ip: &&Address| {
-            !without_memory || self.spec.released.contains(ip) || self.named_first.contains(ip)
-        };
-        let let_go: Vec<Address> =
-            self.effective_before.difference(&effective).filter(let_go).copied().collect();
-        if let Some(memory) = &mut self.memory {
-            memory.former.extend(let_go);
-            memory.former.retain(|ip| {
-                let gone = account.belief(*ip).is_some_and(Belief::is_gone);
-                let standing = match account.place(*ip) {
-                    Place::Unknown => true,
-                    Place::Absent => !(others_visible && gone),
-                    // What is on its way may come to stand on a node of ours.
-                    Place::Present { machine, locked, .. } => machine.is_some() || *locked,
-                };
-                (standing || account.op(*ip).is_some())
-                    && !effective.contains(ip)
-                    && !named_elsewhere.contains(ip)
-            });
-        }
-        // What failed for an address that was let go still says when it may be tried again.
-        let former = self.former();
-        self.ips.retain(|ip, _| effective.contains(ip) || former.contains(ip));
-        self.effective_before = effective.difference(named_elsewhere).copied().collect();
     }
 }

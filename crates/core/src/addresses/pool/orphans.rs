@@ -12,10 +12,11 @@ use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
 use crate::model::facts::ReservedIp;
 use crate::model::fault::CallFailure;
-use crate::model::ids::{Address, ObjectKind, ObjectRef};
+use crate::model::ids::{Address, ObjectKind, ObjectRef, Owner};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// Where addresses of unknown origin were seen. It need not survive a restart: what is not known to be gone counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -116,7 +117,7 @@ pub fn ownerless(object: ObjectRef, result: &Result<Address, CallFailure>) -> Op
         Ok(ip) => {
             let what = format!("created {ip} for this pool, which is gone");
             let message = format!("{what}: put it into another pool's spec.ips, or release it");
-            Some(told(object, ip.to_string(), message))
+            Some(without_pool(object, ip, message))
         }
         Err(CallFailure::Fault(fault)) if fault.outcome_unknown => Some(maybe_created(object)),
         Err(CallFailure::Fault(_) | CallFailure::NotSent) => None,
@@ -125,10 +126,10 @@ pub fn ownerless(object: ObjectRef, result: &Result<Address, CallFailure>) -> Op
 
 fn maybe_created(object: ObjectRef) -> Notice {
     let message = "an address may have been created for this pool, which is gone: look for an unassigned one in the account";
-    told(object, "unknown".to_owned(), message.to_owned())
+    without_pool(object, "unknown", message.to_owned())
 }
 
-fn told(object: ObjectRef, subject: String, message: String) -> Notice {
-    let reason = EventReason::CreatedWithoutPool;
-    Notice { kind: ObjectKind::Pool, object, warning: true, reason, subject, message }
+fn without_pool(object: ObjectRef, subject: impl fmt::Display, message: String) -> Notice {
+    let owner = Owner { kind: ObjectKind::Pool, object };
+    Notice::on(&owner, true, EventReason::CreatedWithoutPool, subject, message)
 }

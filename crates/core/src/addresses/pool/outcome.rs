@@ -9,7 +9,7 @@ use crate::mechanism::failure::Failure;
 use crate::mechanism::retry::Schedule;
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, ObjectKind, Uid};
+use crate::model::ids::{Address, Uid};
 use crate::model::moment::Context;
 use std::fmt;
 
@@ -170,6 +170,11 @@ impl Pool {
         }
     }
 
+    /// Assignments of an address that succeeded, and that failed, since the process started.
+    pub(crate) fn tally(&self, ip: Address) -> (u64, u64) {
+        self.ips.get(&ip).map_or((0, 0), |record| (record.assignments, record.errors))
+    }
+
     /// An Event on this pool.
     #[must_use]
     pub fn notice(
@@ -179,8 +184,6 @@ impl Pool {
         subject: impl fmt::Display,
         message: String,
     ) -> Notice {
-        let subject = subject.to_string();
-        let (kind, object) = (ObjectKind::Pool, self.object.clone());
-        Notice { kind, object, warning, reason, subject, message }
+        Notice::on(&self.owner(), warning, reason, subject, message)
     }
 }

@@ -3,6 +3,7 @@
 use super::Pool;
 use super::status::PoolStatus;
 use crate::mechanism::effects::WrittenStatus;
+use crate::model::condition::Condition;
 use crate::model::fault::WriteFailure;
 use crate::model::ids::Address;
 use crate::model::moment::{Context, Moment};
@@ -25,6 +26,11 @@ impl Pool {
         self.writes.status_ready(now)?;
         self.writes.status_sent(status.clone());
         Ok(Some(status))
+    }
+
+    /// The conditions that hold by the last plan, and else those that the status tells.
+    pub(crate) fn shown_conditions(&self) -> &[Condition] {
+        self.conditions.as_deref().unwrap_or(&self.on_server.conditions)
     }
 
     /// The answer to a write of the status.
