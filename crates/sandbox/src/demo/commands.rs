@@ -31,6 +31,8 @@ pub(super) enum Command {
     Allow,
     /// An address is put on a node by hand, or on none.
     Move(Ipv4Addr, Option<String>),
+    /// The annotation that asks for a move is set on the address's pool.
+    Ask(Ipv4Addr, String),
     /// Somebody else takes the lease.
     Lease,
     /// The end.
@@ -38,7 +40,7 @@ pub(super) enum Command {
 }
 
 /// Each command with its arguments and what it does.
-pub(super) const HELP: [(&str, &str); 14] = [
+pub(super) const HELP: [(&str, &str); 15] = [
     ("help", "this list"),
     ("show", "nodes, pods, addresses and records as they are"),
     ("kill NODE", "its kubelet falls silent, and Kubernetes calls it NotReady"),
@@ -54,6 +56,7 @@ pub(super) const HELP: [(&str, &str); 14] = [
     ("deny VERB RESOURCE", "the API server refuses it to the operator, as in `deny patch nodes`"),
     ("allow", "the operator may do everything again"),
     ("move IP NODE|nowhere", "moves an address by hand, as in the provider's control panel"),
+    ("ask IP NODE", "asks the operator to move an address, with the annotation on its pool"),
     ("lease", "another process takes the lease, and falls silent"),
     ("quit", "ends the sandbox, as Ctrl-C does"),
 ];
@@ -98,6 +101,7 @@ impl Command {
             ("allow", []) => Self::Allow,
             ("move", [ip, "nowhere"]) => Self::Move(ip.parse().ok()?, None),
             ("move", [ip, node]) => Self::Move(ip.parse().ok()?, Some(text(node))),
+            ("ask", [ip, node]) => Self::Ask(ip.parse().ok()?, text(node)),
             ("lease", []) => Self::Lease,
             ("quit" | "exit", []) => Self::Quit,
             _ => return None,
@@ -133,6 +137,7 @@ mod tests {
         for (form, _) in HELP {
             let line = form
                 .replace("IP NODE|nowhere", "192.0.2.1 n")
+                .replace("IP NODE", "192.0.2.1 n")
                 .replace("VERB RESOURCE", "patch nodes")
                 .replace("SECONDS|off", "30")
                 .replace("bad|good [digitalocean|cloudflare]", "bad cloudflare")
