@@ -37,7 +37,7 @@ async fn stage(world: &World) -> Outcome<Operator> {
 
 async fn ask(world: &World, request: &str) -> Outcome {
     let request = format!("flipop.digitalocean.com/move={request}");
-    world.kubectl.run(&["annotate", "fipool", "p", "-n", TEAM, "--overwrite", &request]).await?;
+    world.kubectl.run(&["annotate", "floatingippools", "p", "-n", TEAM, "--overwrite", &request]).await?;
     Ok(())
 }
 

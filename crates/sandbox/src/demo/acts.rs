@@ -11,6 +11,7 @@ use super::{sets, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_cloud::{Fault, Injection, InjectionId, Provider, Target};
 use flipop_core::model::pause::PAUSED_ANNOTATION;
+use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use flipop_simulation::furnish::NAMESPACE;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -25,6 +26,8 @@ const LEASE: &str = "floating-ip-pool-controller-leader-election";
 pub(super) struct Levers {
     throttle: Option<(InjectionId, Instant)>,
     dns: Vec<InjectionId>,
+    /// Requests to move an address.
+    asked: u64,
 }
 
 impl Levers {
@@ -49,6 +52,7 @@ impl Levers {
             Command::Kill(node)
             | Command::Drain(node)
             | Command::Heal(node)
+            | Command::Ask(_, node)
             | Command::Move(_, Some(node)) => is_node(story, node),
             Command::Help
             | Command::Show
@@ -94,10 +98,34 @@ impl Levers {
             Command::Move(ip, node) => shift(story, *ip, node.as_deref()),
             Command::Pause(name, text) => pause(story, name, Some(text))?,
             Command::Resume(name) => pause(story, name, None)?,
+            Command::Ask(ip, node) => self.ask(story, *ip, node)?,
             Command::Lease => take_lease(story)?,
             Command::Quit => return Ok(true),
         }
         Ok(false)
+    }
+
+    /// Sets the annotation of the pool that names the address, each time with another text after `#`.
+    fn ask(&mut self, story: &mut Story, ip: Ipv4Addr, node: &str) -> Result<(), ScenarioError> {
+        let names = |pool: &&Value| {
+            let states = pool.pointer("/status/ips").and_then(Value::as_object);
+            states.is_some_and(|states| states.contains_key(&ip.to_string()))
+        };
+        let api = story.stage.api.clone();
+        let pools = api.objects(API_VERSION, POOL_KIND);
+        let Some(metadata) = pools.iter().find(names).and_then(|pool| pool.get("metadata")) else {
+            story.tell(Line::Wrong, &format!("no pool has {ip}"));
+            return Ok(());
+        };
+        let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
+        self.asked += 1;
+        let request = format!("{ip}={node}#{}", self.asked);
+        let key = Key::new(text("namespace"), text("name"));
+        let patch = json!({ "metadata": { "annotations": { MOVE_ANNOTATION: request } } });
+        api.patch_object((API_VERSION, POOL_KIND), &key, "", patch, "sandbox")?;
+        let name = text("name");
+        story.tell(Line::Sandbox, &format!("ASK: pool {name} is annotated {MOVE_ANNOTATION}={request}"));
+        Ok(())
     }
 
     fn throttle(&mut self, story: &mut Story, seconds: Option<u64>, now: Instant) {

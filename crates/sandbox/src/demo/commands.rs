@@ -35,6 +35,8 @@ pub(super) enum Command {
     Pause(String, String),
     /// They are paused no more.
     Resume(String),
+    /// The annotation that asks for a move is set on the address's pool.
+    Ask(Ipv4Addr, String),
     /// Somebody else takes the lease.
     Lease,
     /// The end.
@@ -42,7 +44,7 @@ pub(super) enum Command {
 }
 
 /// Each command with its arguments and what it does.
-pub(super) const HELP: [(&str, &str); 16] = [
+pub(super) const HELP: [(&str, &str); 17] = [
     ("help", "this list"),
     ("show", "nodes, pods, addresses and records as they are"),
     ("kill NODE", "its kubelet falls silent, and Kubernetes calls it NotReady"),
@@ -60,6 +62,7 @@ pub(super) const HELP: [(&str, &str); 16] = [
     ("move IP NODE|nowhere", "moves an address by hand, as in the provider's control panel"),
     ("pause NAME [REASON]", "the operator begins nothing for the pool or the record set of this name"),
     ("resume NAME", "it acts for it again"),
+    ("ask IP NODE", "asks the operator to move an address, with the annotation on its pool"),
     ("lease", "another process takes the lease, and falls silent"),
     ("quit", "ends the sandbox, as Ctrl-C does"),
 ];
@@ -106,6 +109,7 @@ impl Command {
             ("move", [ip, node]) => Self::Move(ip.parse().ok()?, Some(text(node))),
             ("pause", [name, reason @ ..]) => Self::Pause(text(name), reason.join(" ")),
             ("resume", [name]) => Self::Resume(text(name)),
+            ("ask", [ip, node]) => Self::Ask(ip.parse().ok()?, text(node)),
             ("lease", []) => Self::Lease,
             ("quit" | "exit", []) => Self::Quit,
             _ => return None,
@@ -141,6 +145,7 @@ mod tests {
         for (form, _) in HELP {
             let line = form
                 .replace("IP NODE|nowhere", "192.0.2.1 n")
+                .replace("IP NODE", "192.0.2.1 n")
                 .replace("VERB RESOURCE", "patch nodes")
                 .replace("SECONDS|off", "30")
                 .replace("bad|good [digitalocean|cloudflare]", "bad cloudflare")

@@ -106,6 +106,11 @@ fn what_is_typed_is_done_to_nodes_accounts_and_rights() {
     server.wait(&["THROTTLE is over"]);
     server.type_in("quota 3");
     server.wait(&["QUOTA", "3 reserved IPs"]);
+    server.type_in("ask 203.0.113.10 edge-1");
+    server.wait(&["ASK", "flipop.digitalocean.com/move=203.0.113.10=edge-1#1"]);
+    server.wait(&["account", "203.0.113.10 is on edge-1"]);
+    server.type_in("ask 203.0.113.99 edge-1");
+    server.wait(&["✗ sandbox", "no pool has 203.0.113.99"]);
     server.type_in("move 203.0.113.11 nowhere");
     server.wait(&["account", "203.0.113.11 is taken off edge-2"]);
     server.type_in("pause ingress-pool incident 7");

@@ -64,7 +64,7 @@ fn more(reference: &Outcome, outcome: &Outcome) -> [usize; 4] {
 
 #[test]
 fn undisturbed_workloads_break_no_invariant() {
-    for (plan, outcome) in undisturbed(workloads::all()) {
+    for (plan, outcome) in undisturbed([workloads::all(), workloads::by_hand()].concat()) {
         assert_eq!(outcome.violations, [], "{}", plan.name);
         assert!(outcome.busy_calls > 10 && outcome.busy_frames > 3, "{}: {outcome:?}", plan.name);
         assert!(outcome.busy_clockwork > 10 && outcome.moments.len() > 13, "{}: {outcome:?}", plan.name);
@@ -94,6 +94,8 @@ fn a_disturbed_watch_at_any_event_loses_nothing_and_does_nothing_twice() {
 #[test]
 fn a_move_by_hand_is_made_once_whatever_happens_at_any_step_of_it() {
     let plans_of = |plan: &Plan, undisturbed: &Outcome| {
+        let moves = undisturbed.tally.assigns.values().max();
+        assert_eq!(moves, Some(&2), "{}: the address comes to its node, and is moved", plan.name);
         let handovers = if plan.replicas > 1 { sweep::handovers(plan, undisturbed) } else { Vec::new() };
         let rereads = sweep::rereads(plan);
         let stale = rereads.iter().flat_map(|plan| sweep::stale_lists(plan, undisturbed));

@@ -30,6 +30,10 @@ const LISTS_LAG_MS: u64 = 30_000;
 /// What to do about a move that is not repeated.
 const ANEW: &str = "to have the address moved, set the annotation again with another text after #";
 
+/// Why nothing moves where the answer would be lost.
+const PRUNED: &str =
+    "the installed CRDs drop status.lastMove; apply the CRDs of this version (kubectl apply -f crds)";
+
 /// Why a move does not begin now.
 enum Unfit {
     /// It never will.
@@ -107,11 +111,7 @@ impl Pool {
         let pruned = self.creation.crds_outdated.then_some(Unkept::Pruned);
         match pruned.or(self.moving.unkept) {
             None => Ok(()),
-            Some(Unkept::Pruned) => {
-                Err("the installed CRDs drop status.lastMove; apply the CRDs of this version \
-                                         (kubectl apply -f crds)"
-                    .to_owned())
-            }
+            Some(Unkept::Pruned) => Err(PRUNED.to_owned()),
             Some(Unkept::Denied) => Err("the status of the pool cannot be written".to_owned()),
         }
     }

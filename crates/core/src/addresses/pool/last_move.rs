@@ -18,7 +18,7 @@ crate::described! {
         Pending = "Pending",
         /// The provider confirmed that the address is on the node's droplet.
         Done = "Done",
-        /// The move began, or was about to begin, and was not finished. `message` says where the address is.
+        /// The move began, or was about to begin, and was not finished. `message` says why.
         Interrupted = "Interrupted",
         /// FLIPOP or the provider refused the move. `message` says why.
         Refused = "Refused",

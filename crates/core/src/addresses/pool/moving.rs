@@ -138,7 +138,7 @@ impl Moving {
     /// What is asked for, as long as it is neither answered nor begun.
     pub(super) fn wanted(&self) -> Option<&String> {
         let request = self.request.as_ref()?;
-        let new = self.sight == Sight::New && !self.asks_again(Some(request));
+        let new = self.sight == Sight::New;
         (self.is_open() || (self.stage == Stage::Idle && new)).then_some(request)
     }
 

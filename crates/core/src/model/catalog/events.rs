@@ -91,7 +91,7 @@ events! {
          the pool without it, or it answered the same text before. Set the annotation again with another text after `#`.";
     MoveInterrupted => Warning on POOL,
         "A move by hand was not finished: the leader changed, the provider gave it up, or the annotation was changed before \
-         it began. The message says where the address is. Set the annotation again with another text after `#`.";
+         it began. The message says why. Set the annotation again with another text after `#`.";
     AddressesIdle => Warning on POOL,
         "The condition [`AddressesIdle`](conditions.md#addressesidle) began to hold.";
     NotReady => Warning on BOTH,
