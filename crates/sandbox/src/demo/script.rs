@@ -8,7 +8,7 @@ use super::stage::Stage;
 use super::story::{Move, Story};
 use super::teller::{Line, Teller};
 use super::zones::provider_name;
-use super::{DemoError, explain, records, summary};
+use super::{DemoError, explain, records, restart, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_core::model::ids::ObjectName;
 use std::io::Write;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// What needs no waiting on a cool-off takes a second or two; the rest of this is for slow machines.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long nothing may move after the nodes are healed: the operator reacts within milliseconds.
 const QUIET: Duration = Duration::from_secs(2);
@@ -27,10 +27,10 @@ const SPACED_MS: u64 = 2_000;
 
 /// An address whose node is taken away from under it.
 #[derive(Debug, Clone, PartialEq)]
-struct Victim {
-    pool: ObjectName,
-    ip: Ipv4Addr,
-    node: String,
+pub(super) struct Victim {
+    pub(super) pool: ObjectName,
+    pub(super) ip: Ipv4Addr,
+    pub(super) node: String,
 }
 
 /// Plays the whole story for these files (none: the repository's examples).
@@ -77,6 +77,7 @@ async fn play(
         victims.push(victim);
     }
     if let Some(victim) = pick(story, &order, &victims, true) {
+        restart::play(story, &victim).await?;
         pause(story, &victim.pool).await?;
         drain(story, &victim)?;
         story.follow(Duration::ZERO, |_| true).await?;
