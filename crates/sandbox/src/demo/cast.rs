@@ -244,13 +244,18 @@ fn shorten_grace(document: &mut Document) -> Option<String> {
     let grace = document.value.pointer_mut("/spec/grace").filter(|_| ours)?.as_object_mut()?;
     let mut lowered = Vec::new();
     for (field, seconds) in grace {
-        if seconds.as_u64().is_some_and(|seconds| seconds > MAX_GRACE_S && seconds <= grace::MAX_SECONDS.unsigned_abs()) {
+        if seconds
+            .as_u64()
+            .is_some_and(|seconds| seconds > MAX_GRACE_S && seconds <= grace::MAX_SECONDS.unsigned_abs())
+        {
             *seconds = json!(MAX_GRACE_S);
             lowered.push(field.as_str());
         }
     }
     let (name, fields) = (&document.key.name, lowered.join(", "));
-    let note = format!("{name}: of grace, {fields}: {MAX_GRACE_S} s in this story instead of more, to keep it short");
+    let note = format!(
+        "{name}: of grace, {fields}: {MAX_GRACE_S} s in this story instead of more, to keep it short"
+    );
     Some(note).filter(|_| !lowered.is_empty())
 }
 

@@ -35,6 +35,14 @@ pub(super) struct Pool {
     pub(super) status: FloatingIPPoolStatus,
 }
 
+/// An address whose node is taken away from under it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Victim {
+    pub(super) pool: ObjectName,
+    pub(super) ip: Ipv4Addr,
+    pub(super) node: String,
+}
+
 impl Pool {
     /// From an object; `None` when it cannot be read as a pool.
     pub(super) fn read(object: &Value) -> Option<Self> {

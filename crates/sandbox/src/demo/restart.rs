@@ -1,14 +1,14 @@
 //! A failure that passes: with `spec.grace` its address stays where it is.
 //!
-//! Invariant: the grace is taken back at the end, so that what follows in the script shows the pool as its YAML has it.
+//! Invariant: the grace is taken back at the end, so that the rest of the script shows the objects as their YAML has them.
 
 use super::pods;
-use super::pools::{self, API_VERSION, POOL_KIND};
-use super::script::{PATIENCE, Victim};
-use super::story::Story;
+use super::pools::{self, API_VERSION, POOL_KIND, RECORD_SET_KIND, Victim};
+use super::story::{PATIENCE, Story};
 use super::teller::Line;
 use super::{DemoError, records};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
+use flipop_core::model::ids::ObjectName;
 use serde_json::{Value, json};
 
 /// The grace in this scene. Nobody waits for its end.
@@ -36,12 +36,18 @@ pub(super) async fn play(story: &mut Story, victim: &Victim) -> Result<(), DemoE
     } else {
         (Failing::Node, "nodeSeconds", format!("the kubelet of {node}"))
     };
-    let before = grace(story, victim);
     story.plain("");
+    let before = graces(story, name);
     let patch = json!({ "spec": { "grace": { field: GRACE_S } } });
-    let text = format!("GRACE for {name}: a restart may take {GRACE_S} s; the same as kubectl patch with {patch}");
+    let names: Vec<&str> = before.iter().map(|(_, key, _)| key.name.as_str()).collect();
+    let text = format!(
+        "GRACE for {}: {patch}: a failure may last {GRACE_S} s before anything moves",
+        names.join(" and ")
+    );
     story.tell(Line::Sandbox, &text);
-    edit(story, victim, patch).await?;
+    for (kind, key, _) in &before {
+        edit(story, (kind, key), patch.clone()).await?;
+    }
     let begun = story.begun();
     story.tell(Line::Sandbox, &format!("RESTART {what}, which holds {ip}: not Ready for a few seconds"));
     set(story, victim, &failing, false)?;
@@ -51,7 +57,8 @@ pub(super) async fn play(story: &mut Story, victim: &Victim) -> Result<(), DemoE
     story.tell(Line::Sandbox, &format!("{what} is Ready again"));
     set(story, victim, &failing, true)?;
     let avoided = |story: &Story| {
-        let over = pools::pool(&story.stage.api, name).is_some_and(|pool| pool.condition("Suspect").is_none());
+        let over =
+            pools::pool(&story.stage.api, name).is_some_and(|pool| pool.condition("Suspect").is_none());
         over && has_event(story, victim, "FailoverAvoided")
     };
     if !story.follow(PATIENCE, avoided).await? {
@@ -61,30 +68,42 @@ pub(super) async fn play(story: &mut Story, victim: &Victim) -> Result<(), DemoE
     if story.begun() != begun || !stays || !records::trouble(&story.stage).is_empty() {
         return Err(DemoError::Unmet(format!("{ip} did not stay on {node} through a restart")));
     }
-    let text = format!("{ip} stayed on {node}: no address moved, and no DNS record changed. Without grace it moves at once");
+    let text = format!(
+        "{ip} stayed on {node}: no address moved, and no DNS record changed. Without a grace it moves at once"
+    );
     story.tell(Line::Done, &text);
-    let back = match before.as_object() {
-        Some(fields) => json!({ field: fields.get(field) }),
-        None => Value::Null,
+    for (kind, key, grace) in &before {
+        let back = grace.as_object().map(|fields| json!({ field: fields.get(field) }));
+        edit(story, (kind, key), json!({ "spec": { "grace": back } })).await?;
+    }
+    Ok(())
+}
+
+/// The pool and the record sets, which would drop the node otherwise: each with its `spec.grace` as it is.
+fn graces(story: &Story, pool: &ObjectName) -> Vec<(&'static str, Key, Value)> {
+    let api = &story.stage.api;
+    let pools = api.objects(API_VERSION, POOL_KIND).into_iter().map(|object| (POOL_KIND, object));
+    let sets = api.objects(API_VERSION, RECORD_SET_KIND).into_iter().map(|object| (RECORD_SET_KIND, object));
+    let read = |(kind, object): (&'static str, Value)| {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let key = Key::new(text("/metadata/namespace"), text("/metadata/name"));
+        let asked = kind == RECORD_SET_KIND || (key.namespace == pool.namespace && key.name == pool.name);
+        asked.then(|| (kind, key, object.pointer("/spec/grace").cloned().unwrap_or_default()))
     };
-    edit(story, victim, json!({ "spec": { "grace": back } })).await
+    pools.chain(sets).filter_map(read).collect()
 }
 
-/// `spec.grace` of the pool as it is.
-fn grace(story: &Story, Victim { pool, .. }: &Victim) -> Value {
-    let object = story.stage.api.object(API_VERSION, POOL_KIND, &Key::new(&pool.namespace, &pool.name));
-    object.and_then(|object| object.pointer("/spec/grace").cloned()).unwrap_or_default()
-}
-
-/// Edits the pool, and waits until the operator has read it.
-async fn edit(story: &mut Story, Victim { pool: name, .. }: &Victim, patch: Value) -> Result<(), DemoError> {
-    let key = Key::new(&name.namespace, &name.name);
-    story.stage.api.patch_object((API_VERSION, POOL_KIND), &key, "", patch, "sandbox")?;
-    let read = |story: &Story| pools::pool(&story.stage.api, name).is_some_and(|pool| pool.is_observed());
+/// Edits an object, and waits until the operator has read it.
+async fn edit(story: &mut Story, (kind, key): (&str, &Key), patch: Value) -> Result<(), DemoError> {
+    story.stage.api.patch_object((API_VERSION, kind), key, "", patch, "sandbox")?;
+    let read = |story: &Story| {
+        let object = story.stage.api.object(API_VERSION, kind, key).unwrap_or_default();
+        object.pointer("/status/observedGeneration") == object.pointer("/metadata/generation")
+    };
     if story.follow(PATIENCE, read).await? {
         return Ok(());
     }
-    Err(DemoError::Unmet(format!("the operator has not read the new spec of {name}")))
+    Err(DemoError::Unmet(format!("the operator has not read the new spec of {}", key.name)))
 }
 
 fn set(story: &Story, victim: &Victim, failing: &Failing, ready: bool) -> Result<(), ScenarioError> {

@@ -7,7 +7,7 @@ use super::cast::{self, Cast};
 use super::commands::Command;
 use super::controllers::Controllers;
 use super::manifest;
-use super::pools::POOL_KIND;
+use super::pools::{POOL_KIND, RECORD_SET_KIND};
 use super::script;
 use super::stage::{CLOUDFLARE_TOKEN, Stage, TOKEN};
 use super::story::Story;
@@ -149,22 +149,28 @@ fn explain(
         "type help for what can be done here, such as kill, drain, heal, move; Ctrl-C ends it".to_owned(),
         String::new(),
     ];
-    let pool = documents.iter().find(|document| document.is(POOL_KIND));
-    let grace = pool.map(|pool| grace(pool, node)).unwrap_or_default();
+    let grace = grace(documents, node);
     let (first, last) = lines.split_at(lines.len().saturating_sub(3));
     for line in first.iter().chain(&grace).chain(last) {
         story.verbatim(line);
     }
 }
 
-/// A failure that moves nothing, by hand.
-fn grace(pool: &manifest::Document, node: &str) -> Vec<String> {
-    let Key { namespace, name } = &pool.key;
-    let namespace = if namespace.is_empty() { manifest::DEFAULT_NAMESPACE } else { namespace };
-    let patch = r#"{"spec":{"grace":{"nodeSeconds":60}}}"#;
-    vec![
-        format!("to see a failure that moves nothing, give {name} a grace, then type `kill {node}` here and,"),
-        format!("within a minute, `heal {node}`:"),
-        format!("  kubectl patch fipool {name} -n {namespace} --type=merge -p '{patch}'"),
-    ]
+/// A failure that moves nothing, by hand: for a pool, and for the record sets, which would drop the node otherwise.
+fn grace(documents: &[manifest::Document], node: &str) -> Vec<String> {
+    let pool = documents.iter().find(|document| document.is(POOL_KIND));
+    let sets = documents.iter().filter(|document| document.is(RECORD_SET_KIND));
+    let objects: Vec<&manifest::Document> = pool.into_iter().chain(sets).collect();
+    let mut lines = vec![
+        "to see a failure that moves nothing, give these objects a grace, type here".to_owned(),
+        format!("`kill {node}`, and within a minute `heal {node}`:"),
+    ];
+    for document in objects {
+        let Key { namespace, name } = &document.key;
+        let namespace = if namespace.is_empty() { manifest::DEFAULT_NAMESPACE } else { namespace };
+        let kind = document.kind.to_ascii_lowercase();
+        let patch = r#"{"spec":{"grace":{"nodeSeconds":60}}}"#;
+        lines.push(format!("  kubectl patch {kind} {name} -n {namespace} --type=merge -p '{patch}'"));
+    }
+    lines
 }

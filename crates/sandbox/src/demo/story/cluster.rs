@@ -63,7 +63,9 @@ impl Story {
                 (Standing::Matches, _, true) => "matches",
                 (Standing::Matches, _, false) => "match",
                 // The node may keep its match for a while.
-                (Standing::Fails(why), true, _) if has_grace(&graces, &pool, why) && one => "fails the rules of",
+                (Standing::Fails(why), true, _) if has_grace(&graces, &pool, why) && one => {
+                    "fails the rules of"
+                }
                 (Standing::Fails(why), true, _) if has_grace(&graces, &pool, why) => "fail the rules of",
                 (_, true, true) => "no longer matches",
                 (_, true, false) => "no longer match",
