@@ -25,6 +25,7 @@ mod dns_pools;
 mod dns_records;
 mod dns_restart;
 mod failover;
+mod grace;
 mod helm;
 mod installation;
 mod interop;
@@ -65,7 +66,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 40] = [
+    let modules: [fn() -> Vec<Case>; 41] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         warnings::cases,
         verdicts::cases,
         assignment::cases,
+        grace::cases,
         observation::cases,
         why::cases,
         spec_edits::cases,

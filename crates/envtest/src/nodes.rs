@@ -263,7 +263,11 @@ impl Nodes {
         self.patch_status(name, &json!({ "addresses": addresses })).await
     }
 
-    async fn patch_status(&self, name: &str, status: &Value) -> Outcome {
+    /// Changes the status of a node by merge patch.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn patch_status(&self, name: &str, status: &Value) -> Outcome {
         let patch = json!({ "status": status });
         let nodes = self.nodes();
         Ok(nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
@@ -277,6 +281,20 @@ impl Nodes {
         let patch = json!({ "status": { "phase": "Running", "conditions": [ready_condition(ready)] } });
         let pods = self.pods(namespace);
         Ok(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
+    }
+
+    /// Puts a pod on a node, as a scheduler does.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub async fn bind_pod(&self, namespace: &str, name: &str, node: &str) -> Outcome {
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": { "name": name },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+        });
+        let pods = self.pods(namespace);
+        let bound = pods.create_subresource("binding", name, &PostParams::default(), &binding).await;
+        Ok(bound.map(|_: Value| ())?)
     }
 
     /// Deletes a node.

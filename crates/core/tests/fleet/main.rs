@@ -33,6 +33,7 @@ mod failures;
 mod faults;
 mod frozen;
 mod grace;
+mod grace_sets;
 mod intents;
 mod let_go;
 mod lists;
