@@ -57,6 +57,9 @@ async fn play(
         summary::tell(story);
         return Ok(());
     }
+    if let Some(victim) = pick(story, &order, &[], true) {
+        restart::play(story, &victim).await?;
+    }
     let mut victims = Vec::new();
     if let Some(victim) = pick(story, &order, &victims, false) {
         pause(story, &victim.pool).await?;
@@ -65,7 +68,6 @@ async fn play(
         victims.push(victim);
     }
     if let Some(victim) = pick(story, &order, &victims, true) {
-        restart::play(story, &victim).await?;
         pause(story, &victim.pool).await?;
         drain(story, &victim)?;
         story.follow(Duration::ZERO, |_| true).await?;

@@ -152,8 +152,8 @@ fn a_pool_that_asks_for_no_pods_keeps_its_address_while_a_kubelet_restarts_and_i
     );
     assert_eq!(run.code, Some(0), "{}\n{}", run.out, run.err);
     run.assert_says(&["p: of grace, nodeSeconds: 5 s in this story instead of more"]);
-    run.assert_says(&["RESTART the kubelet of b-2, which holds 198.51.100.7"]);
-    run.assert_says(&["event", "Normal FailoverAvoided default/p: b-2 matches again after"]);
+    run.assert_says(&["RESTART the kubelet of b-1, which holds 198.51.100.7"]);
+    run.assert_says(&["event", "Normal FailoverAvoided default/p: b-1 matches again after"]);
     assert_eq!(run.failovers().len(), 2, "{}", run.out);
     run.assert_consistent();
 }
