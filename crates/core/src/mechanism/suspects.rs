@@ -255,6 +255,7 @@ impl Suspects {
         let mut out = Vec::new();
         for (node, suspicion) in &mut self.suspicions {
             suspicion.serves = serves(node);
+            suspicion.review(grace, now);
             if !suspicion.serves || suspicion.is_over(grace, now) {
                 out.push((node.clone(), suspicion.why().clone()));
             }

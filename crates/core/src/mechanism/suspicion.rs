@@ -253,6 +253,13 @@ impl Suspicion {
         }
     }
 
+    /// A proof counts at the end of the grace only: one that was given before a longer grace is asked for again.
+    pub(super) fn review(&mut self, grace: &Grace, now: Moment) {
+        if self.proof == Proof::Given && self.deadline(grace) > now {
+            self.proof = Proof::Wanted(Retry::default());
+        }
+    }
+
     /// Grace is over, and the failure is proved.
     pub(super) fn is_over(&self, grace: &Grace, now: Moment) -> bool {
         self.proof == Proof::Given && self.deadline(grace) <= now

@@ -253,7 +253,11 @@ impl Pool {
             busy.insert(op.machine.clone(), (ip, &op.pool));
         }
         let mut takers = Vec::new();
-        for (name, candidate) in candidates.iter().filter(|(_, candidate)| candidate.holds.is_none()) {
+        // A node that fails keeps what it has, and gets nothing.
+        let lacks = |(name, candidate): &(&String, &Candidate)| {
+            candidate.holds.is_none() && self.suspects.of(name).is_none()
+        };
+        for (name, candidate) in candidates.iter().filter(lacks) {
             match self.taker(name, candidate, &busy, account, world) {
                 Ok(taker) => takers.push(taker),
                 Err(wait) => {

@@ -18,13 +18,13 @@ use std::collections::BTreeSet;
 impl Pool {
     /// Takes the match from nodes that fail and hold nothing, and from holders whose grace is over.
     ///
-    /// A used address is on a holder or on its way there, or the node has made room for one. Of an address that is not read
-    /// yet, what was confirmed last counts.
+    /// A used address is on a holder or on its way there. Of an address that is not read yet, what was confirmed last counts.
     pub(crate) fn settle_suspects(&mut self, account: &Account, now: Moment) {
         if self.suspects.iter().next().is_none() {
             return;
         }
-        let used = self.used();
+        let mut used = self.used();
+        used.retain(|ip| !self.report.lost.contains_key(ip));
         let on = |ip: &Address| {
             let moves_to = account.op(*ip).map(|op| &op.machine);
             account.place(*ip).machine().into_iter().chain(moves_to)
@@ -38,7 +38,7 @@ impl Pool {
                 self.report.active.get(ip).is_some_and(|active| active == node)
                     || self.on_server.is_serving(**ip, &candidate.provider_id)
             };
-            holds || unread.iter().any(held) || self.roomy.contains_key(&candidate.uid)
+            holds || unread.iter().any(held)
         };
         for (name, why) in self.suspects.settle(serves, &self.spec.grace, now) {
             if self.drop_candidate(&name, why) {
