@@ -92,8 +92,8 @@ pub struct FloatingIPPoolSpec {
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
-    /// How long a node that has an address of the pool may fail before the address moves. A cordon, any taint that
-    /// somebody sets, a deletion and an edit of `match` move it at once. Default: no time at all.
+    /// How long a node that has an address of the pool may fail before it stops matching, so that the address can move.
+    /// A taint that somebody sets, a deletion of the node and an edit of `match` have no grace. Default: no grace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
@@ -242,12 +242,13 @@ pub struct IpStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
-    /// Since when the node has failed, while `spec.grace` bears it (RFC 3339, on the API server's clock).
+    /// When the failure of the node began that `spec.grace` covers (RFC 3339, by the API server's clock). It is absent
+    /// for the first 2 s of a failure.
     #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub suspect_since: Option<Time>,
 
-    /// Why the node fails, while `spec.grace` bears it. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, the key of a
+    /// The failure of the node that `spec.grace` covers. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, the key of a
     /// taint.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub suspect_reason: String,

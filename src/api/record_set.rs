@@ -56,8 +56,8 @@ pub struct NodeDNSRecordSetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_type: Option<String>,
 
-    /// How long a node whose address is published may fail before the address leaves the records. A cordon, any taint
-    /// that somebody sets, a deletion and an edit of `match` remove it at once. Default: no time at all.
+    /// How long a node whose address is published may fail before the address leaves the records. A taint that
+    /// somebody sets, a deletion of the node and an edit of `match` have no grace. Default: no grace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 }
@@ -93,12 +93,13 @@ pub struct NodeDNSRecordSetStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 
-    /// Nodes that fail while `spec.grace` bears it, sorted by name. Their addresses stay in the records.
+    /// Nodes that fail and keep their records for the time of `spec.grace`, sorted by name. A failure appears here once
+    /// it has lasted 2 s.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<SuspectNode>,
 }
 
-/// A node that fails while `spec.grace` bears it.
+/// A node that fails and keeps its records for the time of `spec.grace`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SuspectNode {
@@ -106,12 +107,12 @@ pub struct SuspectNode {
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub node: String,
 
-    /// Since when it has failed (RFC 3339, on the API server's clock).
+    /// When the failure began (RFC 3339, by the API server's clock).
     #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub since: Option<Time>,
 
-    /// Why it fails. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, the key of a taint.
+    /// The failure. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, the key of a taint.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub reason: String,
 }

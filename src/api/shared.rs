@@ -32,27 +32,28 @@ pub struct Match {
     pub tolerations: Option<Vec<Toleration>>,
 }
 
-/// How long a failure of a node may last before the node loses its match. A mistake in one of the fields switches off
-/// all of `grace`, and the condition `SpecValid` names it.
+/// How long a node that serves may fail before it stops matching. Only failures that usually pass by themselves have a
+/// grace. While a field has a mistake, no grace applies, and the condition `SpecValid` names the field.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Grace {
-    /// How long a node that serves may have no matching pod that is Ready, in seconds: a pod may restart in that time.
-    /// If `nodeSeconds` is larger, the time is at least 1 s. Range: 0 to 3,600. Default: 0, which waits for no pod.
+    /// How long a node that serves may be without a matching pod that is Running and Ready, in seconds. Set it to cover
+    /// the restart of a pod. While `nodeSeconds` is larger, this time is at least 1 s. Range: 0 to 3,600. Default: 0, no
+    /// grace.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub pod_seconds: Option<i64>,
 
-    /// How long a node that serves may be not Ready, stop reporting, or have a taint that Kubernetes sets and removes
-    /// by itself, in seconds: a node may reboot in that time. Once the node has failed, this time applies until it
-    /// matches again. Range: 0 to 3,600. Default: 0, which waits for no node.
+    /// How long a node that serves may be not Ready, or have a taint by which Kubernetes reports a failure, in seconds.
+    /// Set it to cover the restart of a kubelet, or a reboot. Once the node has failed, this time applies until the node
+    /// matches again, and covers its pods too. Range: 0 to 3,600. Default: 0, no grace.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub node_seconds: Option<i64>,
 
-    /// How long a node that lost its match has to match again before it gets an address or a record, in seconds. A node
-    /// that still has its address does not wait, nor does any node while none matches. Range: 0 to 3,600. Default: 0, at
-    /// once.
+    /// How long a node that stopped matching must match again before it can get an address or a record, in seconds. A
+    /// node that still has its address or record does not wait. If no other node matches, no node waits. A new leader
+    /// delays only nodes that it saw stop matching. Range: 0 to 3,600. Default: 0, no delay.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub recovery_seconds: Option<i64>,

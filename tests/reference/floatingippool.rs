@@ -75,6 +75,7 @@ fn mistakes(page: &mut Page) {
         ("A bad entry in `ips` or `releasedIPs`", "The entry is ignored."),
         ("A mistake in `dnsRecordSet`", "The records stay as they are."),
         ("A `minActive` outside its range", "The field is ignored."),
+        ("A field of `grace` outside its range", "All of `grace` is ignored: nothing has a grace."),
     ];
     page.table(["mistake", "effect"], rows.map(|(mistake, effect)| [cell(mistake), cell(effect)]));
     page.paragraph(

@@ -10,6 +10,7 @@ use flipop::leader::LEASE_NAME;
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::mismatch::PASSING_TAINTS;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use serde_json::Value;
 use std::fs;
@@ -75,6 +76,11 @@ pub(crate) fn render() -> String {
         ]
         .map(|(object, field, purpose)| [object.to_owned(), field, cell(purpose)]),
     );
+    page.paragraph(
+        "By these taints Kubernetes reports a failure of the node, and it removes them by itself. They fall under \
+         `spec.grace.nodeSeconds`, and every other taint has no [grace](../concepts/grace.md):",
+    );
+    page.list(PASSING_TAINTS.map(code));
     page.paragraph(
         "[Taints](https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/) and \
          [well-known labels](https://kubernetes.io/docs/reference/labels-annotations-taints/) are described in the \

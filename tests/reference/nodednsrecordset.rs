@@ -19,7 +19,8 @@ pub(crate) fn render() -> String {
     fields::names(&mut page, KIND);
     fields::fields(&mut page, KIND, "spec");
     page.paragraph(
-        "A mistake in a spec stops the object alone, and its records stay as they are. An [admission \
+        "A mistake in a spec stops the object alone, and its records stay as they are. A mistake in `grace` only switches \
+         off `grace`. An [admission \
          warning](warnings.md) reports many mistakes when the object is applied.",
     );
     fields::fields(&mut page, KIND, "status");

@@ -149,6 +149,12 @@ const ADDRESSES: &[Panel] = &[
         ],
     ),
     lines(
+        "Failures with a grace in an hour",
+        "How failures ended that spec.grace covers: recovered in time, expired, or overruled by something that has no grace.",
+        "short",
+        &[("sum by (outcome) (increase(flipop_grace_total[1h]))", "{{outcome}}")],
+    ),
+    lines(
         "Published addresses of NodeDNSRecordSets",
         "Addresses in the records of each name.",
         "short",

@@ -94,6 +94,8 @@ pub struct Suspects {
     quiet: BTreeMap<Uid, Moment>,
     /// Nodes that this process saw losing their match.
     lost: BTreeMap<Uid, Recovery>,
+    /// Nodes that fail and have no grace left. The status may call one active until its next write is through.
+    given_up: BTreeSet<Uid>,
     /// Suspicions that ended since the last plan.
     ended: Vec<Ended>,
     /// Something has changed since it was last asked.
@@ -125,6 +127,7 @@ impl Suspects {
     /// Leadership begins: what was seen before goes on if the status bears it out.
     pub fn distrust(&mut self) {
         self.suspicions.values_mut().for_each(Suspicion::inherit);
+        self.given_up.clear();
         self.ended.clear();
     }
 
@@ -135,6 +138,7 @@ impl Suspects {
     {
         let Look { node, verdict, member, serves_by_status, edited } = look;
         let Err(why) = verdict else {
+            self.given_up.remove(&node.uid);
             self.end(&node.name, End::Recovered, clocks.now);
             return if member { Membership::Member } else { self.recovers(node, grace, clocks.now) };
         };
@@ -168,6 +172,8 @@ impl Suspects {
         }
         let new = if member {
             Suspicion::begin(node.uid.clone(), why, clocks)
+        } else if self.given_up.contains(&node.uid) {
+            return Membership::Out(why);
         } else {
             let Some(told_since_s) = serves_by_status() else { return Membership::Out(why) };
             Suspicion::resume(node, why, told_since_s, grace, clocks)
@@ -180,6 +186,7 @@ impl Suspects {
     /// The node matches no more.
     fn out(&mut self, node: &NodeFacts, member: bool, why: Mismatch, grace: &Grace, now: Moment) -> Membership {
         self.end(&node.name, End::Overruled, now);
+        self.given_up.insert(node.uid.clone());
         if member {
             self.note_lost(node.name.clone(), node.uid.clone(), grace);
         }
@@ -227,13 +234,14 @@ impl Suspects {
     /// Whether something is remembered of nodes that may be gone.
     #[must_use]
     pub fn remembers_nodes(&self) -> bool {
-        !(self.lost.is_empty() && self.quiet.is_empty())
+        !(self.lost.is_empty() && self.quiet.is_empty() && self.given_up.is_empty())
     }
 
     /// Forgets nodes that are not there any more.
     pub fn keep(&mut self, is_live: impl Fn(&Uid) -> bool) {
         self.lost.retain(|uid, _| is_live(uid));
         self.quiet.retain(|uid, _| is_live(uid));
+        self.given_up.retain(|uid| is_live(uid));
     }
 
     /// Ends the suspicions that a plan may not bear: of nodes that do not serve, and of those whose failure is proved
@@ -254,6 +262,7 @@ impl Suspects {
         }
         for (node, _) in &out {
             if let Some(uid) = self.suspicions.get(node).map(|suspicion| suspicion.uid.clone()) {
+                self.given_up.insert(uid.clone());
                 self.note_lost(node.clone(), uid, grace);
             }
             self.end(node, End::Expired, now);

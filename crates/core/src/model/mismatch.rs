@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Taints by which Kubernetes says that a node fails, and which it takes away by itself. Any other taint is somebody's
 /// decision.
-const PASSING_TAINTS: [&str; 6] = [
+pub const PASSING_TAINTS: [&str; 6] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
     "node.kubernetes.io/network-unavailable",

@@ -321,6 +321,22 @@ fn a_grace_that_is_over_stays_so_for_every_leader() {
 }
 
 #[test]
+fn a_grace_that_is_over_stays_so_while_the_status_cannot_be_written() {
+    let mut world = world(0, 30);
+    world.set_node(2, false);
+    world.run(1);
+    world.faults.unwritten = Some(("pool", WriteFailure::Transient("no".into())));
+    world.set_node(1, false);
+    world.run(40);
+    assert_eq!(world.annotations.len(), 0);
+    // The next word of the node, while the status on the server still calls it active.
+    world.set_pod("p-1", 1, false);
+    world.run(5);
+    let reads = world.calls.iter().filter(|(_, call)| call == "read node-1").count();
+    assert_eq!((world.annotations.len(), counts(&world), reads), (0, (0, 1, 0), 1));
+}
+
+#[test]
 fn a_node_that_came_back_has_to_last_before_it_counts_as_new() {
     let grace = RawGrace { pod_seconds: 0, node_seconds: 0, recovery_seconds: 60 };
     let mut world = bearing(grace, 2);

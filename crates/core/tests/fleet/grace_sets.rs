@@ -3,9 +3,10 @@
 use crate::dns::pool;
 use crate::faults::nodes_key;
 use crate::world::World;
-use crate::zones::external;
+use crate::zones::{DnsTrick, external};
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
+use flipop_core::model::facts::{Observed, Taint};
+use flipop_core::model::fault::FaultKind;
 use flipop_core::model::grace::RawGrace;
 use flipop_core::model::ids::Address;
 
@@ -71,7 +72,7 @@ fn after_its_grace_the_record_goes_and_a_cordon_takes_it_at_once() {
     let mut world = set(bearing(30));
     world.set_node(2, false);
     world.run(5);
-    let taint = flipop_core::model::facts::Taint {
+    let taint = Taint {
         key: "node.kubernetes.io/unschedulable".into(),
         value: String::new(),
         effect: "NoSchedule".into(),
@@ -146,6 +147,29 @@ fn what_is_left_of_nodes_that_are_gone_has_no_grace_of_a_new_leader() {
         assert_eq!((condition(&world, "Suspect"), world.published(NAME)), (None, vec![1, 2]));
     }
     assert_eq!(world.events.len(), events);
+}
+
+#[test]
+fn a_grace_that_is_over_stays_so_while_the_record_cannot_be_deleted() {
+    let mut world = set(bearing(30));
+    world.dns.read_fault = Some(FaultKind::Transient);
+    world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Transient); 9]);
+    world.set_node(2, false);
+    world.run(40);
+    assert_eq!((world.published(NAME), condition(&world, "Suspect")), (vec![1, 2], None));
+    // The next word of the node, while the status and the records still name its address.
+    let taint = Taint {
+        key: "node.kubernetes.io/not-ready".into(),
+        value: String::new(),
+        effect: "NoExecute".into(),
+    };
+    world.taint(2, vec![taint]);
+    world.run(10);
+    assert_eq!((condition(&world, "Suspect"), told(&world, "FailoverDelayed").len()), (None, 1));
+    world.dns.read_fault = None;
+    world.run(600);
+    let reads = world.calls.iter().filter(|(_, call)| call == "read node-2").count();
+    assert_eq!((world.published(NAME), reads), (vec![1], 1));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::pools::{RECORD_SET_KIND, parsed};
 use super::specs::{pool_spec, raw_spec};
 use super::zones::{self, Zone};
 use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::model::grace;
 use flipop_core::model::matching::Criteria;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,9 @@ const MAX_CREATED: usize = 6;
 
 /// Seconds that all cool-offs of a pool may take in a story.
 const MAX_COOL_OFFS_S: f64 = 60.0;
+
+/// Seconds that a failure may last in a story before its node stops matching.
+const MAX_GRACE_S: u64 = 5;
 
 /// Failovers in a story.
 const FAILOVERS: usize = 2;
@@ -210,6 +214,7 @@ fn same_nodes(one: &Criteria, other: &Criteria) -> bool {
 pub(super) fn shorten(documents: &mut [Document]) -> Vec<String> {
     let mut notes = Vec::new();
     for document in documents {
+        notes.extend(shorten_grace(document));
         let Some(spec) = pool_spec(document) else { continue };
         let name = document.key.name.clone();
         let mut created = spec.desired.unwrap_or_default().saturating_sub(spec.ips.len());
@@ -232,6 +237,26 @@ pub(super) fn shorten(documents: &mut [Document]) -> Vec<String> {
         }
     }
     notes
+}
+
+fn shorten_grace(document: &mut Document) -> Option<String> {
+    let ours = document.is_ours();
+    let grace = document.value.pointer_mut("/spec/grace").filter(|_| ours)?.as_object_mut()?;
+    let mut lowered = Vec::new();
+    for (field, seconds) in grace {
+        if seconds
+            .as_u64()
+            .is_some_and(|seconds| seconds > MAX_GRACE_S && seconds <= grace::MAX_SECONDS.unsigned_abs())
+        {
+            *seconds = json!(MAX_GRACE_S);
+            lowered.push(field.as_str());
+        }
+    }
+    let (name, fields) = (&document.key.name, lowered.join(", "));
+    let note = format!(
+        "{name}: of grace, {fields}: {MAX_GRACE_S} s in this story instead of more, to keep it short"
+    );
+    Some(note).filter(|_| !lowered.is_empty())
 }
 
 fn set(object: &mut Value, field: &str, value: Value) {

@@ -1,9 +1,10 @@
 //! The demonstration: a small cluster that fits the given YAML, the real operator, and a story told line by line.
 //!
 //! Owns: what is simulated for which YAML ([`cast`]), the servers ([`stage`]) and the operators among them
-//! ([`operators`]), what is told ([`story`]), what is done to the nodes and what must follow from it ([`script`]), what
-//! remains to be said at the end ([`summary`]), and what can be typed while it serves ([`commands`]). Does not own: how the operator decides (it is linked in as it is), nor how the simulated API
-//! server and the simulated accounts behave.
+//! ([`operators`]), what is told ([`story`]), what is done to the nodes and what must follow from it ([`script`],
+//! and [`restart`] for a failure that passes), what remains to be said at the end ([`summary`]), and what can be typed
+//! while it serves ([`commands`]). Does not own: how the operator decides (it is linked in as it is), nor how the
+//! simulated API server and the simulated accounts behave.
 //!
 //! Invariants: nothing leaves this machine; every wait has an end; what the operator is said to have done is read from
 //! the simulated account and from the API server, never assumed.
@@ -18,6 +19,7 @@ mod operators;
 mod pods;
 mod pools;
 mod records;
+mod restart;
 mod script;
 mod serve;
 mod sets;

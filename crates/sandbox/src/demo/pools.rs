@@ -9,6 +9,7 @@ use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectName;
 use flipop_core::model::matching::{Criteria, PodStore, verdict};
+use flipop_core::model::mismatch::Mismatch;
 use flipop_core::model::selector::Selector;
 use flipop_core::model::spec::{Scope, SpecProblem};
 use flipop_sandbox::advice::providers;
@@ -32,6 +33,14 @@ pub(super) struct Pool {
     pub(super) spec: PoolSpec,
     pub(super) generation: i64,
     pub(super) status: FloatingIPPoolStatus,
+}
+
+/// An address whose node is taken away from under it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Victim {
+    pub(super) pool: ObjectName,
+    pub(super) ip: Ipv4Addr,
+    pub(super) node: String,
 }
 
 impl Pool {
@@ -161,7 +170,7 @@ pub(super) enum Standing {
     /// It matches.
     Matches,
     /// It does not, and why.
-    Fails(String),
+    Fails(Mismatch),
     /// Its labels are not those of the pool's nodes.
     NotSelected,
 }
@@ -206,7 +215,7 @@ impl Cluster {
             let standing = if !criteria.node_selector.matches(labels) {
                 Standing::NotSelected
             } else if let Err(mismatch) = verdict(criteria, node, Some(&serving)) {
-                Standing::Fails(mismatch.to_string())
+                Standing::Fails(mismatch)
             } else {
                 Standing::Matches
             };

@@ -3,35 +3,23 @@
 use super::cast::{self, Cast};
 use super::manifest::{self, DEFAULT_NAMESPACE, Document};
 use super::pods;
-use super::pools::{self, POOL_KIND, Pool};
+use super::pools::{self, POOL_KIND, Pool, Victim};
 use super::stage::Stage;
-use super::story::{Move, Story};
+use super::story::{Move, PATIENCE, Story};
 use super::teller::{Line, Teller};
 use super::zones::provider_name;
-use super::{DemoError, explain, records, summary};
+use super::{DemoError, explain, records, restart, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_core::model::ids::ObjectName;
 use std::io::Write;
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// What needs no waiting on a cool-off takes a second or two; the rest of this is for slow machines.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long nothing may move after the nodes are healed: the operator reacts within milliseconds.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// The operator begins at most two rounds for a pool's record set within this time.
 const SPACED_MS: u64 = 2_000;
-
-/// An address whose node is taken away from under it.
-#[derive(Debug, Clone, PartialEq)]
-struct Victim {
-    pool: ObjectName,
-    ip: Ipv4Addr,
-    node: String,
-}
 
 /// Plays the whole story for these files (none: the repository's examples).
 ///
@@ -68,6 +56,9 @@ async fn play(
         publish(story, cast).await?;
         summary::tell(story);
         return Ok(());
+    }
+    if let Some(victim) = pick(story, &order, &[], true) {
+        restart::play(story, &victim).await?;
     }
     let mut victims = Vec::new();
     if let Some(victim) = pick(story, &order, &victims, false) {

@@ -7,10 +7,12 @@ use super::cast::{self, Cast};
 use super::commands::Command;
 use super::controllers::Controllers;
 use super::manifest;
+use super::pools::{POOL_KIND, RECORD_SET_KIND};
 use super::script;
 use super::stage::{CLOUDFLARE_TOKEN, Stage, TOKEN};
 use super::story::Story;
 use super::teller::{Line, Teller};
+use flipop_apiserver::Key;
 use flipop_simulation::furnish::NAMESPACE;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -61,7 +63,7 @@ async fn tell(
     script::introduce(story, cast, &[]);
     let metrics = story.stage.operators.start().await?;
     script::apply(story, documents)?;
-    explain(story, cast, metrics);
+    explain(story, (documents, cast), metrics);
     let (mut controllers, mut levers) = (Controllers::default(), Levers::default());
     let mut listening = true;
     loop {
@@ -115,7 +117,11 @@ fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, Demo
 }
 
 /// Where everything is, and commands to try.
-fn explain(story: &mut Story, cast: &Cast, metrics: Option<SocketAddr>) {
+fn explain(
+    story: &mut Story,
+    (documents, cast): (&[manifest::Document], &Cast),
+    metrics: Option<SocketAddr>,
+) {
     let kubeconfig = story.stage.kubeconfig.display().to_string();
     let metrics = metrics.map(|address| format!("http://{address}/metrics")).unwrap_or_default();
     let node = cast.nodes.first().map_or("NODE", |node| node.name.as_str());
@@ -143,7 +149,28 @@ fn explain(story: &mut Story, cast: &Cast, metrics: Option<SocketAddr>) {
         "type help for what can be done here, such as kill, drain, heal, move; Ctrl-C ends it".to_owned(),
         String::new(),
     ];
-    for line in &lines {
+    let grace = grace(documents, node);
+    let (first, last) = lines.split_at(lines.len().saturating_sub(3));
+    for line in first.iter().chain(&grace).chain(last) {
         story.verbatim(line);
     }
+}
+
+/// A failure that moves nothing, by hand: for a pool, and for the record sets, which would drop the node otherwise.
+fn grace(documents: &[manifest::Document], node: &str) -> Vec<String> {
+    let pool = documents.iter().find(|document| document.is(POOL_KIND));
+    let sets = documents.iter().filter(|document| document.is(RECORD_SET_KIND));
+    let objects: Vec<&manifest::Document> = pool.into_iter().chain(sets).collect();
+    let mut lines = vec![
+        "to see a failure that moves nothing, give these objects a grace, type here".to_owned(),
+        format!("`kill {node}`, and within a minute `heal {node}`:"),
+    ];
+    for document in objects {
+        let Key { namespace, name } = &document.key;
+        let namespace = if namespace.is_empty() { manifest::DEFAULT_NAMESPACE } else { namespace };
+        let kind = document.kind.to_ascii_lowercase();
+        let patch = r#"{"spec":{"grace":{"nodeSeconds":60}}}"#;
+        lines.push(format!("  kubectl patch {kind} {name} -n {namespace} --type=merge -p '{patch}'"));
+    }
+    lines
 }

@@ -21,6 +21,9 @@ use std::time::Duration;
 /// Field manager of the operator.
 const OPERATOR: &str = "flipop";
 
+/// What needs no waiting on a cool-off takes a second or two; the rest of this is for slow machines.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+
 /// How often the story says what it waits for.
 const REMINDER: Duration = Duration::from_secs(4);
 

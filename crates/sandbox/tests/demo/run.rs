@@ -12,6 +12,11 @@ fn the_examples_are_shown_to_the_end_with_two_failovers_and_nothing_needless() {
     run.assert_says(&["203.0.113.10 stays on edge-1", "nothing had to move"]);
     run.assert_says(&["KILL games-1"]);
     run.assert_says(&["games-1 no longer matches default/game-servers: stopped reporting"]);
+    run.assert_says(&["RESTART nginx-ingress-edge-1 on edge-1, which holds 203.0.113.10"]);
+    run.assert_says(&["edge-1 fails the rules of default/ingress-pool: runs no matching pod that is Ready"]);
+    run.assert_says(&["event", "Warning FailoverDelayed default/ingress-pool: edge-1 runs no matching pod"]);
+    run.assert_says(&["event", "Normal FailoverAvoided default/ingress-pool: edge-1 matches again after"]);
+    run.assert_says(&["203.0.113.10 stayed on edge-1: no address moved"]);
     run.assert_says(&["DRAIN edge-1", "it is cordoned and loses nginx-ingress-edge-1"]);
     run.assert_says(&["edge-1 no longer matches default/ingress-pool: runs no matching pod that is Ready"]);
     run.assert_says(&["nothing moved back"]);
@@ -135,6 +140,21 @@ fn a_drain_that_the_pool_tolerates_moves_nothing() {
     assert_eq!(run.code, Some(0), "{}\n{}", run.out, run.err);
     run.assert_says(&["still matches default/p while it is cordoned"]);
     assert_eq!(run.failovers().len(), 1, "{}", run.out);
+    run.assert_consistent();
+}
+
+#[test]
+fn a_pool_that_asks_for_no_pods_keeps_its_address_while_a_kubelet_restarts_and_its_own_grace_is_shortened() {
+    let run = run_file(
+        "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\nmetadata: {name: p}\nspec:\n  \
+         provider: digitalocean\n  ips: [198.51.100.7]\n  grace: {nodeSeconds: 600, recoverySeconds: 4}\n  \
+         match: {nodeLabel: a=b}\n",
+    );
+    assert_eq!(run.code, Some(0), "{}\n{}", run.out, run.err);
+    run.assert_says(&["p: of grace, nodeSeconds: 5 s in this story instead of more"]);
+    run.assert_says(&["RESTART the kubelet of b-1, which holds 198.51.100.7"]);
+    run.assert_says(&["event", "Normal FailoverAvoided default/p: b-1 matches again after"]);
+    assert_eq!(run.failovers().len(), 2, "{}", run.out);
     run.assert_consistent();
 }
 

@@ -132,6 +132,39 @@ fn what_is_typed_is_done_to_nodes_accounts_and_rights() {
 }
 
 #[test]
+fn the_printed_commands_give_a_grace_that_spares_a_node_that_is_healed() {
+    if !has_kubectl() {
+        println!("skipped: no kubectl on PATH");
+        return;
+    }
+    let mut server = typed_to();
+    let path = server.wait(&["kubeconfig: "]);
+    let config = PathBuf::from(path.trim_start_matches("kubeconfig: "));
+    server.wait(&["`kill edge-1`, and within a minute `heal edge-1`"]);
+    let commands = [
+        server.wait(&["kubectl patch floatingippool ingress-pool -n default"]),
+        server.wait(&["kubectl patch nodednsrecordset ingress-nodes -n default"]),
+    ];
+    server.wait(&["pool", "default/ingress-pool Ready=True"]);
+    for command in commands {
+        let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
+        let patch = words.pop().unwrap().trim_matches('\'');
+        kubectl_says(&config, &[words.as_slice(), &[patch]].concat());
+    }
+    for object in ["fipool/ingress-pool", "nodedns/ingress-nodes"] {
+        let seen = "--for=jsonpath={.status.observedGeneration}=2";
+        kubectl_says(&config, &["wait", object, seen, "--timeout=60s"]);
+    }
+    server.type_in("kill edge-1");
+    server.wait(&["edge-1 fails the rules of default/ingress-pool: stopped reporting"]);
+    server.wait(&["event", "FailoverDelayed default/ingress-pool", "edge-1"]);
+    server.type_in("heal edge-1");
+    server.wait(&["event", "FailoverAvoided default/ingress-pool: edge-1 matches again"]);
+    let holder = "jsonpath={.status.ips.203\\.0\\.113\\.10.nodeName}";
+    assert_eq!(kubectl_says(&config, &["get", "fipool", "ingress-pool", "-o", holder]), "edge-1");
+}
+
+#[test]
 fn an_operator_that_loses_its_lease_is_started_anew_and_leads_again() {
     let mut server = typed_to();
     server.wait(&["pool", "default/game-servers Ready=True"]);

@@ -71,10 +71,11 @@ events! {
          are, names up to three with the reason, and says what happens next. A Warning means that no other node takes \
          over.";
     FailoverDelayed => Warning on BOTH,
-        "A node that serves has failed for 2 s and keeps its match for as long as `spec.grace` says: see \
-         [`Suspect`](conditions.md#suspect).";
+        "A node that serves has failed for 2 s, and goes on matching for the time of `spec.grace`. The message says why \
+         it fails, and when its grace ends: see [`Suspect`](conditions.md#suspect).";
     FailoverAvoided => Normal on BOTH,
-        "A node of which `FailoverDelayed` told matches again within its grace. Nothing was moved.";
+        "A node that `FailoverDelayed` named matches again within its grace. Nothing moved. The message says how long \
+         the failure lasted.";
     MovedByOthers => Warning on POOL,
         "Someone else moved, unassigned or deleted the address. The message says where it is now, and names the node if \
          FLIPOP knows it.";

@@ -86,7 +86,7 @@ sections! {
                 "`minActive` is negative or above 1,000. It has no effect.",
                 "Set a number from 1 to 1,000, or 0 for no minimum.";
             GraceIgnored => False,
-                "A field of `grace` is negative or above 3,600. No grace applies.",
+                "A field of `grace` is negative or above 3,600. No field of `grace` has an effect.",
                 "Set each field to a number from 0 to 3,600.";
         }
     }

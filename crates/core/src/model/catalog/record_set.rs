@@ -20,7 +20,7 @@ sections! {
                 "A field of the spec has a mistake. The records stay as they are.",
                 "Correct the field.";
             GraceIgnored => False,
-                "A field of `grace` is negative or above 3,600. No grace applies.",
+                "A field of `grace` is negative or above 3,600. No field of `grace` has an effect.",
                 "Set each field to a number from 0 to 3,600.";
         }
     }

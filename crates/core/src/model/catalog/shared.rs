@@ -1,19 +1,21 @@
 //! What the conditions say that are alike on both kinds of objects.
 
 sections! {
-    Suspect: "`Suspect` is present, with status True, while a node that serves fails and `spec.grace` bears it. It appears \
-              once the failure has lasted 2 s, and at the earliest 60 s after it was last removed for the same node. The \
-              message names each node, the reason, since when, and the time of day at which it loses its match at the \
-              earliest. See [Grace](../concepts/grace.md)." {
+    Suspect: "`Suspect` is present, with status True, while a node that serves fails and still matches by `spec.grace`. It \
+              appears once the failure has lasted 2 s. After it was removed, it does not appear again for the same node \
+              within 60 s. The message names each node, its failure, when the failure began, and the earliest time at which \
+              the node stops matching, by the API server's clock. See [Grace](../concepts/grace.md)." {
         /// Reasons of `Suspect`.
         enum Suspect {
             PodNotReady => True,
-                "No matching pod on the first node of the message is Running and Ready.",
-                "None, if the pod only restarts. Otherwise look at the pod: after `podSeconds` the node loses its match.";
+                "No matching pod on the first node of the message is Running, Ready and not being deleted.",
+                "None, if the pod only restarts. Otherwise look at the pod: at the time that the message names, the node \
+                 stops matching.";
             NodeFailing => True,
-                "The first node of the message is not Ready, stopped reporting, or has a taint by which Kubernetes says \
-                 that it fails.",
-                "None, if the node only reboots. To move at once, cordon the node (`kubectl cordon`): grace bears no cordon.";
+                "The first node of the message is not Ready, stopped reporting, or has a taint by which Kubernetes reports \
+                 a failure.",
+                "None, if the node only reboots. To end its grace now, set a taint that the object does not tolerate, for \
+                 example by `kubectl cordon`.";
         }
     }
 

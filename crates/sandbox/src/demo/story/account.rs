@@ -134,7 +134,7 @@ impl Story {
         };
         let key = (owner.clone(), from.to_owned());
         let reason = match self.standings.get(&key) {
-            Some(Standing::Fails(reason)) => reason.clone(),
+            Some(Standing::Fails(reason)) => reason.to_string(),
             Some(Standing::NotSelected) | None => format!("{from} is none of the nodes of {owner}"),
             Some(Standing::Matches) => format!("{from} matches {owner}, so this move is needless"),
         };

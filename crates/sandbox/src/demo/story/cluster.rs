@@ -6,7 +6,9 @@ use super::super::teller::Line;
 use super::{Move, OPERATOR, Story};
 use flipop::api::Condition;
 use flipop_apiserver::{Change, Storage};
+use flipop_core::model::grace::Grace;
 use flipop_core::model::ids::ObjectName;
+use flipop_core::model::mismatch::Mismatch;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,11 +55,18 @@ impl Story {
             let (pool, node) = key.clone();
             lines.entry((pool, matched, standing.clone())).or_default().push(node);
         }
+        let graces: BTreeMap<ObjectName, Grace> =
+            pools::pools(&self.stage.api).into_iter().map(|pool| (pool.name, pool.spec.grace)).collect();
         for ((pool, matched, standing), nodes) in lines {
             let one = nodes.len() == 1;
             let verb = match (&standing, matched, one) {
                 (Standing::Matches, _, true) => "matches",
                 (Standing::Matches, _, false) => "match",
+                // The node may keep its match for a while.
+                (Standing::Fails(why), true, _) if has_grace(&graces, &pool, why) && one => {
+                    "fails the rules of"
+                }
+                (Standing::Fails(why), true, _) if has_grace(&graces, &pool, why) => "fail the rules of",
                 (_, true, true) => "no longer matches",
                 (_, true, false) => "no longer match",
                 (_, false, true) => "does not match",
@@ -164,6 +173,10 @@ impl Story {
             self.teller.line(at_ms, who, &format!("{name} {} is over", old.type_));
         }
     }
+}
+
+fn has_grace(graces: &BTreeMap<ObjectName, Grace>, pool: &ObjectName, why: &Mismatch) -> bool {
+    graces.get(pool).is_some_and(|grace| grace.limit_ms(why.class()) > 0)
 }
 
 /// Whether the lines about records, annotations and nodes tell this already: what a record set holds, and which nodes
