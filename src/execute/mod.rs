@@ -138,7 +138,7 @@ impl Executor {
             Action::ReadNode { object, node, asked, nodes, pods } => {
                 let result = self.read_node(&node, &nodes, pods.as_ref()).await;
                 let read = NodeReading { node, asked, nodes, pods, result };
-                Some(Outcome::NodeRead { object: object.uid, read }.into())
+                Some(Outcome::NodeRead { object: object.uid, read: Box::new(read) }.into())
             }
         }
     }

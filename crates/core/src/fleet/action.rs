@@ -207,7 +207,7 @@ pub enum Outcome {
         /// The object that asked.
         object: Uid,
         /// What was read.
-        read: NodeReading,
+        read: Box<NodeReading>,
     },
 }
 

@@ -154,14 +154,12 @@ impl Suspects {
         }
         if let Some(known) = known {
             if std::mem::take(&mut known.inherited) {
-                match serves_by_status() {
-                    Some(told_since_s) => known.take_over(told_since_s),
-                    None => {
-                        // The predecessor let it go.
-                        self.suspicions.remove(&node.name);
-                        return Membership::Out(why);
-                    }
-                }
+                let Some(told_since_s) = serves_by_status() else {
+                    // The predecessor let it go.
+                    self.suspicions.remove(&node.name);
+                    return Membership::Out(why);
+                };
+                known.take_over(told_since_s);
             }
             self.touched |= *known.why() != why;
             known.still_fails(why, clocks);

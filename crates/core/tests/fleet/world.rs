@@ -366,7 +366,7 @@ impl World {
                 self.call(format!("read {node}"));
                 let result = self.read_node(&node);
                 let read = NodeReading { node, asked, nodes, pods, result };
-                self.answer(Outcome::NodeRead { object: object.uid, read });
+                self.answer(Outcome::NodeRead { object: object.uid, read: Box::new(read) });
             }
             Effect::Tell(notice) => {
                 catalogued::check_notice(&notice);

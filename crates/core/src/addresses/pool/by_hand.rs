@@ -157,19 +157,16 @@ impl Pool {
                     Some(due) => Err(Some(due)),
                     None => self.may_assign(false, account, world).map_err(|(_, at)| at),
                 };
-                match may {
-                    Err(at) => at,
-                    Ok(()) => {
-                        self.start(&free, &taker, world.now, account, world, out);
-                        let from = self.stands_on(free.from.as_ref());
-                        self.report.waiting.insert(request.node, Wait::InFlight(request.ip));
-                        self.moving.stage = Stage::Sent(request.ip);
-                        if let Some(last) = &mut self.moving.last {
-                            last.from = from;
-                        }
-                        None
+                if may.is_ok() {
+                    self.start(&free, &taker, world.now, account, world, out);
+                    let from = self.stands_on(free.from.as_ref());
+                    self.report.waiting.insert(request.node, Wait::InFlight(request.ip));
+                    self.moving.stage = Stage::Sent(request.ip);
+                    if let Some(last) = &mut self.moving.last {
+                        last.from = from;
                     }
                 }
+                may.err().flatten()
             }
             Ok(_) => None,
         };

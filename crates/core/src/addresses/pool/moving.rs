@@ -71,10 +71,9 @@ impl Moving {
         }
         let answered = self.last.as_ref().is_some_and(|last| !last.is_pending());
         self.sight = match (first, self.asks_again(request.as_deref())) {
-            (true, _) => Sight::Old,
             (false, false) => Sight::New,
             (false, true) if answered => Sight::Again,
-            (false, true) => Sight::Old,
+            (true, _) | (false, true) => Sight::Old,
         };
         self.unkept = None;
         self.request = request;
