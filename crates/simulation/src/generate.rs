@@ -3,6 +3,7 @@
 //! Every draw comes from one sequence, so a seed means the same plan as long as this file does not change; what a seed
 //! found is therefore kept as a plan.
 
+use super::asks;
 use super::dice::roll;
 use super::plan::{Act, Fault, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
 use super::scene;
@@ -78,7 +79,8 @@ pub fn plan(seed: u64) -> Plan {
         let at_ms = draw.between(10_000, CHAOS_MS - 20_000);
         steps.extend(event(&mut draw, &cast, at_ms).unwrap_or_default());
     }
-    steps.extend(asks(seed, &cast));
+    let names: Vec<String> = cast.pools.iter().map(|pool| pool.name.clone()).collect();
+    steps.extend(asks::drawn(seed, (&names, &cast.ips, &cast.nodes), CHAOS_MS));
     steps.sort_by_key(|step| step.at_ms);
     let weather: Vec<Weather> = (0..draw.below(6)).filter_map(|_| weather(&mut draw, replicas)).collect();
     let triggers: Vec<Trigger> =
@@ -102,24 +104,6 @@ pub fn plan(seed: u64) -> Plan {
         staleness_ms: if kube { STALE_MS } else { scene::PROMPT_MS },
         skew_s: draw.of(&[0, 0, 5, DAY_S]).unwrap_or_default(),
     }
-}
-
-/// Requests to move addresses by hand: drawn beside the sequence, so that all else in the plan of a seed is as it is
-/// without.
-fn asks(seed: u64, cast: &Cast) -> Vec<Step> {
-    let below = |number: u64, limit: usize| {
-        let limit = u64::try_from(limit).unwrap_or(1);
-        usize::try_from(roll(seed, number, 80, limit)).unwrap_or_default()
-    };
-    let requests = if below(0, 100) < 60 { 1 + below(1, 4) } else { 0 };
-    let ask = |nonce: u64| {
-        let name = cast.pools.get(below(10 * nonce, cast.pools.len()))?.name.clone();
-        let ip = *cast.ips.get(below(10 * nonce + 1, cast.ips.len()))?;
-        let node = cast.nodes.get(below(10 * nonce + 2, cast.nodes.len()))?.clone();
-        let at_ms = 10_000 + roll(seed, 10 * nonce + 3, 80, CHAOS_MS - 30_000);
-        Some(at(at_ms, Act::Ask { name, ip, node, nonce }))
-    };
-    (1..).take(requests).filter_map(ask).collect()
 }
 
 /// Nodes, pods, addresses and objects of the beginning.

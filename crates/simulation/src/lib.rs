@@ -7,6 +7,7 @@
 
 mod act;
 mod acts;
+mod asks;
 mod bed;
 mod dice;
 mod diff;

@@ -35,6 +35,7 @@ mod statuses_tests;
 mod supply;
 mod tally;
 mod tellings;
+mod term;
 #[cfg(test)]
 mod tests;
 mod truth;
@@ -60,9 +61,6 @@ use std::net::Ipv4Addr;
 
 /// Life of a permit, from the sending of a renewal.
 const PERMIT_MS: u64 = 10_000;
-
-/// A mutating call starts only while so much of the permit is left.
-const MIN_REMAINING_MS: u64 = 3_000;
 
 /// Clocks of processes start at fractions of a millisecond.
 const ROUNDING_MS: u64 = 2;
@@ -235,25 +233,6 @@ impl Judge {
         self.check_move(now_ms, process, facts);
         self.check_pause(now_ms, process, facts);
         self.open.insert(seq, Open { process, facts: facts.clone(), sent_ms: now_ms });
-    }
-
-    fn check_permit(&mut self, now_ms: u64, process: Process, facts: &Facts) {
-        let ends = self.known.get(&process).and_then(|known| known.permit_ends_ms).unwrap_or_default();
-        if ends.saturating_add(ROUNDING_MS) < now_ms.saturating_add(MIN_REMAINING_MS) {
-            let left = ends.saturating_sub(now_ms);
-            self.blame(now_ms, "I2", format!("{process} starts {:?} with {left} ms of permit", facts.what));
-        }
-    }
-
-    fn check_alone(&mut self, now_ms: u64, process: Process, facts: &Facts) {
-        let other = self.open.values().find(|open| open.process != process && open.facts.mutates());
-        if let Some(other) = other {
-            let text = format!(
-                "{process} starts {:?} while {} of {} is under way",
-                facts.what, other.facts.what, other.process
-            );
-            self.blame(now_ms, "I2", text);
-        }
     }
 
     fn check_knowledge(&mut self, now_ms: u64, process: Process, facts: &Facts) {

@@ -1,0 +1,28 @@
+//! I2: one writer. A call that changes something is sent with enough of the permit left, and by one process at a time.
+
+use super::{Judge, Process, ROUNDING_MS};
+use crate::facts::Facts;
+
+/// A mutating call starts only while so much of the permit is left.
+const MIN_REMAINING_MS: u64 = 3_000;
+
+impl Judge {
+    pub(super) fn check_permit(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let ends = self.known.get(&process).and_then(|known| known.permit_ends_ms).unwrap_or_default();
+        if ends.saturating_add(ROUNDING_MS) < now_ms.saturating_add(MIN_REMAINING_MS) {
+            let left = ends.saturating_sub(now_ms);
+            self.blame(now_ms, "I2", format!("{process} starts {:?} with {left} ms of permit", facts.what));
+        }
+    }
+
+    pub(super) fn check_alone(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let other = self.open.values().find(|open| open.process != process && open.facts.mutates());
+        if let Some(other) = other {
+            let text = format!(
+                "{process} starts {:?} while {} of {} is under way",
+                facts.what, other.facts.what, other.process
+            );
+            self.blame(now_ms, "I2", text);
+        }
+    }
+}
