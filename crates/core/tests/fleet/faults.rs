@@ -33,6 +33,7 @@ pub(crate) const CONTRADICTION: &str = "the list has 1 entry, and its total is 2
 
 /// What goes wrong at present.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent faults, each with a meaning of its own")]
 pub(crate) struct Faults {
     /// Every read of the provider fails like this.
     pub(crate) reads: Option<FaultKind>,
