@@ -182,7 +182,14 @@ impl Suspects {
     }
 
     /// The node matches no more.
-    fn out(&mut self, node: &NodeFacts, member: bool, why: Mismatch, grace: &Grace, now: Moment) -> Membership {
+    fn out(
+        &mut self,
+        node: &NodeFacts,
+        member: bool,
+        why: Mismatch,
+        grace: &Grace,
+        now: Moment,
+    ) -> Membership {
         self.end(&node.name, End::Overruled, now);
         self.given_up.insert(node.uid.clone());
         if member {

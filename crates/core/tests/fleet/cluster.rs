@@ -12,7 +12,7 @@ use flipop_core::fleet::action::Outcome;
 use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
 use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Uid};
+use flipop_core::model::ids::{Address, ObjectKind, ObjectName, ObjectRef, Uid};
 use flipop_core::model::machine::MachineId;
 
 impl World {
@@ -193,6 +193,23 @@ impl World {
             assert!(self.now < end, "what was waited for does not happen");
             self.run_until(self.now.plus_millis(step_ms));
         }
+    }
+
+    pub(crate) fn annotate(&mut self, node: String, uid: Uid, value: Option<Address>) {
+        let found = self.nodes.get(&node).is_some_and(|facts| facts.uid == uid);
+        self.faults.writes_to_gone_nodes += usize::from(!found);
+        let result = if found { Ok(()) } else { Err(WriteFailure::Gone) };
+        let result = self.faults.annotations.pop_front().map_or(result, Err);
+        if let Some(facts) = self.nodes.get_mut(&node).filter(|_| result.is_ok()) {
+            facts.annotation = value.map(|ip| ip.to_string());
+            let facts = facts.clone();
+            match value {
+                Some(ip) => self.annotations.insert(node.clone(), ip.to_string()),
+                None => self.annotations.remove(&node),
+            };
+            self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
+        }
+        self.answer(Outcome::Annotated { node, uid, value, result });
     }
 
     /// A node as it is now, whatever watches show.

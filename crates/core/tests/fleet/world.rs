@@ -415,23 +415,6 @@ impl World {
         }
     }
 
-    pub(crate) fn annotate(&mut self, node: String, uid: Uid, value: Option<Address>) {
-        let found = self.nodes.get(&node).is_some_and(|facts| facts.uid == uid);
-        self.faults.writes_to_gone_nodes += usize::from(!found);
-        let result = if found { Ok(()) } else { Err(WriteFailure::Gone) };
-        let result = self.faults.annotations.pop_front().map_or(result, Err);
-        if let Some(facts) = self.nodes.get_mut(&node).filter(|_| result.is_ok()) {
-            facts.annotation = value.map(|ip| ip.to_string());
-            let facts = facts.clone();
-            match value {
-                Some(ip) => self.annotations.insert(node.clone(), ip.to_string()),
-                None => self.annotations.remove(&node),
-            };
-            self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
-        }
-        self.answer(Outcome::Annotated { node, uid, value, result });
-    }
-
     fn change(&mut self, epoch: Epoch, ip: Address, target: Option<MachineId>) {
         let broken = self.faults.broken.filter(|(broken, _)| *broken == ip).map(|(_, trick)| trick);
         let broken = broken.or_else(|| self.faults.broken_droplets.get(target.as_ref()?).copied());
