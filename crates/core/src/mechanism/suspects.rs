@@ -94,6 +94,9 @@ pub struct Suspects {
     quiet: BTreeMap<Uid, Moment>,
     /// Nodes that this process saw losing their match.
     lost: BTreeMap<Uid, Recovery>,
+    /// Nodes that lost their match under this leader and have not matched since: what the status still says of them is
+    /// old.
+    over: BTreeSet<Uid>,
     /// Suspicions that ended since the last plan.
     ended: Vec<Ended>,
     /// Something has changed since it was last asked.
@@ -126,6 +129,7 @@ impl Suspects {
     pub fn distrust(&mut self) {
         self.suspicions.values_mut().for_each(Suspicion::inherit);
         self.ended.clear();
+        self.over.clear();
     }
 
     /// Decides what a node counts for.
@@ -135,6 +139,7 @@ impl Suspects {
     {
         let Look { node, verdict, member, serves_by_status, edited } = look;
         let Err(why) = verdict else {
+            self.over.remove(&node.uid);
             self.end(&node.name, End::Recovered, sight.now);
             return if member { Standing::Member } else { self.recovers(node, grace, sight.now) };
         };
@@ -160,16 +165,17 @@ impl Suspects {
                 }
             }
             self.touched |= *known.why() != why;
-            known.still_fails(why, sight);
+            known.is_seen(node, why, sight);
             return Standing::Member;
         }
         if grace.limit_ms(why.class()) == 0 {
             return self.out(node, member, why, grace, sight.now);
         }
         let new = if member {
-            Suspicion::begin(node.uid.clone(), why, sight)
+            Suspicion::begin(node, why, sight)
         } else {
-            let Some(told_since_s) = serves_by_status() else { return Standing::Out(why) };
+            let status = if self.over.contains(&node.uid) { None } else { serves_by_status() };
+            let Some(told_since_s) = status else { return Standing::Out(why) };
             Suspicion::resume(node, why, told_since_s, grace, sight)
         };
         self.touched = true;
@@ -187,6 +193,9 @@ impl Suspects {
     }
 
     fn note_lost(&mut self, node: String, uid: Uid, grace: &Grace) {
+        if *grace != Grace::default() {
+            self.over.insert(uid.clone());
+        }
         if grace.recovery_ms > 0 {
             self.lost.insert(uid, Recovery { node, since: None });
         }
@@ -227,13 +236,14 @@ impl Suspects {
     /// Whether something is remembered of nodes that may be gone.
     #[must_use]
     pub fn remembers_nodes(&self) -> bool {
-        !(self.lost.is_empty() && self.quiet.is_empty())
+        !(self.lost.is_empty() && self.quiet.is_empty() && self.over.is_empty())
     }
 
     /// Forgets nodes that are not there any more.
     pub fn keep(&mut self, is_live: impl Fn(&Uid) -> bool) {
         self.lost.retain(|uid, _| is_live(uid));
         self.quiet.retain(|uid, _| is_live(uid));
+        self.over.retain(is_live);
     }
 
     /// Ends the suspicions that a plan may not bear: of nodes that do not serve, and of those whose failure is proved
