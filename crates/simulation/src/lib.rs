@@ -21,6 +21,7 @@ mod mistakes;
 mod network;
 pub mod news;
 mod panics;
+mod patient;
 pub mod plan;
 mod play;
 mod replica;

@@ -80,7 +80,7 @@ async fn a_write_that_changes_nothing_or_is_refused_is_no_rest() {
 async fn a_pool_is_held_up_by_what_is_under_way_on_its_own_nodes_only() {
     let waits = |court: &Court| {
         let ips = super::settled::views(&court.cloud);
-        supply::waits(&court.judge.truth, &ips).len()
+        supply::waits(&court.judge.truth, &ips, |_| false).len()
     };
     for (label, cool_off_s, late) in [("role=other", 20, 1), ("role=edge", 20, 0), ("role=edge", 0, 1)] {
         let mut court = Court::new(&json!({}));

@@ -34,8 +34,12 @@ pub(super) fn pair<'a>(
 }
 
 /// Assignments that nothing holds up: neither their pool nor another one of its nodes cools off or has an operation under
-/// way.
-pub(super) fn waits(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>) -> Vec<String> {
+/// way. `open`: grace holds it up.
+pub(super) fn waits(
+    truth: &Truth,
+    ips: &BTreeMap<Ipv4Addr, IpView>,
+    open: impl Fn(&Pool) -> bool,
+) -> Vec<String> {
     let locked: Vec<Ipv4Addr> = ips.values().filter(|view| view.locked).map(|view| view.ip).collect();
     // Where to an address goes that no pool names, nobody can tell.
     if locked.iter().any(|ip| truth.owner(*ip).is_none()) {
@@ -49,7 +53,7 @@ pub(super) fn waits(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>) -> Vec<Stri
     let busy = |pool: &&Pool| cools(pool) || locked.iter().any(|ip| pool.held(*ip));
     let nodes = |pool| truth.candidates(pool).filter_map(|node| node.droplet);
     let of_busy: BTreeSet<u64> = live().filter(busy).flat_map(nodes).collect();
-    let free = live().filter(|pool| !busy(pool) && !pool.is_frozen());
+    let free = live().filter(|pool| !busy(pool) && !pool.is_frozen() && !open(pool));
     let free = free.filter(|pool| nodes(pool).all(|droplet| !of_busy.contains(&droplet)));
     let pairs = free.filter_map(|pool| Some((pool, pair(truth, pool, ips)?)));
     pairs.map(|(pool, (ip, node))| format!("{}: {ip} is idle and {node} has none", pool.name)).collect()

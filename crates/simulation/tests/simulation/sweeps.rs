@@ -109,3 +109,28 @@ fn a_mistake_in_a_spec_at_any_moment_changes_nothing_and_its_end_counts_at_once(
     let spare = Spare { assigns: 0, records: 0, writes: 5, annotations: 0, same_end: true };
     sweep(workloads::all(), sweep::mistakes, spare, 300);
 }
+
+#[test]
+fn a_crash_within_grace_at_any_call_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
+    sweep(workloads::grace(), sweep::crashes, spare, 250);
+}
+
+#[test]
+fn a_lost_answer_within_grace_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 0, records: 1, writes: 8, annotations: 0, same_end: true };
+    sweep(workloads::grace(), sweep::lost_answers, spare, 300);
+}
+
+#[test]
+fn a_disturbed_watch_within_grace_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 2, writes: 5, annotations: 0, same_end: true };
+    sweep(workloads::grace(), sweep::blindness, spare, 200);
+}
+
+#[test]
+fn another_leader_within_grace_at_any_call_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
+    let standby = |plan: Plan| Plan { replicas: 2, skew_s: 86_400, ..plan };
+    sweep(workloads::grace().into_iter().map(standby).collect(), sweep::crashes, spare, 250);
+}
