@@ -386,12 +386,21 @@ impl ApiServer {
                 "lastHeartbeatTime": now, "lastTransitionTime": now })
     }
 
-    /// Sets a node's Ready condition.
+    /// Sets a node's Ready condition. Its time of transition stays where its status does.
     ///
     /// # Errors
     /// If there is no such node.
     pub fn set_node_ready(&self, name: &str, readiness: Readiness) -> Result<(), ScenarioError> {
-        let patch = json!({ "status": { "conditions": [self.ready_condition(readiness, "Kubelet")] } });
+        let node = self.object("v1", "Node", &Key::new("", name)).unwrap_or_default();
+        let conditions = at(&node, &["status", "conditions"]).and_then(Value::as_array);
+        let mut ready = self.ready_condition(readiness, "Kubelet");
+        let same = |was: &&Value| ["type", "status"].iter().all(|field| was.get(field) == ready.get(field));
+        let was = conditions.into_iter().flatten().find(same);
+        let since = was.and_then(|was| was.get("lastTransitionTime")).cloned();
+        if let Some((ready, since)) = ready.as_object_mut().zip(since) {
+            ready.insert("lastTransitionTime".to_owned(), since);
+        }
+        let patch = json!({ "status": { "conditions": [ready] } });
         self.patch_object(("v1", "Node"), &Key::new("", name), "status", patch, KUBELET).map(drop)
     }
 

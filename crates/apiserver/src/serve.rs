@@ -7,11 +7,14 @@ use super::output;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::header::DATE;
+use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
 use serde_json::json;
 use std::io;
 use std::task::{Context, Poll};
@@ -95,13 +98,23 @@ impl ApiServer {
         }
     }
 
-    /// Answers one request, with the faults of this front.
+    /// Answers one request, with the faults of this front. The answer is dated by the cluster's clock.
     ///
     /// # Errors
     /// If the front's interceptor breaks the connection.
     pub async fn answer(&self, request: Request<Bytes>) -> Result<Response<Body>, Disconnected> {
-        self.handle(request).await
+        let mut response = self.handle(request).await?;
+        if let Some(date) = date(self.now()) {
+            response.headers_mut().insert(DATE, date);
+        }
+        Ok(response)
     }
+}
+
+/// As HTTP writes a moment: in whole seconds.
+fn date(now: Timestamp) -> Option<HeaderValue> {
+    let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&now).ok()?;
+    HeaderValue::try_from(text).ok()
 }
 
 /// A kubeconfig for a front that is served at `url`.

@@ -31,6 +31,20 @@ pub enum Act {
         /// The new value.
         ready: bool,
     },
+    /// The node's kubelet is heard of no more: its Ready condition becomes Unknown.
+    LoseContact {
+        /// The node.
+        node: String,
+    },
+    /// The node gets a taint, or loses it.
+    SetTaint {
+        /// The node.
+        node: String,
+        /// Key of the taint.
+        key: String,
+        /// Whether it has it.
+        on: bool,
+    },
     /// The node is cordoned and tainted against everything, or no more.
     Drain {
         /// The node.

@@ -40,6 +40,8 @@ impl Bed {
             | Act::DeleteNode { .. }
             | Act::DestroyDroplet { .. }
             | Act::SetReady { .. }
+            | Act::LoseContact { .. }
+            | Act::SetTaint { .. }
             | Act::PowerOff { .. }
             | Act::Drain { .. }
             | Act::SetRole { .. }
@@ -109,6 +111,10 @@ impl Bed {
                 self.api.delete_node(node)
             }
             Act::SetReady { node, ready } => self.api.set_node_ready(node, Readiness::of(*ready)),
+            Act::LoseContact { node } => self.api.set_node_ready(node, Readiness::Unknown),
+            Act::SetTaint { node, key, on } => {
+                self.api.set_node_taint(node, key, "", on.then_some("NoSchedule"))
+            }
             Act::PowerOff { node, off } => {
                 if let Some(droplet) = self.droplets.get(node) {
                     self.cloud.power_droplet(*droplet, !off);

@@ -122,6 +122,8 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
         "leases" if reads => Kind::Lease { write: None },
         "leases" => Kind::Lease { write: Some(hold(body)) },
         "events" => Kind::Event,
+        // One object and what belongs to it, by fields: no list that shows everything of a kind.
+        _ if reads && is_of_one(query) => Kind::Read,
         _ if reads && name.is_empty() => list(resource, query),
         _ if reads => Kind::Read,
         _ => Kind::Write { resource: resource.to_owned() },
@@ -147,6 +149,14 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
 fn parameters(query: &str) -> Vec<(String, String)> {
     let url = reqwest::Url::parse(&format!("http://api/?{query}"));
     url.map(|url| url.query_pairs().into_owned().collect()).unwrap_or_default()
+}
+
+/// Whether a list shows one object, or what is on one node.
+fn is_of_one(query: &str) -> bool {
+    let of_one = |fields: &str| {
+        ["metadata.name=", "spec.nodeName="].iter().any(|field| fields.starts_with(field) && fields != *field)
+    };
+    parameters(query).iter().any(|(name, value)| name == "fieldSelector" && of_one(value))
 }
 
 /// What distinguishes lists and watches of one kind: where, and what they select.
@@ -229,6 +239,10 @@ mod tests {
         let resource = "nodes".to_owned();
         assert_eq!(page.scope, "/api/v1/nodes role=edge");
         assert_eq!(page.kind, Kind::List { resource, limit: 2, goes_on: true, selector });
+        let one = kube(&Method::GET, "/api/v1/nodes", "&fieldSelector=metadata.name%3Dnode-1", "");
+        assert_eq!((one.what.as_str(), one.kind), ("LIST nodes", Kind::Read), "it shows one node");
+        let all = kube(&Method::GET, "/api/v1/pods", "fieldSelector=spec.nodeName%21%3D", "");
+        assert!(matches!(all.kind, Kind::List { .. }), "{all:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::asks;
 use super::dice::roll;
+use super::patient;
 use super::plan::{Act, Fault, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
 use super::scene;
 use super::workloads::{at, pool_spec};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
 /// How long steps and faults go on.
-const CHAOS_MS: u64 = 600_000;
+pub(super) const CHAOS_MS: u64 = 600_000;
 
 /// For how long a world whose API server fails may be seen as it was: a silent watch (65 s), and a list that is older
 /// than what was seen (60 s), with the retries between them.
@@ -81,6 +82,7 @@ pub fn plan(seed: u64) -> Plan {
     }
     let names: Vec<String> = cast.pools.iter().map(|pool| pool.name.clone()).collect();
     steps.extend(asks::drawn(seed, (&names, &cast.ips, &cast.nodes), CHAOS_MS));
+    patient::add(seed, (&cast.nodes, &cast.pods), replicas, &mut steps);
     steps.sort_by_key(|step| step.at_ms);
     let weather: Vec<Weather> = (0..draw.below(6)).filter_map(|_| weather(&mut draw, replicas)).collect();
     let triggers: Vec<Trigger> =

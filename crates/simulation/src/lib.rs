@@ -22,6 +22,7 @@ mod mistakes;
 mod network;
 pub mod news;
 mod panics;
+mod patient;
 mod pauses;
 pub mod plan;
 mod play;

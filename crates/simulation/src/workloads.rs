@@ -82,7 +82,7 @@ fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
 pub fn by_hand() -> Vec<Plan> {
     let alone = plan("move an address by hand", scene(3, 2), vec![pool(2), at(8_000, ask(1, 3))]);
     let mut watched = alone.clone();
-    watched.name = "move an address by hand while another replica watches".to_owned();
+    "move an address by hand while another replica watches".clone_into(&mut watched.name);
     watched.replicas = 2;
     vec![alone, watched]
 }
@@ -252,6 +252,65 @@ fn paused_while_buying() -> Plan {
             at(1_400, Act::PauseObject { kind, name, text: String::new(), for_ms: 20_000 }),
         ],
     )
+}
+
+/// A grace that starts, runs, and ends in each way, of a pool and of a record set.
+#[must_use]
+pub fn grace() -> Vec<Plan> {
+    let bearing = |pod_s: u64, node_s: u64, pods: bool| {
+        let mut spec = pool_spec(&[ip(1)], None);
+        if let Some(fields) = spec.as_object_mut() {
+            let criteria = if pods {
+                json!({ "nodeLabel": "role=edge", "podLabel": "app=web" })
+            } else {
+                json!({ "nodeLabel": "role=edge" })
+            };
+            fields.insert("match".to_owned(), criteria);
+            fields.insert("grace".to_owned(), json!({ "podSeconds": pod_s, "nodeSeconds": node_s }));
+        }
+        at(1_000, create("pool", spec))
+    };
+    let ready = |at_ms, ready| at(at_ms, Act::SetReady { node: node(1), ready });
+    let pod = |number| {
+        at(0, Act::AddPod { pod: format!("web-{number}"), app: "web".to_owned(), node: node(number) })
+    };
+    let pod_ready = |at_ms, ready| at(at_ms, Act::SetPodReady { pod: "web-1".to_owned(), ready });
+    let cordon = |at_ms, on| {
+        at(at_ms, Act::SetTaint { node: node(1), key: "node.kubernetes.io/unschedulable".to_owned(), on })
+    };
+    let set = json!({
+        "match": { "nodeLabel": "role=edge" },
+        "dnsRecordSet": { "provider": "cloudflare", "zone": CLOUDFLARE_ZONE, "recordName": "nodes" },
+        "grace": { "nodeSeconds": 15 },
+    });
+    let (kind, name) = (RECORD_SET.to_owned(), "nodes".to_owned());
+    vec![
+        plan(
+            "a pod restarts within its grace",
+            scene(2, 1),
+            vec![bearing(30, 0, true), pod(1), pod(2), pod_ready(20_000, false), pod_ready(35_000, true)],
+        ),
+        plan(
+            "a node fails for longer than its grace",
+            scene(2, 1),
+            vec![bearing(0, 15, false), ready(20_000, false)],
+        ),
+        plan(
+            "a node that fails is cordoned within its grace",
+            scene(2, 1),
+            vec![bearing(0, 60, false), ready(20_000, false), cordon(30_000, true)],
+        ),
+        plan(
+            "the nodes of a record set fail, for longer than their grace and for less",
+            scene(2, 0),
+            vec![
+                at(1_000, Act::Create { kind, name, spec: set }),
+                ready(15_000, false),
+                at(40_000, Act::SetReady { node: node(2), ready: false }),
+                at(50_000, Act::SetReady { node: node(2), ready: true }),
+            ],
+        ),
+    ]
 }
 
 /// Hours in each of which something fails and comes back: what a process lives through that nobody restarts.

@@ -178,3 +178,35 @@ async fn the_same_seed_and_the_same_steps_give_the_same_bytes() {
     };
     assert_eq!(run().await, run().await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn every_answer_has_the_time_of_the_cluster_in_whole_seconds() {
+    let server = ApiServer::simulated(1, "2026-11-26T15:00:10.9Z".parse().unwrap());
+    for (path, code) in [("/api/v1/nodes", 200), ("/api/v1/nodes/none", 404), ("/nowhere", 404)] {
+        let request = http::Request::builder().uri(path).body(bytes::Bytes::new()).unwrap();
+        let answer = server.answer(request).await.unwrap();
+        assert_eq!(answer.status().as_u16(), code, "{path}");
+        assert_eq!(answer.headers()["date"], "Thu, 26 Nov 2026 15:00:10 GMT");
+    }
+    tokio::time::advance(std::time::Duration::from_secs(60)).await;
+    let request = http::Request::builder().uri("/version").body(bytes::Bytes::new()).unwrap();
+    assert_eq!(server.answer(request).await.unwrap().headers()["date"], "Thu, 26 Nov 2026 15:01:10 GMT");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_says_since_when_it_has_its_status() {
+    let server = server();
+    node(&server, "a", &[]);
+    let since = |server: &ApiServer| {
+        let node = server.object("v1", "Node", &flipop_apiserver::Key::new("", "a")).unwrap();
+        let ready = node["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready");
+        ready.unwrap()["lastTransitionTime"].as_str().unwrap().to_owned()
+    };
+    server.set_node_ready("a", Readiness::NotReady).unwrap();
+    let first = since(&server);
+    tokio::time::advance(std::time::Duration::from_secs(60)).await;
+    server.set_node_ready("a", Readiness::NotReady).unwrap();
+    assert_eq!(since(&server), first, "it failed all the time");
+    server.set_node_ready("a", Readiness::Unknown).unwrap();
+    assert_ne!(since(&server), first);
+}

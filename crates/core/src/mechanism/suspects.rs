@@ -162,14 +162,14 @@ impl Suspects {
                 known.take_over(told_since_s);
             }
             self.touched |= *known.why() != why;
-            known.still_fails(why, clocks);
+            known.is_seen(node, why, clocks);
             return Membership::Member;
         }
         if grace.limit_ms(why.class()) == 0 {
             return self.out(node, member, why, grace, clocks.now);
         }
         let new = if member {
-            Suspicion::begin(node.uid.clone(), why, clocks)
+            Suspicion::begin(node, why, clocks)
         } else if self.given_up.contains(&node.uid) {
             return Membership::Out(why);
         } else {

@@ -5,7 +5,7 @@
 
 use super::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::shared::Suspect;
-use crate::model::facts::NodeFacts;
+use crate::model::facts::{NodeFacts, Readiness};
 use crate::model::grace::Grace;
 use crate::model::ids::Uid;
 use crate::model::mismatch::{Class, Mismatch};
@@ -87,6 +87,8 @@ pub struct Suspicion {
     why: Mismatch,
     pod: Option<Start>,
     node: Option<Start>,
+    /// What the node says of itself, and since when: a change of it that was seen is no recovery.
+    word: (Readiness, Option<i64>),
     proof: Proof,
     /// A plan has found that the node serves.
     pub(super) serves: bool,
@@ -98,12 +100,13 @@ pub struct Suspicion {
 
 impl Suspicion {
     /// A failure that begins now.
-    pub(super) fn begin(uid: Uid, why: Mismatch, clocks: Clocks) -> Self {
+    pub(super) fn begin(node: &NodeFacts, why: Mismatch, clocks: Clocks) -> Self {
         let mut new = Self {
-            uid,
+            uid: node.uid.clone(),
             why: why.clone(),
             pod: None,
             node: None,
+            word: (node.ready, node.fails_since_s()),
             proof: Proof::Wanted(Retry::default()),
             serves: false,
             told: false,
@@ -122,7 +125,7 @@ impl Suspicion {
         grace: &Grace,
         clocks: Clocks,
     ) -> Self {
-        let mut new = Self::begin(node.uid.clone(), why.clone(), clocks);
+        let mut new = Self::begin(node, why.clone(), clocks);
         if let Some(told) = told_since_s {
             let since_s = node.fails_since_s().map_or(told, |fails| fails.max(told));
             let class = why.class();
@@ -148,7 +151,14 @@ impl Suspicion {
     }
 
     /// The same, seen by the watch.
-    pub(super) fn still_fails(&mut self, why: Mismatch, clocks: Clocks) {
+    pub(super) fn is_seen(&mut self, node: &NodeFacts, why: Mismatch, clocks: Clocks) {
+        if self.word.0 != node.ready {
+            self.word = (node.ready, node.fails_since_s());
+        }
+        self.still_fails(why, clocks);
+    }
+
+    fn still_fails(&mut self, why: Mismatch, clocks: Clocks) {
         self.fails(why, Start::seen(clocks.seconds(), clocks.now));
     }
 
@@ -289,7 +299,8 @@ impl Suspicion {
             // The watch is behind: the node has recovered, and what fails after this is another failure.
             Ok(()) => self.restart(Start::seen(clocks.seconds(), clocks.now)),
             Err((why, since_s)) => {
-                let anew = since_s.filter(|since| *since > self.since_s().saturating_add(CLOCK_STEP_S));
+                let known_s = self.word.1.map_or(self.since_s(), |word_s| word_s.max(self.since_s()));
+                let anew = since_s.filter(|since| *since > known_s.saturating_add(CLOCK_STEP_S));
                 if let Some(since_s) = anew.filter(|_| why.class() == Class::Node && self.node.is_some()) {
                     self.restart(Start::told(since_s, grace.limit_ms(Class::Node), clocks));
                     return;

@@ -242,6 +242,26 @@ fn a_node_that_failed_anew_unseen_has_its_whole_grace() {
 }
 
 #[test]
+fn a_node_that_says_that_it_fails_in_other_words_has_not_recovered() {
+    // A kubelet that shuts down says so; then Kubernetes says that it is heard of no more.
+    let mut world = world(0, 60);
+    let failed = world.now;
+    let epoch_s = i64::try_from(failed.as_millis() / 1_000).unwrap();
+    let says = |world: &mut World, ready: Readiness, since_s: i64| {
+        let mut node = world.nodes["node-1"].clone();
+        (node.ready, node.ready_since_s) = (ready, Some(since_s));
+        world.nodes.insert("node-1".into(), node.clone());
+        world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
+    };
+    says(&mut world, Readiness::NotReady, epoch_s);
+    world.run(40);
+    says(&mut world, Readiness::Unknown, epoch_s + 40);
+    world.run(22);
+    let read = world.calls.iter().find(|(_, call)| call == "read node-1").unwrap().0;
+    assert_eq!((read.millis_since(failed), world.holder(2)), (60_000, Some(ip(1))));
+}
+
+#[test]
 fn a_changed_grace_counts_from_the_same_start() {
     let mut world = world(0, 600);
     let start = world.now;
@@ -380,4 +400,36 @@ fn no_node_waits_where_none_else_matches_or_for_what_it_did_before_this_process(
     world.start();
     world.run(1);
     assert_eq!(world.status("pool").assignable_nodes, ["node-1"], "a new process saw nothing");
+}
+
+#[test]
+fn a_suspicion_that_is_over_within_two_seconds_is_not_told() {
+    for (fails_s, events) in [(1, 0), (3, 1)] {
+        let mut world = world(60, 0);
+        let writes = world.status_writes;
+        world.set_pod("p-1", 1, false);
+        world.run(fails_s);
+        world.set_pod("p-1", 1, true);
+        world.run(30);
+        assert_eq!((told_once(&world), world.status_writes - writes), (events, 2 * events), "{fails_s} s");
+    }
+}
+
+#[test]
+fn a_new_process_counts_from_what_the_node_says_where_that_is_later() {
+    let mut world = world(0, 60);
+    let start = world.now;
+    world.set_node(1, false);
+    world.run(20);
+    assert_eq!(told_once(&world), 1);
+    // It recovered and failed again while nobody saw it.
+    let epoch_s = i64::try_from(start.as_millis() / 1_000).unwrap();
+    let mut node = world.nodes["node-1"].clone();
+    node.ready_since_s = Some(epoch_s + 18);
+    world.nodes.insert("node-1".into(), node);
+    world.start();
+    world.run(90);
+    let read = world.calls.iter().find(|(_, call)| call == "read node-1").unwrap().0;
+    let after_ms = read.millis_since(start);
+    assert!((77_000..=79_000).contains(&after_ms), "{after_ms}");
 }

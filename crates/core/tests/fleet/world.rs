@@ -1,7 +1,7 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
 use crate::catalogued;
-use crate::faults::{Faults, fault, fleet, nodes_key, spec};
+use crate::faults::{Faults, fault, fleet, spec};
 pub(crate) use crate::faults::{Trick, droplet_of};
 use crate::zones::{self, Dns};
 use flipop_core::addresses::action as addresses;
@@ -13,8 +13,8 @@ use flipop_core::fleet::{Fleet, Input};
 use flipop_core::mechanism::effects::{Effect, Notice};
 use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
-use flipop_core::model::fault::{CallFailure, Fault, FaultKind, WriteFailure};
-use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
+use flipop_core::model::fault::{CallFailure, Fault, FaultKind};
+use flipop_core::model::ids::{ActionId, Address, ObjectRef};
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};

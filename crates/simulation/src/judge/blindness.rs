@@ -74,10 +74,18 @@ impl Blindness {
         last.unwrap_or_default().max(end_ms)
     }
 
+    /// Whether the view of the cluster may be an old one.
+    pub(super) fn is_blind(&self, now_ms: u64) -> bool {
+        self.spans.iter().any(|(from_ms, to_ms)| (*from_ms..*to_ms).contains(&now_ms))
+    }
+
     /// What was true since this moment the operator may hold for true now.
     pub(super) fn since(&self, now_ms: u64) -> u64 {
-        let blind = self.spans.iter().any(|(from_ms, to_ms)| (*from_ms..*to_ms).contains(&now_ms));
-        now_ms.saturating_sub(if blind { self.staleness_ms } else { self.staleness_ms.min(PROMPT_MS) })
+        now_ms.saturating_sub(if self.is_blind(now_ms) {
+            self.staleness_ms
+        } else {
+            self.staleness_ms.min(PROMPT_MS)
+        })
     }
 }
 

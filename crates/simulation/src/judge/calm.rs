@@ -129,6 +129,8 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::AddPod { .. }
         | Act::DeletePod { .. }
         | Act::SetPodReady { .. }
+        | Act::LoseContact { .. }
+        | Act::SetTaint { .. }
         | Act::Create { .. }
         | Act::Edit { .. }
         | Act::PauseObject { .. }

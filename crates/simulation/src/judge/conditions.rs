@@ -4,6 +4,7 @@
 //! What must stand in a status is derived from the world and the contract; reasons are those of `flipop_core::model::catalog`.
 
 use super::dns::{self, Place};
+use super::grace::suspected;
 use super::truth::{Pool, Truth};
 use super::validity::{self, Reach, text};
 use flipop_cloud::{IpView, Provider, RecordView};
@@ -140,6 +141,9 @@ impl Scene<'_> {
         let unique: BTreeSet<&str> = kinds.iter().copied().collect();
         if unique.len() != kinds.len() {
             wrong.add(&format!("conditions are repeated: {kinds:?}"));
+        }
+        if kinds.contains(&"Suspect") || !suspected(object).is_empty() {
+            wrong.add("nodes are suspected for good");
         }
     }
 

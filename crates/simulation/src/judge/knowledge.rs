@@ -1,6 +1,7 @@
 //! I7: what a process has read since its permit began, as far as its calls tell.
 
-use super::truth::Truth;
+use super::truth::{Pool, Truth};
+use super::{Judge, Process};
 use crate::facts::{Facts, Kind};
 use flipop_cloud::Provider;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,5 +85,38 @@ impl Reads {
         .into_iter()
         .filter_map(|(what, known)| (!known).then_some(what))
         .collect()
+    }
+}
+
+impl Judge {
+    /// I7: nothing is changed before what it rests on is read.
+    pub(super) fn check_knowledge(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let pools = self.truth.pools.values().chain(self.truth.record_sets.values());
+        let pods = match facts.kind {
+            Kind::Assign { ip, .. } | Kind::Unassign { ip } => {
+                let owners = self.truth.owners(ip, self.blindness.since(now_ms));
+                let mut named = self.truth.pools.iter().filter(|(name, _)| owners.contains(name)).peekable();
+                named.peek().is_some() && named.all(|(_, pool)| pool.asks_for_pods())
+            }
+            Kind::Record => pools.clone().next().is_some() && pools.clone().all(Pool::asks_for_pods),
+            Kind::CreateIp
+            | Kind::Lease { .. }
+            | Kind::Event
+            | Kind::List { .. }
+            | Kind::Watch
+            | Kind::Read
+            | Kind::ReadRecords
+            | Kind::Write { .. }
+            | Kind::ListIps => false,
+        };
+        let mut missing = self.known.entry(process).or_default().reads.missing(facts, pods);
+        if self.ending.contains(&process) && facts.what.starts_with("PUT floatingippools") {
+            // What was bought is written down at the end, whoever else may claim it.
+            missing.clear();
+        }
+        if !missing.is_empty() {
+            let text = format!("{process} starts {:?} before it has read {}", facts.what, missing.join(", "));
+            self.blame(now_ms, "I7", text);
+        }
     }
 }

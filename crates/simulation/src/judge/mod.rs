@@ -2,13 +2,16 @@
 //!
 //! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
-//! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's, I14 a pause
-//! holds, I15 a move that is asked for is made once.
+//! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's, I13 no act
+//! within grace, I14 a pause holds, I15 a move that is asked for is made once.
 
 pub(super) mod blindness;
 mod calm;
 mod conditions;
 pub(super) mod dns;
+mod grace;
+#[cfg(test)]
+mod grace_tests;
 mod knowledge;
 mod load;
 mod moves;
@@ -45,6 +48,7 @@ mod validity;
 use self::blindness::Blindness;
 use self::calm::Calm;
 use self::dns::{Site, Wishes};
+use self::grace::Graces;
 use self::knowledge::Reads;
 use self::load::Loads;
 use self::pauses::Pauses;
@@ -127,6 +131,9 @@ struct Known {
     permit_ends_ms: Option<u64>,
     /// When the last list of the account was sent that was answered.
     listed_ms: Option<u64>,
+    /// When it sent its first call, and when its permit began.
+    born_ms: Option<u64>,
+    leads_ms: Option<u64>,
     reads: Reads,
     loads: Loads,
 }
@@ -165,6 +172,7 @@ pub(super) struct Judge {
     requests: Requests,
     tellings: Tellings,
     calm: Calm,
+    graces: Graces,
     /// Objects as they were, and until when.
     former: Vec<(u64, Pool)>,
     /// Processes that were told to end.
@@ -183,6 +191,7 @@ impl Judge {
             requests: Requests::default(),
             tellings: Tellings::default(),
             calm: blindness.calm.clone(),
+            graces: Graces::default(),
             former: Vec::new(),
             ending: BTreeSet::new(),
             looked: (0, true),
@@ -223,7 +232,9 @@ impl Judge {
             self.check_alone(now_ms, process, facts);
             self.check_knowledge(now_ms, process, facts);
         }
-        for wrong in self.known.entry(process).or_default().loads.sent(now_ms, facts) {
+        let known = self.known.entry(process).or_default();
+        known.born_ms.get_or_insert(now_ms);
+        for wrong in known.loads.sent(now_ms, facts) {
             self.blame(now_ms, "I8", format!("{process}: {wrong}"));
         }
         if facts.mutates() || facts.kind == Kind::Event {
@@ -233,36 +244,6 @@ impl Judge {
         self.check_move(now_ms, process, facts);
         self.check_pause(now_ms, process, facts);
         self.open.insert(seq, Open { process, facts: facts.clone(), sent_ms: now_ms });
-    }
-
-    fn check_knowledge(&mut self, now_ms: u64, process: Process, facts: &Facts) {
-        let pools = self.truth.pools.values().chain(self.truth.record_sets.values());
-        let pods = match facts.kind {
-            Kind::Assign { ip, .. } | Kind::Unassign { ip } => {
-                let owners = self.truth.owners(ip, self.blindness.since(now_ms));
-                let mut named = self.truth.pools.iter().filter(|(name, _)| owners.contains(name)).peekable();
-                named.peek().is_some() && named.all(|(_, pool)| pool.asks_for_pods())
-            }
-            Kind::Record => pools.clone().next().is_some() && pools.clone().all(Pool::asks_for_pods),
-            Kind::CreateIp
-            | Kind::Lease { .. }
-            | Kind::Event
-            | Kind::List { .. }
-            | Kind::Watch
-            | Kind::Read
-            | Kind::ReadRecords
-            | Kind::Write { .. }
-            | Kind::ListIps => false,
-        };
-        let mut missing = self.known.entry(process).or_default().reads.missing(facts, pods);
-        if self.ending.contains(&process) && facts.what.starts_with("PUT floatingippools") {
-            // What was bought is written down at the end, whoever else may claim it.
-            missing.clear();
-        }
-        if !missing.is_empty() {
-            let text = format!("{process} starts {:?} before it has read {}", facts.what, missing.join(", "));
-            self.blame(now_ms, "I7", text);
-        }
     }
 
     /// Whether the token was refused a move or a purchase, and none was accepted since.
@@ -293,6 +274,7 @@ impl Judge {
                     known.reads.forget();
                     known.loads.renewed();
                     known.loads.begun_anew(now_ms);
+                    known.leads_ms = Some(now_ms);
                 }
                 known.permit_ends_ms = Some(known.permit_ends_ms.unwrap_or_default().max(ends));
             }
@@ -369,6 +351,7 @@ impl Judge {
             self.note_lacks();
             self.sites.extend(dns::sites(&self.truth));
             self.look(now_ms);
+            self.look_at_failures(now_ms, ours);
             let name = &change.key.name;
             self.requests.note(self.truth.pools.get(name).filter(|_| !ours), now_ms);
             let object = match kind {
@@ -379,11 +362,12 @@ impl Judge {
             if let Some(object) = object.filter(|_| ours) {
                 let is_pool = kind == "floatingippools";
                 self.tellings.status(object, is_pool, now_ms);
-                let wrong = if is_pool {
+                let mut wrong = if is_pool {
                     statuses::of_pool(&self.truth, object, before.as_ref(), &self.cloud)
                 } else {
                     statuses::of_record_set(object)
                 };
+                wrong.extend(self.graces.wrongly_suspected(object, &self.blindness, now_ms));
                 for text in wrong {
                     self.violations.push(Violation {
                         at_ms: now_ms,
@@ -428,6 +412,10 @@ impl Judge {
                     self.check_record(now_ms, &site, rtype, new.map(String::as_str));
                     let added = new.filter(|_| replaced.is_none()).map(String::as_str);
                     self.check_pause_of_record(now_ms, &site, added);
+                    let old = if *verb == RecordVerb::Deleted { Some(data) } else { replaced.as_ref() };
+                    if let Some(old) = old.filter(|_| rtype == "A") {
+                        self.check_removal(now_ms, &site, old);
+                    }
                     self.check_others(now_ms);
                 } else {
                     self.others_wrote(now_ms, (rtype == "A").then_some(site));
@@ -441,6 +429,7 @@ impl Judge {
             | ChangeKind::DropletAdded(_) => return,
         }
         self.look(now_ms);
+        self.look_at_failures(now_ms, by_operator);
     }
 
     /// A mutating call of the operator took effect at the provider.

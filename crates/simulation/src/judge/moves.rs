@@ -10,6 +10,7 @@ impl Judge {
     pub(super) fn check_move(&mut self, now_ms: u64, process: Process, facts: &Facts) {
         if let Kind::Assign { ip, droplet } = facts.kind {
             self.check_assignment(now_ms, process, ip, droplet);
+            self.check_patience(now_ms, process, ip, droplet);
         } else if let Kind::Unassign { ip } = facts.kind {
             self.check_unassignment(now_ms, process, ip);
         }

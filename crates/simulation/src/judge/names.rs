@@ -4,6 +4,7 @@
 
 use super::dns::{self, Site};
 use super::supply;
+use super::truth::Pool;
 use super::{EDITED_MS, Judge};
 use flipop_cloud::{IpView, Provider, RecordView};
 use std::collections::BTreeMap;
@@ -27,16 +28,19 @@ impl Judge {
         if !due || now_ms < looked_ms + LOOK_MS {
             return;
         }
-        self.looked = (now_ms, false);
+        // What grace holds up waits from its end on, without another change.
+        self.looked = (now_ms, self.graces.is_any_open(&self.blindness, now_ms));
         let mut waits = Vec::new();
         let calm = |provider| self.calm.is_calm(provider, now_ms);
         if calm(Provider::DigitalOcean) {
             let ips: BTreeMap<Ipv4Addr, IpView> =
                 self.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
+            let rests = |pool: &Pool| {
+                self.pauses.rests(true, &pool.name, now_ms)
+                    || self.graces.is_open(&pool.uid, &self.blindness, now_ms)
+            };
             waits.extend(
-                supply::waits(&self.truth, &ips, |pool| self.pauses.rests(true, pool, now_ms))
-                    .into_iter()
-                    .map(|what| (Provider::DigitalOcean, what)),
+                supply::waits(&self.truth, &ips, rests).into_iter().map(|what| (Provider::DigitalOcean, what)),
             );
         }
         if calm(Provider::DigitalOcean) || calm(Provider::Cloudflare) {
@@ -44,6 +48,10 @@ impl Judge {
                 // Where addresses stand is known only as well as their account is.
                 let rests = self.pauses.rests(wanted.of_pool, &wanted.owner, now_ms);
                 if rests || (wanted.of_pool && !calm(Provider::DigitalOcean)) {
+                    continue;
+                }
+                let owner = dns::owner(&self.truth, &wanted.site);
+                if owner.is_some_and(|owner| self.graces.is_open(&owner.uid, &self.blindness, now_ms)) {
                     continue;
                 }
                 waits.extend(wanted.complaint(&self.cloud, &self.touched).map(|what| (wanted.site.0, what)));
@@ -62,6 +70,7 @@ impl Judge {
             return;
         }
         let from_ms = self.blindness.since_of_records(now_ms).min(self.moved_since(now_ms));
+        let from_ms = from_ms.saturating_sub(self.graces.longest_ms());
         let zone = site.1.split_once('.').map_or("", |(_, zone)| zone);
         let empty = self.cloud.a_records(site.0, zone, &site.1).is_empty();
         // Where others wrote, the operator may rest on its own last round until it looks again.

@@ -75,6 +75,8 @@ pub(crate) struct Patience {
     purchase_ms: u64,
     /// Between assignments.
     cool_off_ms: u64,
+    /// For which a node may fail, and has to last.
+    grace_ms: u64,
 }
 
 impl Patience {
@@ -97,17 +99,18 @@ impl Patience {
         }
         all.blind_ms = Blindness::of(plan).over_ms(plan.end_ms).saturating_sub(plan.end_ms);
         all.cool_off_ms = cool_off_ms(plan);
+        all.grace_ms = grace_ms(plan);
         all
     }
 
     /// From the end of the plan to the time at which all has to be right.
     pub(crate) fn right_ms(&self) -> u64 {
         let Self { blind_ms, account_ms, fast, slow, unauthorised_ms, told_ms, .. } = *self;
-        let Self { takeover_ms, purchase_ms, cool_off_ms, .. } = *self;
+        let Self { takeover_ms, purchase_ms, cool_off_ms, grace_ms, .. } = *self;
         let fast_ms = if fast.1 > 0 { wait_ms(&FAST_S, fast.0, fast.1) } else { 0 };
         let slow_ms = if slow.1 > 0 { wait_ms(&SLOW_S, slow.0, slow.1) } else { 0 };
         let waits = [fast_ms, slow_ms, unauthorised_ms, told_ms].into_iter().max().unwrap_or_default();
-        PLAIN_MS + blind_ms + account_ms + waits + takeover_ms + purchase_ms + cool_off_ms
+        PLAIN_MS + blind_ms + account_ms + waits + takeover_ms + purchase_ms + cool_off_ms + grace_ms
     }
 
     /// From the end of the plan to the time from which nothing old can come up any more.
@@ -174,6 +177,8 @@ impl Patience {
             | Act::AddPod { .. }
             | Act::DeletePod { .. }
             | Act::SetPodReady { .. }
+            | Act::LoseContact { .. }
+            | Act::SetTaint { .. }
             | Act::AddIp { .. }
             | Act::Edit { .. }
             | Act::Delete { .. }
@@ -273,7 +278,16 @@ fn reads_names_of_the_past(plan: &Plan) -> bool {
     lags && (ends || !plan.weather.is_empty() || !plan.triggers.is_empty())
 }
 
-/// The specs that a plan gives to pools.
+/// The longest grace of each kind, one after the other.
+fn grace_ms(plan: &Plan) -> u64 {
+    let longest_ms = |field: &str| {
+        let seconds = specs(plan).filter_map(|spec| spec.get("grace")?.get(field)?.as_u64());
+        seconds.max().unwrap_or_default().saturating_mul(1_000)
+    };
+    ["podSeconds", "nodeSeconds", "recoverySeconds"].map(longest_ms).into_iter().sum()
+}
+
+/// The specs that a plan gives to objects.
 fn specs(plan: &Plan) -> impl Iterator<Item = &Value> {
     plan.steps.iter().filter_map(|step| {
         if let Act::Create { spec, .. } | Act::Edit { spec, .. } = &step.act { Some(spec) } else { None }

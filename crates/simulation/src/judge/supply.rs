@@ -34,11 +34,11 @@ pub(super) fn pair<'a>(
 }
 
 /// Assignments that nothing holds up: neither their pool nor another one of its nodes cools off or has an operation under
-/// way. `rests`: pools of which nothing is expected.
+/// way. `rests`: pools of which nothing is expected now.
 pub(super) fn waits(
     truth: &Truth,
     ips: &BTreeMap<Ipv4Addr, IpView>,
-    rests: impl Fn(&str) -> bool,
+    rests: impl Fn(&Pool) -> bool,
 ) -> Vec<String> {
     let locked: Vec<Ipv4Addr> = ips.values().filter(|view| view.locked).map(|view| view.ip).collect();
     // Where to an address goes that no pool names, nobody can tell.
@@ -50,7 +50,7 @@ pub(super) fn waits(
         let seconds = pool.spec.get("assignmentCoolOffSeconds").and_then(serde_json::Value::as_f64);
         seconds.is_some_and(|seconds| seconds > 0.0)
     };
-    let busy = |pool: &&Pool| cools(pool) || rests(&pool.name) || locked.iter().any(|ip| pool.held(*ip));
+    let busy = |pool: &&Pool| cools(pool) || rests(pool) || locked.iter().any(|ip| pool.held(*ip));
     let nodes = |pool| truth.candidates(pool).filter_map(|node| node.droplet);
     let of_busy: BTreeSet<u64> = live().filter(busy).flat_map(nodes).collect();
     let free = live().filter(|pool| !busy(pool) && !pool.is_frozen());

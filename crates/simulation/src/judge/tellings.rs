@@ -40,6 +40,7 @@ fn event_of(condition: &Value) -> Option<String> {
         "ProviderReady" => "ProviderNotReady",
         "RecordSetConflict" => "NameClaimed",
         "Conflict" if reason == "NameClaimed" => "NameClaimed",
+        "Suspect" => "FailoverDelayed",
         "NodesBlocked" if reason == "AssignmentFailed" => "AssignmentFailed",
         other => other,
     };

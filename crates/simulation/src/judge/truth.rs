@@ -41,11 +41,13 @@ impl Since {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) name: String,
+    pub(super) uid: String,
     pub(super) droplet: Option<u64>,
     pub(super) annotation: Option<String>,
     pub(super) internal: String,
     pub(super) external: String,
     ready: bool,
+    deleting: bool,
     labels: BTreeMap<String, String>,
     taints: Vec<Value>,
 }
@@ -129,6 +131,7 @@ fn address(object: &Value, kind: &str) -> String {
 fn node(object: &Value) -> Node {
     Node {
         name: text(object, "/metadata/name").to_owned(),
+        uid: text(object, "/metadata/uid").to_owned(),
         droplet: text(object, "/spec/providerID")
             .strip_prefix("digitalocean://")
             .and_then(|id| id.parse().ok()),
@@ -138,7 +141,8 @@ fn node(object: &Value) -> Node {
             .map(str::to_owned),
         internal: address(object, "InternalIP"),
         external: address(object, "ExternalIP"),
-        ready: condition(object, "Ready") && field(object, "/metadata/deletionTimestamp").is_none(),
+        ready: condition(object, "Ready"),
+        deleting: field(object, "/metadata/deletionTimestamp").is_some(),
         labels: strings(object, "/metadata/labels"),
         taints: items(object, "/spec/taints").cloned().collect(),
     }
@@ -171,12 +175,40 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
 }
 
 fn is_candidate<'a>(pool: &Pool, node: &Node, pods: impl Iterator<Item = &'a Value>) -> bool {
-    let tolerated = |taint: &Value| items(&pool.spec, "/match/tolerations").any(|t| tolerates(t, taint));
-    node.ready
-        && node.droplet.is_some()
-        && selects(pool.match_of("nodeLabel"), &node.labels)
-        && node.taints.iter().all(tolerated)
-        && is_served(pool, node, pods)
+    failure(pool, node, pods).is_none()
+}
+
+/// What a node fails for. What is over by itself may be waited for, and what somebody decided may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fails {
+    /// No pod serves.
+    Pods,
+    /// The node itself does not.
+    Node,
+    /// For good, until somebody changes it.
+    ForGood,
+}
+
+/// Taints that Kubernetes sets and takes away by itself.
+const OF_NODES: [&str; 6] =
+    ["not-ready", "unreachable", "network-unavailable", "memory-pressure", "disk-pressure", "pid-pressure"];
+
+/// The worst for which a node does not match.
+fn failure<'a>(pool: &Pool, node: &Node, pods: impl Iterator<Item = &'a Value>) -> Option<Fails> {
+    let untolerated = |taint: &&Value| !items(&pool.spec, "/match/tolerations").any(|t| tolerates(t, taint));
+    let passes = |taint: &Value| {
+        text(taint, "/key").strip_prefix("node.kubernetes.io/").is_some_and(|key| OF_NODES.contains(&key))
+    };
+    let mut taints = node.taints.iter().filter(untolerated).peekable();
+    let tainted = taints.peek().is_some();
+    let selected = node.droplet.is_some() && selects(pool.match_of("nodeLabel"), &node.labels);
+    if node.deleting || !selected || !taints.all(passes) {
+        Some(Fails::ForGood)
+    } else if !node.ready || tainted {
+        Some(Fails::Node)
+    } else {
+        (!is_served(pool, node, pods)).then_some(Fails::Pods)
+    }
 }
 
 fn is_served<'a>(pool: &Pool, node: &Node, mut pods: impl Iterator<Item = &'a Value>) -> bool {
@@ -366,6 +398,11 @@ impl Truth {
         for (name, pool) in &self.pools {
             self.live.entry(name.clone()).or_default().set(!pool.is_frozen(), now_ms);
         }
+    }
+
+    /// For what a node does not match.
+    pub(super) fn failure(&self, object: &Pool, node: &Node) -> Option<Fails> {
+        failure(object, node, self.pods.values())
     }
 
     /// The nodes that a pool's criteria select now.

@@ -133,3 +133,28 @@ fn a_pause_at_any_moment_loses_nothing_and_does_nothing_twice() {
     let spare = Spare { assigns: 0, records: 2, writes: 8, annotations: 0, same_end: true };
     sweep(workloads::all(), sweep::pauses, spare, 300);
 }
+
+#[test]
+fn a_crash_within_grace_at_any_call_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
+    sweep(workloads::grace(), sweep::crashes, spare, 250);
+}
+
+#[test]
+fn a_lost_answer_within_grace_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 0, records: 1, writes: 8, annotations: 0, same_end: true };
+    sweep(workloads::grace(), sweep::lost_answers, spare, 300);
+}
+
+#[test]
+fn a_disturbed_watch_within_grace_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 2, writes: 5, annotations: 0, same_end: true };
+    sweep(workloads::grace(), sweep::blindness, spare, 200);
+}
+
+#[test]
+fn another_leader_within_grace_at_any_call_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
+    let standby = |plan: Plan| Plan { replicas: 2, skew_s: 86_400, ..plan };
+    sweep(workloads::grace().into_iter().map(standby).collect(), sweep::crashes, spare, 250);
+}

@@ -1,0 +1,487 @@
+//! I13: what fails for a reason that may pass keeps what it has for as long as `spec.grace` says, and for good if it
+//! recovers before.
+//!
+//! A second, naive opinion on grace, from the truth of the cluster alone. Where the operator may have seen less than is
+//! true, the judge expects less: never more.
+
+use super::blindness::Blindness;
+use super::truth::{Fails, Node, Pool, Truth};
+use super::validity::{self, field, text};
+use super::{Judge, Process, ROUNDING_MS, dns};
+use flipop_cloud::{Cloud, IpView};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// A failure of pods may be that of their node, which is seen right after it.
+const NODE_FOLLOWS_MS: u64 = 1_000;
+
+/// A leader who was a standby when the failure began may be off by so much.
+const HANDED_OVER_MS: u64 = 1_000;
+
+/// A process that came later has the begin from the status, on the API server's clock, which has whole seconds.
+const TOLD_MS: u64 = 3_000;
+
+/// How long after its begin a process may take to see the cluster.
+const START_MS: u64 = 5_000;
+
+/// From a deadline to the assignment: one read, and one look of the judge.
+const PROOF_MS: u64 = 3_000;
+
+/// `spec.grace`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Limits {
+    pods_ms: u64,
+    node_ms: u64,
+    recovery_ms: u64,
+}
+
+impl Limits {
+    fn of(spec: &Value) -> Self {
+        let seconds = |name: &str| {
+            let value = field(spec, "/grace").and_then(|grace| grace.get(name)).and_then(Value::as_i64);
+            u64::try_from(value.unwrap_or_default()).ok().filter(|seconds| *seconds <= 3_600)
+        };
+        let all = [seconds("podSeconds"), seconds("nodeSeconds"), seconds("recoverySeconds")];
+        let [Some(pods_s), Some(node_s), Some(recovery_s)] = all else { return Self::default() };
+        let (pods_ms, node_ms) = (pods_s * 1_000, node_s * 1_000);
+        let least_ms = if node_ms > pods_ms { NODE_FOLLOWS_MS.min(node_ms) } else { 0 };
+        Self { pods_ms: pods_ms.max(least_ms), node_ms, recovery_ms: recovery_s * 1_000 }
+    }
+
+    fn with(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
+        Self {
+            pods_ms: choose(self.pods_ms, other.pods_ms),
+            node_ms: choose(self.node_ms, other.node_ms),
+            recovery_ms: choose(self.recovery_ms, other.recovery_ms),
+        }
+    }
+}
+
+/// What an object has asked for.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    /// Each with the time from which it holds.
+    limits: Vec<(u64, Limits)>,
+    criteria: Value,
+    frozen: bool,
+    /// When criteria were edited, or the spec became wrong or right.
+    edited_ms: Option<u64>,
+}
+
+impl Asked {
+    fn update(&mut self, object: &Pool, frozen: bool, now_ms: u64) {
+        let criteria = object.spec.get("match").cloned().unwrap_or_default();
+        if !self.limits.is_empty() && (self.criteria != criteria || self.frozen != frozen) {
+            self.edited_ms = Some(now_ms);
+        }
+        (self.criteria, self.frozen) = (criteria, frozen);
+        let limits = Limits::of(&object.spec);
+        if self.limits.last().is_none_or(|(_, last)| *last != limits) {
+            self.limits.push((now_ms, limits));
+        }
+    }
+
+    /// The least that held at any time since `from_ms`.
+    fn least(&self, from_ms: u64) -> Limits {
+        let later = self.limits.iter().filter(|(at_ms, _)| *at_ms > from_ms);
+        let first = self.limits.iter().rfind(|(at_ms, _)| *at_ms <= from_ms);
+        let all = first.into_iter().chain(later).map(|(_, limits)| *limits);
+        all.reduce(|one, other| one.with(other, u64::min)).unwrap_or_default()
+    }
+
+    /// The most that ever held.
+    fn most(&self) -> Limits {
+        self.limits.iter().fold(Limits::default(), |most, (_, limits)| most.with(*limits, u64::max))
+    }
+}
+
+/// Grace that a failure does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lost {
+    at_ms: u64,
+    /// The operator must see it so, too.
+    surely: bool,
+}
+
+/// A time in which a node did not match.
+#[derive(Debug, Clone, Default)]
+struct Failing {
+    began_ms: u64,
+    pods_ms: Option<u64>,
+    node_ms: Option<u64>,
+    lost: Option<Lost>,
+    ended_ms: Option<u64>,
+    /// The pods had failed before: since when, and until when.
+    before: Option<(u64, u64)>,
+}
+
+impl Failing {
+    /// As a process takes it that began at `born_ms`, after the pods had recovered: a status may tell of the former
+    /// failure still, and pods do not say since when they fail.
+    fn as_told(&self, born_ms: u64) -> Self {
+        let unseen = self.before.filter(|(_, ended_ms)| born_ms.saturating_add(START_MS) > *ended_ms);
+        let pods_ms = unseen.map(|(from_ms, _)| from_ms).or(self.pods_ms);
+        Self { pods_ms, ..self.clone() }
+    }
+
+    fn ends_ms(&self, limits: Limits) -> u64 {
+        let of_node = self.node_ms.map(|at_ms| at_ms + limits.node_ms);
+        of_node.or(self.pods_ms.map(|at_ms| at_ms + limits.pods_ms)).unwrap_or(self.began_ms)
+    }
+
+    fn lose(&mut self, at_ms: u64, surely: bool) {
+        let _first = self.lost.get_or_insert(Lost { at_ms, surely });
+    }
+}
+
+/// From when to when a status said that a node serves.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    from_ms: Option<u64>,
+    until_ms: Option<u64>,
+    /// Somebody else ended it.
+    wiped: bool,
+}
+
+/// A node of an object.
+#[derive(Debug, Clone, Default)]
+struct Case {
+    node_uid: String,
+    droplet: Option<u64>,
+    /// It does not match, or did not.
+    failing: Option<Failing>,
+    /// When it last had no grace.
+    lost_ms: Option<u64>,
+    told: Told,
+}
+
+/// What a process can know.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Knower {
+    /// Its first call.
+    pub(super) born_ms: u64,
+    /// Since when it leads.
+    pub(super) leads_ms: u64,
+}
+
+/// All failures.
+#[derive(Debug, Default)]
+pub(super) struct Graces {
+    asked: BTreeMap<String, Asked>,
+    /// By the object's uid and the node's name.
+    cases: BTreeMap<(String, String), Case>,
+    longest_ms: u64,
+}
+
+impl Graces {
+    /// Takes in the world as it is now. `ours`: the operator has changed it.
+    pub(super) fn look(
+        &mut self,
+        (truth, cloud): (&Truth, &Cloud),
+        blind: &Blindness,
+        now_ms: u64,
+        ours: bool,
+    ) {
+        let from_ms = blind.since(now_ms);
+        self.expire(from_ms, now_ms);
+        let mut cases = std::mem::take(&mut self.cases);
+        let pools = truth.pools.values().map(|pool| (pool, true));
+        let sets = truth.record_sets.values().map(|set| (set, false));
+        let ips = cloud.ips();
+        for (object, is_pool) in pools.chain(sets).filter(|(object, _)| !object.deleting) {
+            let frozen = if is_pool { object.is_frozen() } else { !validity::of_record_set(&object.spec) };
+            let asked = self.asked.entry(object.uid.clone()).or_default();
+            asked.update(object, frozen, now_ms);
+            let most = asked.most();
+            self.longest_ms = self.longest_ms.max(most.pods_ms + most.node_ms + most.recovery_ms);
+            if most == Limits::default() {
+                continue;
+            }
+            for node in truth.nodes.values() {
+                let key = (object.uid.clone(), node.name.clone());
+                let known = cases
+                    .remove(&key)
+                    .filter(|known| known.node_uid == node.uid && known.droplet == node.droplet);
+                let is_new = known.is_none();
+                let mut case = known.unwrap_or_default();
+                (case.node_uid, case.droplet) = (node.uid.clone(), node.droplet);
+                case.told.note(told(object, is_pool, node), now_ms, ours);
+                let fails = truth.failure(object, node);
+                let edited = asked.edited_ms.is_some_and(|at_ms| at_ms >= from_ms);
+                case.note(fails, is_new || edited || frozen, blind, now_ms);
+                let holds = || {
+                    if is_pool {
+                        stands(truth, &ips, object, node)
+                    } else {
+                        shown(truth, cloud, object, node)
+                    }
+                };
+                if fails.is_some()
+                    && case.failing.as_ref().is_some_and(|failing| failing.lost.is_none())
+                    && !holds()
+                {
+                    case.lose(now_ms, false);
+                }
+                self.cases.insert(key, case);
+            }
+        }
+    }
+
+    /// Ends what has lasted for as long as it may.
+    fn expire(&mut self, from_ms: u64, now_ms: u64) {
+        for ((uid, _), case) in &mut self.cases {
+            let Some(asked) = self.asked.get(uid) else { continue };
+            let Some(failing) = case.failing.as_mut().filter(|failing| failing.ended_ms.is_none()) else {
+                continue;
+            };
+            if failing.ends_ms(asked.least(from_ms)) <= now_ms {
+                failing.lose(now_ms, true);
+            }
+            if failing.lost.is_some() {
+                case.lost_ms = Some(now_ms);
+            }
+        }
+    }
+
+    /// Why a node has to keep what it has, if it has to. `lost_from_ms`: what had no grace since then may be acted on
+    /// still.
+    fn keeps(
+        &self,
+        (object, node): (&Pool, &str),
+        knower: Knower,
+        blind: &Blindness,
+        (lost_from_ms, now_ms): (u64, u64),
+    ) -> Option<String> {
+        let case = self.cases.get(&(object.uid.clone(), node.to_owned()))?;
+        let asked = self.asked.get(&object.uid)?;
+        let failing = case.failing.as_ref().filter(|failing| failing.lost.is_none())?;
+        let from_ms = blind.since(now_ms);
+        let until_ms = failing.ended_ms.unwrap_or(now_ms);
+        if until_ms < from_ms || case.lost_ms.is_some_and(|at_ms| at_ms >= lost_from_ms) {
+            return None;
+        }
+        let led = knower.leads_ms <= failing.began_ms;
+        if !led && !case.told.bears_out(blind.since(knower.leads_ms), knower.leads_ms) {
+            return None;
+        }
+        let early_ms = if led {
+            ROUNDING_MS
+        } else if knower.born_ms + START_MS < failing.began_ms {
+            HANDED_OVER_MS
+        } else {
+            TOLD_MS
+        };
+        let seen = if led { failing.clone() } else { failing.as_told(knower.born_ms) };
+        let ends_ms = seen.ends_ms(asked.least(from_ms));
+        let recovered = if failing.ended_ms.is_some() { ", and has recovered" } else { "" };
+        (until_ms + early_ms < ends_ms).then(|| {
+            format!("{node} fails since {} ms with grace until {ends_ms} ms{recovered}", failing.began_ms)
+        })
+    }
+
+    /// Whether the operator may wait with something of an object: for a node to recover, or to last.
+    pub(super) fn is_open(&self, uid: &str, blind: &Blindness, now_ms: u64) -> bool {
+        let Some(asked) = self.asked.get(uid) else { return false };
+        let (most, least) = (asked.most(), asked.least(blind.since(now_ms)));
+        let cases = self.cases.iter().filter(|((of, _), _)| of == uid);
+        cases.filter_map(|(_, case)| case.failing.as_ref()).any(|failing| {
+            let until_ms = match (failing.ended_ms, failing.lost) {
+                (Some(ended_ms), _) => ended_ms + most.recovery_ms,
+                (None, Some(Lost { at_ms, surely: true })) => at_ms,
+                (None, Some(_)) => failing.began_ms + most.pods_ms + most.node_ms,
+                (None, None) => failing.ends_ms(most.with(least, u64::max)),
+            };
+            now_ms < until_ms + PROOF_MS
+        })
+    }
+
+    /// Whether it may wait with something of any object.
+    pub(super) fn is_any_open(&self, blind: &Blindness, now_ms: u64) -> bool {
+        !self.cases.is_empty() && self.asked.keys().any(|uid| self.is_open(uid, blind, now_ms))
+    }
+
+    /// How much longer than without grace something may stay as it is.
+    pub(super) fn longest_ms(&self) -> u64 {
+        self.longest_ms
+    }
+
+    /// Nodes that a status calls suspect, though they have matched for long.
+    pub(super) fn wrongly_suspected(&self, object: &Pool, blind: &Blindness, now_ms: u64) -> Vec<String> {
+        let from_ms = blind.since(now_ms);
+        let matched = |node: &&str| {
+            let case = self.cases.get(&(object.uid.clone(), (*node).to_owned()));
+            case.is_some_and(|case| {
+                case.failing
+                    .as_ref()
+                    .is_none_or(|failing| failing.ended_ms.is_some_and(|at_ms| at_ms < from_ms))
+            })
+        };
+        let wrong = suspected(object).into_iter().filter(matched);
+        wrong.map(|node| format!("{node} is called suspect, and matches")).collect()
+    }
+}
+
+impl Told {
+    fn note(&mut self, says: bool, now_ms: u64, ours: bool) {
+        if says && (self.from_ms.is_none() || self.until_ms.is_some()) {
+            *self = Self { from_ms: Some(now_ms), until_ms: None, wiped: false };
+        } else if !says && self.from_ms.is_some() && self.until_ms.is_none() {
+            (self.until_ms, self.wiped) = (Some(now_ms), !ours);
+        }
+    }
+
+    /// Whether who began to lead must have read it.
+    fn bears_out(&self, since_ms: u64, leads_ms: u64) -> bool {
+        let reads_ms = if self.wiped { leads_ms + START_MS } else { leads_ms };
+        self.from_ms.is_some_and(|from_ms| from_ms <= since_ms)
+            && self.until_ms.is_none_or(|until_ms| until_ms > reads_ms)
+    }
+}
+
+impl Case {
+    fn lose(&mut self, now_ms: u64, surely: bool) {
+        if let Some(failing) = &mut self.failing {
+            failing.lose(now_ms, surely);
+            self.lost_ms = Some(now_ms);
+        }
+    }
+
+    /// `doubtful`: who sees it now need not know that the node has matched.
+    fn note(&mut self, fails: Option<Fails>, doubtful: bool, blind: &Blindness, now_ms: u64) {
+        let Some(fails) = fails else {
+            if let Some(failing) = self.failing.as_mut().filter(|failing| failing.ended_ms.is_none()) {
+                failing.ended_ms = Some(now_ms);
+                self.lost_ms = failing.lost.map(|_| now_ms).or(self.lost_ms);
+            }
+            return;
+        };
+        if self.failing.as_ref().is_none_or(|failing| failing.ended_ms.is_some()) {
+            let last = self.failing.as_ref().filter(|last| last.node_ms.is_none());
+            let before = last.and_then(|last| last.pods_ms.zip(last.ended_ms));
+            let mut new = Failing { began_ms: now_ms, before, ..Failing::default() };
+            let from_ms = blind.since(now_ms);
+            // Who is blind does not see that it recovered in between.
+            if let Some(last) = self
+                .failing
+                .take()
+                .filter(|last| blind.is_blind(now_ms) && last.ended_ms.is_some_and(|at_ms| at_ms >= from_ms))
+            {
+                new = Failing { ended_ms: None, node_ms: None, ..last };
+            }
+            self.failing = Some(new);
+        }
+        if let Some(failing) = &mut self.failing {
+            match fails {
+                Fails::Pods => _ = failing.pods_ms.get_or_insert(now_ms),
+                Fails::Node => _ = failing.node_ms.get_or_insert(now_ms),
+                Fails::ForGood => {}
+            }
+        }
+        if fails == Fails::ForGood || doubtful {
+            self.lose(now_ms, fails == Fails::ForGood);
+        }
+    }
+}
+
+/// Whether a used address of the pool stands on the node.
+fn stands(truth: &Truth, ips: &[IpView], pool: &Pool, node: &Node) -> bool {
+    let used = pool.used();
+    let own = |ip| truth.owner(ip).is_some_and(|owner| owner.uid == pool.uid);
+    ips.iter().any(|view| {
+        node.droplet.is_some() && view.droplet == node.droplet && used.contains(&view.ip) && own(view.ip)
+    })
+}
+
+/// Whether an address of the node stands in the records of the set.
+fn shown(truth: &Truth, cloud: &Cloud, set: &Pool, node: &Node) -> bool {
+    let address = dns::address_of(set, node);
+    let Some(place) = dns::place(set).filter(|_| !address.is_empty()) else { return false };
+    dns::owner(truth, &place.site).is_some_and(|owner| owner.uid == set.uid)
+        && cloud.a_records(place.site.0, &place.zone, &place.site.1).iter().any(|data| data == address)
+}
+
+/// Whether the status says that the node serves.
+fn told(object: &Pool, is_pool: bool, node: &Node) -> bool {
+    if is_pool {
+        let id = node.droplet.map(|droplet| format!("digitalocean://{droplet}"));
+        let mut entries = field(&object.status, "/ips").and_then(Value::as_object).into_iter().flatten();
+        return entries.any(|(_, entry)| {
+            text(entry, "/state") == "active" && id.as_deref() == Some(text(entry, "/providerID"))
+        });
+    }
+    let address = dns::address_of(object, node);
+    let mut shown = field(&object.status, "/addresses").and_then(Value::as_array).into_iter().flatten();
+    !address.is_empty() && shown.any(|shown| shown.as_str() == Some(address))
+}
+
+/// The nodes that a status calls suspect.
+pub(super) fn suspected(object: &Pool) -> Vec<&str> {
+    let entries = field(&object.status, "/ips").and_then(Value::as_object).into_iter().flatten();
+    let of_pool = entries.filter(|(_, entry)| !text(entry, "/suspectSince").is_empty());
+    let of_pool = of_pool.map(|(_, entry)| text(entry, "/nodeName"));
+    let of_set = field(&object.status, "/suspects").and_then(Value::as_array).into_iter().flatten();
+    of_pool.chain(of_set.map(|entry| text(entry, "/node"))).collect()
+}
+
+impl Judge {
+    /// Takes in what nodes fail for.
+    pub(super) fn look_at_failures(&mut self, now_ms: u64, ours: bool) {
+        self.graces.look((&self.truth, &self.cloud), &self.blindness, now_ms, ours);
+    }
+
+    fn knower(&self, process: Process) -> Option<Knower> {
+        let known = self.known.get(&process)?;
+        Some(Knower { born_ms: known.born_ms?, leads_ms: known.leads_ms? })
+    }
+
+    /// I13: an address leaves a node that fails no sooner than its grace is over.
+    pub(super) fn check_patience(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr, droplet: u64) {
+        let Some(old) = self.cloud.ip(ip).and_then(|view| view.droplet).filter(|old| *old != droplet) else {
+            return;
+        };
+        if let Some(text) = self.keeps(now_ms, process, ip, old) {
+            self.blame(now_ms, "I13", format!("{process} takes {ip} off {old}: {text}"));
+        }
+    }
+
+    fn keeps(&self, now_ms: u64, process: Process, ip: Ipv4Addr, droplet: u64) -> Option<String> {
+        let from_ms = self.blindness.since(now_ms);
+        let [name] = self.truth.owners(ip, from_ms).try_into().ok()?;
+        let pool = self.truth.pools.get(&name)?;
+        let moved_ms = self.by_hand.get(&ip).map(|at| self.blindness.unnoticed_until(*at));
+        if moved_ms.is_some_and(|until_ms| until_ms + self.graces.longest_ms >= now_ms) {
+            return None;
+        }
+        let node = self.truth.nodes.values().find(|node| node.droplet == Some(droplet))?;
+        let knower = self.knower(process)?;
+        self.graces.keeps((pool, &node.name), knower, &self.blindness, (from_ms, now_ms))
+    }
+
+    /// I13: so does an address in records.
+    pub(super) fn check_removal(&mut self, now_ms: u64, site: &dns::Site, address: &str) {
+        if let Some(text) = self.keeps_record(now_ms, site, address) {
+            self.blame(now_ms, "I13", format!("{address} leaves {}: {text}", site.1));
+        }
+    }
+
+    fn keeps_record(&self, now_ms: u64, site: &dns::Site, address: &str) -> Option<String> {
+        let from_ms = self.blindness.since_of_records(now_ms);
+        let object = dns::owner(&self.truth, site)?;
+        // Where somebody edits, another round may be under way.
+        let edited = self.former.iter().any(|(until_ms, _)| *until_ms >= from_ms);
+        let zone = dns::place(object)?.zone;
+        let stays = self.cloud.a_records(site.0, &zone, &site.1).iter().any(|data| data == address);
+        if edited || stays || self.touched.contains_key(site) {
+            return None;
+        }
+        let mut writers = self.open.values().filter(|open| open.facts.kind == crate::facts::Kind::Record);
+        let process = writers.next()?.process;
+        if let Some(ip) = address.parse().ok().filter(|ip| object.used().contains(ip)) {
+            return self.keeps(now_ms, process, ip, self.cloud.ip(ip)?.droplet?);
+        }
+        let of_node = |node: &&Node| dns::address_of(object, node) == address;
+        let node = self.truth.nodes.values().find(of_node)?;
+        self.graces.keeps((object, &node.name), self.knower(process)?, &self.blindness, (from_ms, now_ms))
+    }
+}
