@@ -3,6 +3,7 @@
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, ip, plain_spec, same};
+use flipop::clock::Clock;
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
@@ -59,7 +60,7 @@ fn patient() -> Value {
 
 /// The status of `Ready` of a node, as the node controller writes `Unknown`.
 async fn ready(world: &World, node: &str, status: &str) -> Outcome {
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = Clock::system().timestamp().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let condition = json!({ "type": "Ready", "status": status, "reason": "Test", "lastTransitionTime": now });
     world.nodes.patch_status(node, &json!({ "conditions": [condition] })).await
 }
@@ -146,7 +147,10 @@ async fn a_node_that_stays_away_loses_its_address_when_its_grace_is_over(world: 
 async fn a_mistake_in_the_grace_is_refused_or_told(world: &mut World) -> Outcome {
     let mut spec = plain_spec(&[10]);
     spec["grace"] = json!({ "podSeconds": 3_601 });
-    let refused = world.pool("p", &spec).await.expect_err("the API server takes it").to_string();
+    let Err(refused) = world.pool("p", &spec).await else {
+        return Err(Failure::new("the API server takes it"));
+    };
+    let refused = refused.to_string();
     assert!(refused.contains("spec.grace.podSeconds") && refused.contains("3600"), "{refused}");
     Ok(())
 }
@@ -208,7 +212,7 @@ async fn a_rolling_restart_moves_nothing_within_the_grace(world: &mut World) -> 
 }
 
 /// One pod on each node, one after the other.
-const DEPLOYMENT: &str = r#"
+const DEPLOYMENT: &str = r"
 apiVersion: apps/v1
 kind: Deployment
 metadata: { name: web }
@@ -221,7 +225,7 @@ spec:
     spec:
       terminationGracePeriodSeconds: 0
       containers: [{ name: main, image: none }]
-"#;
+";
 
 async fn until_rolled_out(world: &World) -> Outcome {
     let wait = ["rollout", "status", "deployment/web", "-n", "web", "--timeout=60s"];

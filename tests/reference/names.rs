@@ -31,37 +31,7 @@ pub(crate) fn render() -> String {
          release to release, and most are those of the Go operator.",
     );
     api(&mut page);
-    page.heading(2, "Annotations");
-    page.paragraph(
-        "FLIPOP writes one annotation, on nodes, and reads another one on pools, which you write:",
-    );
-    page.table(
-        ["annotation", "value", "when"],
-        [[
-            code(RESERVED_IP_ANNOTATION),
-            "an IPv4 address".to_owned(),
-            "The node matches a pool, and the provider has confirmed that the address is on its droplet. [Who gets which \
-             address](../concepts/assignment.md) says when it is removed."
-                .to_owned(),
-        ], [
-            code(MOVE_ANNOTATION),
-            "an IPv4 address, `=` and the name of a node; then, as you like, `#` and any text. At most 400 characters".to_owned(),
-            "On a FloatingIPPool, to [move an address](../recipes/move-by-hand.md#to-a-node-of-your-choice). \
-             `status.lastMove` answers."
-                .to_owned(),
-        ]],
-    );
-    page.paragraph("FLIPOP reads one annotation of its own objects, and never writes it:");
-    page.table(
-        ["annotation", "value", "effect"],
-        [[
-            code(PAUSED_ANNOTATION),
-            "any text, also an empty one".to_owned(),
-            "FLIPOP begins nothing for the object: [Hold FLIPOP still during an \
-             incident](../recipes/pause.md)."
-                .to_owned(),
-        ]],
-    );
+    annotations(&mut page);
     page.heading(2, "Fields of nodes and pods that FLIPOP reads");
     page.paragraph("Besides the labels in selectors of your specs:");
     page.table(
@@ -100,6 +70,37 @@ pub(crate) fn render() -> String {
     secret(&mut page);
     manifests(&mut page);
     page.end()
+}
+
+fn annotations(page: &mut Page) {
+    page.heading(2, "Annotations");
+    page.paragraph(
+        "FLIPOP writes one annotation, on nodes. It reads two others, which you write on its objects:",
+    );
+    let rows = [
+        (
+            RESERVED_IP_ANNOTATION,
+            "an IPv4 address",
+            "The node matches a pool, and the provider has confirmed that the address is on its droplet. [Who gets which \
+             address](../concepts/assignment.md) says when it is removed.",
+        ),
+        (
+            MOVE_ANNOTATION,
+            "an IPv4 address, `=` and the name of a node; then, as you like, `#` and any text. At most 400 characters",
+            "On a FloatingIPPool, to [move an address](../recipes/move-by-hand.md#to-a-node-of-your-choice). \
+             `status.lastMove` answers.",
+        ),
+        (
+            PAUSED_ANNOTATION,
+            "any text, also an empty one",
+            "On a FloatingIPPool or NodeDNSRecordSet: FLIPOP begins nothing for the object. See [Hold FLIPOP still during an \
+             incident](../recipes/pause.md).",
+        ),
+    ];
+    page.table(
+        ["annotation", "value", "when"],
+        rows.map(|(name, value, when)| [code(name), value.to_owned(), when.to_owned()]),
+    );
 }
 
 fn api(page: &mut Page) {

@@ -188,7 +188,7 @@ async fn every_answer_has_the_time_of_the_cluster_in_whole_seconds() {
         assert_eq!(answer.status().as_u16(), code, "{path}");
         assert_eq!(answer.headers()["date"], "Thu, 26 Nov 2026 15:00:10 GMT");
     }
-    tokio::time::advance(std::time::Duration::from_secs(60)).await;
+    tokio::time::advance(std::time::Duration::from_mins(1)).await;
     let request = http::Request::builder().uri("/version").body(bytes::Bytes::new()).unwrap();
     assert_eq!(server.answer(request).await.unwrap().headers()["date"], "Thu, 26 Nov 2026 15:01:10 GMT");
 }
@@ -204,7 +204,7 @@ async fn a_condition_says_since_when_it_has_its_status() {
     };
     server.set_node_ready("a", Readiness::NotReady).unwrap();
     let first = since(&server);
-    tokio::time::advance(std::time::Duration::from_secs(60)).await;
+    tokio::time::advance(std::time::Duration::from_mins(1)).await;
     server.set_node_ready("a", Readiness::NotReady).unwrap();
     assert_eq!(since(&server), first, "it failed all the time");
     server.set_node_ready("a", Readiness::Unknown).unwrap();

@@ -191,7 +191,9 @@ impl Suspects {
         now: Moment,
     ) -> Membership {
         self.end(&node.name, End::Overruled, now);
-        self.given_up.insert(node.uid.clone());
+        if *grace != Grace::default() {
+            self.given_up.insert(node.uid.clone());
+        }
         if member {
             self.note_lost(node.name.clone(), node.uid.clone(), grace);
         }

@@ -433,3 +433,25 @@ fn a_new_process_counts_from_what_the_node_says_where_that_is_later() {
     let after_ms = read.millis_since(start);
     assert!((77_000..=79_000).contains(&after_ms), "{after_ms}");
 }
+
+#[test]
+fn a_grace_that_is_over_does_not_come_back_by_a_status_that_is_old() {
+    let mut world = world(0, 30);
+    world.set_node(2, false);
+    world.run(1);
+    world.set_node(1, false);
+    world.run(29);
+    // The status goes on saying that the address is active there.
+    world.faults.unwritten = Some(("pool", WriteFailure::Transient("no".into())));
+    world.run(2);
+    assert_eq!(
+        (world.status("pool").ips["192.0.2.1"].state.as_str(), world.annotations.len()),
+        ("active", 0)
+    );
+    world.taint(1, taint("node.kubernetes.io/not-ready"));
+    world.run(1);
+    assert_eq!((counts(&world), world.annotations.len()), ((0, 1, 0), 0));
+    world.faults.unwritten = None;
+    world.run(60);
+    assert_eq!((counts(&world), condition(&world)), ((0, 1, 0), None));
+}

@@ -148,8 +148,8 @@ fn the_printed_commands_give_a_grace_that_spares_a_node_that_is_healed() {
     server.wait(&["pool", "default/ingress-pool Ready=True"]);
     for command in commands {
         let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
-        let patch = words.pop().unwrap().trim_matches('\'');
-        kubectl_says(&config, &[words.as_slice(), &[patch]].concat());
+        let change = words.pop().unwrap().trim_matches('\'');
+        kubectl_says(&config, &[words.as_slice(), &[change]].concat());
     }
     for object in ["fipool/ingress-pool", "nodedns/ingress-nodes"] {
         let seen = "--for=jsonpath={.status.observedGeneration}=2";

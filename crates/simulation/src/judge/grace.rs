@@ -28,12 +28,12 @@ const START_MS: u64 = 5_000;
 /// From a deadline to the assignment: one read, and one look of the judge.
 const PROOF_MS: u64 = 3_000;
 
-/// `spec.grace`.
+/// `spec.grace`, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Limits {
-    pods_ms: u64,
-    node_ms: u64,
-    recovery_ms: u64,
+    of_pods: u64,
+    of_node: u64,
+    to_recover: u64,
 }
 
 impl Limits {
@@ -43,17 +43,17 @@ impl Limits {
             u64::try_from(value.unwrap_or_default()).ok().filter(|seconds| *seconds <= 3_600)
         };
         let all = [seconds("podSeconds"), seconds("nodeSeconds"), seconds("recoverySeconds")];
-        let [Some(pods_s), Some(node_s), Some(recovery_s)] = all else { return Self::default() };
-        let (pods_ms, node_ms) = (pods_s * 1_000, node_s * 1_000);
-        let least_ms = if node_ms > pods_ms { NODE_FOLLOWS_MS.min(node_ms) } else { 0 };
-        Self { pods_ms: pods_ms.max(least_ms), node_ms, recovery_ms: recovery_s * 1_000 }
+        let [Some(pods), Some(node), Some(recovery)] = all else { return Self::default() };
+        let (of_pods, of_node) = (pods * 1_000, node * 1_000);
+        let least_ms = if of_node > of_pods { NODE_FOLLOWS_MS.min(of_node) } else { 0 };
+        Self { of_pods: of_pods.max(least_ms), of_node, to_recover: recovery * 1_000 }
     }
 
     fn with(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
         Self {
-            pods_ms: choose(self.pods_ms, other.pods_ms),
-            node_ms: choose(self.node_ms, other.node_ms),
-            recovery_ms: choose(self.recovery_ms, other.recovery_ms),
+            of_pods: choose(self.of_pods, other.of_pods),
+            of_node: choose(self.of_node, other.of_node),
+            to_recover: choose(self.to_recover, other.to_recover),
         }
     }
 }
@@ -108,8 +108,8 @@ struct Lost {
 #[derive(Debug, Clone, Default)]
 struct Failing {
     began_ms: u64,
-    pods_ms: Option<u64>,
-    node_ms: Option<u64>,
+    of_pods: Option<u64>,
+    of_node: Option<u64>,
     lost: Option<Lost>,
     ended_ms: Option<u64>,
     /// The pods had failed before: since when, and until when.
@@ -121,13 +121,13 @@ impl Failing {
     /// failure still, and pods do not say since when they fail.
     fn as_told(&self, born_ms: u64) -> Self {
         let unseen = self.before.filter(|(_, ended_ms)| born_ms.saturating_add(START_MS) > *ended_ms);
-        let pods_ms = unseen.map(|(from_ms, _)| from_ms).or(self.pods_ms);
-        Self { pods_ms, ..self.clone() }
+        let of_pods = unseen.map(|(from_ms, _)| from_ms).or(self.of_pods);
+        Self { of_pods, ..self.clone() }
     }
 
     fn ends_ms(&self, limits: Limits) -> u64 {
-        let of_node = self.node_ms.map(|at_ms| at_ms + limits.node_ms);
-        of_node.or(self.pods_ms.map(|at_ms| at_ms + limits.pods_ms)).unwrap_or(self.began_ms)
+        let of_node = self.of_node.map(|at_ms| at_ms + limits.of_node);
+        of_node.or(self.of_pods.map(|at_ms| at_ms + limits.of_pods)).unwrap_or(self.began_ms)
     }
 
     fn lose(&mut self, at_ms: u64, surely: bool) {
@@ -194,7 +194,7 @@ impl Graces {
             let asked = self.asked.entry(object.uid.clone()).or_default();
             asked.update(object, frozen, now_ms);
             let most = asked.most();
-            self.longest_ms = self.longest_ms.max(most.pods_ms + most.node_ms + most.recovery_ms);
+            self.longest_ms = self.longest_ms.max(most.of_pods + most.of_node + most.to_recover);
             if most == Limits::default() {
                 continue;
             }
@@ -287,9 +287,9 @@ impl Graces {
         let cases = self.cases.iter().filter(|((of, _), _)| of == uid);
         cases.filter_map(|(_, case)| case.failing.as_ref()).any(|failing| {
             let until_ms = match (failing.ended_ms, failing.lost) {
-                (Some(ended_ms), _) => ended_ms + most.recovery_ms,
+                (Some(ended_ms), _) => ended_ms + most.to_recover,
                 (None, Some(Lost { at_ms, surely: true })) => at_ms,
-                (None, Some(_)) => failing.began_ms + most.pods_ms + most.node_ms,
+                (None, Some(_)) => failing.began_ms + most.of_pods + most.of_node,
                 (None, None) => failing.ends_ms(most.with(least, u64::max)),
             };
             now_ms < until_ms + PROOF_MS
@@ -357,8 +357,8 @@ impl Case {
             return;
         };
         if self.failing.as_ref().is_none_or(|failing| failing.ended_ms.is_some()) {
-            let last = self.failing.as_ref().filter(|last| last.node_ms.is_none());
-            let before = last.and_then(|last| last.pods_ms.zip(last.ended_ms));
+            let last = self.failing.as_ref().filter(|last| last.of_node.is_none());
+            let before = last.and_then(|last| last.of_pods.zip(last.ended_ms));
             let mut new = Failing { began_ms: now_ms, before, ..Failing::default() };
             let from_ms = blind.since(now_ms);
             // Who is blind does not see that it recovered in between.
@@ -367,14 +367,14 @@ impl Case {
                 .take()
                 .filter(|last| blind.is_blind(now_ms) && last.ended_ms.is_some_and(|at_ms| at_ms >= from_ms))
             {
-                new = Failing { ended_ms: None, node_ms: None, ..last };
+                new = Failing { ended_ms: None, of_node: None, ..last };
             }
             self.failing = Some(new);
         }
         if let Some(failing) = &mut self.failing {
             match fails {
-                Fails::Pods => _ = failing.pods_ms.get_or_insert(now_ms),
-                Fails::Node => _ = failing.node_ms.get_or_insert(now_ms),
+                Fails::Pods => _ = failing.of_pods.get_or_insert(now_ms),
+                Fails::Node => _ = failing.of_node.get_or_insert(now_ms),
                 Fails::ForGood => {}
             }
         }

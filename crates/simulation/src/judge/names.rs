@@ -40,7 +40,9 @@ impl Judge {
                     || self.graces.is_open(&pool.uid, &self.blindness, now_ms)
             };
             waits.extend(
-                supply::waits(&self.truth, &ips, rests).into_iter().map(|what| (Provider::DigitalOcean, what)),
+                supply::waits(&self.truth, &ips, rests)
+                    .into_iter()
+                    .map(|what| (Provider::DigitalOcean, what)),
             );
         }
         if calm(Provider::DigitalOcean) || calm(Provider::Cloudflare) {
