@@ -67,8 +67,10 @@ async fn get(client: Client) -> Result<NodeSlim, Trouble> {
     Api::<NodeSlim>::all(client).get("a").await.map_err(Trouble::from)
 }
 
+type Maker = fn(&Cluster) -> Result<Client, ClientError>;
+
 /// How each client of the process is made.
-fn makers() -> [fn(&Cluster) -> Result<Client, ClientError>; 3] {
+fn makers() -> [Maker; 3] {
     [|cluster| requests(cluster, None), |cluster| watches(cluster, None), lease]
 }
 
