@@ -206,7 +206,7 @@ impl Suspicion {
     #[must_use]
     pub fn text(&self, node: &str, follows: &str, grace: &Grace) -> String {
         let (since, ends) = (clock_time(self.since_s()), clock_time(self.ends_s(grace)));
-        format!("{node} {} since {since}: {follows} at {ends} at the earliest", self.why)
+        format!("{node} {} (since {since}): {follows} at {ends} at the earliest", self.why)
     }
 
     /// When its grace is over.

@@ -60,8 +60,8 @@ fn a_pod_that_restarts_within_its_grace_moves_nothing() {
     assert_eq!((entry.suspect_since_s.is_some(), entry.suspect_reason.as_str()), (true, "PodNotReady"));
     let (reason, message) = condition(&world).unwrap();
     assert_eq!(reason, "PodNotReady");
-    assert!(message.starts_with("node-1 runs no matching pod that is Ready since "), "{message}");
-    assert!(message.contains(": 192.0.2.1 moves at "), "{message}");
+    assert!(message.starts_with("node-1 runs no matching pod that is Ready (since "), "{message}");
+    assert!(message.contains("): 192.0.2.1 moves at "), "{message}");
     world.set_pod("p-1", 1, true);
     world.run(300);
     assert_eq!((world.assigns, counts(&world)), (1, (1, 0, 0)));

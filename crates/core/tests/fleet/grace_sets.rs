@@ -50,8 +50,8 @@ fn a_node_that_recovers_within_its_grace_stays_published() {
     assert_eq!(suspect.reason, "NotReady");
     let (reason, message) = condition(&world, "Suspect").unwrap();
     assert_eq!(reason, "NodeFailing");
-    assert!(message.starts_with("node-2 is not Ready since "), "{message}");
-    assert!(message.contains(": its records follow at "), "{message}");
+    assert!(message.starts_with("node-2 is not Ready (since "), "{message}");
+    assert!(message.contains("): its records follow at "), "{message}");
     world.set_node(2, true);
     world.run(120);
     assert_eq!((world.published(NAME), changes(&world)), (vec![1, 2], before));
