@@ -1,7 +1,9 @@
 //! `spec.grace` of a pool: a node that fails for a while keeps its address.
 
+use crate::by_hand::outcome;
 use crate::faults::nodes_key;
 use crate::world::{World, ip};
+use flipop_core::addresses::pool::last_move::MoveOutcome;
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::{Observed, Readiness, Taint};
 use flipop_core::model::fault::WriteFailure;
@@ -454,4 +456,32 @@ fn a_grace_that_is_over_does_not_come_back_by_a_status_that_is_old() {
     world.faults.unwritten = None;
     world.run(60);
     assert_eq!((counts(&world), condition(&world)), ((0, 1, 0), None));
+}
+
+#[test]
+fn a_pause_keeps_a_suspect_and_lets_its_grace_run_out() {
+    let mut world = world(0, 30);
+    world.pause("pool", Some("incident 7"));
+    world.set_node(1, false);
+    world.run(60);
+    assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))), "nothing begins");
+    assert_eq!(world.annotations.len(), 1, "and its annotation stays");
+    world.pause("pool", None);
+    world.run(5);
+    assert_eq!((world.holder(2), counts(&world)), (Some(ip(1)), (0, 1, 0)), "at once when the pause is over");
+}
+
+#[test]
+fn an_address_can_be_moved_by_hand_off_a_suspect_and_not_onto_one() {
+    let mut world = world(0, 300);
+    world.set_node(1, false);
+    world.run(5);
+    world.ask("pool", Some("192.0.2.1=node-2"));
+    world.run(10);
+    assert_eq!((world.holder(2), condition(&world)), (Some(ip(1)), None));
+    assert_eq!(outcome(&world), Some(MoveOutcome::Done));
+    // What fails and holds nothing is no candidate.
+    world.ask("pool", Some("192.0.2.1=node-1"));
+    world.run(10);
+    assert_eq!((world.holder(2), outcome(&world)), (Some(ip(1)), Some(MoveOutcome::Refused)));
 }
