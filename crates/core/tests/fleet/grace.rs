@@ -189,6 +189,13 @@ fn a_node_that_holds_nothing_is_no_candidate_while_it_fails() {
     world.run(90);
     assert_eq!((world.holder(2), world.assigns), (Some(ip(1)), 1));
     assert_eq!(condition(&world), None);
+    // Nor does it count as a node that matches.
+    let mut world = self::world(60, 60);
+    world.set_node(2, false);
+    world.delete_node(1);
+    world.run(10);
+    let ready = world.status("pool").conditions.iter().find(|told| told.kind == "Ready").unwrap();
+    assert_eq!(ready.reason, "NoMatchingNode", "{ready:?}");
 }
 
 #[test]
