@@ -40,3 +40,38 @@ impl Fingerprint {
         self.0
     }
 }
+
+/// Numbers of one sequence, one after the other.
+pub(super) struct Draw {
+    pub(super) seed: u64,
+    drawn: u64,
+}
+
+impl Draw {
+    /// The sequence of a seed.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { seed, drawn: 0 }
+    }
+
+    /// A number below `limit`.
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
+        self.drawn += 1;
+        roll(self.seed, self.drawn, 77, limit)
+    }
+
+    /// A number from `from` to `to`, both included.
+    pub(super) fn between(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to.saturating_sub(from) + 1)
+    }
+
+    /// True in so many of a hundred cases.
+    pub(super) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of these; none of none.
+    pub(super) fn of<T: Clone>(&mut self, choices: &[T]) -> Option<T> {
+        let index = self.below(u64::try_from(choices.len()).unwrap_or_default());
+        usize::try_from(index).ok().and_then(|index| choices.get(index)).cloned()
+    }
+}

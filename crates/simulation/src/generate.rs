@@ -4,7 +4,7 @@
 //! found is therefore kept as a plan.
 
 use super::asks;
-use super::dice::roll;
+use super::dice::{Draw, roll};
 use super::patient;
 use super::plan::{Act, Fault, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
 use super::scene;
@@ -25,31 +25,6 @@ const DAY_S: u64 = 86_400;
 
 const POOL: &str = "FloatingIPPool";
 const RECORD_SET: &str = "NodeDNSRecordSet";
-
-struct Draw {
-    seed: u64,
-    drawn: u64,
-}
-
-impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.drawn += 1;
-        roll(self.seed, self.drawn, 77, limit)
-    }
-
-    fn between(&mut self, from: u64, to: u64) -> u64 {
-        from + self.below(to.saturating_sub(from) + 1)
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn of<T: Clone>(&mut self, choices: &[T]) -> Option<T> {
-        let index = self.below(u64::try_from(choices.len()).unwrap_or_default());
-        usize::try_from(index).ok().and_then(|index| choices.get(index)).cloned()
-    }
-}
 
 /// What a drawn plan consists of.
 struct Cast {
@@ -73,7 +48,7 @@ struct Drawn {
 /// The plan of a seed.
 #[must_use]
 pub fn plan(seed: u64) -> Plan {
-    let mut draw = Draw { seed, drawn: 0 };
+    let mut draw = Draw::new(seed);
     let replicas = draw.of(&[1, 1, 2, 2, 3]).unwrap_or(1);
     let (cast, mut steps) = opening(&mut draw, replicas);
     for _ in 0..draw.between(6, 26) {
