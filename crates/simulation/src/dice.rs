@@ -44,19 +44,20 @@ impl Fingerprint {
 /// Numbers of one sequence, one after the other.
 pub(super) struct Draw {
     pub(super) seed: u64,
+    salt: u64,
     drawn: u64,
 }
 
 impl Draw {
-    /// The sequence of a seed.
-    pub(super) fn new(seed: u64) -> Self {
-        Self { seed, drawn: 0 }
+    /// The sequence of a seed that answers the question `salt`.
+    pub(super) fn new(seed: u64, salt: u64) -> Self {
+        Self { seed, salt, drawn: 0 }
     }
 
     /// A number below `limit`.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.drawn += 1;
-        roll(self.seed, self.drawn, 77, limit)
+        roll(self.seed, self.drawn, self.salt, limit)
     }
 
     /// A number from `from` to `to`, both included.

@@ -7,14 +7,11 @@ use super::asks;
 use super::dice::{Draw, roll};
 use super::patient;
 use super::plan::{Act, Fault, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
-use super::scene;
+use super::scene::{self, CHAOS_MS};
 use super::workloads::{at, pool_spec};
 use flipop_cloud::Provider;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
-
-/// How long steps and faults go on.
-pub(super) const CHAOS_MS: u64 = 600_000;
 
 /// For how long a world whose API server fails may be seen as it was: a silent watch (65 s), and a list that is older
 /// than what was seen (60 s), with the retries between them.
@@ -48,7 +45,7 @@ struct Drawn {
 /// The plan of a seed.
 #[must_use]
 pub fn plan(seed: u64) -> Plan {
-    let mut draw = Draw::new(seed);
+    let mut draw = Draw::new(seed, 77);
     let replicas = draw.of(&[1, 1, 2, 2, 3]).unwrap_or(1);
     let (cast, mut steps) = opening(&mut draw, replicas);
     for _ in 0..draw.between(6, 26) {

@@ -2,6 +2,9 @@
 
 use flipop_cloud::Provider;
 
+/// How long steps and faults go on.
+pub(super) const CHAOS_MS: u64 = 600_000;
+
 /// Where all addresses and droplets are.
 pub(super) const REGION: &str = "nyc3";
 
