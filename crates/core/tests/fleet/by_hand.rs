@@ -138,6 +138,26 @@ fn a_failover_goes_first() {
 }
 
 #[test]
+fn a_failover_goes_first_when_both_have_waited_for_the_cool_off() {
+    let mut world = settled();
+    world.set_node(4, true);
+    world.edit("pool", |spec| spec.cool_off_seconds = 30.0);
+    world.run(40);
+    world.set_node(2, false);
+    world.run(5);
+    assert_eq!(world.holder(3), Some(ip(2)), "the cool-off begins");
+    world.set_node(2, true);
+    world.ask("pool", Some("192.0.2.1=node-4"));
+    world.run(5);
+    assert_eq!(outcome(&world), Some(MoveOutcome::Pending));
+    world.set_node(3, false);
+    let from = world.now;
+    world.run(40);
+    let next = world.calls.iter().find(|(at, call)| *at >= from && call.starts_with("assign ")).unwrap();
+    assert!(next.1.starts_with("assign 192.0.2.2 "), "{next:?}");
+}
+
+#[test]
 fn what_is_under_way_on_the_address_or_the_node_is_waited_for() {
     let mut world = settled();
     world.cloud.get_mut(&ip(1)).unwrap().locked = true;
