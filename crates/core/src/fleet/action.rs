@@ -147,10 +147,18 @@ pub struct NodeReading {
 }
 
 impl NodeReading {
-    /// Whether the node matches, and since when it says that it fails; `None` where nothing was read.
-    pub(super) fn verdict(&self, criteria: &Criteria) -> Option<Result<(), (Mismatch, Option<i64>)>> {
+    /// Whether the node matches, and since when it says that it fails; `None` where nothing was read. `is_same`: it is the
+    /// node that was meant.
+    pub(super) fn verdict(
+        &self,
+        criteria: &Criteria,
+        is_same: impl Fn(&NodeFacts) -> bool,
+    ) -> Option<Result<(), (Mismatch, Option<i64>)>> {
         let (node, pods) = self.result.as_ref().ok()?;
         let Some(node) = node else { return Some(Err((Mismatch::Gone, None))) };
+        if !is_same(node) {
+            return Some(Err((Mismatch::Replaced, None)));
+        }
         let mut store = PodStore::default();
         store.observe(Observed::Reset(pods.clone()));
         Some(verdict(criteria, node, Some(&store)).map_err(|why| (why, node.fails_since_s())))

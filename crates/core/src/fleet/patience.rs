@@ -5,6 +5,7 @@ use super::{Fleet, stores};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::suspects::{End, Ended, Suspects};
 use crate::mechanism::suspicion::Clocks;
+use crate::model::facts::NodeFacts;
 use crate::model::grace::Grace;
 use crate::model::ids::{ObjectRef, Uid};
 use crate::model::matching::Criteria;
@@ -98,7 +99,9 @@ impl Fleet {
         // What was read for other criteria proves nothing.
         let same =
             |criteria: &&Criteria| criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods;
-        let verdict = criteria.as_ref().filter(same).and_then(|criteria| read.verdict(criteria));
+        let is_same =
+            |node: &NodeFacts| suspects.of(&node.name).is_some_and(|suspicion| suspicion.is_of(node));
+        let verdict = criteria.as_ref().filter(same).and_then(|criteria| read.verdict(criteria, is_same));
         suspects.proved((&read.node, read.asked), verdict, &grace, clocks, at);
     }
 

@@ -84,6 +84,7 @@ enum Proof {
 pub struct Suspicion {
     /// `metadata.uid` of the node.
     pub(super) uid: Uid,
+    provider_id: String,
     why: Mismatch,
     pod: Option<Start>,
     node: Option<Start>,
@@ -103,6 +104,7 @@ impl Suspicion {
     pub(super) fn begin(node: &NodeFacts, why: Mismatch, clocks: Clocks) -> Self {
         let mut new = Self {
             uid: node.uid.clone(),
+            provider_id: node.provider_id.clone(),
             why: why.clone(),
             pod: None,
             node: None,
@@ -166,6 +168,12 @@ impl Suspicion {
     #[must_use]
     pub const fn is_told(&self) -> bool {
         self.told
+    }
+
+    /// Whether this is the node that fails, on the same machine.
+    #[must_use]
+    pub fn is_of(&self, node: &NodeFacts) -> bool {
+        self.uid == node.uid && self.provider_id == node.provider_id
     }
 
     /// Why the node fails.

@@ -5,10 +5,10 @@ use crate::faults::nodes_key;
 use crate::world::World;
 use crate::zones::{DnsTrick, external};
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::{Observed, Taint};
+use flipop_core::model::facts::{Observed, Readiness, Taint};
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::grace::RawGrace;
-use flipop_core::model::ids::Address;
+use flipop_core::model::ids::{Address, Uid};
 
 const NAME: &str = "www.example.com";
 
@@ -210,4 +210,17 @@ fn the_records_of_a_pool_stay_with_its_suspect() {
     world.set_node(*holder, true);
     world.run(60);
     assert_eq!((world.published(NAME), changes(&world), world.assigns), (records, before, 1));
+}
+
+#[test]
+fn a_node_that_was_replaced_unseen_loses_its_match_at_the_end_of_its_grace() {
+    let mut world = set(bearing(30));
+    world.set_node(2, false);
+    world.change_node_unseen(2, |node| {
+        (node.ready, node.uid) = (Readiness::Ready, Uid("another".into()));
+    });
+    world.run(29);
+    assert_eq!(world.published(NAME), [1, 2]);
+    world.run(5);
+    assert_eq!(world.published(NAME), [1], "what stands there now is another node");
 }
