@@ -149,6 +149,8 @@ struct Told {
 struct Case {
     node_uid: String,
     droplet: Option<u64>,
+    /// Since when there is this node under its name.
+    since_ms: u64,
     /// It does not match, or did not.
     failing: Option<Failing>,
     /// When it last had no grace.
@@ -204,7 +206,7 @@ impl Graces {
                     .remove(&key)
                     .filter(|known| known.node_uid == node.uid && known.droplet == node.droplet);
                 let is_new = known.is_none();
-                let mut case = known.unwrap_or_default();
+                let mut case = known.unwrap_or_else(|| Case { since_ms: now_ms, ..Case::default() });
                 (case.node_uid, case.droplet) = (node.uid.clone(), node.droplet);
                 case.told.note(told(object, is_pool, node), now_ms, ours);
                 let fails = truth.failure(object, node);
@@ -312,9 +314,12 @@ impl Graces {
         let matched = |node: &&str| {
             let case = self.cases.get(&(object.uid.clone(), (*node).to_owned()));
             case.is_some_and(|case| {
-                case.failing
-                    .as_ref()
-                    .is_none_or(|failing| failing.ended_ms.is_some_and(|at_ms| at_ms < from_ms))
+                let matches_ms = match &case.failing {
+                    // It may have been another node that failed.
+                    None => Some(case.since_ms),
+                    Some(failing) => failing.ended_ms,
+                };
+                matches_ms.is_some_and(|at_ms| at_ms < from_ms)
             })
         };
         let wrong = suspected(object).into_iter().filter(matched);
