@@ -118,7 +118,8 @@ fn restarts(seed: u64) -> Plan {
 
 #[test]
 fn a_pod_that_restarts_within_its_grace_costs_no_move_and_no_change_of_records() {
-    let seeds: Vec<u64> = (0..u64::try_from(setting("SIMULATION_SEEDS", 8)).unwrap()).collect();
+    // Each is a run of its own: a quarter of them is enough beside the drawn plans.
+    let seeds: Vec<u64> = (0..u64::try_from(setting("SIMULATION_SEEDS", 32)).unwrap() / 4).collect();
     with_all(&seeds, |seed| {
         let plan = restarts(*seed);
         let (_, news) = watched(&plan);
@@ -135,7 +136,7 @@ fn a_pod_that_restarts_within_its_grace_costs_no_move_and_no_change_of_records()
 
 #[test]
 fn at_the_end_of_its_grace_an_address_moves_at_once() {
-    let seeds: Vec<u64> = (0..u64::try_from(setting("SIMULATION_SEEDS", 8)).unwrap().min(200)).collect();
+    let seeds: Vec<u64> = (0..u64::try_from(setting("SIMULATION_SEEDS", 8)).unwrap().min(60)).collect();
     let mut late_ms = with_all(&seeds, |seed| {
         let pods = seed % 2 == 1;
         let (grace, fails) = if pods {
