@@ -445,7 +445,10 @@ impl Judge {
         let Some(old) = self.cloud.ip(ip).and_then(|view| view.droplet).filter(|old| *old != droplet) else {
             return;
         };
-        if let Some(text) = self.keeps(now_ms, process, ip, old) {
+        // A user may take an address off a node that fails.
+        if let Some(text) = self.keeps(now_ms, process, ip, old)
+            && !self.asked(now_ms, process, (ip, droplet))
+        {
             self.blame(now_ms, "I13", format!("{process} takes {ip} off {old}: {text}"));
         }
     }

@@ -1,6 +1,7 @@
 //! Of grace: each rule meets a violation, and something just this side of it.
 
 use super::Process;
+use super::requests_tests::{REQUEST, ask, last, tell};
 use super::tests::{A, Court, IP, POOL, cloud};
 use crate::facts::Kind;
 use crate::scene::ZONE;
@@ -53,6 +54,16 @@ async fn an_address_leaves_a_node_that_fails_no_sooner_than_its_grace_is_over() 
     // Without grace, with one for pods only, and with one that is a mistake it may go at once.
     for grace in [json!(null), json!({ "podSeconds": 30 })] {
         assert_eq!(moves(&mut court(&grace), 11_000), [""; 0], "{grace}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_leaves_a_node_that_fails_when_a_user_asks_for_that() {
+    for (outcome, rules) in [("Pending", vec![]), ("Refused", vec!["I13"])] {
+        let mut court = court(&json!({ "nodeSeconds": 60 }));
+        ask(&mut court, 20_000, REQUEST);
+        tell(&mut court, 21_000, &last(REQUEST, outcome));
+        assert_eq!(moves(&mut court, 30_000), rules, "{outcome}");
     }
 }
 

@@ -4,20 +4,20 @@ use super::requests::unanswered;
 use super::tests::{A, Court, IP, POOL};
 use serde_json::{Value, json};
 
-const REQUEST: &str = "192.0.2.1=node-2#1";
+pub(super) const REQUEST: &str = "192.0.2.1=node-2#1";
 
-fn ask(court: &mut Court, now_ms: u64, request: &str) {
+pub(super) fn ask(court: &mut Court, now_ms: u64, request: &str) {
     let annotations = json!({ "flipop.digitalocean.com/move": request });
     court.patch(POOL, "pool", "", json!({ "metadata": { "annotations": annotations } }), "user");
     court.hear(now_ms, false);
 }
 
-fn tell(court: &mut Court, now_ms: u64, last: &Value) {
+pub(super) fn tell(court: &mut Court, now_ms: u64, last: &Value) {
     court.patch(POOL, "pool", "status", json!({ "status": { "lastMove": last } }), "flipop");
     court.hear(now_ms, true);
 }
 
-fn last(request: &str, outcome: &str) -> Value {
+pub(super) fn last(request: &str, outcome: &str) -> Value {
     json!({ "request": request, "ip": IP, "from": "node-1", "to": "node-2", "outcome": outcome })
 }
 
