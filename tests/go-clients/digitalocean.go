@@ -34,6 +34,7 @@ func digitalOcean(ctx context.Context, c *checker) {
 	reservedIPs(ctx, c, client)
 	doPaging(ctx, c, client)
 	domainRecords(ctx, c, client)
+	firewalls(ctx, c, client)
 
 	_, _, err := doClient(c, "unknown").ReservedIPs.List(ctx, nil)
 	c.that(status(err) == 401, "unknown token: %v", err)

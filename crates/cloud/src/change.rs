@@ -49,6 +49,8 @@ pub enum ChangeKind {
     },
     /// An action failed.
     ActionErrored(Ipv4Addr),
+    /// A firewall was made, altered or deleted: its id.
+    Firewall(String),
     /// A DNS record was made, altered or deleted.
     Record {
         /// At which provider.

@@ -26,6 +26,19 @@ fn scope(op: Op) -> Option<&'static str> {
         Op::DeleteDomain => Some("domain:delete"),
         // Either of two scopes is enough for these; `domain:update` is the one that covers all.
         Op::CreateRecord | Op::PutRecord | Op::PatchRecord | Op::DeleteRecord => Some("domain:update"),
+        Op::ListFirewalls | Op::ListDropletFirewalls | Op::GetFirewall => Some("firewall:read"),
+        Op::CreateFirewall => Some("firewall:create"),
+        Op::DeleteFirewall => Some("firewall:delete"),
+        Op::PutFirewall
+        | Op::AddFirewallDroplets
+        | Op::RemoveFirewallDroplets
+        | Op::AddFirewallTags
+        | Op::RemoveFirewallTags
+        | Op::AddFirewallRules
+        | Op::RemoveFirewallRules => Some("firewall:update"),
+        Op::ListTags | Op::GetTag => Some("tag:read"),
+        Op::CreateTag | Op::TagResources => Some("tag:create"),
+        Op::UntagResources => Some("tag:delete"),
         Op::ListZones | Op::GetZone | Op::BatchRecords | Op::VerifyToken | Op::Unknown => None,
     }
 }
@@ -100,8 +113,8 @@ impl World {
         permitted(token, call.route.op)?;
         match call.route.op {
             Op::GetAccount => Ok(self.account_reply()),
-            Op::ListDroplets => self.list_droplets(call),
-            Op::GetDroplet => self.get_droplet(call),
+            Op::ListDroplets => self.list_droplets(token, call),
+            Op::GetDroplet => self.get_droplet(token, call),
             Op::ListReservedIps
             | Op::CreateReservedIp
             | Op::GetReservedIp
@@ -120,6 +133,21 @@ impl World {
             | Op::PutRecord
             | Op::PatchRecord
             | Op::DeleteRecord => self.domain_call(call),
+            Op::ListFirewalls
+            | Op::ListDropletFirewalls
+            | Op::CreateFirewall
+            | Op::GetFirewall
+            | Op::PutFirewall
+            | Op::DeleteFirewall
+            | Op::AddFirewallDroplets
+            | Op::RemoveFirewallDroplets
+            | Op::AddFirewallTags
+            | Op::RemoveFirewallTags
+            | Op::AddFirewallRules
+            | Op::RemoveFirewallRules => self.firewall_call(token, call),
+            Op::ListTags | Op::GetTag | Op::CreateTag | Op::TagResources | Op::UntagResources => {
+                self.tag_call(token, call)
+            }
             Op::ListZones | Op::GetZone | Op::BatchRecords | Op::VerifyToken | Op::Unknown => {
                 Err(Problem::not_found())
             }
@@ -143,14 +171,17 @@ impl World {
         Reply::json(200, &json!({ "account": account }))
     }
 
-    fn list_droplets(&self, call: &Context<'_>) -> Result<Reply, Problem> {
-        let droplets = self.droplets.values().map(|droplet| render::droplet(self, droplet)).collect();
-        list(call, "droplets", droplets)
+    fn list_droplets(&self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
+        let tag = call.request.param("tag_name");
+        let shown = self.droplets.values().filter(|droplet| {
+            tag.as_ref().is_none_or(|tag| token.allows("tag:read") && droplet.tags.contains(tag))
+        });
+        list(call, "droplets", shown.map(|droplet| render::droplet(self, token, droplet)).collect())
     }
 
-    fn get_droplet(&self, call: &Context<'_>) -> Result<Reply, Problem> {
+    fn get_droplet(&self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
         let id: u64 = call.route.arg(0).parse().map_err(|_| Problem::not_found())?;
         let droplet = self.droplets.get(&id).ok_or_else(Problem::not_found)?;
-        Ok(Reply::json(200, &json!({"droplet": render::droplet(self, droplet)})))
+        Ok(Reply::json(200, &json!({"droplet": render::droplet(self, token, droplet)})))
     }
 }

@@ -20,7 +20,7 @@ use super::exchange::{Fate, Ticket};
 use super::faults::{Injection, InjectionId};
 use super::token::Token;
 use super::wire::{Op, Provider, Reply, Request};
-use super::world::{Droplet, Knobs, World};
+use super::world::{CLUSTER_TAGS, Droplet, Knobs, World};
 
 /// Changes that a slow listener may be behind before it loses the oldest.
 const CHANGES_BACKLOG: usize = 4_096;
@@ -348,6 +348,7 @@ impl Cloud {
                 region,
                 powered_on: true,
                 public: Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 0).to_bits() | low),
+                tags: CLUSTER_TAGS.map(str::to_owned).to_vec(),
                 private: Ipv4Addr::from_bits(Ipv4Addr::new(10, 120, 0, 0).to_bits() | low),
                 created_ms: world.now_ms,
                 busy_until_ms: 0,
@@ -364,6 +365,7 @@ impl Cloud {
             if world.droplets.remove(&id).is_none() {
                 return;
             }
+            world.leave_firewalls(id);
             let held = world.ips.now().values().find(|ip| ip.droplet == Some(id)).map(|ip| ip.ip);
             if let Some(ip) = held {
                 world.place(ip, None);

@@ -48,8 +48,8 @@ pub(super) fn region(slug: &str) -> Value {
     })
 }
 
-/// A droplet.
-pub(super) fn droplet(world: &World, droplet: &Droplet) -> Value {
+/// A droplet, with its tags only for tokens that may read tags.
+pub(super) fn droplet(world: &World, token: &Token, droplet: &Droplet) -> Value {
     let created_at = world.timestamp(droplet.created_ms);
     json!({
         "id": droplet.id,
@@ -86,7 +86,7 @@ pub(super) fn droplet(world: &World, droplet: &Droplet) -> Value {
             "v6": [],
         },
         "region": region(&droplet.region),
-        "tags": ["k8s", "k8s:worker"],
+        "tags": if token.allows("tag:read") { droplet.tags.as_slice() } else { &[] },
         "vpc_uuid": "760e09ef-dc84-11e8-981e-3cfdfeaae000",
     })
 }
@@ -97,7 +97,7 @@ pub(super) fn reserved_ip(world: &World, token: &Token, ip: &ReservedIp) -> Valu
     let mut value = json!({
         "ip": ip.ip,
         "region": region(&ip.region),
-        "droplet": holder.map(|found| droplet(world, found)),
+        "droplet": holder.map(|found| droplet(world, token, found)),
         "locked": world.ip_busy(ip),
     });
     if let Some(object) = value.as_object_mut().filter(|_| token.allows("project:read")) {

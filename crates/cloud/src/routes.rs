@@ -28,6 +28,8 @@ fn digitalocean(request: &Request) -> Route {
         ["v2", "account"] if method == "GET" => Route::new(Op::GetAccount, &[]),
         ["v2", "droplets"] if method == "GET" => Route::new(Op::ListDroplets, &[]),
         ["v2", "droplets", id] if method == "GET" => Route::new(Op::GetDroplet, &[id]),
+        ["v2", "firewalls", ..] | ["v2", "droplets", _, "firewalls"] => firewalls(method, &path),
+        ["v2", "tags", ..] => tags(method, &path),
         ["v2", "reserved_ips"] if method == "GET" => Route::new(Op::ListReservedIps, &[]),
         ["v2", "reserved_ips"] if method == "POST" => Route::new(Op::CreateReservedIp, &[]),
         ["v2", "reserved_ips", ip] if method == "GET" => Route::new(Op::GetReservedIp, &[ip]),
@@ -49,6 +51,35 @@ fn digitalocean(request: &Request) -> Route {
         ["v2", "domains", name, "records", id] if method == "DELETE" => {
             Route::new(Op::DeleteRecord, &[name, id])
         }
+        _ => Route::new(Op::Unknown, &[]),
+    }
+}
+
+fn firewalls(method: &str, path: &[&str]) -> Route {
+    match (method, path) {
+        ("GET", ["v2", "firewalls"]) => Route::new(Op::ListFirewalls, &[]),
+        ("GET", ["v2", "droplets", id, "firewalls"]) => Route::new(Op::ListDropletFirewalls, &[id]),
+        ("POST", ["v2", "firewalls"]) => Route::new(Op::CreateFirewall, &[]),
+        ("GET", ["v2", "firewalls", id]) => Route::new(Op::GetFirewall, &[id]),
+        ("PUT", ["v2", "firewalls", id]) => Route::new(Op::PutFirewall, &[id]),
+        ("DELETE", ["v2", "firewalls", id]) => Route::new(Op::DeleteFirewall, &[id]),
+        ("POST", ["v2", "firewalls", id, "droplets"]) => Route::new(Op::AddFirewallDroplets, &[id]),
+        ("DELETE", ["v2", "firewalls", id, "droplets"]) => Route::new(Op::RemoveFirewallDroplets, &[id]),
+        ("POST", ["v2", "firewalls", id, "tags"]) => Route::new(Op::AddFirewallTags, &[id]),
+        ("DELETE", ["v2", "firewalls", id, "tags"]) => Route::new(Op::RemoveFirewallTags, &[id]),
+        ("POST", ["v2", "firewalls", id, "rules"]) => Route::new(Op::AddFirewallRules, &[id]),
+        ("DELETE", ["v2", "firewalls", id, "rules"]) => Route::new(Op::RemoveFirewallRules, &[id]),
+        _ => Route::new(Op::Unknown, &[]),
+    }
+}
+
+fn tags(method: &str, path: &[&str]) -> Route {
+    match (method, path) {
+        ("GET", ["v2", "tags"]) => Route::new(Op::ListTags, &[]),
+        ("POST", ["v2", "tags"]) => Route::new(Op::CreateTag, &[]),
+        ("GET", ["v2", "tags", name]) => Route::new(Op::GetTag, &[name]),
+        ("POST", ["v2", "tags", name, "resources"]) => Route::new(Op::TagResources, &[name]),
+        ("DELETE", ["v2", "tags", name, "resources"]) => Route::new(Op::UntagResources, &[name]),
         _ => Route::new(Op::Unknown, &[]),
     }
 }

@@ -49,6 +49,23 @@ pub enum Op {
     GetZone,
     BatchRecords,
     VerifyToken,
+    ListFirewalls,
+    ListDropletFirewalls,
+    CreateFirewall,
+    GetFirewall,
+    PutFirewall,
+    DeleteFirewall,
+    AddFirewallDroplets,
+    RemoveFirewallDroplets,
+    AddFirewallTags,
+    RemoveFirewallTags,
+    AddFirewallRules,
+    RemoveFirewallRules,
+    ListTags,
+    GetTag,
+    CreateTag,
+    TagResources,
+    UntagResources,
     Unknown,
 }
 
@@ -67,7 +84,19 @@ impl Op {
             | Self::PutRecord
             | Self::PatchRecord
             | Self::DeleteRecord
-            | Self::BatchRecords => true,
+            | Self::BatchRecords
+            | Self::CreateFirewall
+            | Self::PutFirewall
+            | Self::DeleteFirewall
+            | Self::AddFirewallDroplets
+            | Self::RemoveFirewallDroplets
+            | Self::AddFirewallTags
+            | Self::RemoveFirewallTags
+            | Self::AddFirewallRules
+            | Self::RemoveFirewallRules
+            | Self::CreateTag
+            | Self::TagResources
+            | Self::UntagResources => true,
             Self::GetAccount
             | Self::ListDroplets
             | Self::GetDroplet
@@ -82,6 +111,11 @@ impl Op {
             | Self::ListZones
             | Self::GetZone
             | Self::VerifyToken
+            | Self::ListFirewalls
+            | Self::ListDropletFirewalls
+            | Self::GetFirewall
+            | Self::ListTags
+            | Self::GetTag
             | Self::Unknown => false,
         }
     }

@@ -11,12 +11,16 @@ use super::actions::{Action, ActionOutcome, ActionPlan};
 use super::calls::CallLog;
 use super::change::{Change, ChangeKind};
 use super::faults::{Fault, FaultQueue};
+use super::firewalls::Firewall;
 use super::history::History;
 use super::limits::Limits;
 use super::seed::Seed;
 use super::token::Token;
 use super::wire::{Op, Provider, Request, Route};
 use super::zones::{Domain, Zone};
+
+/// What the droplets of a cluster are tagged with.
+pub(super) const CLUSTER_TAGS: [&str; 2] = ["k8s", "k8s:worker"];
 
 /// How the providers behave while nothing is injected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct Knobs {
     pub latency_ms: u64,
     /// Milliseconds that an action takes.
     pub action_ms: u64,
+    /// Milliseconds until a change of a firewall has reached its droplets.
+    pub firewall_ms: u64,
     /// How actions end.
     pub action_outcome: ActionOutcome,
     /// Lists show what was true so many milliseconds ago.
@@ -42,6 +48,7 @@ impl Default for Knobs {
         Self {
             latency_ms: 0,
             action_ms: 0,
+            firewall_ms: 0,
             action_outcome: ActionOutcome::Completed,
             list_lag_ms: 0,
             // The real default is 3; most tests are about something else.
@@ -61,6 +68,7 @@ pub(super) struct Droplet {
     pub(super) powered_on: bool,
     pub(super) public: Ipv4Addr,
     pub(super) private: Ipv4Addr,
+    pub(super) tags: Vec<String>,
     pub(super) created_ms: u64,
     /// An event that is no action of ours is pending until then.
     pub(super) busy_until_ms: u64,
@@ -110,6 +118,9 @@ pub(super) struct World {
     pub(super) limits: Limits,
     pub(super) droplets: BTreeMap<u64, Droplet>,
     pub(super) ips: History<BTreeMap<Ipv4Addr, ReservedIp>>,
+    pub(super) firewalls: History<BTreeMap<String, Firewall>>,
+    /// Tags that exist.
+    pub(super) tags: BTreeSet<String>,
     pub(super) actions: BTreeMap<u64, Action>,
     /// Actions in progress that will end, by due time.
     pub(super) due: BTreeSet<(u64, u64)>,
@@ -132,6 +143,8 @@ impl World {
             limits: Limits::default(),
             droplets: BTreeMap::new(),
             ips: History::default(),
+            firewalls: History::default(),
+            tags: CLUSTER_TAGS.map(str::to_owned).into(),
             actions: BTreeMap::new(),
             due: BTreeSet::new(),
             domains: History::default(),

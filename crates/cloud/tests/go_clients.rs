@@ -57,7 +57,7 @@ async fn check(client: &Path) -> Result<(), Failed> {
     cloud.add_token(Provider::DigitalOcean, "do", DO_TOKEN, &["*"]);
     cloud.add_token(Provider::Cloudflare, "cf", CF_TOKEN, &["zone:read", "dns:edit"]);
     cloud.add_token(Provider::Cloudflare, "cf-reader", CF_READ_TOKEN, &["dns:read"]);
-    cloud.tune(|knobs| knobs.action_ms = 30);
+    cloud.tune(|knobs| (knobs.action_ms, knobs.firewall_ms) = (30, 30));
     for _ in 0..IPS {
         cloud.add_ip(None, "nyc3");
     }

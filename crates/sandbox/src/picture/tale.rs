@@ -203,6 +203,7 @@ impl Reader {
             | ChangeKind::DropletDestroyed(_)
             | ChangeKind::IpReserved(_)
             | ChangeKind::IpReleased(_)
+            | ChangeKind::Firewall(_)
             | ChangeKind::ActionErrored(_) => {}
         }
     }

@@ -426,6 +426,7 @@ impl Judge {
             ChangeKind::IpReserved(_)
             | ChangeKind::AssignStarted { .. }
             | ChangeKind::ActionErrored(_)
+            | ChangeKind::Firewall(_)
             | ChangeKind::DropletAdded(_) => return,
         }
         self.look(now_ms);

@@ -42,7 +42,7 @@ impl Story {
                     &format!("{fqdn} {rtype} {data} {verb} at {provider}{reason}"),
                 );
             }
-            ChangeKind::DropletAdded(_) | ChangeKind::DropletDestroyed(_) => {}
+            ChangeKind::DropletAdded(_) | ChangeKind::DropletDestroyed(_) | ChangeKind::Firewall(_) => {}
         }
     }
 
