@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use super::do_answers::{Problem, list, text};
-use super::firewall_rules::{Direction, Rule, ids, names, render, rules};
-use super::firewalls::{Firewall, Parts};
+use super::firewall_rules::{ids, names, render, rules};
+use super::firewalls::{Direction, Firewall, Parts, Rule};
 use super::token::Token;
 use super::wire::{Op, Reply};
 use super::world::{Context, World};

@@ -7,8 +7,36 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::ChangeKind;
 use super::do_answers::Problem;
-use super::firewalls::{Firewall, Parts, Pending};
+use super::firewalls::{DROPLETS_MAX, Firewall, Parts, Pending, RULES_MAX, TAGS_MAX};
 use super::world::World;
+
+impl Parts {
+    /// What the API refuses.
+    pub(super) fn check(&self) -> Result<(), Problem> {
+        let refuse = |message: &str| Err(Problem::new(400, message));
+        let letters = |text: &str| {
+            let first = text.chars().next().is_some_and(|first| first.is_ascii_alphanumeric());
+            let rest = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-');
+            first && rest && text.len() >= 2
+        };
+        if !letters(&self.name) || self.name.len() > 255 {
+            return refuse("name must begin with a letter or digit and hold only those, dots and dashes");
+        }
+        if self.inbound.is_empty() && self.outbound.is_empty() {
+            return refuse("a firewall must have at least one inbound or outbound rule");
+        }
+        if self.inbound.len().saturating_add(self.outbound.len()) > RULES_MAX {
+            return refuse("a firewall can have at most 50 rules");
+        }
+        if self.droplets.len() > DROPLETS_MAX {
+            return refuse("a firewall can have at most 10 Droplets");
+        }
+        if self.tags.len() > TAGS_MAX {
+            return refuse("a firewall can have at most 5 tags");
+        }
+        Ok(())
+    }
+}
 
 impl World {
     /// Droplets that a firewall governs.

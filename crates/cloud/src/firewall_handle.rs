@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::firewall_rules::{Direction, Rule, render};
-use super::firewalls::{Firewall, Parts};
+use super::firewall_rules::render;
+use super::firewalls::{Direction, Firewall, Parts, Rule};
 use super::handle::Cloud;
 use super::token::Token;
 use super::wire::Provider;

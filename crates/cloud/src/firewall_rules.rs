@@ -5,47 +5,11 @@ use std::net::IpAddr;
 use serde_json::{Map, Value, json};
 
 use super::do_answers::Problem;
+use super::firewalls::{Direction, Rule};
 use super::token::Token;
 
 /// Addresses of one rule, at most.
 const ADDRESSES_MAX: usize = 1_000;
-
-/// Which way traffic goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
-    Inbound,
-    Outbound,
-}
-
-impl Direction {
-    /// The key of its list of rules.
-    pub(super) fn list(self) -> &'static str {
-        match self {
-            Self::Inbound => "inbound_rules",
-            Self::Outbound => "outbound_rules",
-        }
-    }
-
-    fn targets(self) -> &'static str {
-        match self {
-            Self::Inbound => "sources",
-            Self::Outbound => "destinations",
-        }
-    }
-}
-
-/// A rule. What it is about is kept in order, so that two ways to write one rule are equal.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Rule {
-    pub(super) protocol: String,
-    /// `0` for all.
-    pub(super) ports: String,
-    pub(super) addresses: Vec<String>,
-    pub(super) droplets: Vec<u64>,
-    pub(super) balancers: Vec<String>,
-    pub(super) clusters: Vec<String>,
-    pub(super) tags: Vec<String>,
-}
 
 fn refuse<T>(message: &str) -> Result<T, Problem> {
     Err(Problem::new(400, message))

@@ -3,15 +3,50 @@
 //! Owns their parts and limits; changes are in `firewall_changes`, endpoints in `firewall_calls`, rules in
 //! `firewall_rules`. Invariant: a firewall has at least one rule, at most 10 droplets and at most 50 rules.
 
-use super::do_answers::Problem;
-use super::firewall_rules::Rule;
-
 /// Droplets that a firewall names by their ids, at most.
 pub(super) const DROPLETS_MAX: usize = 10;
 /// Rules of both directions, at most.
 pub(super) const RULES_MAX: usize = 50;
 /// Tags of a firewall, at most.
 pub(super) const TAGS_MAX: usize = 5;
+
+/// Which way traffic goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Inbound,
+    Outbound,
+}
+
+impl Direction {
+    /// The key of its list of rules.
+    pub(super) fn list(self) -> &'static str {
+        match self {
+            Self::Inbound => "inbound_rules",
+            Self::Outbound => "outbound_rules",
+        }
+    }
+
+    /// The key of what a rule is about.
+    pub(super) fn targets(self) -> &'static str {
+        match self {
+            Self::Inbound => "sources",
+            Self::Outbound => "destinations",
+        }
+    }
+}
+
+/// A rule. What it is about is kept in order, so that two ways to write one rule are equal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) protocol: String,
+    /// `0` for all.
+    pub(super) ports: String,
+    pub(super) addresses: Vec<String>,
+    pub(super) droplets: Vec<u64>,
+    pub(super) balancers: Vec<String>,
+    pub(super) clusters: Vec<String>,
+    pub(super) tags: Vec<String>,
+}
 
 /// What a firewall is made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,34 +75,6 @@ pub(super) struct Firewall {
     /// Position in lists.
     pub(super) order: u64,
     pub(super) pending: Vec<Pending>,
-}
-
-impl Parts {
-    /// What the API refuses.
-    pub(super) fn check(&self) -> Result<(), Problem> {
-        let refuse = |message: &str| Err(Problem::new(400, message));
-        let letters = |text: &str| {
-            let first = text.chars().next().is_some_and(|first| first.is_ascii_alphanumeric());
-            let rest = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.' || c == '-');
-            first && rest && text.len() >= 2
-        };
-        if !letters(&self.name) || self.name.len() > 255 {
-            return refuse("name must begin with a letter or digit and hold only those, dots and dashes");
-        }
-        if self.inbound.is_empty() && self.outbound.is_empty() {
-            return refuse("a firewall must have at least one inbound or outbound rule");
-        }
-        if self.inbound.len().saturating_add(self.outbound.len()) > RULES_MAX {
-            return refuse("a firewall can have at most 50 rules");
-        }
-        if self.droplets.len() > DROPLETS_MAX {
-            return refuse("a firewall can have at most 10 Droplets");
-        }
-        if self.tags.len() > TAGS_MAX {
-            return refuse("a firewall can have at most 5 tags");
-        }
-        Ok(())
-    }
 }
 
 impl Firewall {
