@@ -15,8 +15,8 @@ use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{ObjectKind, ObjectName};
 
 use prometheus::{
-    CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry, TextEncoder,
+    CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec,
+    IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -239,6 +239,12 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
         return Ok(registry);
     }
     registry.register(Box::new(suspicions(snapshot.grace)?))?;
+    let left = IntCounter::new(
+        "flipop_firewalls_left_total",
+        "Firewalls of deleted pools that stayed at the provider, and that nobody looks after.",
+    )?;
+    left.inc_by(snapshot.firewalls_left);
+    registry.register(Box::new(left))?;
     let families = PoolFamilies::new(&registry)?;
     snapshot.pools.iter().for_each(|pool| families.add(pool));
     let records = IntGaugeVec::new(

@@ -376,6 +376,7 @@ fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
     if let Some(config) = config.digitalocean.clone() {
         let client = Arc::new(DigitalOcean::new(api_config(config, base))?);
         providers.ips.insert(digitalocean::NAME.into(), Arc::<DigitalOcean>::clone(&client));
+        providers.firewalls.insert(digitalocean::NAME.into(), Arc::<DigitalOcean>::clone(&client));
         providers.dns.insert(digitalocean::NAME.into(), client);
     }
     if let Some(config) = config.cloudflare.clone() {

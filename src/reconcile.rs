@@ -397,6 +397,7 @@ fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
         }
         Action::Addresses(_)
         | Action::Records(_)
+        | Action::Firewalls(_)
         | Action::WriteIps { .. }
         | Action::Annotate { .. }
         | Action::SweepAnnotations
@@ -415,7 +416,7 @@ fn refused_write(outcome: &Outcome) -> Option<&str> {
         Outcome::Swept(result) => result.as_ref().err(),
         Outcome::NodesCounted(result) => result.as_ref().err(),
         Outcome::NodeRead { read, .. } => read.result.as_ref().err(),
-        Outcome::Addresses(_) | Outcome::Records(_) => None,
+        Outcome::Addresses(_) | Outcome::Records(_) | Outcome::Firewalls(_) => None,
     };
     match failure? {
         WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message),

@@ -13,6 +13,7 @@
 //! - Writing an object back changes nothing in a spec that was not changed on purpose.
 
 pub mod crd;
+mod firewall;
 mod lenient;
 mod pool;
 mod record_set;
@@ -20,6 +21,7 @@ mod resource;
 mod shared;
 pub mod translate;
 
+pub use firewall::{Firewall, FirewallEntry, FirewallPort};
 pub use pool::{
     CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, LastMove,
     PublishedRecordSet,

@@ -1,5 +1,6 @@
 //! `FloatingIPPool`: reserved IPs that follow healthy matching nodes.
 
+use super::firewall::{Firewall, FirewallEntry};
 use super::lenient;
 use super::resource::custom_resource;
 use super::shared::{Condition, DnsRecordSet, Grace, Match, time_if_readable};
@@ -101,6 +102,12 @@ pub struct FloatingIPPoolSpec {
     /// `whenEmpty` decides. Default: none; no records are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<DnsRecordSet>,
+
+    /// Ports to open in cloud firewalls of the pool's own, on every node whose labels match and on every node that has
+    /// an address of the pool. Removing the field removes these firewalls. Deleting the pool leaves them. Default: none;
+    /// no firewall is touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firewall: Option<Firewall>,
 }
 
 fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
@@ -214,6 +221,10 @@ pub struct FloatingIPPoolStatus {
     /// The DNS records as last published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<PublishedRecordSet>,
+
+    /// Internal, do not edit: the firewalls that FLIPOP made for the pool. It deletes no other one.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub firewalls: Vec<FirewallEntry>,
 }
 
 /// State and place of one address.

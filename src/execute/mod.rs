@@ -4,6 +4,7 @@
 //! tracked and awaited at shutdown; a mutating call holds the permit.
 
 mod addresses;
+mod firewalls;
 mod kubernetes;
 mod records;
 mod underway;
@@ -15,6 +16,7 @@ use crate::permit::Permit;
 use crate::provider::observe::CallObserver;
 use crate::provider::{CallError, Providers};
 use flipop_core::addresses::action::Action as OfAddresses;
+use flipop_core::firewalls::action::Action as OfFirewalls;
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::mechanism::effects::Notice;
 use flipop_core::model::catalog::events::EventReason;
@@ -124,6 +126,7 @@ impl Executor {
         match action {
             Action::Addresses(call) => self.call_ip_provider(call).await.map(Done::from),
             Action::Records(call) => self.call_dns_provider(call).await.map(Done::from),
+            Action::Firewalls(call) => self.call_firewall_provider(call).await.map(Done::from),
             Action::WriteStatus { pool, resource_version, generation, status } => {
                 Some(self.write_pool_status(pool, resource_version, (generation, &status), before).await)
             }
@@ -168,6 +171,16 @@ fn span_of(action: &Action) -> tracing::Span {
             }
             OfRecords::ApplyRecords { owner, fqdn, .. } => {
                 info_span!("apply_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
+            }
+        },
+        Action::Firewalls(call) => match call {
+            OfFirewalls::Look { epoch, .. } => info_span!("look", provider = epoch.account_id.to_string()),
+            OfFirewalls::Find { pool, id, .. } => info_span!("find_firewall", pool = %pool.name, id),
+            OfFirewalls::Create { pool, name, .. } => {
+                info_span!("create_firewall", pool = %pool.name, firewall = name)
+            }
+            OfFirewalls::Change { pool, name, .. } => {
+                info_span!("change_firewall", pool = %pool.name, firewall = name)
             }
         },
         Action::WriteStatus { pool, .. } => info_span!("write_status", pool = %pool.name),

@@ -7,6 +7,7 @@ use crate::clock::Clock;
 use crate::kube::events::{Guard, Guards};
 use crate::leader::record::LEASE_DURATION_MS;
 use flipop_core::addresses::action::Outcome as OfAddresses;
+use flipop_core::firewalls::action::Outcome as OfFirewalls;
 use flipop_core::fleet::action::Outcome;
 use flipop_core::model::fault::CallFailure;
 use flipop_core::model::moment::Moment;
@@ -80,6 +81,8 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
         Outcome::Records(OfRecords::RecordsApplied { result, .. }) => {
             result.as_ref().err().map(|unfinished| &unfinished.cause)
         }
+        Outcome::Firewalls(OfFirewalls::Created { result, .. }) => result.as_ref().err(),
+        Outcome::Firewalls(OfFirewalls::Changed { result, .. }) => result.as_ref().err(),
         // Its writer knows more than its outcome says.
         Outcome::Annotated { .. }
         // A version guards these: they do nothing once somebody else has written.
@@ -93,6 +96,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
             | OfAddresses::Proved { .. }
             | OfAddresses::Polled { .. },
         )
+        | Outcome::Firewalls(OfFirewalls::Looked { .. } | OfFirewalls::Found { .. })
         | Outcome::Records(OfRecords::ZoneFound { .. } | OfRecords::RecordsRead { .. })
         | Outcome::Swept(_)
         | Outcome::NodesCounted(_) | Outcome::NodeRead { .. } => None,

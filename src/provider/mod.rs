@@ -14,6 +14,7 @@
 pub mod cloudflare;
 pub mod digitalocean;
 pub mod dns;
+pub mod firewalls;
 pub mod http;
 pub mod observe;
 mod paging;
@@ -24,6 +25,7 @@ pub use tls::install_tls;
 
 use crate::permit::{Permit, PermitEnded};
 use dns::DnsProvider;
+use firewalls::FirewallProvider;
 use flipop_core::mechanism::budget::RateReport;
 pub use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
@@ -124,6 +126,8 @@ pub struct Providers {
     pub ips: BTreeMap<AccountId, Arc<dyn IpProvider>>,
     /// Of DNS.
     pub dns: BTreeMap<AccountId, Arc<dyn DnsProvider>>,
+    /// Of firewalls, at providers of addresses.
+    pub firewalls: BTreeMap<AccountId, Arc<dyn FirewallProvider>>,
 }
 
 impl Providers {

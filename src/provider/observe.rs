@@ -47,7 +47,8 @@ flipop_core::described! {
         ListIps = "ListIPs",
         /// Reads one reserved IP.
         GetIp = "GetIP",
-        /// Lists one droplet, to learn whether the token has the scope `droplet:read`.
+        /// Lists one droplet, to learn whether the token has the scope `droplet:read`, or all with their tags, to learn
+        /// which firewalls govern them.
         ListDroplets = "ListDroplets",
         /// Creates a reserved IP.
         CreateIp = "CreateIP",
@@ -57,6 +58,18 @@ flipop_core::described! {
         UnassignIp = "UnassignIP",
         /// Reads how far an assignment or unassignment is.
         GetAction = "GetAction",
+        /// Lists the firewalls of the account.
+        ListFirewalls = "ListFirewalls",
+        /// Lists one tag, to learn whether the token has the scope `tag:read`.
+        ListTags = "ListTags",
+        /// Reads one firewall.
+        GetFirewall = "GetFirewall",
+        /// Creates a firewall.
+        CreateFirewall = "CreateFirewall",
+        /// Changes the rules, droplets or tags of a firewall.
+        UpdateFirewall = "UpdateFirewall",
+        /// Deletes a firewall.
+        DeleteFirewall = "DeleteFirewall",
         /// Looks up a Cloudflare zone by its name or its id.
         FindZone = "FindZone",
         /// Lists the records of one name.

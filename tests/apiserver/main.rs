@@ -26,6 +26,7 @@ mod dns_pools;
 mod dns_records;
 mod dns_restart;
 mod failover;
+mod firewalls;
 mod grace;
 mod helm;
 mod installation;
@@ -68,7 +69,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 43] = [
+    let modules: [fn() -> Vec<Case>; 44] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         warnings::cases,
         verdicts::cases,
         assignment::cases,
+        firewalls::cases,
         grace::cases,
         by_hand::cases,
         observation::cases,

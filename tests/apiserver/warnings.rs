@@ -141,6 +141,10 @@ fn doubtful_pools() -> Vec<Doubtful> {
             json!({ "match": { "tolerations": [{ "effect": "Never" }] } }),
             "spec.match.tolerations: unknown effect, matches no taint: Never",
         ),
+        (
+            json!({ "firewall": { "ports": [{ "protocol": "tcp", "port": "443" }] } }),
+            "spec.firewall.sources is missing, so no port is opened",
+        ),
     ]
 }
 
@@ -205,6 +209,7 @@ async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) 
             json!({ "recordName": "www.example.org", "provider": "cloudflare", "zone": "0123456789abcdef", "ttl": 60 }),
         ),
         json!({ "minActive": 1 }),
+        json!({ "firewall": { "ports": [{ "protocol": "icmp" }], "sources": ["::/0"] } }),
         json!({ "minActive": 1_000, "desiredIPs": 1_000 }),
     ] {
         let object = changed(right.clone(), &quiet);

@@ -17,6 +17,7 @@ mod cloudflare_answers;
 mod dns;
 mod dns_support;
 mod domains;
+mod firewalls;
 mod in_between;
 mod lists;
 mod permits;

@@ -8,6 +8,8 @@ pub mod mechanism;
 
 pub mod records;
 
+pub mod firewalls;
+
 pub mod addresses;
 
 pub mod fleet;

@@ -51,7 +51,13 @@ fn names(sources: &[(String, String)], what: &str) -> bool {
 }
 
 fn sections() -> impl Iterator<Item = &'static Section> {
-    let all = [catalog::of_pools(), catalog::of_both(), catalog::of_records(), catalog::of_record_sets()];
+    let all = [
+        catalog::of_pools(),
+        catalog::of_firewalls(),
+        catalog::of_both(),
+        catalog::of_records(),
+        catalog::of_record_sets(),
+    ];
     all.into_iter().flatten()
 }
 

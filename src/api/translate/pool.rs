@@ -5,8 +5,8 @@ use super::{
     text, texts, timed_conditions, unreadable_meta,
 };
 use crate::api::{
-    Condition, CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus,
-    LastMove, PublishedRecordSet,
+    Condition, CreatedIp, Creation, Firewall, FirewallEntry, FloatingIPPool, FloatingIPPoolSpec,
+    FloatingIPPoolStatus, IpStatus, LastMove, PublishedRecordSet,
 };
 use crate::kube::watch::Seen;
 use flipop_core::addresses::pool::last_move::{LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome};
@@ -14,8 +14,10 @@ use flipop_core::addresses::pool::memory::{Created, Intent, Memory};
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolStatus};
+use flipop_core::firewalls::spec::{RawFirewall, RawPort};
+use flipop_core::firewalls::status::Entry;
 use flipop_core::model::facts::region_slug;
-use flipop_core::model::ids::Address;
+use flipop_core::model::ids::{AccountId, Address};
 use flipop_core::records::status::PublishedSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -66,7 +68,28 @@ fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {
         cool_off_seconds: spec.assignment_cool_off_seconds.unwrap_or_default(),
         matching: spec.match_.as_ref().map(raw_match).unwrap_or_default(),
         record_set: spec.dns_record_set.as_ref().map(raw_record_set),
+        firewall: spec.firewall.as_ref().map(raw_firewall),
     }
+}
+
+fn raw_firewall(firewall: &Firewall) -> RawFirewall {
+    let ports = firewall.ports.iter().flatten();
+    RawFirewall {
+        ports: ports
+            .map(|port| RawPort { protocol: text(port.protocol.as_ref()), port: text(port.port.as_ref()) })
+            .collect(),
+        sources: firewall.sources.clone().unwrap_or_default(),
+    }
+}
+
+fn firewall(entry: &FirewallEntry) -> Entry {
+    let account_id = AccountId { provider: entry.provider.clone(), name: entry.account.clone() };
+    Entry { id: entry.id.clone(), name: entry.name.clone(), account_id }
+}
+
+fn written_firewall(entry: &Entry) -> FirewallEntry {
+    let Entry { id, name, account_id } = entry.clone();
+    FirewallEntry { id, name, provider: account_id.provider, account: account_id.name }
 }
 
 /// The status of an object as plain data, without times.
@@ -94,6 +117,7 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
             fqdn: published.fqdn.clone(),
             addresses: addresses(&published.addresses),
         }),
+        firewalls: status.firewalls.iter().map(firewall).collect(),
     }
 }
 
@@ -165,6 +189,7 @@ pub fn written_status(
         memory,
         last_move,
         record_set,
+        firewalls,
     } = status;
     let active = ips.values().filter(|entry| entry.state == IpState::Active.as_str()).count();
     let mut written = FloatingIPPoolStatus {
@@ -181,6 +206,7 @@ pub fn written_status(
             fqdn: published.fqdn.clone(),
             addresses: texts(&published.addresses),
         }),
+        firewalls: firewalls.iter().map(written_firewall).collect(),
         ..FloatingIPPoolStatus::default()
     };
     if let Some(Memory { created, former, unknown, orphans, intent }) = memory {
@@ -286,6 +312,11 @@ mod tests {
                 fqdn: "www.example.com".into(),
                 addresses: vec![Address::from([192, 0, 2, 1])],
             }),
+            firewalls: vec![Entry {
+                id: "i".into(),
+                name: "flipop-0123abcd-1".into(),
+                account_id: "digitalocean".into(),
+            }],
         };
         let written = written_status(&status, 7, &[], jiff::Timestamp::UNIX_EPOCH);
         let json = serde_json::to_value(&written).unwrap();

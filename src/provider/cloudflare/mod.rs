@@ -34,6 +34,7 @@ pub const NAME: &str = "cloudflare";
 
 /// What decisions and documents know of Cloudflare.
 pub const DESCRIPTOR: Descriptor = Descriptor {
+    firewalls: None,
     name: NAME,
     token_variable: "CLOUDFLARE_TOKEN",
     // 1,200 requests in five minutes for each user, of which 50 are left to others. A request may arrive five seconds

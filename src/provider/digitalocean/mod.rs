@@ -1,4 +1,4 @@
-//! `DigitalOcean`: reserved IPs over `/v2/reserved_ips`, DNS over `/v2/domains`.
+//! `DigitalOcean`: reserved IPs over `/v2/reserved_ips`, DNS over `/v2/domains`, firewalls over `/v2/firewalls`.
 //!
 //! Owns paths, bodies, decoders and the meaning of refusals of this API; everything else is [`crate::provider::http`].
 //!
@@ -6,6 +6,7 @@
 //! address is paid for; only the page number of a "next" link is used.
 
 mod domains;
+mod firewalls;
 mod list;
 mod refusal;
 mod wire;
@@ -20,7 +21,7 @@ use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::ids::{ActionId, Address};
 use flipop_core::model::machine::{MachineId, MachineKind};
-use flipop_core::model::provider::{Descriptor, Limits, Rules, ZoneForm};
+use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, Rules, ZoneForm};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::StatusCode;
@@ -70,6 +71,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ttl_automatic: None,
         changes_per_request: 1,
     }),
+    firewalls: Some(FirewallLimits { machines: 10, rules: 50, sources: 1_000 }),
 };
 
 /// The least TTL, in seconds.

@@ -129,6 +129,12 @@ impl<'a> Request<'a> {
     pub fn delete(path: &'a [&'a str]) -> Self {
         Self { method: Method::DELETE, path, query: &[], body: None }
     }
+
+    /// A `DELETE` with a JSON body, which says what to delete there.
+    #[must_use]
+    pub fn delete_with(path: &'a [&'a str], body: &serde_json::Value) -> Self {
+        Self { method: Method::DELETE, ..Self::post(path, body) }
+    }
 }
 
 /// The client of one token at one provider.

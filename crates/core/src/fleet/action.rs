@@ -5,6 +5,7 @@
 
 use crate::addresses::action as addresses;
 use crate::addresses::pool::status::PoolStatus;
+use crate::firewalls::action as firewalls;
 use crate::mechanism::effects::WrittenStatus;
 use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::fault::WriteFailure;
@@ -22,6 +23,8 @@ pub enum Action {
     Addresses(addresses::Action),
     /// Call a provider of DNS.
     Records(records::Action),
+    /// Call a provider of firewalls.
+    Firewalls(firewalls::Action),
     /// Replace the status of a pool.
     WriteStatus {
         /// The pool.
@@ -97,6 +100,7 @@ impl Action {
                 records::Action::ApplyRecords { .. } => true,
                 records::Action::FindZone { .. } | records::Action::ReadRecords { .. } => false,
             },
+            Self::Firewalls(call) => call.is_write(),
             Self::WriteStatus { .. }
             | Self::WriteRecordSetStatus { .. }
             | Self::WriteIps { .. }
@@ -109,6 +113,12 @@ impl Action {
 impl From<addresses::Action> for Action {
     fn from(action: addresses::Action) -> Self {
         Self::Addresses(action)
+    }
+}
+
+impl From<firewalls::Action> for Action {
+    fn from(action: firewalls::Action) -> Self {
+        Self::Firewalls(action)
     }
 }
 
@@ -172,6 +182,8 @@ pub enum Outcome {
     Addresses(addresses::Outcome),
     /// About records.
     Records(records::Outcome),
+    /// About firewalls.
+    Firewalls(firewalls::Outcome),
     /// To [`Action::WriteStatus`].
     StatusWritten {
         /// The pool.
@@ -222,6 +234,12 @@ pub enum Outcome {
 impl From<addresses::Outcome> for Outcome {
     fn from(outcome: addresses::Outcome) -> Self {
         Self::Addresses(outcome)
+    }
+}
+
+impl From<firewalls::Outcome> for Outcome {
+    fn from(outcome: firewalls::Outcome) -> Self {
+        Self::Firewalls(outcome)
     }
 }
 

@@ -9,6 +9,7 @@ mod annotations;
 mod changes;
 mod dns;
 mod explain;
+mod firewalls;
 mod others;
 mod outcomes;
 mod patience;
@@ -21,6 +22,7 @@ mod unready;
 mod writes;
 
 pub use crate::addresses::pool::change::{Change, Phases};
+pub use firewalls::Standing;
 pub use patience::GraceCounts;
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
 pub use unready::QUIET_AFTER_START_MS;
@@ -116,6 +118,7 @@ pub struct Fleet {
     accounts: BTreeMap<AccountId, Account>,
     annotations: Annotations,
     dns: Dns,
+    firewalls: firewalls::Firewalls,
     outbox: Vec<Notice>,
     census: explain::Census,
     changes: changes::Changes,
@@ -141,6 +144,7 @@ impl Fleet {
         };
         let accounts = settings.providers.of_addresses().filter_map(account).collect();
         let dns = Dns::new(&settings.providers, settings.epoch_ms);
+        let firewalls = firewalls::Firewalls::new(&settings.providers);
         Self {
             epoch_ms: settings.epoch_ms,
             grace: GraceCounts::default(),
@@ -160,6 +164,7 @@ impl Fleet {
             accounts,
             annotations: Annotations::default(),
             dns,
+            firewalls,
             outbox: Vec::new(),
             census: explain::Census::default(),
             changes: changes::Changes::default(),
@@ -221,6 +226,7 @@ impl Fleet {
             }
             Input::TokenChanged(account_id) => {
                 self.dns.token_changed(&account_id);
+                self.firewalls.token_changed(&account_id, now);
                 if let Some(account) = self.accounts.get_mut(&account_id) {
                     account.token_changed(now);
                 }
@@ -249,6 +255,7 @@ impl Fleet {
         self.matched_once.clear();
         self.record_sets.values_mut().for_each(NodeSet::distrust);
         self.dns.restart();
+        self.firewalls.restart(now);
         self.accounts.values_mut().for_each(|account| account.begin_epoch(now));
         self.annotations.restart();
     }
@@ -286,10 +293,13 @@ impl Fleet {
         if self.pools.values().all(&kept) {
             return;
         }
-        let (kept, gone) = std::mem::take(&mut self.pools).into_iter().partition(|(_, pool)| kept(pool));
+        let (kept, gone): (BTreeMap<Uid, Pool>, BTreeMap<Uid, Pool>) =
+            std::mem::take(&mut self.pools).into_iter().partition(|(_, pool)| kept(pool));
         self.pools = kept;
+        let left: Vec<Notice> =
+            gone.values().filter_map(|pool| self.firewalls.forget(&pool.object)).collect();
         let purchases = gone.into_values().filter_map(Pool::unresolved_purchase);
-        self.outbox.extend(purchases.filter(|_| self.permit));
+        self.outbox.extend(purchases.chain(left).filter(|_| self.permit));
     }
 
     /// Forgets what watches showed that nobody asks for any more. Only together with a plan: that is when watches are

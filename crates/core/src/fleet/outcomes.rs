@@ -19,6 +19,7 @@ impl Fleet {
         match outcome {
             Outcome::Addresses(outcome) => self.addresses_answered(outcome, at),
             Outcome::Records(outcome) => self.records_answered(outcome, at),
+            Outcome::Firewalls(outcome) => self.firewalls_answered(outcome, at),
             Outcome::StatusWritten { pool, result } => {
                 if let Some(pool) = self.pools.get_mut(&pool) {
                     pool.status_written(result, at);
@@ -117,7 +118,7 @@ impl Fleet {
 
 /// What was refused in another epoch says nothing of this one, and had no effect: it is as if nothing had been sent. All
 /// other answers count in every epoch, a purchase above all.
-fn judge(asked: &Epoch, present: Option<&Epoch>, failure: Option<&mut CallFailure>) {
+pub(super) fn judge(asked: &Epoch, present: Option<&Epoch>, failure: Option<&mut CallFailure>) {
     if present != Some(asked)
         && let Some(failure) = failure
         && matches!(failure, CallFailure::Fault(fault) if fault.kind == FaultKind::Unauthorised)

@@ -2,6 +2,7 @@
 
 use super::action::Action;
 use super::annotations::Desired;
+use super::firewalls::Gates;
 use super::{Fleet, Plan};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
@@ -44,11 +45,13 @@ impl Fleet {
             self.note_matched();
             self.settle_suspects(now, &mut out);
             let owners = self.owners();
-            out.lend(|out| self.plan_pools(&owners, now, out));
+            let gates = self.gates(now);
+            out.lend(|out| self.plan_pools((&owners, &gates), now, out));
             self.place_addresses();
             self.explain(now, &mut out);
             out.lend(|out| self.plan_dns(now, out));
             out.lend(|out| self.plan_reads(&owners, now, out));
+            out.lend(|out| self.plan_firewalls(now, out));
             if self.permit {
                 let (desired, read) = self.desired_annotations(&owners);
                 self.annotations.forget_failures(&desired);
@@ -70,7 +73,7 @@ impl Fleet {
     }
 
     /// Pools from the oldest to the youngest, those that are being deleted left out.
-    fn by_age(&self) -> Vec<&Pool> {
+    pub(super) fn by_age(&self) -> Vec<&Pool> {
         let mut pools: Vec<&Pool> = self.pools.values().filter(|pool| !pool.deleting).collect();
         pools.sort_by_key(|pool| pool.seniority());
         pools
@@ -97,10 +100,11 @@ impl Fleet {
 
     fn plan_pools(
         &mut self,
-        owners: &BTreeMap<Address, ObjectRef>,
+        (owners, gates): (&BTreeMap<Address, ObjectRef>, &Gates),
         now: Moment,
         out: &mut Effects<OfAddresses>,
     ) {
+        let no_gates = BTreeMap::new();
         if self.permit {
             let when = (self.epoch_ms, now);
             self.pools.values_mut().for_each(|pool| pool.weigh_move(when, out));
@@ -128,7 +132,8 @@ impl Fleet {
                     let why_not = pool.move_target().and_then(|node| self.mismatch_of(&pool, &node));
                     let others = &self.pools;
                     let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
-                    let world = World { now, permit, owners, standing, seen, holders, others };
+                    let gates = gates.get(uid).unwrap_or(&no_gates);
+                    let world = World { now, permit, owners, standing, seen, holders, gates, others };
                     pool.forgive_token_moving(&account);
                     pool.look_after_pause(&mut account);
                     if pool.is_live() && pool.matched {

@@ -94,6 +94,8 @@ pub struct Snapshot {
     pub changes: Arc<VecDeque<Change>>,
     /// How suspicions of nodes that served ended.
     pub grace: GraceCounts,
+    /// Firewalls that deleted pools have left at the provider.
+    pub firewalls_left: u64,
 }
 
 impl Fleet {
@@ -166,6 +168,7 @@ impl Fleet {
             accounts: accounts.collect(),
             changes: self.changes.shared(),
             grace: self.grace,
+            firewalls_left: self.firewalls.left,
         }
     }
 

@@ -14,6 +14,7 @@ impl Fleet {
     pub(super) fn plan_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
         let denied = self.annotations.denied().map(str::to_owned);
         let (draining, quiet_until) = (self.draining, self.quiet_until());
+        let mut firewalls = self.told_of_firewalls(now);
         for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
             if draining && !pool.has_unrecorded_creation() {
                 continue;
@@ -27,6 +28,9 @@ impl Fleet {
             let mut status = pool.render(account, denied.as_deref(), now);
             if let Some(set) = self.dns.set(&pool.object.uid) {
                 complete(&mut status, set.report.as_ref(), &pool.on_server);
+            }
+            if let Some(told) = firewalls.remove(&pool.object.uid) {
+                told.complete(&mut status);
             }
             if let Some(trouble) = &trouble {
                 name_cause(&mut status.conditions, trouble);

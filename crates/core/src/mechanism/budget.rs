@@ -79,6 +79,8 @@ pub enum Purpose {
     Poll,
     /// Looks whether DNS records that are known have changed.
     Reread,
+    /// Changes or reads firewalls, after what moves addresses and what records need.
+    Firewall,
 }
 
 /// What keeps a call back.
@@ -248,7 +250,7 @@ impl Budget {
         let kept = match purpose {
             Purpose::Create | Purpose::Assign => 0,
             Purpose::Look | Purpose::Dns => KEPT_FROM_DNS_PERCENT,
-            Purpose::Poll => KEPT_FROM_POLLS_PERCENT,
+            Purpose::Poll | Purpose::Firewall => KEPT_FROM_POLLS_PERCENT,
             Purpose::Reread => KEPT_FROM_REREADS_PERCENT,
         };
         let allowed = usize::try_from(share(self.capacity(), 100 - kept)).unwrap_or(usize::MAX);
@@ -261,7 +263,12 @@ impl Budget {
             Purpose::Create => {
                 frees(&self.creations, self.limits.creations, self.limits.creation_window_ms, now)
             }
-            Purpose::Assign | Purpose::Look | Purpose::Dns | Purpose::Poll | Purpose::Reread => None,
+            Purpose::Assign
+            | Purpose::Look
+            | Purpose::Dns
+            | Purpose::Poll
+            | Purpose::Reread
+            | Purpose::Firewall => None,
         }
     }
 
@@ -280,7 +287,7 @@ impl Budget {
         let kept = match purpose {
             Purpose::Create | Purpose::Assign => 0,
             Purpose::Look | Purpose::Dns => QUOTA_KEPT_FROM_DNS_PERCENT,
-            Purpose::Poll | Purpose::Reread => QUOTA_KEPT_FROM_POLLS_PERCENT,
+            Purpose::Poll | Purpose::Reread | Purpose::Firewall => QUOTA_KEPT_FROM_POLLS_PERCENT,
         };
         let kept = quota.limit.map_or(0, |limit| share(limit, kept));
         quota.remaining.saturating_sub(self.since_quota) <= kept

@@ -16,6 +16,19 @@ pub struct Descriptor {
     pub machines: Option<&'static MachineKind>,
     /// The rules of its DNS, if it has any.
     pub dns: Option<Rules>,
+    /// The limits of its firewalls, if it has any.
+    pub firewalls: Option<FirewallLimits>,
+}
+
+/// What a provider's firewalls can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirewallLimits {
+    /// Machines of one firewall.
+    pub machines: usize,
+    /// Rules of one firewall.
+    pub rules: usize,
+    /// Sources of one rule.
+    pub sources: usize,
 }
 
 /// The limits that a provider documents, with a margin.
@@ -104,7 +117,7 @@ impl Providers {
 /// Two providers that differ in everything, for tests.
 #[cfg(test)]
 pub(crate) mod examples {
-    use super::{Descriptor, Limits, Providers, Rules, ZoneForm};
+    use super::{Descriptor, FirewallLimits, Limits, Providers, Rules, ZoneForm};
     use crate::model::machine::{MachineId, MachineKind};
 
     /// What the addresses of [`OF_BOTH`] stand on.
@@ -133,6 +146,7 @@ pub(crate) mod examples {
             ttl_automatic: None,
             changes_per_request: 1,
         }),
+        firewalls: Some(FirewallLimits { machines: 10, rules: 50, sources: 1_000 }),
     };
 
     /// Has zones alone, which are written by id as well.
@@ -142,6 +156,7 @@ pub(crate) mod examples {
         limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
         machines: None,
         dns: Some(RULES_OF_DNS),
+        firewalls: None,
     };
 
     /// The rules of [`OF_DNS`].

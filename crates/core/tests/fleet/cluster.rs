@@ -149,6 +149,7 @@ impl World {
                 memory: None,
                 last_move: None,
                 record_set: None,
+                firewalls: Vec::new(),
                 ..status
             };
         }

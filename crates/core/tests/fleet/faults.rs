@@ -10,7 +10,7 @@ use flipop_core::model::fault::{CallFailure, Fault, FaultKind, WriteFailure};
 use flipop_core::model::ids::{Address, ObjectRef};
 use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::matching::WatchKey;
-use flipop_core::model::provider::{Descriptor, Limits, Providers, Rules, ZoneForm};
+use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, Providers, Rules, ZoneForm};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How the next mutating provider call goes.
@@ -162,6 +162,7 @@ pub(crate) const OF_BOTH: Descriptor = Descriptor {
         ttl_automatic: None,
         changes_per_request: 1,
     }),
+    firewalls: Some(FirewallLimits { machines: 10, rules: 50, sources: 1_000 }),
 };
 
 pub(crate) const OF_DNS: Descriptor = Descriptor {
@@ -176,6 +177,7 @@ pub(crate) const OF_DNS: Descriptor = Descriptor {
         ttl_automatic: Some(1),
         changes_per_request: 200,
     }),
+    firewalls: None,
 };
 
 pub(crate) fn fleet() -> Fleet {

@@ -3,6 +3,7 @@
 use crate::catalogued;
 use crate::faults::{Faults, fault, fleet, spec};
 pub(crate) use crate::faults::{Trick, droplet_of};
+use crate::walls::Walls;
 use crate::zones::{self, Dns};
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
@@ -44,6 +45,7 @@ pub(crate) struct World {
     pub(crate) pools: BTreeMap<String, PoolObject>,
     pub(crate) record_sets: BTreeMap<String, RecordSetObject>,
     pub(crate) dns: Dns,
+    pub(crate) walls: Walls,
     pub(crate) cloud: BTreeMap<Address, ReservedIp>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) tricks: VecDeque<Trick>,
@@ -96,6 +98,7 @@ impl World {
             pools: BTreeMap::new(),
             record_sets: BTreeMap::new(),
             dns: zones::dns(),
+            walls: Walls::default(),
             cloud: BTreeMap::new(),
             annotations: BTreeMap::new(),
             tricks: VecDeque::new(),
@@ -336,6 +339,7 @@ impl World {
         match effect {
             Effect::Do(Action::Addresses(action)) => self.execute_addresses(action),
             Effect::Do(Action::Records(action)) => self.execute_dns(action),
+            Effect::Do(Action::Firewalls(action)) => self.execute_firewalls(action),
             Effect::Do(Action::WriteStatus { pool, resource_version, status, .. }) => {
                 self.write_status(&pool, &resource_version, *status);
             }

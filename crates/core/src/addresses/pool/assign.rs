@@ -39,6 +39,8 @@ pub struct World<'a> {
     pub seen: &'a BTreeMap<Address, ReservedIp>,
     /// Every address that stands on a machine.
     pub holders: &'a BTreeMap<MachineId, Address>,
+    /// Machines whose ports are being opened for this pool, and until when that is waited for.
+    pub gates: &'a BTreeMap<MachineId, Moment>,
     /// The other pools.
     pub others: &'a BTreeMap<Uid, Pool>,
 }
@@ -236,7 +238,7 @@ impl Pool {
             match self.taker(name, candidate, &busy, account, world) {
                 Ok(taker) => takers.push(taker),
                 Err(wait) => {
-                    if let Wait::RetryAt(at, _) | Wait::Pending(at, _) = &wait {
+                    if let Wait::RetryAt(at, _) | Wait::Pending(at, _) | Wait::Firewall(at) = &wait {
                         out.later(*at);
                     }
                     report.waiting.insert(name.clone(), wait);
@@ -290,6 +292,9 @@ impl Pool {
             let message = failure.message.clone();
             let busy = failure.kind == FaultKind::InProgress;
             return Err(if busy { Wait::Pending(due, message) } else { Wait::RetryAt(due, message) });
+        }
+        if let Some(until) = world.gates.get(machine).filter(|until| **until > world.now) {
+            return Err(Wait::Firewall(*until));
         }
         Ok(Taker { name, candidate, machine, evict })
     }

@@ -64,6 +64,7 @@ impl Pool {
                 | Wait::Rereading
                 | Wait::Budget
                 | Wait::Full
+                | Wait::Firewall(_)
                 | Wait::Unsure
                 | Wait::Refused(_) => return None,
             };

@@ -222,7 +222,9 @@ impl Pool {
             account.ops().map(|(ip, op)| (op.machine.clone(), (ip, &op.pool))).collect();
         let taker = match self.taker(name, candidate, &busy, account, world) {
             Ok(taker) => taker,
-            Err(Wait::RetryAt(at, _) | Wait::Pending(at, _)) => return Err(Unfit::Waits(Some(at))),
+            Err(Wait::RetryAt(at, _) | Wait::Pending(at, _) | Wait::Firewall(at)) => {
+                return Err(Unfit::Waits(Some(at)));
+            }
             Err(Wait::InFlight(_)) => return Err(Unfit::Waits(None)),
             Err(wait) => return refused(format!("{node}: {}", self.text_of(&wait))),
         };

@@ -324,6 +324,7 @@ impl Pool {
                     Scope::RecordSet => SpecValid::RecordSetIgnored,
                     Scope::Minimum => SpecValid::MinActiveIgnored,
                     Scope::Grace => SpecValid::GraceIgnored,
+                    Scope::Firewall => SpecValid::FirewallIgnored,
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 Condition::new(reason, message.join("; "))
@@ -421,10 +422,12 @@ fn trouble_of(condition: &Condition) -> Option<EventReason> {
         ConditionType::Stalled => (Status::True, EventReason::Stalled),
         ConditionType::CRDsOutdated => (Status::True, EventReason::CRDsOutdated),
         ConditionType::AnnotationsDenied => (Status::True, EventReason::AnnotationsDenied),
+        ConditionType::FirewallReady => (Status::False, EventReason::FirewallNotReady),
         ConditionType::WriteDenied => (Status::True, EventReason::WriteDenied),
         ConditionType::WatchFailing => (Status::True, EventReason::WatchFailing),
         ConditionType::Ready
         | ConditionType::CreationFailed
+        | ConditionType::FirewallWouldIsolate
         | ConditionType::Suspect
         | ConditionType::Paused
         | ConditionType::EventsDenied

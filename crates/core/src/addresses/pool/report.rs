@@ -37,6 +37,8 @@ pub enum Wait {
     Budget,
     /// The bound on operations under way.
     Full,
+    /// The ports of the pool are being opened on it, for which it is waited until then at most.
+    Firewall(Moment),
     /// Nobody may act now: the lease is not held for certain, or the token is refused.
     Unsure,
     /// The token was refused what it takes, in these words.
@@ -68,6 +70,7 @@ impl Wait {
             | Self::Rereading
             | Self::Budget
             | Self::Full
+            | Self::Firewall(_)
             | Self::Unsure
             | Self::Refused(_) => None,
         }
@@ -86,6 +89,7 @@ impl Wait {
             | Self::Rereading
             | Self::Budget
             | Self::Full
+            | Self::Firewall(_)
             | Self::Unsure
             | Self::Refused(_) => true,
             Self::NoFreeIp
@@ -128,6 +132,7 @@ impl Wait {
             Self::Rereading => "the pool was paused, and the account is read again first".to_owned(),
             Self::Budget => "the provider's rate limit leaves no request for it yet".to_owned(),
             Self::Full => "as many operations as may be are under way; it follows them".to_owned(),
+            Self::Firewall(_) => "the ports of the pool are being opened on it".to_owned(),
             Self::Unsure => "the lease is not held for certain, or the token is refused".to_owned(),
             Self::Refused(message) => {
                 format!("the provider refuses it, which is tried once a minute: {message}")

@@ -2,6 +2,7 @@
 //!
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
+use crate::firewalls::spec::{FirewallSpec, RawFirewall};
 use crate::model::facts::region_slug;
 use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
@@ -37,6 +38,8 @@ pub struct RawPoolSpec {
     pub matching: RawMatch,
     /// DNS of the pool.
     pub record_set: Option<RawRecordSet>,
+    /// Ports to open.
+    pub firewall: Option<RawFirewall>,
 }
 
 /// What the planner works with.
@@ -66,6 +69,8 @@ pub struct PoolSpec {
     pub criteria: Option<Criteria>,
     /// The pool's record set, if it wants one.
     pub record_set: Option<SetSpec>,
+    /// Ports to open.
+    pub firewall: FirewallSpec,
     /// Everything that is wrong, in the order of the fields.
     pub problems: Vec<SpecProblem>,
 }
@@ -99,6 +104,9 @@ impl PoolSpec {
         });
         spec.read_minimum(raw.min_active);
         spec.grace = Grace::parse(&raw.grace, &mut spec.problems);
+        let provider = &raw.provider;
+        let limits = providers.get(provider).and_then(|known| known.firewalls.as_ref());
+        spec.firewall = FirewallSpec::parse(raw.firewall.as_ref(), provider, limits, &mut spec.problems);
         spec
     }
 

@@ -2,6 +2,7 @@
 
 use super::last_move::LastMove;
 use super::memory::Memory;
+use crate::firewalls::status::Entry;
 use crate::model::catalog::records::UnderWay;
 use crate::model::condition::{Condition, ConditionType, Status};
 use crate::model::ids::{Address, ObjectKind};
@@ -80,6 +81,8 @@ pub struct PoolStatus {
     pub last_move: Option<LastMove>,
     /// The record set as last published.
     pub record_set: Option<PublishedSet>,
+    /// The firewalls that the pool owns, those included that may not have been made.
+    pub firewalls: Vec<Entry>,
 }
 
 impl PoolStatus {
@@ -158,7 +161,8 @@ impl PoolStatus {
     #[must_use]
     pub fn is_pruned_to(&self, kept: &Self) -> bool {
         let memory = self.memory.is_some() && self.memory != kept.memory;
-        memory || (!self.conditions.is_empty() && kept.conditions.is_empty())
+        let firewalls = !self.firewalls.is_empty() && kept.firewalls.is_empty();
+        memory || firewalls || (!self.conditions.is_empty() && kept.conditions.is_empty())
     }
 }
 

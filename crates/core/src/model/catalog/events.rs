@@ -126,6 +126,14 @@ events! {
          `AssignmentFailed`, which has an Event of its own.";
     Stalled => Warning on POOL,
         "The condition [`Stalled`](conditions.md#stalled) began to hold.";
+    FirewallNotReady => Warning on POOL,
+        "[`FirewallReady`](conditions.md#firewallready) became False.";
+    FirewallWouldIsolate => Warning on POOL,
+        "FLIPOP took nodes out of a firewall of the pool, because no firewall of yours governs them any more: see \
+         [`FirewallWouldIsolate`](conditions.md#firewallwouldisolate). The message names the nodes.";
+    FirewallLeft => Warning on POOL,
+        "The pool was deleted, and its firewalls stay as they are. The message names them. FLIPOP no longer looks after \
+         them: delete those that nobody needs.";
     CRDsOutdated => Warning on POOL,
         "The condition [`CRDsOutdated`](conditions.md#crdsoutdated) began to hold.";
     AnnotationsDenied => Warning on POOL,

@@ -63,6 +63,7 @@ macro_rules! sections {
 
 pub mod events;
 pub mod faults;
+pub mod firewalls;
 pub mod pool;
 pub mod record_set;
 pub mod records;
@@ -133,6 +134,12 @@ pub fn of_pools() -> &'static [Section] {
     pool::SECTIONS
 }
 
+/// The conditions that a pool has about its firewalls.
+#[must_use]
+pub fn of_firewalls() -> &'static [Section] {
+    firewalls::SECTIONS
+}
+
 /// The conditions that both kinds have under one name.
 #[must_use]
 pub fn of_both() -> &'static [Section] {
@@ -153,11 +160,11 @@ pub fn of_record_sets() -> &'static [Section] {
 
 /// Every condition type of a kind of object, with what it can say there.
 pub fn of(object: ObjectKind) -> impl Iterator<Item = (ConditionType, Row)> {
-    let own = match object {
-        ObjectKind::Pool => of_pools(),
-        ObjectKind::RecordSet => of_record_sets(),
+    let (own, more) = match object {
+        ObjectKind::Pool => (of_pools(), of_firewalls()),
+        ObjectKind::RecordSet => (of_record_sets(), &[][..]),
     };
-    let plain = own.iter().chain(of_both()).map(|section| (section.kind, section.rows));
+    let plain = own.iter().chain(more).chain(of_both()).map(|section| (section.kind, section.rows));
     let records = of_records().iter().map(move |section| (section.kind.about_records(object), section.rows));
     plain.chain(records).flat_map(|(kind, rows)| rows.iter().map(move |row| (kind, *row)))
 }

@@ -85,6 +85,10 @@ sections! {
             MinActiveIgnored => False,
                 "`minActive` is negative or above 1,000. It has no effect.",
                 "Set a number from 1 to 1,000, or 0 for no minimum.";
+            FirewallIgnored => False,
+                "A field of `firewall` has a mistake. A bad entry is ignored alone. If nothing is left to follow, the \
+                 ports stay as they are.",
+                "Correct the field that the message names.";
             GraceIgnored => False,
                 "A field of `grace` is negative or above 3,600. No field of `grace` has an effect.",
                 "Set each field to a number from 0 to 3,600.";

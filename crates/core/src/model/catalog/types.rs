@@ -35,6 +35,8 @@ types! {
     CreationUncertain
     CreationFailed
     Stalled
+    FirewallReady
+    FirewallWouldIsolate
     Suspect
     Paused
     WatchFailing
@@ -81,6 +83,8 @@ impl ConditionType {
             | Self::CreationUncertain
             | Self::CreationFailed
             | Self::Stalled
+            | Self::FirewallReady
+            | Self::FirewallWouldIsolate
             | Self::Suspect
             | Self::Paused
             | Self::WatchFailing

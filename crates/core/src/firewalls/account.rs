@@ -1,0 +1,330 @@
+//! One account's firewalls for all pools: whose turn it is, what may be sent, what answers mean for whom.
+//!
+//! Invariants: firewalls use what addresses and records leave of the budget; one change is under way for each firewall;
+//! while the token is refused a change, one a minute finds out whether it still is.
+
+use super::action::{Action, Change, Outcome};
+use super::cover::Covers;
+use super::looks::Looks;
+use super::report;
+use super::set::Set;
+use super::status::Entry;
+use super::steps::{Scene, Step, Steps};
+use super::wish::{Leave, Wish};
+use crate::mechanism::budget::{Budget, Purpose};
+use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::epoch::Epoch;
+use crate::mechanism::retry::Schedule;
+use crate::model::catalog::events::EventReason;
+use crate::model::condition::Condition;
+use crate::model::fault::{CallFailure, FaultKind};
+use crate::model::ids::{AccountId, ObjectKind, Owner, Uid};
+use crate::model::machine::{MachineId, MachineKind};
+use crate::model::moment::{Context, Jitter, Moment};
+use crate::model::provider::FirewallLimits;
+use crate::model::words::name_all;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The firewalls of one account.
+#[derive(Debug)]
+pub struct FirewallAccount {
+    id: AccountId,
+    limits: FirewallLimits,
+    machines: &'static MachineKind,
+    looks: Looks,
+    sets: BTreeMap<Uid, Set>,
+    /// The token was refused a change: the next one may be sent then.
+    refused: Option<Moment>,
+}
+
+/// What changes need.
+#[derive(Debug)]
+pub struct Means<'a> {
+    /// The account and its epoch.
+    pub epoch: &'a Epoch,
+    /// The budget of its token.
+    pub budget: &'a mut Budget,
+    /// Mutating calls may start.
+    pub permit: bool,
+    /// Now.
+    pub now: Moment,
+}
+
+impl FirewallAccount {
+    /// Nothing is known.
+    #[must_use]
+    pub fn new(id: AccountId, limits: FirewallLimits, machines: &'static MachineKind) -> Self {
+        Self { id, limits, machines, looks: Looks::default(), sets: BTreeMap::new(), refused: None }
+    }
+
+    /// Leadership begins: a predecessor may have changed everything.
+    pub fn restart(&mut self, now: Moment) {
+        self.sets.clear();
+        self.looks.restart(now);
+        self.refused = None;
+    }
+
+    /// There is another token.
+    pub fn token_changed(&mut self, now: Moment) {
+        self.looks.token_changed(now);
+        self.refused = None;
+        self.sets.values_mut().for_each(Set::forgive);
+    }
+
+    /// What a pool's status is to remember; `None` while nobody has looked at the pool.
+    #[must_use]
+    pub fn entries(&self, uid: &Uid) -> Option<&[Entry]> {
+        self.sets.get(uid).map(|set| set.entries.as_slice())
+    }
+
+    /// What is told of a pool's firewalls; `None` while nothing can be said.
+    #[must_use]
+    pub fn conditions(&self, wish: &Wish, unusable: bool) -> Option<Vec<Condition>> {
+        let set = self.sets.get(&wish.pool.uid)?;
+        report::conditions(set, &self.looks, wish, (self.machines.noun, unusable))
+    }
+
+    /// The pools of which firewalls stand, or may stand, at the provider.
+    pub fn owners(&self) -> impl Iterator<Item = &Uid> {
+        self.sets.iter().filter(|(_, set)| !set.entries.is_empty()).map(|(uid, _)| uid)
+    }
+
+    /// Forgets a pool that is gone, and names what it leaves.
+    pub fn forget(&mut self, uid: &Uid) -> Vec<Entry> {
+        self.sets.remove(uid).map(|set| set.entries).unwrap_or_default()
+    }
+
+    /// Notes what each pool wishes. `remembered` are the entries of its status on the server.
+    pub fn note(&mut self, wishes: &[(Wish, Vec<Entry>)], now: Moment) {
+        for (wish, remembered) in wishes {
+            self.sets.entry(wish.pool.uid.clone()).or_insert_with(|| Set::recalled(remembered.clone()));
+        }
+        let (owned, counts) = (self.owned(), self.counts());
+        for (wish, remembered) in wishes {
+            let Some(mut set) = self.sets.remove(&wish.pool.uid) else { continue };
+            set.note(wish, &self.scene(&owned, counts, remembered, now));
+            self.sets.insert(wish.pool.uid.clone(), set);
+        }
+    }
+
+    /// Machines to which no assignment of this pool should begin, and until when.
+    #[must_use]
+    pub fn gates(&self, wish: &Wish, now: Moment) -> BTreeMap<MachineId, Moment> {
+        let Some(set) = self.sets.get(&wish.pool.uid).filter(|set| !report::is_in_trouble(set, &self.looks))
+        else {
+            return BTreeMap::new();
+        };
+        set.gates(&self.looks, now)
+    }
+
+    fn owned(&self) -> BTreeSet<String> {
+        let entries = self.sets.values().flat_map(|set| &set.entries);
+        entries.filter(|entry| !entry.id.is_empty()).map(|entry| entry.id.clone()).collect()
+    }
+
+    /// Whether the looks say what governs machines.
+    fn counts(&self) -> bool {
+        self.looks.whole().is_some()
+            && self.looks.missing().is_empty()
+            && self.sets.values().all(|set| set.doubt().is_none())
+    }
+
+    fn scene<'a>(
+        &'a self,
+        owned: &'a BTreeSet<String>,
+        counts: bool,
+        remembered: &'a [Entry],
+        now: Moment,
+    ) -> Scene<'a> {
+        let (account_id, capacity, looks) = (&self.id, self.limits.machines, &self.looks);
+        Scene { account_id, capacity, looks, owned, counts, remembered, now }
+    }
+
+    /// Decides what is read and changed.
+    pub fn plan(&mut self, wishes: &[(Wish, Vec<Entry>)], mut means: Means<'_>, out: &mut Effects<Action>) {
+        let now = means.now;
+        let asks = |uid: &Uid| wishes.iter().any(|(wish, _)| wish.pool.uid == *uid);
+        self.sets.retain(|uid, set| !set.entries.is_empty() || asks(uid));
+        self.note(wishes, now);
+        let (owned, counts) = (self.owned(), self.counts());
+        let mut whole_by = None;
+        let (mut wanted, mut guards) = (false, false);
+        for (wish, remembered) in wishes {
+            let Some(mut set) = self.sets.remove(&wish.pool.uid) else { continue };
+            let due = set.plan(wish, &self.scene(&owned, counts, remembered, now));
+            let acts = wish.leave == Leave::Act;
+            wanted |=
+                acts && (!set.entries.is_empty() || (wish.rules.is_some() && !wish.machines.is_empty()));
+            guards |= !set.entries.is_empty();
+            out.later(due.wake);
+            for until in set.gates(&self.looks, now).into_values() {
+                out.later(until);
+            }
+            whole_by = [whole_by, due.whole_by].into_iter().flatten().min();
+            self.send(&mut set, wish, due, &mut means, out);
+            self.sets.insert(wish.pool.uid.clone(), set);
+        }
+        let guard_from = self.looks.guard_from();
+        if wanted || guards && guard_from <= now {
+            self.look(whole_by, &mut means, out);
+        } else if guards {
+            out.later(guard_from);
+        }
+    }
+
+    fn look(&mut self, whole_by: Option<Moment>, means: &mut Means<'_>, out: &mut Effects<Action>) {
+        let Some((at, machines)) = self.looks.due(whole_by) else { return };
+        if at > means.now {
+            out.later(at);
+        } else if admit(means, out) {
+            self.looks.begun(machines, means.now);
+            out.act(Action::Look { epoch: means.epoch.clone(), machines });
+        }
+    }
+
+    fn send(
+        &mut self,
+        set: &mut Set,
+        wish: &Wish,
+        due: Steps,
+        means: &mut Means<'_>,
+        out: &mut Effects<Action>,
+    ) {
+        let pool = wish.pool.clone();
+        for step in due.steps {
+            let is_write = !matches!(step, Step::Find(_));
+            if is_write && !self.may_write(means, out) || !admit(means, out) {
+                continue;
+            }
+            let epoch = means.epoch.clone();
+            match step {
+                Step::Find(entry) => {
+                    set.lost.insert(entry.name, true);
+                    out.act(Action::Find { epoch, pool: pool.clone(), id: entry.id });
+                }
+                Step::Create(name, rules, machines) => {
+                    set.sent(&name, Some(machines.clone()));
+                    out.act(Action::Create { epoch, pool: pool.clone(), name, rules, machines });
+                }
+                Step::Change(Entry { id, name, .. }, change) => {
+                    let adds = match &change {
+                        Change::AddMembers(machines) => Some(machines.iter().cloned().collect()),
+                        Change::AddRules(_)
+                        | Change::RemoveRules(_)
+                        | Change::RemoveTags(_)
+                        | Change::RemoveMembers(_)
+                        | Change::Delete => None,
+                    };
+                    let told = due.isolated.iter().filter(|(of, _)| *of == name);
+                    let told: BTreeSet<MachineId> = told.map(|(_, machine)| machine.clone()).collect();
+                    let fresh: Vec<&MachineId> = told.difference(&set.told).collect();
+                    out.tell((!fresh.is_empty()).then(|| isolation(wish, &name, &fresh)));
+                    set.told.extend(told);
+                    set.sent(&name, adds);
+                    out.act(Action::Change { epoch, pool: pool.clone(), name, id, change });
+                }
+            }
+        }
+    }
+
+    /// Whether a change may go out; while the token is refused, it is the one that finds out.
+    fn may_write(&mut self, means: &Means<'_>, out: &mut Effects<Action>) -> bool {
+        if !means.permit {
+            return false;
+        }
+        match &mut self.refused {
+            Some(due) if *due > means.now => {
+                out.later(*due);
+                false
+            }
+            Some(due) => {
+                *due = next_try(means.now);
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// Takes in an answer.
+    pub fn answered(&mut self, outcome: Outcome, at: Context) {
+        match outcome {
+            Outcome::Looked { begun, result, .. } => self.looked(begun, result, at),
+            Outcome::Found { pool, id, result, .. } => {
+                if let Some(set) = self.sets.get_mut(&pool.uid) {
+                    set.found(&id, result, at);
+                }
+            }
+            Outcome::Created { pool, name, result, .. } => {
+                self.judge(result.as_ref().err(), at.now);
+                if let Some(set) = self.sets.get_mut(&pool.uid) {
+                    set.created(&name, result, at);
+                }
+            }
+            Outcome::Changed { pool, name, deleted, result, .. } => {
+                self.judge(result.as_ref().err(), at.now);
+                if let Some(set) = self.sets.get_mut(&pool.uid) {
+                    set.changed(&name, deleted, result, at);
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, failure: Option<&CallFailure>, now: Moment) {
+        self.looks.changed(now);
+        match failure {
+            None => self.refused = None,
+            Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Unauthorised => {
+                self.refused = Some(next_try(now));
+            }
+            Some(CallFailure::Fault(_) | CallFailure::NotSent) => {}
+        }
+    }
+
+    fn looked(&mut self, begun: Moment, result: Result<super::facts::Sight, CallFailure>, at: Context) {
+        let Some(firewalls) = self.looks.answered(begun, result, at) else { return };
+        let owned = self.owned();
+        let whole = self.looks.whole().filter(|whole| whole.begun == begun);
+        let covers = whole.map(|whole| Covers {
+            firewalls: &whole.firewalls,
+            machines: &whole.machines,
+            owned: &owned,
+        });
+        for set in self.sets.values_mut() {
+            set.saw(begun, &firewalls, covers.as_ref());
+        }
+        let unfinished = self.sets.values().any(Set::is_unfinished);
+        self.looks.follow(unfinished, at.now);
+    }
+}
+
+fn next_try(now: Moment) -> Moment {
+    now.plus_millis(Schedule::Unauthorised.delay_ms(1, Jitter::NONE))
+}
+
+fn admit(means: &mut Means<'_>, out: &mut Effects<Action>) -> bool {
+    match means.budget.admit(Purpose::Firewall, means.now) {
+        Ok(()) => {
+            means.budget.sent(Purpose::Firewall, means.now);
+            true
+        }
+        Err(at) => {
+            out.later(at);
+            false
+        }
+    }
+}
+
+fn isolation(wish: &Wish, name: &str, machines: &[&MachineId]) -> Notice {
+    let owner = Owner { kind: ObjectKind::Pool, object: wish.pool.clone() };
+    let nodes = machines.iter().map(|machine| {
+        let node = wish.machines.get(*machine);
+        node.cloned().unwrap_or_else(|| machine.to_string())
+    });
+    let nodes: BTreeSet<String> = nodes.collect();
+    let message = format!(
+        "taken out of firewall {name}, because no firewall of yours governs them any more and this one alone would close \
+         every other port: {}; no firewall governs them now",
+        name_all(&nodes)
+    );
+    Notice::on(&owner, true, EventReason::FirewallWouldIsolate, name, message)
+}

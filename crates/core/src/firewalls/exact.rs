@@ -1,0 +1,38 @@
+//! What has to change in the rules of one of our firewalls, so that they are exactly those that are wished.
+
+use super::facts::Rule;
+use std::collections::BTreeSet;
+
+/// The rules that are not there yet.
+#[must_use]
+pub fn lacking(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
+    let there: BTreeSet<Rule> = there.iter().map(Rule::canonical).collect();
+    wished.iter().filter(|rule| !there.contains(&rule.canonical())).cloned().collect()
+}
+
+/// The rules that nobody wishes, as the provider writes them.
+#[must_use]
+pub fn foreign(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
+    let wished: BTreeSet<Rule> = wished.iter().map(Rule::canonical).collect();
+    there.iter().filter(|rule| !wished.contains(&rule.canonical())).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::firewalls::facts::{Direction, Targets};
+
+    #[test]
+    fn a_rule_with_another_source_is_another_rule_and_one_spelt_otherwise_is_not() {
+        let rule = |ports: &str, address: &str| Rule {
+            direction: Direction::Inbound,
+            protocol: "tcp".into(),
+            ports: ports.into(),
+            targets: Targets { addresses: [address.to_owned()].into(), ..Targets::default() },
+        };
+        let wished = BTreeSet::from([rule("1", "192.0.2.1"), rule("2", "::/0")]);
+        let there = BTreeSet::from([rule("1", "192.0.2.1/32"), rule("2", "0.0.0.0/0"), rule("3", "::/0")]);
+        assert_eq!(lacking(&wished, &there), [rule("2", "::/0")]);
+        assert_eq!(foreign(&wished, &there), [rule("2", "0.0.0.0/0"), rule("3", "::/0")]);
+    }
+}

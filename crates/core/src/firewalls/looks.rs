@@ -1,0 +1,200 @@
+//! Which looks at an account's firewalls are due, and what the last ones have shown.
+//!
+//! A look shows the firewalls alone, or the machines and their tags as well: only the latter says what governs a machine.
+
+use super::facts::{Firewall, Sight};
+use crate::mechanism::retry::{Pace, Retry};
+use crate::model::fault::{CallFailure, FaultKind};
+use crate::model::machine::MachineId;
+use crate::model::moment::{Context, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// From the start of one whole look to the start of the next, while there is something to look after.
+const INTERVAL_MS: u64 = 50_000;
+
+/// Between two whole looks for what is to be put in: nodes that come together are put in together.
+pub const ROUND_MS: u64 = 3_000;
+
+/// How long a whole look says what may be put in.
+pub const FRESH_MS: u64 = 3_000;
+
+/// After a change, and then for as long as something is pending: how long to wait before the next look.
+const POLLS_MS: [u64; 5] = [1_000, 1_000, 2_000, 3_000, 5_000];
+
+/// At the beginning, what is only to be guarded waits so long for the addresses to be read: one look serves both then.
+const GUARD_AFTER_MS: u64 = 5_000;
+
+/// After a look that was not sent for want of a permit or because the process ends.
+const UNSENT_MS: u64 = 1_000;
+
+/// Why an account's firewalls cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// Kind of the failure.
+    pub kind: FaultKind,
+    /// What a user may read of it.
+    pub message: String,
+}
+
+/// A look that showed the machines as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Whole {
+    /// When it was begun.
+    pub begun: Moment,
+    /// When its answer came.
+    pub arrived: Moment,
+    /// Every firewall.
+    pub firewalls: Vec<Firewall>,
+    /// Every machine with its tags.
+    pub machines: BTreeMap<MachineId, BTreeSet<String>>,
+}
+
+/// The looks at one account.
+#[derive(Debug, Default)]
+pub struct Looks {
+    in_flight: bool,
+    not_before: Moment,
+    failures: Retry,
+    poll: Option<Moment>,
+    polls: usize,
+    /// When the last whole look was begun, whatever came of it.
+    last: Option<Moment>,
+    whole: Option<Whole>,
+    missing: BTreeSet<&'static str>,
+    trouble: Option<Trouble>,
+}
+
+impl Looks {
+    /// What was seen before says nothing any more.
+    pub fn restart(&mut self, now: Moment) {
+        let in_flight = self.in_flight;
+        *self = Self { in_flight, not_before: now, ..Self::default() };
+    }
+
+    /// The last whole look that left nothing out.
+    #[must_use]
+    pub fn whole(&self) -> Option<&Whole> {
+        self.whole.as_ref()
+    }
+
+    /// Scopes that the token lacks, so that looks leave something out.
+    #[must_use]
+    pub fn missing(&self) -> &BTreeSet<&'static str> {
+        &self.missing
+    }
+
+    /// Why the last look failed.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// Whether something has been seen, or the token was refused a part of it.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.whole.is_some() || self.trouble.is_some() || !self.missing.is_empty()
+    }
+
+    /// When one looks at the latest for pools of which nothing else may be done.
+    #[must_use]
+    pub fn guard_from(&self) -> Moment {
+        if self.is_answered() { Moment::default() } else { self.not_before.plus_millis(GUARD_AFTER_MS) }
+    }
+
+    /// The earliest time of a look for what became due at `since`.
+    #[must_use]
+    pub fn round_for(&self, since: Moment) -> Moment {
+        let last = self.last.map(|last| last.plus_millis(ROUND_MS)).unwrap_or_default();
+        since.max(last)
+    }
+
+    /// When the next look is due, and whether it is a whole one. `whole_by`: one is wanted then. `None` while one is under
+    /// way.
+    #[must_use]
+    pub fn due(&self, whole_by: Option<Moment>) -> Option<(Moment, bool)> {
+        if self.in_flight {
+            return None;
+        }
+        let regular = self.last.map(|last| last.plus_millis(INTERVAL_MS)).unwrap_or_default();
+        let whole = whole_by.map_or(regular, |by| by.min(regular));
+        let (at, is_whole) = match self.poll {
+            Some(poll) if poll < whole => (poll, false),
+            Some(_) | None => (whole, true),
+        };
+        Some((at.max(self.failures.due()), is_whole))
+    }
+
+    /// A look goes out.
+    pub fn begun(&mut self, whole: bool, now: Moment) {
+        self.in_flight = true;
+        if whole {
+            self.last = Some(now);
+        }
+    }
+
+    /// A change was answered: soon one looks what came of it.
+    pub fn changed(&mut self, now: Moment) {
+        self.polls = 0;
+        self.poll_after(now);
+    }
+
+    fn poll_after(&mut self, now: Moment) {
+        let wait_ms = POLLS_MS.get(self.polls).or(POLLS_MS.last()).copied().unwrap_or_default();
+        self.polls = self.polls.saturating_add(1);
+        self.poll = Some(now.plus_millis(wait_ms));
+    }
+
+    /// Takes in an answer, and gives back the firewalls where it counts. `unfinished` says whether something is pending
+    /// by what they show.
+    pub fn answered(
+        &mut self,
+        begun: Moment,
+        result: Result<Sight, CallFailure>,
+        at @ Context { now, .. }: Context,
+    ) -> Option<Vec<Firewall>> {
+        self.in_flight = false;
+        let Sight { firewalls, machines, missing } = match result {
+            Ok(sight) => sight,
+            Err(CallFailure::NotSent) => {
+                self.failures.not_before(now.plus_millis(UNSENT_MS));
+                return None;
+            }
+            Err(CallFailure::Fault(fault)) => {
+                self.failures.failed(Pace::of(&fault), at);
+                self.trouble = Some(Trouble { kind: fault.kind, message: fault.message });
+                return None;
+            }
+        };
+        if begun < self.not_before {
+            return None;
+        }
+        self.failures.succeeded();
+        self.trouble = None;
+        self.missing = missing;
+        if !self.missing.is_empty() {
+            // What it leaves out nobody knows.
+            self.failures.not_before(begun.plus_millis(INTERVAL_MS));
+            self.whole = None;
+            return None;
+        }
+        if let Some(machines) = machines {
+            self.whole = Some(Whole { begun, arrived: now, firewalls: firewalls.clone(), machines });
+        }
+        Some(firewalls)
+    }
+
+    /// After a look: whether to look again soon, since something has not arrived.
+    pub fn follow(&mut self, unfinished: bool, now: Moment) {
+        if unfinished {
+            self.poll_after(now);
+        } else {
+            self.poll = None;
+            self.polls = 0;
+        }
+    }
+
+    /// There is another token: what the former one was refused says nothing.
+    pub fn token_changed(&mut self, now: Moment) {
+        self.restart(now);
+    }
+}

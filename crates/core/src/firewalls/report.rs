@@ -1,0 +1,81 @@
+//! What a user reads of a pool's firewalls.
+
+use super::looks::Looks;
+use super::set::Set;
+use super::wish::Wish;
+use crate::model::catalog::firewalls::{FirewallReady, FirewallWouldIsolate};
+use crate::model::condition::Condition;
+use crate::model::words::{enumerate, name_all};
+
+/// Whether something keeps the firewalls of a pool from being as wished: then no assignment waits for them.
+#[must_use]
+pub fn is_in_trouble(set: &Set, looks: &Looks) -> bool {
+    looks.trouble().is_some()
+        || !looks.missing().is_empty()
+        || set.trouble().is_some()
+        || set.doubt().is_some()
+}
+
+/// The conditions; `None` while nothing can be said. `noun` is the word for a machine; `unusable`: nothing is left of
+/// the spec that could be followed.
+#[must_use]
+pub fn conditions(
+    set: &Set,
+    looks: &Looks,
+    wish: &Wish,
+    (noun, unusable): (&str, bool),
+) -> Option<Vec<Condition>> {
+    if wish.rules.is_none() && set.entries.is_empty() && !unusable {
+        return Some(Vec::new());
+    }
+    let ready = ready(set, looks, wish, unusable)?;
+    let mut conditions = vec![ready];
+    if !set.bare.is_empty() && wish.rules.is_some() {
+        let message = format!(
+            "no firewall of yours governs the {noun}s of these nodes, so they are not put into the pool's, which alone \
+             would close every other port: {}; give them a firewall first",
+            name_all(&set.bare)
+        );
+        conditions.push(Condition::new(FirewallWouldIsolate::NoOtherFirewall, message));
+    }
+    Some(conditions)
+}
+
+fn ready(set: &Set, looks: &Looks, wish: &Wish, unusable: bool) -> Option<Condition> {
+    if unusable {
+        let message =
+            "nothing in spec.firewall can be followed: what is open stays, and nothing new is opened";
+        return Some(Condition::new(FirewallReady::InvalidSpec, message.to_owned()));
+    }
+    if !looks.missing().is_empty() {
+        let scopes = enumerate(looks.missing().iter().map(ToString::to_string));
+        let message = format!(
+            "the token lacks {scopes}, so that nobody knows which other firewalls govern a node; no firewall is changed"
+        );
+        return Some(Condition::new(FirewallReady::ScopeMissing, message));
+    }
+    if let Some(doubt) = set.doubt() {
+        let message = format!("{doubt}; no firewall is changed until that is clear");
+        return Some(Condition::new(FirewallReady::CoverageUnknown, message));
+    }
+    if let Some(trouble) = looks.trouble().or(set.trouble()) {
+        return Some(Condition::new(FirewallReady::from(trouble.kind), trouble.message.clone()));
+    }
+    if wish.rules.is_none() {
+        let message = "the pool asks for no ports any more; its firewalls are being removed";
+        return Some(Condition::new(FirewallReady::Leaving, message.to_owned()));
+    }
+    let new = set.entries.is_empty() && !wish.machines.is_empty();
+    looks.whole().or(None.filter(|_| new))?;
+    if !set.lacking.is_empty() || set.entries.iter().any(|entry| entry.id.is_empty()) {
+        let message = "the ports are being opened on some nodes";
+        return Some(Condition::new(FirewallReady::Applying, message.to_owned()));
+    }
+    let members = set.members().len();
+    let named = name_all(set.entries.iter().map(|entry| entry.name.as_str()));
+    let message = match set.entries.len() {
+        0 => "no node needs a firewall of the pool".to_owned(),
+        _ => format!("the ports are open on {members} of the nodes that the pool may use, by {named}"),
+    };
+    Some(Condition::new(FirewallReady::Applied, message))
+}

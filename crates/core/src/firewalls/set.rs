@@ -1,0 +1,330 @@
+//! The firewalls of one pool: what is known of each, and what its calls and the looks mean for that.
+//!
+//! Invariants: what a look shows that was begun before our last change of a firewall ended says nothing of it; one that
+//! a list leaves out is gone only when it is asked for by id and not found; one whose creation may have happened is made
+//! again only after two lists, 30 s apart, that do not name it.
+
+use super::cover::{Cover, Covers};
+use super::facts::Firewall;
+use super::looks::Trouble;
+use super::status::{Entry, number_of};
+use crate::mechanism::retry::{Pace, Retry};
+use crate::model::fault::{CallFailure, Fault, FaultKind};
+use crate::model::machine::MachineId;
+use crate::model::moment::{Context, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// After a creation of ours, lists may lag so long.
+const LAG_MS: u64 = 30_000;
+
+/// A second look, so much later at least, has to agree that a machine has lost its last other firewall, or that all
+/// members of one of ours have left.
+pub(super) const AGREE_MS: u64 = 5_000;
+
+/// The firewalls of one pool.
+#[derive(Debug, Default)]
+pub struct Set {
+    /// What the status is to remember.
+    pub entries: Vec<Entry>,
+    /// Each as a look has shown it that counts for it, by name.
+    pub(super) shown: BTreeMap<String, Firewall>,
+    /// Those of which a call is under way.
+    pub(super) busy: BTreeSet<String>,
+    /// When the last call about each ended.
+    settled: BTreeMap<String, Moment>,
+    /// Machines that a call puts in, until a look shows them.
+    pub(super) adding: BTreeMap<String, BTreeSet<MachineId>>,
+    /// Not made for certain.
+    pub(super) unsent: BTreeSet<String>,
+    /// Perhaps made, and not on the first list begun then.
+    absent: BTreeMap<String, Moment>,
+    /// Left out by a list, and whether it is being asked for.
+    pub(super) lost: BTreeMap<String, bool>,
+    /// Shown without any of its members, on a list begun then.
+    doubted: BTreeMap<String, Moment>,
+    /// More than one firewall has its name.
+    ambiguous: BTreeSet<String>,
+    /// Members that only our firewalls govern, on a list begun then.
+    pub(super) uncovered: BTreeMap<MachineId, Moment>,
+    /// Members of which a second look has said so.
+    pub(super) isolated: BTreeSet<MachineId>,
+    /// Since when each member is not wished.
+    pub(super) unwanted: BTreeMap<MachineId, Moment>,
+    /// Since when each machine is wished and is not where it should be.
+    pub(super) lacking: BTreeMap<MachineId, Moment>,
+    /// Nodes whose machines no other firewall governs.
+    pub(super) bare: BTreeSet<String>,
+    /// Isolated members that users were told of.
+    pub(super) told: BTreeSet<MachineId>,
+    pub(super) retry: Retry,
+    trouble: Option<Trouble>,
+}
+
+impl Set {
+    /// What a status remembers. Whatever is not closed in it may have been made.
+    #[must_use]
+    pub fn recalled(entries: Vec<Entry>) -> Self {
+        Self { entries, ..Self::default() }
+    }
+
+    /// Why the last change failed.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    /// What keeps its firewalls from being known, in a few words.
+    #[must_use]
+    pub fn doubt(&self) -> Option<String> {
+        let named = |what: &str, name: &String| format!("{name} {what}");
+        let lost = self.lost.keys().map(|name| named("is not on the list of firewalls", name));
+        let doubted = self.doubted.keys().map(|name| named("is shown without its members", name));
+        let ambiguous = self.ambiguous.iter().map(|name| named("is the name of several firewalls", name));
+        lost.chain(doubted).chain(ambiguous).next()
+    }
+
+    /// Takes in what a look has shown; `machines` are all that there are, where it shows them.
+    pub fn saw(&mut self, begun: Moment, firewalls: &[Firewall], machines: Option<&Covers<'_>>) {
+        for entry in &mut self.entries {
+            let name = entry.name.clone();
+            if self.busy.contains(&name) || self.settled.get(&name).is_some_and(|settled| begun < *settled) {
+                continue;
+            }
+            let named: Vec<&Firewall> = firewalls.iter().filter(|found| found.name == name).collect();
+            if entry.id.is_empty() {
+                match named.as_slice() {
+                    [found] => entry.id.clone_from(&found.id),
+                    [] => {
+                        self.ambiguous.remove(&name);
+                        let first = *self.absent.entry(name.clone()).or_insert(begun);
+                        if begun >= first.plus_millis(LAG_MS) {
+                            self.absent.remove(&name);
+                            self.unsent.insert(name);
+                        }
+                        continue;
+                    }
+                    _ => {
+                        self.ambiguous.insert(name);
+                        continue;
+                    }
+                }
+                self.absent.remove(&name);
+                self.unsent.remove(&name);
+                self.ambiguous.remove(&name);
+            }
+            let Some(found) = firewalls.iter().find(|found| found.id == entry.id) else {
+                let lags = self.settled.get(&name).is_some_and(|at| begun < at.plus_millis(LAG_MS));
+                if !lags {
+                    self.lost.entry(name).or_insert(false);
+                }
+                continue;
+            };
+            self.lost.remove(&name);
+            // Those of machines that are gone have left with them.
+            let exists =
+                |machine: &&MachineId| machines.is_none_or(|all| all.machines.contains_key(*machine));
+            let before = self.shown.get(&name).map(|before| &before.machines);
+            let had: Vec<&MachineId> = before.into_iter().flatten().filter(exists).collect();
+            if !had.is_empty() && had.iter().all(|machine| !found.machines.contains(*machine)) {
+                let first = *self.doubted.entry(name.clone()).or_insert(begun);
+                if begun < first.plus_millis(AGREE_MS) {
+                    continue;
+                }
+            }
+            self.doubted.remove(&name);
+            self.adding.remove(&name);
+            self.shown.insert(name, found.clone());
+        }
+        if let Some(covers) = machines {
+            self.watch_cover(begun, covers);
+        }
+    }
+
+    /// Notes which members have lost the last firewall that no pool owns.
+    fn watch_cover(&mut self, begun: Moment, covers: &Covers<'_>) {
+        let members: BTreeSet<MachineId> =
+            self.shown.values().flat_map(|shown| shown.machines.iter().cloned()).collect();
+        self.uncovered.retain(|machine, _| members.contains(machine));
+        for machine in &members {
+            match covers.of(machine) {
+                Cover::OnlyOurs => {
+                    let first = *self.uncovered.entry(machine.clone()).or_insert(begun);
+                    if begun >= first.plus_millis(AGREE_MS) {
+                        self.isolated.insert(machine.clone());
+                    }
+                }
+                Cover::Foreign | Cover::Open => {
+                    self.uncovered.remove(machine);
+                    self.isolated.remove(machine);
+                }
+                Cover::Unknown => {}
+            }
+        }
+        self.isolated.retain(|machine| members.contains(machine));
+        self.told.retain(|machine| self.isolated.contains(machine));
+    }
+
+    /// When a second look has to agree.
+    #[must_use]
+    pub fn agrees_at(&self) -> Option<Moment> {
+        let uncovered = self.uncovered.iter().filter(|(machine, _)| !self.isolated.contains(*machine));
+        let since = uncovered.map(|(_, since)| since).chain(self.doubted.values());
+        since.map(|since| since.plus_millis(AGREE_MS)).min()
+    }
+
+    /// When a list is wanted that says whether a firewall was made.
+    #[must_use]
+    pub fn resolves_at(&self, now: Moment) -> Option<Moment> {
+        let open = self.entries.iter().filter(|entry| entry.id.is_empty());
+        let open =
+            open.filter(|entry| !self.unsent.contains(&entry.name) && !self.busy.contains(&entry.name));
+        open.map(|entry| self.absent.get(&entry.name).map_or(now, |first| first.plus_millis(LAG_MS))).min()
+    }
+
+    /// Whether something of it has not arrived yet, by what was last shown.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        let pending = self.shown.values().any(|shown| {
+            shown
+                .pending
+                .keys()
+                .any(|machine| self.lacking.contains_key(machine) || shown.machines.contains(machine))
+        });
+        pending || self.entries.iter().any(|entry| self.awaits_look(&entry.name))
+    }
+
+    fn awaits_look(&self, name: &str) -> bool {
+        self.adding.contains_key(name) && !self.busy.contains(name)
+    }
+
+    /// The firewall of an entry, where nothing of it is under way and what was shown of it counts.
+    pub(super) fn idle(&self, entry: &Entry) -> Option<&Firewall> {
+        let free = !self.busy.contains(&entry.name) && !self.lost.contains_key(&entry.name);
+        let settled = !self.adding.contains_key(&entry.name);
+        self.shown.get(&entry.name).filter(|shown| free && settled && shown.id == entry.id)
+    }
+
+    /// Every machine that is in one of its firewalls, or on its way there.
+    pub(super) fn members(&self) -> BTreeSet<MachineId> {
+        let shown = self.shown.values().flat_map(|shown| &shown.machines);
+        shown.chain(self.adding.values().flatten()).cloned().collect()
+    }
+
+    /// Numbers that are taken.
+    pub(super) fn numbers(&self) -> BTreeSet<u64> {
+        self.entries.iter().filter_map(|entry| number_of(&entry.name)).collect()
+    }
+
+    /// A call about one of them goes out.
+    pub(super) fn sent(&mut self, name: &str, adds: Option<BTreeSet<MachineId>>) {
+        self.busy.insert(name.to_owned());
+        self.unsent.remove(name);
+        if let Some(machines) = adds {
+            self.adding.insert(name.to_owned(), machines);
+        }
+    }
+
+    /// The answer to a creation.
+    pub fn created(&mut self, name: &str, result: Result<String, CallFailure>, at: Context) {
+        self.busy.remove(name);
+        match result {
+            Ok(id) => {
+                self.settled.insert(name.to_owned(), at.now);
+                if let Some(entry) = self.entries.iter_mut().find(|entry| entry.name == name) {
+                    entry.id = id;
+                }
+                self.succeeded();
+            }
+            Err(CallFailure::NotSent) => {
+                self.adding.remove(name);
+                self.unsent.insert(name.to_owned());
+                self.retry.not_before(at.now.plus_millis(1_000));
+            }
+            Err(CallFailure::Fault(fault)) => {
+                self.adding.remove(name);
+                self.settled.insert(name.to_owned(), at.now);
+                if !fault.outcome_unknown && fault.kind != FaultKind::InProgress {
+                    self.unsent.insert(name.to_owned());
+                }
+                self.failed(fault, at);
+            }
+        }
+    }
+
+    /// The answer to a change.
+    pub fn changed(&mut self, name: &str, deleted: bool, result: Result<(), CallFailure>, at: Context) {
+        self.busy.remove(name);
+        match result {
+            Ok(()) => {
+                self.settled.insert(name.to_owned(), at.now);
+                if deleted {
+                    self.forget(name);
+                } else {
+                    // What was shown before is no ground for the next change.
+                    self.adding.entry(name.to_owned()).or_default();
+                }
+                self.succeeded();
+            }
+            Err(CallFailure::NotSent) => {
+                self.adding.remove(name);
+                self.retry.not_before(at.now.plus_millis(1_000));
+            }
+            Err(CallFailure::Fault(fault)) => {
+                self.settled.insert(name.to_owned(), at.now);
+                self.adding.insert(name.to_owned(), BTreeSet::new());
+                self.failed(fault, at);
+            }
+        }
+    }
+
+    /// Whether one that a list leaves out exists.
+    pub fn found(&mut self, id: &str, result: Result<bool, CallFailure>, at: Context) {
+        let Some(name) = self.entries.iter().find(|entry| entry.id == id).map(|entry| entry.name.clone())
+        else {
+            return;
+        };
+        match result {
+            Ok(false) => self.forget(&name),
+            Ok(true) | Err(CallFailure::NotSent) => {
+                self.lost.insert(name, false);
+                self.retry.not_before(at.now.plus_millis(10_000));
+            }
+            Err(CallFailure::Fault(fault)) => {
+                self.lost.insert(name, false);
+                self.failed(fault, at);
+            }
+        }
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.entries.retain(|entry| entry.name != name);
+        self.shown.remove(name);
+        self.adding.remove(name);
+        self.unsent.remove(name);
+        self.absent.remove(name);
+        self.lost.remove(name);
+        self.doubted.remove(name);
+        self.settled.remove(name);
+    }
+
+    /// Forgets an intent that was never sent.
+    pub(super) fn drop_intent(&mut self, name: &str) {
+        self.forget(name);
+    }
+
+    fn succeeded(&mut self) {
+        self.retry.succeeded();
+        self.trouble = None;
+    }
+
+    fn failed(&mut self, fault: Fault, at: Context) {
+        self.retry.failed(Pace::of(&fault), at);
+        self.trouble = Some(Trouble { kind: fault.kind, message: fault.message });
+    }
+
+    /// There is another token: what the former one was refused is tried at once.
+    pub fn forgive(&mut self) {
+        self.retry = Retry::default();
+        self.trouble = None;
+    }
+}

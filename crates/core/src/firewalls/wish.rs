@@ -1,0 +1,38 @@
+//! What a pool wishes of its firewalls now.
+
+use super::facts::Rule;
+use crate::model::ids::ObjectRef;
+use crate::model::machine::MachineId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What may be done for a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// Nothing but to keep machines from being isolated: the pool is paused, frozen or not known well enough.
+    Guard,
+    /// Everything.
+    Act,
+}
+
+/// What a pool wishes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// The pool.
+    pub pool: ObjectRef,
+    /// The rules; `None` for no firewall.
+    pub rules: Option<BTreeSet<Rule>>,
+    /// The machines, with the names of their nodes.
+    pub machines: BTreeMap<MachineId, String>,
+    /// What may be done.
+    pub leave: Leave,
+    /// An address is on its way: nothing is taken away meanwhile.
+    pub moving: bool,
+}
+
+impl Wish {
+    /// Whether this machine is to be in a firewall.
+    #[must_use]
+    pub fn wants(&self, machine: &MachineId) -> bool {
+        self.rules.is_some() && self.machines.contains_key(machine)
+    }
+}

@@ -1,0 +1,244 @@
+//! Firewalls of all pools: what each one wishes of them, whose machines wait for them, and what is told.
+//!
+//! Invariants: without `spec.firewall` and without a firewall in the status nothing is asked of a provider; what is not
+//! completely known changes nothing.
+
+use super::{Fleet, stores};
+use crate::addresses::account::Account;
+use crate::addresses::pool::Pool;
+use crate::addresses::pool::status::PoolStatus;
+use crate::firewalls::account::{FirewallAccount, Means};
+use crate::firewalls::action::{Action as Call, Outcome};
+use crate::firewalls::spec::FirewallSpec;
+use crate::firewalls::status::Entry;
+use crate::firewalls::wish::{Leave, Wish};
+use crate::mechanism::effects::{Effects, Notice};
+use crate::model::catalog::events::EventReason;
+use crate::model::condition::{Condition, ConditionType};
+use crate::model::ids::{AccountId, Address, ObjectKind, ObjectRef, Owner, Uid};
+use crate::model::machine::MachineId;
+use crate::model::matching::NodeStore;
+use crate::model::moment::{Context, Moment};
+use crate::model::provider::Providers;
+use crate::model::words::name_all;
+use std::collections::BTreeMap;
+
+/// Machines to which no assignment of a pool should begin yet, and until when.
+pub(super) type Gates = BTreeMap<Uid, BTreeMap<MachineId, Moment>>;
+
+/// What is known and done about firewalls.
+#[derive(Debug, Default)]
+pub(super) struct Firewalls {
+    accounts: BTreeMap<AccountId, FirewallAccount>,
+    /// Firewalls that deleted pools have left, since the process started.
+    pub(super) left: u64,
+}
+
+/// How a firewall of a pool that goes stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// The firewalls, those included that may not have been made.
+    pub firewalls: Vec<Entry>,
+}
+
+impl Firewalls {
+    /// Of the providers that have firewalls.
+    pub(super) fn new(providers: &Providers) -> Self {
+        let accounts = providers.of_addresses().filter_map(|of| {
+            let id = AccountId::from(of.name);
+            Some((id.clone(), FirewallAccount::new(id, of.firewalls?, of.machines?)))
+        });
+        Self { accounts: accounts.collect(), left: 0 }
+    }
+
+    /// Leadership begins.
+    pub(super) fn restart(&mut self, now: Moment) {
+        self.accounts.values_mut().for_each(|account| account.restart(now));
+    }
+
+    /// There is another token.
+    pub(super) fn token_changed(&mut self, account_id: &AccountId, now: Moment) {
+        if let Some(account) = self.accounts.get_mut(account_id) {
+            account.token_changed(now);
+        }
+    }
+
+    /// What is told when a pool is gone and leaves firewalls.
+    pub(super) fn forget(&mut self, pool: &ObjectRef) -> Option<Notice> {
+        let left = self.accounts.values_mut().flat_map(|account| account.forget(&pool.uid));
+        let left: Vec<Entry> = left.collect();
+        if left.is_empty() {
+            return None;
+        }
+        self.left = self.left.saturating_add(u64::try_from(left.len()).unwrap_or(u64::MAX));
+        let names = name_all(left.iter().map(|entry| entry.name.as_str()));
+        let message = format!(
+            "the pool is gone, and its firewalls stay as they are: {names}; nobody looks after them now, so delete those \
+             that nobody needs"
+        );
+        let owner = Owner { kind: ObjectKind::Pool, object: pool.clone() };
+        Some(Notice::on(&owner, true, EventReason::FirewallLeft, "firewalls", message))
+    }
+}
+
+impl Fleet {
+    /// Whether firewalls of this pool stand at the provider, or may stand there: they are to go before the object does
+    /// that asks for their deletion.
+    #[must_use]
+    pub fn standing_firewalls(&self, uid: &Uid) -> Option<Standing> {
+        let found = self.firewalls.accounts.values().find_map(|account| account.entries(uid));
+        let firewalls = match found {
+            Some(entries) => entries.to_vec(),
+            None => self.pools.get(uid)?.on_server.firewalls.clone(),
+        };
+        (!firewalls.is_empty()).then_some(Standing { firewalls })
+    }
+
+    /// What the pools of an account wish, with what their statuses on the server remember.
+    fn wishes(&self, account_id: &AccountId, account: &Account, now: Moment) -> Vec<(Wish, Vec<Entry>)> {
+        let here = self.by_age().into_iter().filter(|pool| pool.spec.account_id == *account_id);
+        here.filter_map(|pool| {
+            let remembered: Vec<Entry> = pool
+                .on_server
+                .firewalls
+                .iter()
+                .filter(|entry| entry.account_id == *account_id)
+                .cloned()
+                .collect();
+            let known = self.firewalls.accounts.get(account_id).and_then(|of| of.entries(&pool.object.uid));
+            let stands = !remembered.is_empty() || known.is_some_and(|entries| !entries.is_empty());
+            let asks = pool.spec.firewall != FirewallSpec::None;
+            (asks || stands).then(|| (self.wish(pool, account, now), remembered))
+        })
+        .collect()
+    }
+
+    fn wish(&self, pool: &Pool, account: &Account, now: Moment) -> Wish {
+        let rules = match &pool.spec.firewall {
+            FirewallSpec::None | FirewallSpec::Unusable => None,
+            FirewallSpec::Open(rules) => Some(rules.clone()),
+        };
+        let mut machines = BTreeMap::new();
+        let stores = pool.spec.criteria.as_ref().map(|of| stores::of(&self.nodes, &self.pods, of).0);
+        let labelled = stores.into_iter().flat_map(|store| store.iter());
+        for node in labelled {
+            if let Some(machine) = node.machine.as_ref().filter(|on| on.kind() == account.machines()) {
+                machines.insert(machine.clone(), node.name.clone());
+            }
+        }
+        let ours = || account.ops().filter(|(_, op)| op.pool == pool.object.uid);
+        let going = ours().map(|(_, op)| op.machine.clone());
+        let claimed = &pool.report.claimed;
+        let held = pool.effective().into_iter().filter(|ip: &Address| !claimed.contains_key(ip));
+        let standing = held.filter_map(|ip| account.place(ip).machine().cloned());
+        for machine in going.chain(standing) {
+            let name = machine.to_string();
+            machines.entry(machine).or_insert(name);
+        }
+        let known =
+            account.is_known() && account.is_authorised() && stores.is_some_and(NodeStore::is_complete);
+        let may = known && pool.may_begin() && pool.spec.firewall != FirewallSpec::Unusable;
+        Wish {
+            pool: pool.object.clone(),
+            rules,
+            machines,
+            leave: if may { Leave::Act } else { Leave::Guard },
+            moving: ours().any(|(_, op)| !op.is_stalled(now)),
+        }
+    }
+
+    /// Notes what is wished, and says which machines wait for their firewalls.
+    pub(super) fn gates(&mut self, now: Moment) -> Gates {
+        let mut gates = Gates::new();
+        let ids: Vec<AccountId> = self.firewalls.accounts.keys().cloned().collect();
+        for id in ids {
+            let Some(account) = self.accounts.get(&id) else { continue };
+            let wishes = self.wishes(&id, account, now);
+            let Some(firewalls) = self.firewalls.accounts.get_mut(&id) else { continue };
+            firewalls.note(&wishes, now);
+            gates.extend(wishes.iter().map(|(wish, _)| (wish.pool.uid.clone(), firewalls.gates(wish, now))));
+        }
+        gates
+    }
+
+    /// Decides what is read and changed.
+    pub(super) fn plan_firewalls(&mut self, now: Moment, out: &mut Effects<Call>) {
+        let ids: Vec<AccountId> = self.firewalls.accounts.keys().cloned().collect();
+        for id in ids {
+            let Some(account) = self.accounts.get(&id) else { continue };
+            let wishes = self.wishes(&id, account, now);
+            let permit = self.permit;
+            let (Some(account), Some(firewalls)) =
+                (self.accounts.get_mut(&id), self.firewalls.accounts.get_mut(&id))
+            else {
+                continue;
+            };
+            let epoch = account.epoch().clone();
+            let means = Means { epoch: &epoch, budget: account.budget(), permit, now };
+            firewalls.plan(&wishes, means, out);
+        }
+    }
+
+    /// Takes in an answer.
+    pub(super) fn firewalls_answered(&mut self, mut outcome: Outcome, at: Context) {
+        let (epoch, failure) = outcome.epoch_and_failure();
+        let id = epoch.account_id.clone();
+        super::outcomes::judge(epoch, self.accounts.get(&id).map(Account::epoch), failure);
+        if let Some(account) = self.firewalls.accounts.get_mut(&id) {
+            account.answered(outcome, at);
+        }
+    }
+}
+
+/// What a status says of firewalls.
+pub(super) struct Told {
+    entries: Vec<Entry>,
+    conditions: Vec<Condition>,
+}
+
+impl Told {
+    /// Adds it.
+    pub(super) fn complete(self, status: &mut PoolStatus) {
+        status.firewalls = self.entries;
+        status.conditions.extend(self.conditions);
+    }
+}
+
+impl Fleet {
+    /// What each pool's status says of its firewalls: what is not known now stays as it was.
+    pub(super) fn told_of_firewalls(&self, now: Moment) -> BTreeMap<Uid, Told> {
+        let tells = |pool: &Pool| {
+            let known = self.firewalls.accounts.values().any(|of| of.entries(&pool.object.uid).is_some());
+            known || pool.spec.firewall != FirewallSpec::None || !pool.on_server.firewalls.is_empty()
+        };
+        let pools = self.pools.values().filter(|pool| !pool.deleting && tells(pool));
+        pools.map(|pool| (pool.object.uid.clone(), self.told_of(pool, now))).collect()
+    }
+
+    fn told_of(&self, pool: &Pool, now: Moment) -> Told {
+        let before = &pool.on_server;
+        let id = &pool.spec.account_id;
+        let (account, firewalls) = (self.accounts.get(id), self.firewalls.accounts.get(id));
+        let known = firewalls.and_then(|firewalls| firewalls.entries(&pool.object.uid));
+        let elsewhere = before.firewalls.iter().filter(|entry| entry.account_id != *id).cloned();
+        let entries = match known {
+            Some(entries) => entries.iter().cloned().chain(elsewhere).collect(),
+            None => before.firewalls.clone(),
+        };
+        let unusable = pool.spec.firewall == FirewallSpec::Unusable;
+        let now = account
+            .zip(firewalls)
+            .and_then(|(account, firewalls)| firewalls.conditions(&self.wish(pool, account, now), unusable));
+        let asks = pool.spec.firewall != FirewallSpec::None || !entries.is_empty();
+        let conditions = match now {
+            Some(conditions) => conditions,
+            None if !asks => Vec::new(),
+            None => {
+                let ours = [ConditionType::FirewallReady, ConditionType::FirewallWouldIsolate];
+                let ours = before.conditions.iter().filter(|told| ours.iter().any(|kind| told.is(*kind)));
+                ours.cloned().collect()
+            }
+        };
+        Told { entries, conditions }
+    }
+}

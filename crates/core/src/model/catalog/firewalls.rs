@@ -1,0 +1,68 @@
+//! What is said of the firewalls of a pool.
+
+use crate::model::fault::FaultKind;
+
+sections! {
+    FirewallReady: "`FirewallReady` is present once the pool has `spec.firewall`, until its firewalls are removed. It \
+                    does not affect `Ready`: an address waits at most 10 s for its firewall, and only while \
+                    `FirewallReady` is True." {
+        /// Reasons of `FirewallReady`.
+        enum FirewallReady {
+            Applied => True,
+                "The ports are open on every node that the pool may use and that another firewall governs.",
+                "None. See also [`FirewallWouldIsolate`](#firewallwouldisolate).";
+            Applying => True,
+                "Ports are being opened on some nodes.",
+                "Wait.";
+            Leaving => True,
+                "`spec.firewall` was removed. FLIPOP takes the nodes out of the pool's firewalls and deletes these.",
+                "Wait.";
+            InvalidSpec => False,
+                "No port, or no source, of `spec.firewall` can be followed. Ports that are open stay open, and no other \
+                 one is opened.",
+                "Correct the fields that [`SpecValid`](#specvalid) names.";
+            ScopeMissing => False,
+                "The token lacks a scope without which nobody knows which other firewalls govern a node. FLIPOP changes \
+                 no firewall.",
+                "Give the token the scopes that the message names: see [Tokens and scopes](../operations/tokens.md).";
+            CoverageUnknown => False,
+                "A list of firewalls contradicts what FLIPOP knows: it leaves a firewall of the pool out, shows one without \
+                 its members, or shows several of one name. FLIPOP changes no firewall.",
+                "Wait a minute. If several firewalls have one name, delete those that you do not need.";
+            InProgress | Transient | Throttled | NotFound | NodeInUse | Invalid | Quota | Unauthorised | Permanent =>
+                False,
+                "The firewalls cannot be read or changed.",
+                "See [Kinds of failure](#kinds-of-failure). For `Unauthorised` see \
+                 [Tokens and scopes](../operations/tokens.md).";
+        }
+    }
+
+    FirewallWouldIsolate: "`FirewallWouldIsolate` is present, with status True, while nodes that the pool may use have no \
+                           firewall but those of pools. See [Open ports](../recipes/ports.md)." {
+        /// Reasons of `FirewallWouldIsolate`.
+        enum FirewallWouldIsolate {
+            NoOtherFirewall => True,
+                "No firewall that you made governs the nodes that the message names. FLIPOP does not put them into a \
+                 firewall of the pool, or took them out: that firewall alone would close every port but those of pools. \
+                 Without any firewall all their ports are open.",
+                "Put the droplets into a firewall that permits what they need, such as SSH and the traffic of the cluster. \
+                 FLIPOP notices within 50 s.";
+        }
+    }
+}
+
+impl From<FaultKind> for FirewallReady {
+    fn from(kind: FaultKind) -> Self {
+        match kind {
+            FaultKind::InProgress => Self::InProgress,
+            FaultKind::Transient => Self::Transient,
+            FaultKind::Throttled => Self::Throttled,
+            FaultKind::NotFound => Self::NotFound,
+            FaultKind::NodeInUse => Self::NodeInUse,
+            FaultKind::Invalid => Self::Invalid,
+            FaultKind::Quota => Self::Quota,
+            FaultKind::Unauthorised => Self::Unauthorised,
+            FaultKind::Permanent => Self::Permanent,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Firewalls in doubt: no machine is isolated, and where nobody knows, nothing changes.
+
+use crate::walls::{opens, rule};
+use crate::world::{World, droplet, ip};
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::firewalls::facts::Firewall;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[test]
+fn a_machine_that_no_firewall_governs_is_left_open_and_gets_its_address_at_once() {
+    let mut world = World::with(1, 2);
+    world.walls.add("base", &[2], &[]);
+    world.edit("pool", |spec| spec.firewall = opens(&["443"]));
+    world.run(3);
+    assert_eq!(world.walls.members(), [2].into());
+    assert_eq!(world.holder(1), Some(ip(1)), "it is open: nothing to wait for");
+    assert_eq!(world.condition("FirewallWouldIsolate"), ("True".into(), "NoOtherFirewall".into()));
+    assert_eq!(world.condition("FirewallReady").0, "True");
+    world.walls.by_hand(|all| {
+        all[0].machines.insert(droplet(1));
+    });
+    world.run(60);
+    assert_eq!(world.walls.members(), [1, 2].into());
+    assert_eq!(world.condition("FirewallWouldIsolate"), Default::default());
+}
+
+#[test]
+fn an_orphan_of_ours_and_another_pool_s_firewall_cover_nothing() {
+    let mut world = World::with(1, 2);
+    world.walls.add("flipop-0123abcd-1", &[1], &[]);
+    world.walls.add("base", &[2], &[]);
+    world.edit("pool", |spec| spec.firewall = opens(&["443"]));
+    world.run(10);
+    let ours = world.walls.named("uid-pool-1").unwrap();
+    assert_eq!(ours.machines, [droplet(2)].into());
+    let orphan = world.walls.named("0123abcd-1").unwrap();
+    assert_eq!(orphan.machines, [droplet(1)].into(), "it is left alone");
+}
+
+#[test]
+fn a_member_that_loses_its_last_other_firewall_is_taken_out_after_a_second_look() {
+    for paused in [false, true] {
+        let mut world = World::walled(1, 2);
+        world.run(30);
+        if paused {
+            let mut pool = world.pools["pool"].clone();
+            pool.paused = Some(String::new());
+            world.put_pool(pool);
+        }
+        world.walls.by_hand(|all| all.retain(|wall| wall.name != "base"));
+        world.run(58);
+        assert_eq!(world.walls.members(), BTreeSet::new(), "{paused}");
+        let told = world.notices.iter().filter(|reason| **reason == "FirewallWouldIsolate").count();
+        assert_eq!(told, 1);
+        world.run(120);
+        assert_eq!(world.walls.members(), BTreeSet::new(), "it does not come back");
+        world.walls.add("base", &[], &["k8s"]);
+        world.run(60);
+        assert_eq!(world.walls.members().is_empty(), paused, "but with the other one");
+    }
+}
+
+#[test]
+fn one_look_that_lacks_the_other_firewall_takes_nobody_out() {
+    let mut world = World::walled(1, 2);
+    world.run(30);
+    let shown: Vec<Firewall> = world.walls.ours().cloned().collect();
+    world.walls.stale = Some(shown);
+    let from = world.now;
+    world.run_while(10, |world| world.count(from, "look") == 0);
+    world.walls.stale = None;
+    world.run(60);
+    assert_eq!(world.walls.members(), [1, 2].into());
+    assert_eq!(world.count(from, "remove"), 0);
+}
+
+#[test]
+fn a_token_that_may_not_read_tags_changes_nothing_and_is_told() {
+    let mut world = World::walled(1, 2);
+    world.run(30);
+    let before = world.walls.all.clone();
+    world.walls.missing = ["tag:read"].into();
+    world.run(55);
+    world.edit("pool", |spec| spec.firewall = opens(&["80"]));
+    world.delete_node(2);
+    world.set_node(3, true);
+    world.run(200);
+    assert_eq!(world.walls.all, before);
+    assert_eq!(world.condition("FirewallReady"), ("False".into(), "ScopeMissing".into()));
+    world.set_node(1, false);
+    world.run(5);
+    assert_eq!(world.holder(3), Some(ip(1)), "no address waits for that");
+    world.walls.missing.clear();
+    world.run(130);
+    assert_eq!(world.walls.members(), [1, 3].into());
+}
+
+#[test]
+fn lists_that_leave_ours_out_or_show_it_empty_change_nothing() {
+    for hidden in [true, false] {
+        let mut world = World::walled(1, 2);
+        world.run(30);
+        let before = world.walls.all.clone();
+        world.walls.memberless = !hidden;
+        if hidden {
+            world.walls.hidden.insert(before[1].name.clone());
+        }
+        let from = world.now;
+        world.run_while(10, |world| world.count(from, "look") == 0);
+        world.run_until(world.now.plus_millis(100));
+        world.edit("pool", |spec| spec.firewall = opens(&["80"]));
+        world.run_until(world.now.plus_millis(4_000));
+        assert_eq!(world.walls.all, before);
+        assert_eq!(world.condition("FirewallReady"), ("False".into(), "CoverageUnknown".into()));
+        world.walls.hidden.clear();
+        world.walls.memberless = false;
+        world.run(100);
+        assert_eq!(world.walls.open(1), ["80".to_owned()].into());
+        assert_eq!(world.count(from, "create"), 0);
+    }
+}
+
+#[test]
+fn two_firewalls_of_one_name_are_left_to_the_user() {
+    let mut world = World::walled(1, 1);
+    let twin = |id: &str| Firewall {
+        id: id.into(),
+        name: "flipop-uid-pool-1".into(),
+        machines: BTreeSet::new(),
+        tags: BTreeSet::new(),
+        rules: [rule("1", "::/0")].into(),
+        pending: BTreeMap::new(),
+    };
+    world.walls.by_hand(|all| all.extend([twin("a"), twin("b")]));
+    world.run(60);
+    assert_eq!(world.condition("FirewallReady").1, "CoverageUnknown");
+    assert!(world.walls.members().is_empty() && world.holder(1).is_some());
+}
+
+#[test]
+fn an_address_on_a_node_without_the_labels_keeps_its_ports_until_it_has_left() {
+    let mut world = World::walled(1, 1);
+    world.run(30);
+    // No other node is there to take the address, so that it stays.
+    world.set_node(1, false);
+    world.delete_node(1);
+    world.run(300);
+    assert_eq!((world.holder(1), world.walls.members()), (Some(ip(1)), [1].into()));
+    world.set_node(2, true);
+    world.run(30);
+    assert_eq!((world.holder(2), world.walls.members()), (Some(ip(1)), [1, 2].into()));
+    world.run(60);
+    assert_eq!(world.walls.members(), [2].into());
+}
+
+#[test]
+fn two_pools_of_one_node_open_both_their_ports() {
+    let mut world = World::walled(1, 2);
+    world.add_ip(2);
+    world.add_pool(
+        "other",
+        RawPoolSpec { ips: vec![ip(2).to_string()], firewall: opens(&["80"]), ..crate::faults::spec() },
+    );
+    world.run(60);
+    assert_eq!(world.walls.open(1), ["443".to_owned(), "80".to_owned()].into());
+    world.edit("other", |spec| spec.firewall = None);
+    world.run(60);
+    assert_eq!(world.walls.open(1), ["443".to_owned()].into());
+}
+
+#[test]
+fn a_spec_of_which_nothing_can_be_followed_closes_nothing() {
+    let mut world = World::walled(1, 1);
+    world.run(30);
+    let before = world.walls.all.clone();
+    world.edit("pool", |spec| {
+        spec.firewall.as_mut().unwrap().sources = vec!["10.0.0.1/8".into()];
+    });
+    world.run(100);
+    assert_eq!(world.walls.all, before);
+    assert_eq!(world.condition("SpecValid"), ("False".into(), "FirewallIgnored".into()));
+    assert_eq!(world.condition("FirewallReady"), ("False".into(), "InvalidSpec".into()));
+    assert_eq!(world.condition("Ready").0, "True");
+}

@@ -1,0 +1,419 @@
+//! Firewalls over `/v2/firewalls`, with the droplets and tags that say whom they govern.
+//!
+//! A `PUT` resets what it leaves out, so the endpoints that add and remove are used. What a token may not read is left
+//! out of answers without a word: droplets need `droplet:read`, tags `tag:read`.
+
+use super::refusal::Intent;
+use super::wire::Paging;
+use super::{DigitalOcean, accepted_or, droplet, list};
+use crate::permit::Permit;
+use crate::provider::firewalls::{FirewallProvider, NewFirewall};
+use crate::provider::http::{Answer, Api, Request};
+use crate::provider::observe::Call;
+use crate::provider::paging::{self, Page, Pages};
+use crate::provider::{CallContext, CallError};
+use flipop_core::firewalls::action::Change;
+use flipop_core::firewalls::facts::{Direction, Firewall, Rule, Sight, Targets};
+use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::machine::MachineId;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What to do about a token that may not do something with firewalls.
+const SCOPE_MISSING: &str = "the token may not do this: spec.firewall needs the scopes firewall:read, firewall:create, \
+                             firewall:update, firewall:delete, droplet:read and tag:read";
+
+/// The scope without which droplets are left out.
+const DROPLET_READ: &str = "droplet:read";
+
+/// The scope without which tags are left out.
+const TAG_READ: &str = "tag:read";
+
+#[derive(Debug, Deserialize)]
+struct FirewallsBody {
+    firewalls: Vec<Entry>,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+#[derive(Debug, Deserialize)]
+struct FirewallBody {
+    firewall: Made,
+}
+
+/// Of a new firewall only this is needed.
+#[derive(Debug, Deserialize)]
+struct Made {
+    id: String,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct Entry {
+    id: String,
+    name: String,
+    #[serde(default)]
+    inbound_rules: Option<Vec<RuleEntry>>,
+    #[serde(default)]
+    outbound_rules: Option<Vec<RuleEntry>>,
+    #[serde(default)]
+    droplet_ids: Option<Vec<u64>>,
+    #[serde(default)]
+    tags: Option<Vec<String>>,
+    #[serde(default)]
+    pending_changes: Option<Vec<Pending>>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct Pending {
+    droplet_id: u64,
+    #[serde(default)]
+    removing: Option<bool>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct RuleEntry {
+    protocol: String,
+    #[serde(default)]
+    ports: Option<String>,
+    #[serde(default)]
+    sources: Option<TargetsEntry>,
+    #[serde(default)]
+    destinations: Option<TargetsEntry>,
+}
+
+#[derive(Debug, Default, Deserialize, PartialEq)]
+struct TargetsEntry {
+    #[serde(default)]
+    addresses: Option<BTreeSet<String>>,
+    #[serde(default)]
+    droplet_ids: Option<BTreeSet<u64>>,
+    #[serde(default)]
+    load_balancer_uids: Option<BTreeSet<String>>,
+    #[serde(default)]
+    kubernetes_ids: Option<BTreeSet<String>>,
+    #[serde(default)]
+    tags: Option<BTreeSet<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DropletsBody {
+    droplets: Vec<DropletEntry>,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct DropletEntry {
+    id: u64,
+    #[serde(default)]
+    tags: Option<BTreeSet<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TagsBody {
+    #[serde(rename = "tags")]
+    _tags: Vec<serde::de::IgnoredAny>,
+}
+
+impl RuleEntry {
+    fn into_rule(self, direction: Direction) -> Rule {
+        let targets = match direction {
+            Direction::Inbound => self.sources,
+            Direction::Outbound => self.destinations,
+        };
+        let targets = targets.unwrap_or_default();
+        let machines = targets.droplet_ids.unwrap_or_default();
+        // Some answers have nothing where others have this for every port.
+        let ports = self.ports.filter(|ports| !ports.is_empty()).unwrap_or_else(|| "0".to_owned());
+        Rule {
+            direction,
+            protocol: self.protocol,
+            ports,
+            targets: Targets {
+                addresses: targets.addresses.unwrap_or_default(),
+                machines: machines.iter().map(ToString::to_string).collect(),
+                balancers: targets.load_balancer_uids.unwrap_or_default(),
+                clusters: targets.kubernetes_ids.unwrap_or_default(),
+                tags: targets.tags.unwrap_or_default(),
+            },
+        }
+    }
+}
+
+impl Entry {
+    fn into_facts(self) -> Firewall {
+        let rules = |rules: Option<Vec<RuleEntry>>, direction| {
+            rules.into_iter().flatten().map(move |rule| rule.into_rule(direction))
+        };
+        let inbound = rules(self.inbound_rules, Direction::Inbound);
+        let pending = self.pending_changes.into_iter().flatten();
+        Firewall {
+            id: self.id,
+            name: self.name,
+            machines: self.droplet_ids.into_iter().flatten().map(droplet).collect(),
+            tags: self.tags.into_iter().flatten().collect(),
+            rules: inbound.chain(rules(self.outbound_rules, Direction::Outbound)).collect(),
+            pending: pending
+                .map(|change| (droplet(change.droplet_id), change.removing.unwrap_or(false)))
+                .collect(),
+        }
+    }
+}
+
+struct Firewalls<'a> {
+    api: &'a Api,
+}
+
+impl Pages for Firewalls<'_> {
+    type Entry = Firewall;
+    type Key = String;
+
+    const WHAT: &'static str = "firewalls";
+    const TOTAL_IS_OF_LIST: bool = true;
+    // Accounts have some hundreds at most: this is room for 10,000.
+    const MAX_PAGES: u64 = 50;
+
+    fn api(&self) -> &Api {
+        self.api
+    }
+
+    async fn page(&self, number: u64) -> Result<Page<Firewall>, Fault> {
+        let page = number.to_string();
+        let query = [("per_page", list::PER_PAGE), ("page", page.as_str())];
+        let answer = self.api.read(Request::get(&["v2", "firewalls"], &query)).await?;
+        let FirewallsBody { firewalls, paging } = permitted(&answer, Intent::Read)?.decode()?;
+        let more = list::is_followed(&answer, paging.next(), number)?;
+        let entries = firewalls.into_iter().map(Entry::into_facts).collect();
+        Ok(Page { entries, total: paging.total(), more, answer })
+    }
+
+    fn key(entry: &Firewall) -> String {
+        entry.id.clone()
+    }
+}
+
+struct Droplets<'a> {
+    api: &'a Api,
+    /// The token may not list them.
+    forbidden: AtomicBool,
+}
+
+impl Pages for Droplets<'_> {
+    type Entry = DropletEntry;
+    type Key = u64;
+
+    const WHAT: &'static str = "droplets";
+    const TOTAL_IS_OF_LIST: bool = true;
+    // Room for 10,000.
+    const MAX_PAGES: u64 = 50;
+
+    fn api(&self) -> &Api {
+        self.api
+    }
+
+    async fn page(&self, number: u64) -> Result<Page<DropletEntry>, Fault> {
+        let page = number.to_string();
+        let query = [("per_page", list::PER_PAGE), ("page", page.as_str())];
+        let answer = self.api.read(Request::get(&["v2", "droplets"], &query)).await?;
+        self.forbidden.store(is_forbidden(&answer), Ordering::Relaxed);
+        let DropletsBody { droplets, paging } = permitted(&answer, Intent::Read)?.decode()?;
+        let more = list::is_followed(&answer, paging.next(), number)?;
+        Ok(Page { entries: droplets, total: paging.total(), more, answer })
+    }
+
+    fn key(entry: &DropletEntry) -> u64 {
+        entry.id
+    }
+}
+
+/// A scope is missing: what refuses the whole token answers otherwise.
+fn is_forbidden(answer: &Answer) -> bool {
+    answer.status() == StatusCode::FORBIDDEN && answer.refused_in_between().is_none()
+}
+
+fn permitted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
+    accepted_or(answer, intent, |kind, _| {
+        if kind == FaultKind::Unauthorised { SCOPE_MISSING.to_owned() } else { String::new() }
+    })
+}
+
+/// A rule as the API takes it. ICMP has no ports.
+fn written(rule: &Rule) -> Value {
+    let Targets { addresses, machines, balancers, clusters, tags } = &rule.targets;
+    let mut targets = Map::new();
+    let mut put = |key: &str, values: Vec<Value>| {
+        if !values.is_empty() {
+            targets.insert(key.to_owned(), Value::Array(values));
+        }
+    };
+    let texts = |texts: &BTreeSet<String>| texts.iter().map(|text| json!(text)).collect::<Vec<_>>();
+    put("addresses", texts(addresses));
+    put("droplet_ids", machines.iter().filter_map(|id| id.parse::<u64>().ok()).map(|id| json!(id)).collect());
+    put("load_balancer_uids", texts(balancers));
+    put("kubernetes_ids", texts(clusters));
+    put("tags", texts(tags));
+    let key = match rule.direction {
+        Direction::Inbound => "sources",
+        Direction::Outbound => "destinations",
+    };
+    let mut value = json!({ "protocol": rule.protocol, key: targets });
+    if let Some(object) = value.as_object_mut().filter(|_| rule.protocol != "icmp") {
+        object.insert("ports".to_owned(), json!(rule.ports));
+    }
+    value
+}
+
+/// Rules of both directions, each list only where there are some.
+fn written_rules<'a>(rules: impl Iterator<Item = &'a Rule> + Clone) -> Map<String, Value> {
+    let mut body = Map::new();
+    for (key, direction) in [("inbound_rules", Direction::Inbound), ("outbound_rules", Direction::Outbound)] {
+        let of = rules.clone().filter(|rule| rule.direction == direction);
+        let of: Vec<Value> = of.map(written).collect();
+        if !of.is_empty() {
+            body.insert(key.to_owned(), Value::Array(of));
+        }
+    }
+    body
+}
+
+fn ids<'a>(machines: impl IntoIterator<Item = &'a MachineId>) -> Vec<u64> {
+    machines.into_iter().filter_map(|machine| machine.id().parse().ok()).collect()
+}
+
+impl DigitalOcean {
+    async fn firewalls(&self) -> Result<Vec<Firewall>, Fault> {
+        Ok(paging::whole(&Firewalls { api: &self.api }).await?.into_values().collect())
+    }
+
+    /// `None` where the token may not list droplets.
+    async fn tagged_droplets(&self) -> Result<Option<BTreeMap<MachineId, BTreeSet<String>>>, Fault> {
+        let droplets = Droplets { api: &self.api, forbidden: AtomicBool::new(false) };
+        match paging::whole(&droplets).await {
+            Ok(found) => {
+                let tagged =
+                    found.into_values().map(|found| (droplet(found.id), found.tags.unwrap_or_default()));
+                Ok(Some(tagged.collect()))
+            }
+            Err(_forbidden) if droplets.forbidden.load(Ordering::Relaxed) => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn tags_readable(&self) -> Result<bool, Fault> {
+        let answer = self.api.read(Request::get(&["v2", "tags"], &[("per_page", "1")])).await?;
+        if is_forbidden(&answer) {
+            return Ok(false);
+        }
+        let _list: TagsBody = permitted(&answer, Intent::Read)?.decode()?;
+        Ok(true)
+    }
+
+    async fn see(&self, context: &CallContext, machines: bool) -> Result<Sight, Fault> {
+        let firewalls = self.api.operation(Call::ListFirewalls, context, self.firewalls()).await?;
+        let mut sight = Sight { firewalls, ..Sight::default() };
+        if !machines {
+            return Ok(sight);
+        }
+        sight.machines = self.api.operation(Call::ListDroplets, context, self.tagged_droplets()).await?;
+        if sight.machines.is_none() {
+            sight.missing.insert(DROPLET_READ);
+        }
+        // A tag that is shown is proof enough.
+        let tagged = |firewall: &Firewall| {
+            !firewall.tags.is_empty() || firewall.rules.iter().any(|rule| !rule.targets.tags.is_empty())
+        };
+        let shown = sight.machines.iter().flat_map(BTreeMap::values).any(|tags| !tags.is_empty());
+        if !shown
+            && !sight.firewalls.iter().any(tagged)
+            && !self.api.operation(Call::ListTags, context, self.tags_readable()).await?
+        {
+            sight.missing.insert(TAG_READ);
+        }
+        Ok(sight)
+    }
+
+    async fn find(&self, id: &str) -> Result<bool, Fault> {
+        let answer = self.api.read(Request::get(&["v2", "firewalls", id], &[])).await?;
+        match permitted(&answer, Intent::Read) {
+            Ok(_found) => Ok(true),
+            Err(fault) if fault.kind == FaultKind::NotFound => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn make(&self, permit: &Permit, new: &NewFirewall) -> Result<String, CallError> {
+        let mut body = written_rules(new.rules.iter());
+        body.insert("name".to_owned(), json!(new.name));
+        body.insert("droplet_ids".to_owned(), json!(ids(&new.machines)));
+        let request = Request::post(&["v2", "firewalls"], &Value::Object(body));
+        let answer = self.api.write(permit, request).await?;
+        let made: FirewallBody = permitted(&answer, Intent::Create)?.decode()?;
+        Ok(made.firewall.id)
+    }
+
+    async fn alter(&self, permit: &Permit, id: &str, change: &Change) -> Result<(), CallError> {
+        let (part, body) = match change {
+            Change::Delete => return self.delete(permit, id).await,
+            Change::AddRules(rules) | Change::RemoveRules(rules) => {
+                ("rules", Value::Object(written_rules(rules.iter())))
+            }
+            Change::AddMembers(machines) | Change::RemoveMembers(machines) => {
+                ("droplets", json!({ "droplet_ids": ids(machines) }))
+            }
+            Change::RemoveTags(tags) => ("tags", json!({ "tags": tags })),
+        };
+        let path = ["v2", "firewalls", id, part];
+        let adds = matches!(change, Change::AddRules(_) | Change::AddMembers(_));
+        let request = if adds { Request::post(&path, &body) } else { Request::delete_with(&path, &body) };
+        let answer = self.api.write(permit, request).await?;
+        permitted(&answer, Intent::Read)?;
+        Ok(())
+    }
+
+    async fn delete(&self, permit: &Permit, id: &str) -> Result<(), CallError> {
+        let answer = self.api.write(permit, Request::delete(&["v2", "firewalls", id])).await?;
+        match permitted(&answer, Intent::Read) {
+            Err(fault) if fault.kind != FaultKind::NotFound => Err(fault.into()),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+impl FirewallProvider for DigitalOcean {
+    fn look<'a>(&'a self, context: &'a CallContext, machines: bool) -> BoxFuture<'a, Result<Sight, Fault>> {
+        self.see(context, machines).boxed()
+    }
+
+    fn has_firewall<'a>(
+        &'a self,
+        context: &'a CallContext,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<bool, Fault>> {
+        self.api.operation(Call::GetFirewall, context, self.find(id)).boxed()
+    }
+
+    fn create_firewall<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        new: &'a NewFirewall,
+    ) -> BoxFuture<'a, Result<String, CallError>> {
+        self.api.operation(Call::CreateFirewall, context, self.make(permit, new)).boxed()
+    }
+
+    fn change_firewall<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        id: &'a str,
+        change: &'a Change,
+    ) -> BoxFuture<'a, Result<(), CallError>> {
+        let call = if *change == Change::Delete { Call::DeleteFirewall } else { Call::UpdateFirewall };
+        self.api.operation(call, context, self.alter(permit, id, change)).boxed()
+    }
+}
