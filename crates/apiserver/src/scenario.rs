@@ -386,20 +386,27 @@ impl ApiServer {
                 "lastHeartbeatTime": now, "lastTransitionTime": now })
     }
 
-    /// Sets a node's Ready condition. Its time of transition stays where its status does.
-    ///
-    /// # Errors
-    /// If there is no such node.
-    pub fn set_node_ready(&self, name: &str, readiness: Readiness) -> Result<(), ScenarioError> {
-        let node = self.object("v1", "Node", &Key::new("", name)).unwrap_or_default();
-        let conditions = at(&node, &["status", "conditions"]).and_then(Value::as_array);
-        let mut ready = self.ready_condition(readiness, "Kubelet");
+    /// The condition that an object gets in place of the one that it has. Its time of transition stays where its status
+    /// does.
+    fn next_ready(&self, (kind, key): (&str, &Key), readiness: Readiness, prefix: &str) -> Value {
+        let object = self.object("v1", kind, key).unwrap_or_default();
+        let conditions = at(&object, &["status", "conditions"]).and_then(Value::as_array);
+        let mut ready = self.ready_condition(readiness, prefix);
         let same = |was: &&Value| ["type", "status"].iter().all(|field| was.get(field) == ready.get(field));
         let was = conditions.into_iter().flatten().find(same);
         let since = was.and_then(|was| was.get("lastTransitionTime")).cloned();
         if let Some((ready, since)) = ready.as_object_mut().zip(since) {
             ready.insert("lastTransitionTime".to_owned(), since);
         }
+        ready
+    }
+
+    /// Sets a node's Ready condition.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn set_node_ready(&self, name: &str, readiness: Readiness) -> Result<(), ScenarioError> {
+        let ready = self.next_ready(("Node", &Key::new("", name)), readiness, "Kubelet");
         let patch = json!({ "status": { "conditions": [ready] } });
         self.patch_object(("v1", "Node"), &Key::new("", name), "status", patch, KUBELET).map(drop)
     }
@@ -482,7 +489,7 @@ impl ApiServer {
     pub fn set_pod_ready(&self, pod: &Key, ready: bool) -> Result<(), ScenarioError> {
         let patch = json!({ "status": {
             "phase": "Running",
-            "conditions": [self.ready_condition(Readiness::of(ready), "Containers")],
+            "conditions": [self.next_ready(("Pod", pod), Readiness::of(ready), "Containers")],
             "containerStatuses": [{ "name": "app", "ready": ready, "restartCount": 0, "image": "example.invalid/app",
                                     "imageID": "", "state": { "running": { "startedAt": seconds(self.now()) } } }],
         } });

@@ -154,6 +154,7 @@ mod tests {
             name: format!("p-{number}"),
             node: "elsewhere".into(),
             serving: *serving,
+            fails_since_s: None,
         };
         store.observe(Observed::Reset(serving.iter().enumerate().map(pod).collect()));
         store

@@ -36,6 +36,7 @@ mod faults;
 mod frozen;
 mod grace;
 mod grace_sets;
+mod grace_unseen;
 mod intents;
 mod let_go;
 mod lists;

@@ -5,6 +5,7 @@
 //! true, the judge expects less: never more.
 
 use super::blindness::Blindness;
+use super::limits::{Asked, Limits};
 use super::truth::{Fails, Node, Pool, Truth};
 use super::validity::{self, field, text};
 use super::{Judge, Process, ROUNDING_MS, dns};
@@ -12,9 +13,6 @@ use flipop_cloud::{Cloud, IpView};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-
-/// A failure of pods may be that of their node, which is seen right after it.
-const NODE_FOLLOWS_MS: u64 = 1_000;
 
 /// A leader who was a standby when the failure began may be off by so much.
 const HANDED_OVER_MS: u64 = 1_000;
@@ -27,74 +25,6 @@ const START_MS: u64 = 5_000;
 
 /// From a deadline to the assignment: one read, and one look of the judge.
 const PROOF_MS: u64 = 3_000;
-
-/// `spec.grace`, in milliseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Limits {
-    of_pods: u64,
-    of_node: u64,
-    to_recover: u64,
-}
-
-impl Limits {
-    fn of(spec: &Value) -> Self {
-        let seconds = |name: &str| {
-            let value = field(spec, "/grace").and_then(|grace| grace.get(name)).and_then(Value::as_i64);
-            u64::try_from(value.unwrap_or_default()).ok().filter(|seconds| *seconds <= 3_600)
-        };
-        let all = [seconds("podSeconds"), seconds("nodeSeconds"), seconds("recoverySeconds")];
-        let [Some(pods), Some(node), Some(recovery)] = all else { return Self::default() };
-        let (of_pods, of_node) = (pods * 1_000, node * 1_000);
-        let least_ms = if of_node > of_pods { NODE_FOLLOWS_MS.min(of_node) } else { 0 };
-        Self { of_pods: of_pods.max(least_ms), of_node, to_recover: recovery * 1_000 }
-    }
-
-    fn with(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
-        Self {
-            of_pods: choose(self.of_pods, other.of_pods),
-            of_node: choose(self.of_node, other.of_node),
-            to_recover: choose(self.to_recover, other.to_recover),
-        }
-    }
-}
-
-/// What an object has asked for.
-#[derive(Debug, Clone, Default)]
-struct Asked {
-    /// Each with the time from which it holds.
-    limits: Vec<(u64, Limits)>,
-    criteria: Value,
-    frozen: bool,
-    /// When criteria were edited, or the spec became wrong or right.
-    edited_ms: Option<u64>,
-}
-
-impl Asked {
-    fn update(&mut self, object: &Pool, frozen: bool, now_ms: u64) {
-        let criteria = object.spec.get("match").cloned().unwrap_or_default();
-        if !self.limits.is_empty() && (self.criteria != criteria || self.frozen != frozen) {
-            self.edited_ms = Some(now_ms);
-        }
-        (self.criteria, self.frozen) = (criteria, frozen);
-        let limits = Limits::of(&object.spec);
-        if self.limits.last().is_none_or(|(_, last)| *last != limits) {
-            self.limits.push((now_ms, limits));
-        }
-    }
-
-    /// The least that held at any time since `from_ms`.
-    fn least(&self, from_ms: u64) -> Limits {
-        let later = self.limits.iter().filter(|(at_ms, _)| *at_ms > from_ms);
-        let first = self.limits.iter().rfind(|(at_ms, _)| *at_ms <= from_ms);
-        let all = first.into_iter().chain(later).map(|(_, limits)| *limits);
-        all.reduce(|one, other| one.with(other, u64::min)).unwrap_or_default()
-    }
-
-    /// The most that ever held.
-    fn most(&self) -> Limits {
-        self.limits.iter().fold(Limits::default(), |most, (_, limits)| most.with(*limits, u64::max))
-    }
-}
 
 /// Grace that a failure does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,13 +44,18 @@ struct Failing {
     ended_ms: Option<u64>,
     /// The pods had failed before: since when, and until when.
     before: Option<(u64, u64)>,
+    /// When a pod stopped being Ready by its own word, the latest.
+    pods_say: Option<String>,
+    /// A pod says that it served after the failure before.
+    told_anew: bool,
 }
 
 impl Failing {
     /// As a process takes it that began at `born_ms`, after the pods had recovered: a status may tell of the former
-    /// failure still, and pods do not say since when they fail.
+    /// failure still, and the pods that served in between may be gone.
     fn as_told(&self, born_ms: u64) -> Self {
-        let unseen = self.before.filter(|(_, ended_ms)| born_ms.saturating_add(START_MS) > *ended_ms);
+        let before = self.before.filter(|_| !self.told_anew);
+        let unseen = before.filter(|(_, ended_ms)| born_ms.saturating_add(START_MS) > *ended_ms);
         let of_pods = unseen.map(|(from_ms, _)| from_ms).or(self.of_pods);
         Self { of_pods, ..self.clone() }
     }
@@ -210,8 +145,10 @@ impl Graces {
                 (case.node_uid, case.droplet) = (node.uid.clone(), node.droplet);
                 case.told.note(told(object, is_pool, node), now_ms, ours);
                 let fails = truth.failure(object, node);
+                let pods_say = truth.pods_fail_since(object, node);
                 let edited = asked.edited_ms.is_some_and(|at_ms| at_ms >= from_ms);
                 case.note(fails, is_new || edited || frozen, blind, now_ms);
+                case.hear(pods_say);
                 let holds = || {
                     if is_pool {
                         stands(truth, &ips, object, node)
@@ -280,6 +217,16 @@ impl Graces {
         (until_ms + early_ms < ends_ms).then(|| {
             format!("{node} fails since {} ms with grace until {ends_ms} ms{recovered}", failing.began_ms)
         })
+    }
+
+    /// Whether a status said that the node serves before it failed. Records whose write was not answered do not count.
+    fn is_told_to_serve(&self, object: &Pool, node: &Node) -> bool {
+        let case = self.cases.get(&(object.uid.clone(), node.name.clone()));
+        let Some((failing, told_ms)) = case.and_then(|case| case.failing.as_ref().zip(case.told.from_ms))
+        else {
+            return false;
+        };
+        told_ms <= failing.began_ms
     }
 
     /// Whether the operator may wait with something of an object: for a node to recover, or to last.
@@ -352,6 +299,17 @@ impl Case {
         }
     }
 
+    /// Takes in when a pod of the node stopped being Ready, by its own word.
+    fn hear(&mut self, pods_say: Option<String>) {
+        let Some(failing) = self.failing.as_mut().filter(|failing| failing.ended_ms.is_none()) else {
+            return;
+        };
+        if pods_say > failing.pods_say {
+            failing.told_anew = failing.before.is_some();
+            failing.pods_say = pods_say;
+        }
+    }
+
     /// `doubtful`: who sees it now need not know that the node has matched.
     fn note(&mut self, fails: Option<Fails>, doubtful: bool, blind: &Blindness, now_ms: u64) {
         let Some(fails) = fails else {
@@ -364,7 +322,8 @@ impl Case {
         if self.failing.as_ref().is_none_or(|failing| failing.ended_ms.is_some()) {
             let last = self.failing.as_ref().filter(|last| last.of_node.is_none());
             let before = last.and_then(|last| last.of_pods.zip(last.ended_ms));
-            let mut new = Failing { began_ms: now_ms, before, ..Failing::default() };
+            let pods_say = last.and_then(|last| last.pods_say.clone());
+            let mut new = Failing { began_ms: now_ms, before, pods_say, ..Failing::default() };
             let from_ms = blind.since(now_ms);
             // Who is blind does not see that it recovered in between.
             if let Some(last) = self
@@ -490,6 +449,9 @@ impl Judge {
         }
         let of_node = |node: &&Node| dns::address_of(object, node) == address;
         let node = self.truth.nodes.values().find(of_node)?;
+        if !self.graces.is_told_to_serve(object, node) {
+            return None;
+        }
         self.graces.keeps((object, &node.name), self.knower(process)?, &self.blindness, (from_ms, now_ms))
     }
 }
