@@ -80,6 +80,7 @@ fn each_condition() {
             let (kind, status, reason) = (kind.as_str(), row.status.as_str(), row.reason);
             let counts = ["Ready", "RecordSetReady", "ProviderReady"].contains(&kind);
             let expected = match (counts, status) {
+                _ if [kind, reason].contains(&"Paused") => "Suspended",
                 (false, _) | (_, "True") => "Healthy",
                 _ if PASSING.contains(&reason) => "Progressing",
                 _ => "Degraded",
@@ -89,10 +90,17 @@ fn each_condition() {
             }
             let ready = condition("Ready", "True", "Assigned");
             let own = condition(kind, status, reason);
-            let conditions = if kind == "Ready" { vec![own] } else { vec![own, ready] };
+            let mut conditions = if kind == "Ready" { vec![own] } else { vec![own, ready] };
+            if expected == "Suspended" && kind != "Paused" {
+                conditions.push(condition("Paused", "True", "Annotation"));
+            }
             let (found, message) = health(&with(&conditions));
             assert_eq!(found, expected, "{kind} {status} {reason}: {message}");
-            let named = if expected == "Healthy" { "Ready" } else { kind };
+            let named = match expected {
+                "Healthy" => "Ready",
+                "Suspended" => "Paused",
+                _ => kind,
+            };
             assert!(message.starts_with(named) && message.ends_with(": words"), "{message}");
         }
     }
@@ -105,7 +113,12 @@ fn worst() {
     let fails = condition("RecordSetReady", "False", "CNAME");
     let assigning = condition("Ready", "False", "Assigning");
     let refused = condition("ProviderReady", "False", "Unauthorised");
+    let paused = condition("Paused", "True", "Annotation");
+    let stands = condition("Ready", "False", "Paused");
     for (conditions, expected, said) in [
+        (vec![paused.clone(), ready.clone()], "Suspended", "Paused Annotation: words"),
+        (vec![stands, paused.clone(), waits.clone()], "Suspended", "Paused Annotation: words"),
+        (vec![paused, fails.clone()], "Degraded", "RecordSetReady CNAME: words"),
         (vec![ready.clone()], "Healthy", "Ready Assigned: words"),
         (vec![ready.clone(), waits.clone()], "Progressing", "RecordSetReady InProgress: words"),
         (vec![waits, ready.clone()], "Progressing", "RecordSetReady InProgress: words"),

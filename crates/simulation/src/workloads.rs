@@ -87,7 +87,13 @@ pub fn by_hand() -> Vec<Plan> {
     vec![alone, watched]
 }
 
-/// All of them.
+/// Those in which objects are paused and resumed.
+#[must_use]
+pub fn pauses() -> Vec<Plan> {
+    vec![paused(), paused_while_buying()]
+}
+
+/// Those in which users ask for nothing out of the ordinary.
 #[must_use]
 pub fn all() -> Vec<Plan> {
     vec![
@@ -138,8 +144,6 @@ pub fn all() -> Vec<Plan> {
         pool_dns(),
         node_dns(),
         two_pools(),
-        paused(),
-        paused_while_buying(),
     ]
 }
 
