@@ -10,7 +10,9 @@ use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
 use crate::provider::observe::{Call, CallObserver, CallRecord, Outcome};
 use arc_swap::ArcSwap;
-use flipop_core::fleet::{Change, GraceCounts, PoolSnapshot, RecordSetSnapshot, Snapshot};
+use flipop_core::fleet::{
+    Change, FailoverPhase, GraceCounts, Phases, PoolSnapshot, RecordSetSnapshot, Snapshot,
+};
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{ObjectKind, ObjectName};
 
@@ -20,6 +22,7 @@ use prometheus::{
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Labels of every metric of a pool or record set.
 const OBJECT_LABELS: [&str; 4] = ["namespace", "name", "provider", "dns"];
@@ -39,6 +42,7 @@ pub struct Metrics {
     calls: IntCounterVec,
     durations: HistogramVec,
     assignment_seconds: Histogram,
+    failover_seconds: HistogramVec,
     leader: IntGauge,
     /// Label sets of provider calls that have series.
     objects: Mutex<BTreeSet<(&'static str, Call, CallContext)>>,
@@ -77,6 +81,19 @@ impl Metrics {
             )
             .buckets(ASSIGNMENT_BUCKETS.to_vec()),
         )?;
+        let failover_seconds = HistogramVec::new(
+            HistogramOpts::new(
+                "flipop_failover_seconds",
+                "Time from the moment when a node with an address lost its match, its grace over, to the end of each phase \
+                 of the failover, in seconds.",
+            )
+            .buckets(ASSIGNMENT_BUCKETS.to_vec()),
+            &["phase"],
+        )?;
+        // An alert needs the series before the first failover.
+        for phase in FailoverPhase::ALL {
+            failover_seconds.with_label_values(&[phase.as_str()]);
+        }
         let leader =
             IntGauge::new("flipop_leader", "1 while this process holds the Lease and may write, else 0.")?;
         let build = IntGaugeVec::new(
@@ -87,6 +104,7 @@ impl Metrics {
         lasting.register(Box::new(calls.clone()))?;
         lasting.register(Box::new(durations.clone()))?;
         lasting.register(Box::new(assignment_seconds.clone()))?;
+        lasting.register(Box::new(failover_seconds.clone()))?;
         lasting.register(Box::new(leader.clone()))?;
         lasting.register(Box::new(build))?;
         lasting.register(Box::new(ProcessMetrics::new()?))?;
@@ -95,6 +113,7 @@ impl Metrics {
             calls,
             durations,
             assignment_seconds,
+            failover_seconds,
             leader,
             objects: Mutex::default(),
             snapshot: ArcSwap::default(),
@@ -103,11 +122,14 @@ impl Metrics {
     }
 
     /// Takes in the latest facts, and drops the series of objects that are gone.
-    pub fn publish(&self, snapshot: Snapshot, latencies_ms: &[u64]) {
+    pub fn publish(&self, snapshot: Snapshot, latencies_ms: &[u64], failovers: &[(FailoverPhase, u64)]) {
         self.leader.set(i64::from(snapshot.leading && snapshot.permit));
+        let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
         for ms in latencies_ms {
-            let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
-            self.assignment_seconds.observe(seconds);
+            self.assignment_seconds.observe(seconds(*ms));
+        }
+        for (phase, ms) in failovers {
+            self.failover_seconds.with_label_values(&[phase.as_str()]).observe(seconds(*ms));
         }
         let pools = snapshot.pools.iter().map(|pool| (ObjectKind::Pool, &pool.name));
         let record_sets = snapshot.record_sets.iter().map(|set| (ObjectKind::RecordSet, &set.name));
@@ -195,12 +217,15 @@ impl Metrics {
 }
 
 fn described(change: &Change, clock: &Clock) -> serde_json::Value {
-    let Change { at, object, ip, from, to, reason, phases } = change;
+    let Change { at, object, ip, from, to, reason, moved: _, phases, failover } = change;
     let age_ms = i64::try_from(clock.now().millis_since(*at)).unwrap_or(i64::MAX);
     let time = clock.timestamp().checked_sub(jiff::SignedDuration::from_millis(age_ms)).unwrap_or_default();
-    let phases = phases.map(
-        |phases| serde_json::json!({"decidedMs": phases.decided_ms, "confirmedMs": phases.confirmed_ms}),
-    );
+    let phases = phases.map(|Phases { decided_ms, confirmed_ms, published_ms }| {
+        let noticed_ms = failover.map(|failover| failover.noticed_ms);
+        serde_json::json!({
+            "noticedMs": noticed_ms, "decidedMs": decided_ms, "confirmedMs": confirmed_ms, "publishedMs": published_ms,
+        })
+    });
     serde_json::json!({
         "time": format!("{time:.3}"), "namespace": object.namespace, "name": object.name, "ip": ip.to_string(),
         "from": from, "to": to, "reason": reason, "phases": phases,
@@ -318,6 +343,7 @@ struct PoolFamilies {
     ip_node: GaugeVec,
     ip_state: GaugeVec,
     unfulfilled: IntGaugeVec,
+    moves: IntCounterVec,
 }
 
 fn with(labels: &[&'static str]) -> Vec<&'static str> {
@@ -359,6 +385,15 @@ impl PoolFamilies {
                 named("unfulfilled_ips", "Number of addresses that the pool still has to create."),
                 &with(&[]),
             )?,
+            moves: IntCounterVec::new(
+                Opts::new(
+                    "flipop_moves_total",
+                    "Addresses that FLIPOP took from one node to another, by the reason: why the node that they left \
+                     matched no more, Manual for a move by hand, or Unseen for a node that matched no more when this \
+                     process began to lead.",
+                ),
+                &["namespace", "name", "reason"],
+            )?,
         };
         registry.register(Box::new(families.nodes.clone()))?;
         registry.register(Box::new(families.errors.clone()))?;
@@ -366,6 +401,7 @@ impl PoolFamilies {
         registry.register(Box::new(families.ip_node.clone()))?;
         registry.register(Box::new(families.ip_state.clone()))?;
         registry.register(Box::new(families.unfulfilled.clone()))?;
+        registry.register(Box::new(families.moves.clone()))?;
         Ok(families)
     }
 
@@ -380,6 +416,9 @@ impl PoolFamilies {
             .set(count(pool.available));
         self.nodes.with_label_values(&[namespace, name, provider, dns, "assigned"]).set(count(pool.assigned));
         self.unfulfilled.with_label_values(&labels).set(count(pool.unfulfilled));
+        for (reason, count) in &pool.moves {
+            self.moves.with_label_values(&[namespace, name, reason]).inc_by(*count);
+        }
         for ip in &pool.ips {
             let address = ip.ip.to_string();
             let address = address.as_str();

@@ -137,6 +137,24 @@ const ADDRESSES: &[Panel] = &[
         ],
     ),
     lines(
+        "Moves in an hour",
+        "Addresses that were taken from one node to another, by the reason.",
+        "short",
+        &[(
+            "sum by (namespace, name, reason) (increase(flipop_moves_total{namespace=~\"$namespace\"}[1h]))",
+            "{{namespace}}/{{name}} {{reason}}",
+        )],
+    ),
+    lines(
+        "Time from the lost match to the end of a phase",
+        "Of 99 % of the failovers of all pools, in the last hour.",
+        "s",
+        &[(
+            "histogram_quantile(0.99, sum by (le, phase) (increase(flipop_failover_seconds_bucket[1h])))",
+            "{{phase}}",
+        )],
+    ),
+    lines(
         "Time from a change of nodes or pods to the assignment",
         "Of all pools, in the last hour.",
         "s",

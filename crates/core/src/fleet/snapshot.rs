@@ -6,7 +6,7 @@ use crate::addresses::pool::status::IpState;
 use crate::model::condition::Condition;
 use crate::model::ids::{Address, ObjectName};
 use crate::records::node_set::NodeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One address of a pool.
@@ -43,6 +43,8 @@ pub struct PoolSnapshot {
     pub unfulfilled: usize,
     /// The addresses.
     pub ips: Vec<IpSnapshot>,
+    /// Addresses that were taken from one node to another since the process started, by the reason.
+    pub moves: BTreeMap<&'static str, u64>,
     /// For each candidate without an address, what it waits for.
     pub waiting: Vec<(String, String)>,
     /// What holds of it; what its status says, as long as nothing newer is known.
@@ -140,6 +142,7 @@ impl Fleet {
                 assigned: used.iter().filter(|ip| owned(ip) && stands(ip)).count(),
                 unfulfilled: pool.missing(),
                 ips: ips.collect(),
+                moves: pool.moves.clone(),
                 waiting: pool
                     .report
                     .waiting

@@ -96,7 +96,7 @@ pub struct IpRecord {
     /// Nodes that lately could not have it, for reasons that may be the address's.
     pub refused_by: BTreeSet<Uid>,
     /// The matching node that it stood on last, and why that matches no more.
-    pub left: Option<(String, Mismatch)>,
+    pub left: Option<losses::Loss>,
     /// Assignments that succeeded, since the process started.
     pub assignments: u64,
     /// Assignments that failed, since the process started.
@@ -153,6 +153,8 @@ pub struct Pool {
     pub(crate) shown: PoolStatus,
     /// Holders that stopped matching, until that is told.
     losses: losses::Losses,
+    /// Addresses taken from one node to another since the process started, by the reason.
+    pub(crate) moves: BTreeMap<&'static str, u64>,
     /// Nodes that fail and keep their match for a while, or come back.
     pub(crate) suspects: Suspects,
     /// Why no node matches.
@@ -200,6 +202,7 @@ impl Pool {
             report: Report::default(),
             shown: PoolStatus::default(),
             losses: losses::Losses::default(),
+            moves: BTreeMap::new(),
             suspects: Suspects::default(),
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
@@ -433,7 +436,7 @@ impl Pool {
         if !member {
             self.suspects.gone(name, clocks.now);
         }
-        let Some(node) = node else { return self.drop_candidate(name, Mismatch::Gone) };
+        let Some(node) = node else { return self.drop_candidate(name, Mismatch::Gone, clocks.now) };
         let look = Look {
             node,
             verdict: verdict(criteria, node, pods),
@@ -443,8 +446,8 @@ impl Pool {
         };
         match self.suspects.look(look, &self.spec.grace, clocks) {
             Membership::Member => {}
-            Membership::Recovering => return self.drop_candidate(name, Mismatch::Replaced),
-            Membership::Out(why) => return self.drop_candidate(name, why),
+            Membership::Recovering => return self.drop_candidate(name, Mismatch::Replaced, clocks.now),
+            Membership::Out(why) => return self.drop_candidate(name, why, clocks.now),
         }
         match self.candidates.get_mut(name) {
             Some(known) if known.is(node) => {
@@ -453,7 +456,7 @@ impl Pool {
                 changed
             }
             Some(_) | None => {
-                self.drop_candidate(name, Mismatch::Replaced);
+                self.drop_candidate(name, Mismatch::Replaced, clocks.now);
                 let order = self.tick();
                 let candidate = Candidate {
                     uid: node.uid.clone(),

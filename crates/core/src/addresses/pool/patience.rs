@@ -41,7 +41,7 @@ impl Pool {
             holds || unread.iter().any(held)
         };
         for (name, why) in self.suspects.settle(serves, &self.spec.grace, now) {
-            if self.drop_candidate(&name, why) {
+            if self.drop_candidate(&name, why, now) {
                 self.changed_at = now;
             }
         }
