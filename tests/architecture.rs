@@ -38,6 +38,17 @@ fn no_source_file_is_longer_than_500_lines() {
 }
 
 #[test]
+fn every_file_that_the_internals_name_is_there() {
+    let page = fs::read_to_string(root().join("docs/internals/failover.md")).unwrap();
+    let quoted = page.split('`').skip(1).step_by(2);
+    let paths: Vec<&str> = quoted.filter(|text| text.contains('/') && !text.starts_with('/')).collect();
+    assert!(paths.len() > 30, "{paths:?}");
+    for path in paths {
+        assert!(root().join(path).exists(), "docs/internals/failover.md names {path}, which is not there");
+    }
+}
+
+#[test]
 fn the_image_is_built_with_the_toolchain_that_is_pinned() {
     let pin = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
     let pin = pin.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
