@@ -1,4 +1,4 @@
-//! Prometheus metrics under the contract's names.
+//! Prometheus metrics. docs/reference/metrics.md lists them, and is generated from a scrape.
 //!
 //! Gauges are rebuilt from the latest snapshots at each scrape: no lock is shared with the decisions, and what is
 //! gone from a snapshot is gone from the scrape. Owns the counters of provider calls and drops the series of objects

@@ -39,8 +39,9 @@ const OUTCOMES: usize = 256;
 /// The reconcile loop beats every two seconds; this long without a beat means that it is stuck.
 const MAX_LOOP_AGE_MS: u64 = 30_000;
 
-/// How long calls under way may take to end after SIGTERM. That, the next two and [`crate::telemetry::LONGEST_FLUSH`] come
-/// to less than the contract's 10 s.
+/// How long calls under way may take to end after SIGTERM. This bound, the next two and
+/// [`crate::telemetry::LONGEST_FLUSH`] add up to less than 10 s. Kubernetes kills a
+/// process after 30 s by default.
 const DRAIN: Duration = Duration::from_secs(8);
 
 /// How long the end of the election may take after that: a little longer than it takes by itself, so that its log says

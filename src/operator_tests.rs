@@ -85,7 +85,7 @@ async fn an_idle_leader_that_is_told_to_end_gives_its_lease_up() {
     assert_eq!(api.lease()["spec"]["holderIdentity"], "");
 }
 
-/// What the contract has a process take from SIGTERM to its exit.
+/// Longest time from SIGTERM to the exit of the process.
 const LONGEST_END: Duration = Duration::from_secs(10);
 
 #[tokio::test(start_paused = true)]

@@ -17,17 +17,17 @@ use std::time::Duration;
 use tower::util::option_layer;
 use tower::{BoxError, Layer};
 
-/// Longest wait for a connection (the contract's bound).
+/// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest silence while an answer is read, and longest stall of a write (the contract's bound for a call).
+/// Longest silence while an answer is read, and longest stall of a write. It is as long as a permit.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest silence of a connection that carries a watch: a little over the 55 s after which the watch itself
 /// gives up, as a second net for stalled bodies of lists.
 const WATCH_READ_TIMEOUT: Duration = Duration::from_secs(58);
 
-/// Longest wait for a connection and an answer of the lease client (the contract's bound for lease calls).
+/// Longest wait of the lease client for a connection and an answer. Three of them fit into a permit.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Failed to make a client.

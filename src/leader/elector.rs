@@ -27,13 +27,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Between two tries (the contract's retry period).
+/// Time between two tries: the retry period of the Go operator, and client-go's default.
 const RETRY_MS: u64 = 2_000;
 
 /// client-go's `JitterFactor` of 1.2: a standby waits up to so much longer than [`RETRY_MS`].
 const RETRY_JITTER_MS: u64 = 2_400;
 
-/// Longest wait for one call on the lease (the contract's bound): three fit into a permit.
+/// Longest wait for one call on the lease. Three of them fit into a permit.
 const CALL_TIMEOUT_MS: u64 = 3_000;
 
 /// Longest wait for a release: about what a shutdown of 10 s has left after 8 s of waiting for other calls.

@@ -3,7 +3,7 @@
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 
-/// How long a record that does not change keeps its holder, in the contract.
+/// How long a record that does not change keeps its holder: the lease duration of the Go operator.
 pub const LEASE_DURATION_MS: u64 = 15_000;
 
 /// The same in the record's unit.
@@ -24,8 +24,8 @@ pub fn transitions(lease: &Lease) -> i32 {
     lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default()
 }
 
-/// For how long the record holds from its last change. A record without a duration gets the contract's, where
-/// client-go would take it for expired: the careful side.
+/// How long the record holds from its last change. client-go takes a record without a duration for expired. We give it
+/// [`LEASE_DURATION_MS`], which is the careful side.
 #[must_use]
 pub fn duration_ms(lease: &Lease) -> u64 {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);

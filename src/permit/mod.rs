@@ -14,7 +14,7 @@ use crate::signal;
 use flipop_core::model::moment::Moment;
 use std::sync::Arc;
 
-/// Life of a permit, counted from the sending of a renewal: the renew deadline of the contract's Lease.
+/// Life of a permit, counted from the sending of a renewal. It is the renew deadline of the Go operator.
 pub const PERMIT_MS: u64 = 10_000;
 
 /// A mutating call may start only while this much of the permit is left.

@@ -1,4 +1,4 @@
-//! One replica acts, by client-go's protocol on the contract's Lease.
+//! One replica acts, by client-go's protocol on the Lease of the Go operator.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, same};

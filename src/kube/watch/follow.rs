@@ -34,8 +34,8 @@ const PAGE_TIMEOUT_MS: u64 = 30_000;
 const PAGE_TRIES: u32 = 4;
 const PAGE_PAUSE_MS: u64 = 1_000;
 
-/// Longest wait for a watch to start: the server answers at once or not at all. With [`SILENCE_MS`] it also bounds
-/// the case that the next connection of the pool is dead too: 60 s in all, of the contract's 65.
+/// Longest wait for a watch to start: the server answers at once or not at all. If the next pooled connection is dead
+/// too, this bound and [`SILENCE_MS`] add up to 60 s. docs/concepts/health.md promises 65 s.
 const START_TIMEOUT_MS: u64 = 5_000;
 
 /// After this long the server ends a watch by itself, so that silence beyond it means a dead connection.

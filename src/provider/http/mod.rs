@@ -35,10 +35,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use transport::Network;
 
-/// A connection (name, TCP, proxy and TLS) takes milliseconds; after this long the host is taken for unreachable.
+/// Longest wait for a connection: name, TCP, proxy and TLS. It usually takes milliseconds.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The contract's limit for one request and its answer.
+/// Longest wait for one request and its answer. It is as long as a [permit](crate::permit), so a call that hangs cannot
+/// outlive the right to send it.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A full page of 200 addresses with their droplets is about 2 MB.

@@ -1,7 +1,8 @@
 //! I9: what a status says at rest is true: states, conditions, lists of nodes, names and addresses, and nothing of a
 //! trouble that is over.
 //!
-//! What must stand in a status is derived from the world and the contract; reasons are those of `flipop_core::model::catalog`.
+//! The judge works out what a status must say from the world and from docs/reference; reasons are those of
+//! `flipop_core::model::catalog`.
 
 use super::dns::{self, Place};
 use super::grace::suspected;

@@ -22,9 +22,8 @@ const ROUNDING_MS: u64 = 2;
 const FAST_MS: [u64; 13] =
     [1_000, 1_000, 5_000, 5_000, 10_000, 10_000, 10_000, 60_000, 60_000, 60_000, 60_000, 60_000, 300_000];
 
-/// Lists and watches start anew at once when the API server is known to be back, and otherwise by their own schedule,
-/// which is not the contract's; a write that meets a newer object is made again from that one. They do not go round in
-/// circles.
+/// Lists and watches start anew at once when the API server is known to be back, and by their own schedule otherwise. A
+/// write that meets a newer object is made again from that one. Neither may go round in circles.
 const REREADS: usize = 5;
 
 /// In such a time.

@@ -1,7 +1,7 @@
 //! How long everything may take to come right once the faults of a plan are over.
 //!
-//! Each class of faults leaves something behind that the contract lets last: a retry that is not due yet, a list that is
-//! not due yet, a lease that has to expire. What a plan has of them is added up; a plan without faults has seconds.
+//! Each class of faults leaves something behind that may last for a while: a retry or a list that is not due yet, or a
+//! lease that has to expire. The times of all faults in a plan are added up. A plan without faults has seconds.
 
 use super::EDITED_MS;
 use super::blindness::Blindness;

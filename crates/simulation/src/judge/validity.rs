@@ -1,4 +1,4 @@
-//! What is wrong with a spec, by the contract alone, and how far it reaches.
+//! Mistakes in a spec, and how far each one reaches. This is a second opinion, written without the core's parser.
 
 use super::selector::Selector;
 use flipop_cloud::Provider;
