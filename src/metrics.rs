@@ -1,8 +1,8 @@
-//! Prometheus metrics. docs/reference/metrics.md lists them, and is generated from a scrape.
+//! Prometheus metrics. docs/reference/metrics.md lists them and is generated from a scrape.
 //!
-//! Gauges are rebuilt from the latest snapshots at each scrape: no lock is shared with the decisions, and what is
-//! gone from a snapshot is gone from the scrape. Owns the counters of provider calls and drops the series of objects
-//! that are gone.
+//! Each scrape rebuilds the gauges from the latest snapshots. So no lock is shared with the decisions, and an object
+//! that left the snapshot leaves the scrape. Owns the counters of provider calls, and drops the series of objects that
+//! are gone.
 
 use crate::clock::Clock;
 use crate::kube::watch::WatchHealth;
@@ -27,8 +27,8 @@ use std::time::Duration;
 /// Labels of every metric of a pool or record set.
 const OBJECT_LABELS: [&str; 4] = ["namespace", "name", "provider", "dns"];
 
-/// Buckets for the time from a change of nodes or pods to the confirmed assignment, in seconds: from what one call
-/// takes to what a backed-off retry takes.
+/// Buckets for the seconds from a change of nodes or pods to the confirmed assignment: from the duration of one call to
+/// that of a backed-off retry.
 const ASSIGNMENT_BUCKETS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
 
 /// Failed to build or encode metrics: a bug, since names and labels are constants.
@@ -44,17 +44,17 @@ pub struct Metrics {
     assignment_seconds: Histogram,
     failover_seconds: HistogramVec,
     leader: IntGauge,
-    /// Label sets of provider calls that have series.
+    /// The label sets of provider calls that have series.
     objects: Mutex<BTreeSet<(&'static str, Call, CallContext)>>,
     snapshot: ArcSwap<Snapshot>,
     health: WatchHealth,
 }
 
 impl Metrics {
-    /// Registers what lasts.
+    /// Registers the lasting metrics.
     ///
     /// # Errors
-    /// When a name or label is malformed.
+    /// If a name or label is malformed.
     pub fn new(health: WatchHealth, version: &str) -> Result<Arc<Self>, MetricsError> {
         let lasting = Registry::new();
         let labels = ["provider", "call", "outcome", "kind", "namespace", "name"];
@@ -121,7 +121,7 @@ impl Metrics {
         }))
     }
 
-    /// Takes in the latest facts, and drops the series of objects that are gone.
+    /// Takes in the latest facts. Drops the series of objects that are gone.
     pub fn publish(&self, snapshot: Snapshot, latencies_ms: &[u64], failovers: &[(FailoverPhase, u64)]) {
         self.leader.set(i64::from(snapshot.leading && snapshot.permit));
         let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
@@ -149,7 +149,7 @@ impl Metrics {
             let CallContext { kind, namespace, name } = context;
             let call = call.as_str();
             for outcome in Outcome::ALL {
-                // Absent where the call never had this outcome.
+                // Absent if the call never had this outcome.
                 let outcome = outcome.as_str();
                 let _absent =
                     self.calls.remove_label_values(&[provider, call, outcome, kind, namespace, name]);
@@ -165,10 +165,10 @@ impl Metrics {
         });
     }
 
-    /// The text of a scrape. Waits for nothing.
+    /// The text of a scrape. Never waits.
     ///
     /// # Errors
-    /// When a metric is malformed.
+    /// If a metric is malformed.
     pub fn encode(&self) -> Result<Vec<u8>, MetricsError> {
         let snapshot = self.snapshot.load();
         let mut families = self.lasting.gather();
@@ -179,7 +179,8 @@ impl Metrics {
         Ok(text)
     }
 
-    /// The latest facts as JSON, with what every node without an address waits for and the last changes of addresses.
+    /// The latest facts as JSON, with the reason why each node without an address waits, and the last changes of
+    /// addresses.
     pub fn describe(&self, clock: &Clock) -> serde_json::Value {
         let snapshot = self.snapshot.load();
         let pools = snapshot.pools.iter().map(|pool| {
@@ -246,7 +247,7 @@ impl CallObserver for Metrics {
     }
 }
 
-/// What is true at this moment, in a registry of its own.
+/// The current values, in a separate registry.
 fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, MetricsError> {
     let registry = Registry::new();
     let restarts = IntCounterVec::new(
@@ -298,7 +299,7 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     Ok(registry)
 }
 
-/// How often `spec.grace` spared a move.
+/// How failures under `spec.grace` ended.
 fn suspicions(
     GraceCounts { recovered, expired, overruled }: GraceCounts,
 ) -> Result<IntCounterVec, MetricsError> {
@@ -316,7 +317,7 @@ fn suspicions(
     Ok(ended)
 }
 
-/// Every condition of every object.
+/// The conditions of all objects.
 fn conditions(snapshot: &Snapshot) -> Result<IntGaugeVec, MetricsError> {
     let labels = ["kind", "namespace", "name", "type", "status", "reason"];
     let gauge = IntGaugeVec::new(

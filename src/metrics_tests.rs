@@ -1,4 +1,4 @@
-//! What a scrape shows of conditions.
+//! Conditions in a scrape.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ fn record_set(name: &str, conditions: Vec<Condition>) -> RecordSetSnapshot {
     }
 }
 
-/// The series of conditions in a scrape.
+/// The condition series in a scrape.
 fn conditions(metrics: &Metrics) -> BTreeMap<String, String> {
     let text = String::from_utf8(metrics.encode().unwrap()).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("flipop_condition")?.rsplit_once(' '));
