@@ -177,8 +177,7 @@ fn a_file_with_an_empty_context_leaves_it_to_the_next_one() {
     assert!(resolve(&settings, &Clock::system()).is_ok());
 }
 
-/// Runs a test of this file in a separate process. Its environment has a list of exceptions as broken templates leave
-/// it.
+/// Runs a test of this file in a separate process, with a malformed `NO_PROXY` like those that templates leave behind.
 #[test]
 fn a_no_proxy_with_empty_and_odd_entries_is_no_reason_to_end() {
     let test = "a_proxy_is_taken_from_the_kubeconfig_else_from_the_environment_unless_excluded";

@@ -21,7 +21,7 @@ pub struct Call {
     pub seq: u64,
     /// When it arrived, in milliseconds since the world began.
     pub at_ms: u64,
-    /// [`Self::at_ms`] in microseconds, for measurements.
+    /// `at_ms` in microseconds, for measurements.
     pub at_us: u64,
     /// When its answer was sent or its connection cut. `None` while it is under way.
     pub ended_ms: Option<u64>,
