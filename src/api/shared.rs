@@ -76,7 +76,7 @@ pub struct Toleration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
 
-    /// Value of the taint, compared if FLIPOP is `Equal`. Default: the empty value.
+    /// Value of the taint, compared if `operator` is `Equal`. Default: the empty value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
