@@ -211,20 +211,20 @@ mod tests {
         ids.iter().map(|id| Change::Delete { id: id.to_string() }).collect()
     }
 
-    /// Looks at a name of which these records were seen once.
+    /// Looks at a name after one look that showed these records.
     fn once(seen: &[u8]) -> Looks {
         let mut looks = Looks::default();
         assert_eq!(looks.look(T(0), T(50), None, &records(seen)), Shown::Present);
         looks
     }
 
-    /// Until when deletions wait that would leave only these of the records.
+    /// Until when a change waits that deletes all records but these.
     fn held(looks: &Looks, all: &[u8], left: &[u8]) -> Option<Moment> {
         let gone: Vec<u8> = all.iter().copied().filter(|id| !left.contains(id)).collect();
         looks.hold(&records(all), &ChangeSet { changes: deletes(&gone), survivor: !left.is_empty() })
     }
 
-    /// Whether only these may be left of the records.
+    /// Whether a change may delete all records but these.
     fn may_leave(looks: &Looks, all: &[u8], left: &[u8]) -> bool {
         held(looks, all, left).is_none()
     }
@@ -324,7 +324,7 @@ mod tests {
             }
             looks.doubt(&records(&[1, 2, 3]), (&deletes(&[2, 3]), 0), T(6_000));
             assert!(looks.is_settling(T(35_999)) && !looks.is_settling(T(36_000)));
-            // The provider still lists what it has deleted, and what another write deleted before.
+            // The provider still lists the records that this write and an earlier one deleted.
             looks.trust(T(11_000), &records(&[1, 2, 3, 4]));
             assert_eq!((looks.next(), looks.agree()), (Some(T(36_000)), false), "seen {seen} times");
             for gone in [2, 3, 4] {
