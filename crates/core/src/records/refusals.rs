@@ -98,7 +98,7 @@ impl Refusals {
         self.refused.clear();
     }
 
-    /// Retries the token at once in every zone that refuses it.
+    /// The token is tried at once in every zone that refuses it.
     fn try_all(&mut self, now: Moment) {
         self.probe_due = now;
         self.gates.values_mut().for_each(|gate| gate.until = now);
