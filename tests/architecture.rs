@@ -1,10 +1,11 @@
-//! What ARCHITECTURE.md promises of the shape of the code, where the compiler and clippy do not see to it (crates/core/tests/purity.rs has more).
+//! What ARCHITECTURE.md says about the shape of the code, where neither the compiler nor clippy checks it
+//! (crates/core/tests/purity.rs has more).
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Longest source file, in lines: what fits into a head.
+/// The longest source file in lines: as much as fits into a head.
 const MAX_LINES: usize = 500;
 
 fn root() -> &'static Path {

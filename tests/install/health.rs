@@ -1,4 +1,4 @@
-//! Argo CD's health checks, run by Lua on every condition that FLIPOP can write.
+//! Argo CD's health checks, run with Lua on every condition that FLIPOP can write.
 
 use crate::tools::{needs, plain, read, run};
 use flipop_core::model::catalog;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Argo CD's own Lua is of this version.
+/// The version of Argo CD's own Lua.
 const LUA: &str = "lua5.1";
 
 const KINDS: [ObjectKind; 2] = [ObjectKind::Pool, ObjectKind::RecordSet];
@@ -29,7 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// The text that makes both kinds known to Argo CD: a patch of its `ConfigMap`.
+/// The text that registers both kinds with Argo CD: a patch of its `ConfigMap`.
 pub(crate) fn patch() -> String {
     let script = read(SCRIPT);
     let script = script.lines().flat_map(|line| ["    ", line, "\n"]).collect::<String>();
@@ -42,7 +42,7 @@ pub(crate) fn patch() -> String {
     )
 }
 
-/// A value as Lua writes it.
+/// A value in Lua syntax.
 fn lua(value: &Value) -> String {
     match value {
         Value::Null => "nil".to_owned(),
@@ -55,7 +55,7 @@ fn lua(value: &Value) -> String {
     }
 }
 
-/// The health of an object, and what is said of it.
+/// An object's health and message.
 fn health(object: &Value) -> (String, String) {
     let mut program = format!("obj = {}\nlocal function health()\n{}end\n", lua(object), read(SCRIPT));
     writeln!(program, "local hs = health()\nio.write(hs.status, '\\n', hs.message)").unwrap();

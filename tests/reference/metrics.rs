@@ -33,7 +33,7 @@ struct Family {
     help: String,
     kind: String,
     labels: BTreeSet<String>,
-    /// Upper bounds of a histogram.
+    /// The upper bounds of a histogram.
     buckets: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn render() -> String {
     page.end()
 }
 
-/// What the labels mean, and the values of those that have a closed set.
+/// The meanings of the labels, and the values of those with a closed set.
 fn labels(page: &mut Page) {
     page.heading(2, "Labels");
     let kinds = codes([ObjectKind::Pool, ObjectKind::RecordSet].map(ObjectKind::as_str));

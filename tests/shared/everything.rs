@@ -30,7 +30,7 @@ pub(crate) fn scrape() -> String {
     String::from_utf8(metrics.encode().unwrap()).unwrap()
 }
 
-/// The name and the labels of a series, which is a line of a scrape without its value.
+/// The name and labels of a series, given a scrape's line without its value.
 pub(crate) fn parts(series: &str) -> (&str, Vec<(&str, &str)>) {
     let (name, labels) = series.split_once('{').unwrap_or((series, ""));
     let labels = labels.strip_suffix("\"}").unwrap_or(labels).split("\",");

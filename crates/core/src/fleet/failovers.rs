@@ -1,4 +1,4 @@
-//! How long the phases of a failover take: from the lost match until the name shows the address on its new node.
+//! How long the phases of a failover take, from the lost match until the name shows the address on its new node.
 
 use super::Fleet;
 use super::dns::Dns;
@@ -8,24 +8,24 @@ use crate::model::moment::Moment;
 use crate::records::set::Set;
 use std::collections::BTreeMap;
 
-/// A phase of a failover, by how it ends.
+/// A phase of a failover, named by how it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailoverPhase {
-    /// The plan that follows the loss has found it.
+    /// The plan after the loss found it.
     Noticed,
-    /// The request to the provider is sent.
+    /// The request to the provider was sent.
     Requested,
-    /// The provider has confirmed it.
+    /// The provider confirmed the move.
     Confirmed,
-    /// The records of the pool hold the address.
+    /// The pool's records hold the address.
     Published,
 }
 
 impl FailoverPhase {
-    /// All of them, in their order.
+    /// All phases, in order.
     pub const ALL: [Self; 4] = [Self::Noticed, Self::Requested, Self::Confirmed, Self::Published];
 
-    /// As a label of a metric.
+    /// The phase as a metric label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ struct Unpublished {
     confirmed: Moment,
 }
 
-/// What was measured, and what is still under way.
+/// The measured times, and the failovers still under way.
 #[derive(Debug, Default)]
 pub(super) struct Failovers {
     unpublished: BTreeMap<(Uid, Address), Unpublished>,
@@ -65,7 +65,7 @@ impl Failovers {
         self.unpublished.insert((pool.clone(), change.ip), waits);
     }
 
-    /// Returns the addresses whose names show them now, each with the moment of its confirmation.
+    /// Returns the addresses whose names now show them, each with the moment of its confirmation.
     fn published(&mut self, dns: &Dns, now: Moment) -> Vec<(Address, Moment)> {
         let mut shown = Vec::new();
         self.unpublished.retain(|(pool, ip), Unpublished { lost, confirmed }| {
@@ -82,21 +82,21 @@ impl Failovers {
         shown
     }
 
-    /// Leadership ends or begins anew: what others do meanwhile is not measured.
+    /// Leadership ends or begins anew. Work of other processes is not measured.
     pub(super) fn forget(&mut self) {
         self.unpublished.clear();
     }
 }
 
 impl Fleet {
-    /// Notes which failovers are published now.
+    /// Notes which failovers are now published.
     pub(super) fn note_published(&mut self, now: Moment) {
         for (ip, confirmed) in self.failovers.published(&self.dns, now) {
             self.changes.published(ip, confirmed, now);
         }
     }
 
-    /// Milliseconds from the loss of a match to the end of each phase of its failover, since the last call.
+    /// Milliseconds from each lost match to the end of each phase of its failover, since the last call.
     pub fn take_failovers(&mut self) -> Vec<(FailoverPhase, u64)> {
         std::mem::take(&mut self.failovers.measured)
     }

@@ -1,10 +1,10 @@
-//! How long a failure may last by `spec.grace`, over time.
+//! How long a failure may last according to `spec.grace`, over time.
 
 use super::truth::Pool;
 use super::validity::field;
 use serde_json::Value;
 
-/// A failure of pods may be that of their node, which is seen right after it.
+/// A failure of pods may be due to their node, which is seen to fail right after them.
 const NODE_FOLLOWS_MS: u64 = 1_000;
 
 /// `spec.grace`, in milliseconds.
@@ -37,14 +37,14 @@ impl Limits {
     }
 }
 
-/// What an object has asked for.
+/// What an object asked for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked {
-    /// Each with the time from which it holds.
+    /// The limits, each with the time since when they apply.
     limits: Vec<(u64, Limits)>,
     criteria: Value,
     frozen: bool,
-    /// When criteria were edited, or the spec became wrong or right.
+    /// When the criteria were edited, or the spec became invalid or valid.
     pub(super) edited_ms: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Asked {
         }
     }
 
-    /// The least that held at any time since `from_ms`.
+    /// The lowest limits that applied at any time since `from_ms`.
     pub(super) fn least(&self, from_ms: u64) -> Limits {
         let later = self.limits.iter().filter(|(at_ms, _)| *at_ms > from_ms);
         let first = self.limits.iter().rfind(|(at_ms, _)| *at_ms <= from_ms);
@@ -69,7 +69,7 @@ impl Asked {
         all.reduce(|one, other| one.with(other, u64::min)).unwrap_or_default()
     }
 
-    /// The most that ever held.
+    /// The highest limits that ever applied.
     pub(super) fn most(&self) -> Limits {
         self.limits.iter().fold(Limits::default(), |most, (_, limits)| most.with(*limits, u64::max))
     }
