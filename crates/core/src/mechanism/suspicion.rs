@@ -81,6 +81,7 @@ enum Proof {
 
 /// A node that fails and keeps its match for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each with a meaning of its own")]
 pub struct Suspicion {
     /// `metadata.uid` of the node.
     pub(super) uid: Uid,
@@ -125,7 +126,7 @@ impl Suspicion {
     /// node itself says.
     pub(super) fn resume(
         node: &NodeFacts,
-        why: Mismatch,
+        why: &Mismatch,
         told_since_s: Option<i64>,
         grace: &Grace,
         clocks: Clocks,
@@ -133,10 +134,12 @@ impl Suspicion {
         let mut new = Self::begin(node, why.clone(), clocks);
         if let Some(told) = told_since_s {
             let since_s = node.fails_since_s().map_or(told, |fails| fails.max(told));
-            let class = why.class();
+            // A node that has become Ready since then failed itself, and its pods follow.
+            let followed = why.class() == Class::Pod && node.ready_since_s.is_some_and(|ready| ready > told);
+            let class = if followed && grace.node_ms > grace.pod_ms { Class::Node } else { why.class() };
             let start = Start::told(since_s, grace.limit_ms(class), clocks);
-            (new.pod, new.node) = (None, None);
-            new.fails(why, start);
+            (new.pod, new.node) =
+                if class == Class::Node { (None, Some(start)) } else { (Some(start), None) };
             (new.told, new.told_begin) = (true, true);
         }
         new
@@ -307,8 +310,13 @@ impl Suspicion {
         };
         self.proof = Proof::Wanted(Retry::default());
         match verdict {
-            // The watch is behind: the node has recovered, and what fails after this is another failure.
-            Ok(()) => self.restart(Start::seen(clocks.seconds(), clocks.now)),
+            // The watch is behind: the node has recovered, and what fails after this is another failure. Its grace may be
+            // nothing, and the watch silent for long.
+            Ok(()) => {
+                self.restart(Start::seen(clocks.seconds(), clocks.now));
+                retry.failed(Pace::by(Schedule::Fast).within(LONGEST_RETRY_MS), at);
+                self.proof = Proof::Wanted(retry);
+            }
             Err((why, since_s)) => {
                 if let Some(since_s) = since_s.filter(|since_s| self.is_anew(&why, *since_s)) {
                     self.restart(Start::told(since_s, grace.limit_ms(why.class()), clocks));

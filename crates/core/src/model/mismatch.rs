@@ -73,7 +73,14 @@ impl Mismatch {
     pub fn name(&self) -> &str {
         match self {
             Self::Taint(taint) => &taint.key,
-            _ => self.kind(),
+            Self::PodNotReady
+            | Self::NotReady
+            | Self::ReadyUnknown
+            | Self::Deleting
+            | Self::Gone
+            | Self::NoProviderId
+            | Self::Replaced
+            | Self::Edited => self.kind(),
         }
     }
 

@@ -35,6 +35,7 @@ mod failures;
 mod faults;
 mod frozen;
 mod grace;
+mod grace_edges;
 mod grace_sets;
 mod grace_unseen;
 mod intents;

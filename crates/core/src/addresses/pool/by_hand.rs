@@ -198,6 +198,9 @@ impl Pool {
         }
         let Some((name, candidate)) = self.candidates.get_key_value(node) else {
             return refused(match why_not {
+                None if self.suspects.is_recovering(node) => {
+                    format!("{node} has not matched again for as long as spec.grace.recoverySeconds asks")
+                }
                 None | Some(Mismatch::Gone) => format!("no node named {node} has the labels of spec.match"),
                 Some(why) => format!("{node} {why}"),
             });

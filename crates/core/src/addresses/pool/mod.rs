@@ -397,7 +397,7 @@ impl Pool {
             for name in &names {
                 changed |= self.rematch_one(name, nodes.get(name), pods, clocks);
             }
-            self.forget_failures_of_others(nodes);
+            self.forget_failures_of_others(nodes, clocks.now);
         } else {
             let mut gone = false;
             for name in touched.into_iter().flatten() {
@@ -405,7 +405,7 @@ impl Pool {
                 changed |= self.rematch_one(name, nodes.get(name), pods, clocks);
             }
             if gone {
-                self.forget_failures_of_others(nodes);
+                self.forget_failures_of_others(nodes, clocks.now);
             }
         }
         self.losses.edited = false;
@@ -413,14 +413,14 @@ impl Pool {
     }
 
     /// What failed on nodes that are gone must not be remembered for ever.
-    fn forget_failures_of_others(&mut self, nodes: &NodeStore) {
+    fn forget_failures_of_others(&mut self, nodes: &NodeStore, now: Moment) {
         if self.node_failures.is_empty() && self.behind.is_empty() && !self.suspects.remembers_nodes() {
             return;
         }
         let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
         self.node_failures.retain(|uid, _| live.contains(uid));
         self.behind.retain(|uid, _| live.contains(uid));
-        self.suspects.keep(|uid| live.contains(uid));
+        self.suspects.keep(|uid| live.contains(uid), now);
     }
 
     fn rematch_one(
@@ -436,7 +436,10 @@ impl Pool {
         if !member {
             self.suspects.gone(name, clocks.now);
         }
-        let Some(node) = node else { return self.drop_candidate(name, Mismatch::Gone, clocks.now) };
+        let Some(node) = node else {
+            self.suspects.unseen(name, known.map(|known| &known.uid), &self.spec.grace, clocks.now);
+            return self.drop_candidate(name, Mismatch::Gone, clocks.now);
+        };
         let look = Look {
             node,
             verdict: verdict(criteria, node, pods),
