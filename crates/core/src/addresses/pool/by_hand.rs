@@ -223,10 +223,13 @@ impl Pool {
         let free = Free { ip: *ip, region, from: machine };
         let busy: BTreeMap<MachineId, (Address, &Uid)> =
             account.ops().map(|(ip, op)| (op.machine.clone(), (ip, &op.pool))).collect();
+        // Whichever pool has begun it.
+        if there.is_some_and(|on| busy.contains_key(on)) {
+            return Err(Unfit::Waits(None));
+        }
         let taker = match self.taker(name, candidate, &busy, account, world) {
             Ok(taker) => taker,
             Err(Wait::RetryAt(at, _) | Wait::Pending(at, _)) => return Err(Unfit::Waits(Some(at))),
-            Err(Wait::InFlight(_)) => return Err(Unfit::Waits(None)),
             Err(wait) => return refused(format!("{node}: {}", self.text_of(&wait))),
         };
         if taker.suits(&free) {
