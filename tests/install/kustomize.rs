@@ -1,4 +1,4 @@
-//! What kustomize makes of the repository, and of overlays on it as docs/operations/kustomize.md has them.
+//! What kustomize builds from the repository, and from overlays on it as in docs/operations/kustomize.md.
 
 use crate::objects::{Objects, assert_same, folder, object, parse};
 use crate::tools::{plain, read, root, run};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The components, as an overlay names them.
+/// The components, as overlays name them.
 const COMPONENTS: [&str; 3] = ["monitoring", "network-policy", "one-replica"];
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -36,7 +36,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// `kubectl`: that of `PATH`, or that of the tests on a real API server. The error says that neither is there.
+/// `kubectl`, from `PATH` or from the tests on a real API server. The error says that there is neither.
 fn kubectl() -> &'static Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -58,7 +58,7 @@ fn build(folder: &Path) -> Objects {
     parse(&ran.stdout)
 }
 
-/// Builds an overlay beside a link to the repository, which stands for the checkout of a user.
+/// Builds an overlay beside a link to the repository, which stands for a user's checkout.
 fn overlay(components: &[&str], more: &Value) -> Objects {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(root(), folder.path().join("flipop")).unwrap();

@@ -269,16 +269,17 @@ fn written(rule: &Rule) -> Value {
 }
 
 /// Rules of both directions, each list only where there are some.
-fn written_rules<'a>(rules: impl Iterator<Item = &'a Rule> + Clone) -> Map<String, Value> {
-    let mut body = Map::new();
-    for (key, direction) in [("inbound_rules", Direction::Inbound), ("outbound_rules", Direction::Outbound)] {
-        let of = rules.clone().filter(|rule| rule.direction == direction);
-        let of: Vec<Value> = of.map(written).collect();
-        if !of.is_empty() {
-            body.insert(key.to_owned(), Value::Array(of));
+fn written_rules<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Map<String, Value> {
+    let (mut inbound, mut outbound) = (Vec::new(), Vec::new());
+    for rule in rules {
+        match rule.direction {
+            Direction::Inbound => inbound.push(written(rule)),
+            Direction::Outbound => outbound.push(written(rule)),
         }
     }
-    body
+    let lists = [("inbound_rules", inbound), ("outbound_rules", outbound)];
+    let lists = lists.into_iter().filter(|(_, rules)| !rules.is_empty());
+    lists.map(|(key, rules)| (key.to_owned(), Value::Array(rules))).collect()
 }
 
 fn ids<'a>(machines: impl IntoIterator<Item = &'a MachineId>) -> Vec<u64> {
@@ -347,7 +348,7 @@ impl DigitalOcean {
     }
 
     async fn make(&self, permit: &Permit, new: &NewFirewall) -> Result<String, CallError> {
-        let mut body = written_rules(new.rules.iter());
+        let mut body = written_rules(&new.rules);
         body.insert("name".to_owned(), json!(new.name));
         body.insert("droplet_ids".to_owned(), json!(ids(&new.machines)));
         let request = Request::post(&["v2", "firewalls"], &Value::Object(body));
@@ -360,7 +361,7 @@ impl DigitalOcean {
         let (part, body) = match change {
             Change::Delete => return self.delete(permit, id).await,
             Change::AddRules(rules) | Change::RemoveRules(rules) => {
-                ("rules", Value::Object(written_rules(rules.iter())))
+                ("rules", Value::Object(written_rules(rules)))
             }
             Change::AddMembers(machines) | Change::RemoveMembers(machines) => {
                 ("droplets", json!({ "droplet_ids": ids(machines) }))

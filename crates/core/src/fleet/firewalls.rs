@@ -120,7 +120,7 @@ impl Fleet {
         };
         let mut machines = BTreeMap::new();
         let stores = pool.spec.criteria.as_ref().map(|of| stores::of(&self.nodes, &self.pods, of).0);
-        let labelled = stores.into_iter().flat_map(|store| store.iter());
+        let labelled = stores.into_iter().flat_map(NodeStore::iter);
         for node in labelled {
             if let Some(machine) = node.machine.as_ref().filter(|on| on.kind() == account.machines()) {
                 machines.insert(machine.clone(), node.name.clone());

@@ -9,6 +9,7 @@ mod annotations;
 mod changes;
 mod dns;
 mod explain;
+mod failovers;
 mod firewalls;
 mod others;
 mod outcomes;
@@ -21,7 +22,8 @@ mod troubles;
 mod unready;
 mod writes;
 
-pub use crate::addresses::pool::change::{Change, Phases};
+pub use crate::addresses::pool::change::{Change, Failover, Phases};
+pub use failovers::FailoverPhase;
 pub use firewalls::Standing;
 pub use patience::GraceCounts;
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
@@ -122,6 +124,7 @@ pub struct Fleet {
     outbox: Vec<Notice>,
     census: explain::Census,
     changes: changes::Changes,
+    failovers: failovers::Failovers,
     unready: BTreeMap<Uid, unready::Unready>,
     /// When this process took in its first fact.
     born: Option<Moment>,
@@ -168,6 +171,7 @@ impl Fleet {
             outbox: Vec::new(),
             census: explain::Census::default(),
             changes: changes::Changes::default(),
+            failovers: failovers::Failovers::default(),
             unready: BTreeMap::new(),
             born: None,
             dirty: false,
@@ -256,6 +260,7 @@ impl Fleet {
         self.record_sets.values_mut().for_each(NodeSet::distrust);
         self.dns.restart();
         self.firewalls.restart(now);
+        self.failovers.forget();
         self.accounts.values_mut().for_each(|account| account.begin_epoch(now));
         self.annotations.restart();
     }

@@ -46,6 +46,7 @@ pub(crate) struct Walls {
 }
 
 /// A spec that opens these TCP ports to everybody.
+#[expect(clippy::unnecessary_wraps, reason = "that is how a spec holds it")]
 pub(crate) fn opens(ports: &[&str]) -> Option<RawFirewall> {
     let port = |port: &&str| RawPort { protocol: "tcp".into(), port: (*port).to_owned() };
     Some(RawFirewall { ports: ports.iter().map(port).collect(), sources: vec!["0.0.0.0/0".into()] })

@@ -13,6 +13,7 @@ mod grace;
 #[cfg(test)]
 mod grace_tests;
 mod knowledge;
+mod limits;
 mod load;
 mod moves;
 #[cfg(test)]
