@@ -9,6 +9,7 @@ use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::firewalls::action as firewalls;
 use flipop_core::fleet::action::Action;
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::effects::Effect;
@@ -82,6 +83,12 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 Action::Records(action) => match action {
                     records::Action::FindZone { .. } | records::Action::ReadRecords { .. } => {}
                     records::Action::ApplyRecords { .. } => {
+                        panic!("nothing can be done in an empty world: {action:?}");
+                    }
+                },
+                Action::Firewalls(action) => match action {
+                    firewalls::Action::Look { .. } | firewalls::Action::Find { .. } => {}
+                    firewalls::Action::Create { .. } | firewalls::Action::Change { .. } => {
                         panic!("nothing can be done in an empty world: {action:?}");
                     }
                 },
