@@ -21,7 +21,7 @@ mod shared;
 pub mod translate;
 
 pub use pool::{
-    CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, LastMove,
+    CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels,
     PublishedRecordSet,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};

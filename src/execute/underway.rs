@@ -82,6 +82,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
         }
         // Its writer knows more than its outcome says.
         Outcome::Annotated { .. }
+        | Outcome::Labelled { .. }
         // A version guards these: they do nothing once somebody else has written.
         | Outcome::StatusWritten { .. }
         | Outcome::RecordSetStatusWritten { .. }

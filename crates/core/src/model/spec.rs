@@ -80,6 +80,8 @@ pub enum Scope {
     Minimum,
     /// Only how long a node that fails keeps its match.
     Grace,
+    /// Only the labels of nodes.
+    Labels,
 }
 
 /// One mistake in a spec.

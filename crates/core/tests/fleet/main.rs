@@ -37,6 +37,7 @@ mod frozen;
 mod grace;
 mod grace_sets;
 mod intents;
+mod labels;
 mod let_go;
 mod lists;
 mod memory;

@@ -7,6 +7,7 @@ use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::machine::MachineKind;
 use crate::model::matching::Criteria;
+use crate::model::node_labels::{LabelMode, RawNodeLabels};
 use crate::model::provider::Providers;
 use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
@@ -27,6 +28,8 @@ pub struct RawPoolSpec {
     pub min_active: i64,
     /// How long a node that fails keeps its address.
     pub grace: RawGrace,
+    /// Labels of nodes.
+    pub node_labels: RawNodeLabels,
     /// Addresses in order of preference.
     pub ips: Vec<String>,
     /// Created addresses to let go.
@@ -54,6 +57,8 @@ pub struct PoolSpec {
     pub min_active: Option<usize>,
     /// How long a node that fails keeps its address.
     pub grace: Grace,
+    /// Labels of nodes.
+    pub labels: LabelMode,
     /// The good entries of `spec.ips`, in order, each once.
     pub ips: Vec<Address>,
     /// The bad entries of `spec.ips` with what is wrong with them.
@@ -99,6 +104,7 @@ impl PoolSpec {
         });
         spec.read_minimum(raw.min_active);
         spec.grace = Grace::parse(&raw.grace, &mut spec.problems);
+        spec.labels = LabelMode::parse(raw.node_labels, spec.criteria.as_ref(), &mut spec.problems);
         spec
     }
 

@@ -39,6 +39,7 @@ types! {
     Paused
     WatchFailing
     AnnotationsDenied
+    LabelsDenied
     EventsDenied
     WriteDenied
     CRDsOutdated
@@ -85,6 +86,7 @@ impl ConditionType {
             | Self::Paused
             | Self::WatchFailing
             | Self::AnnotationsDenied
+            | Self::LabelsDenied
             | Self::EventsDenied
             | Self::WriteDenied
             | Self::CRDsOutdated

@@ -1,0 +1,206 @@
+//! The labels that a node may carry while an address stands on it: `spec.nodeLabels`, and what stands on nodes.
+
+use crate::model::ids::Address;
+use crate::model::matching::Criteria;
+use crate::model::spec::{Scope, SpecProblem};
+use std::collections::BTreeMap;
+
+/// A label that FLIPOP writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LabelKey {
+    /// An address stands on the node: always "true".
+    Active,
+    /// The address.
+    Ip,
+    /// The address, by the name of an older tool.
+    LegacyIp,
+    /// Whether an address stands on the node, by the name of an older tool.
+    LegacyEnabled,
+}
+
+impl LabelKey {
+    /// Every key.
+    pub const ALL: [Self; 4] = [Self::Active, Self::Ip, Self::LegacyIp, Self::LegacyEnabled];
+
+    /// The key as it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "flipop.digitalocean.com/reserved-ip-active",
+            Self::Ip => "flipop.digitalocean.com/reserved-ip",
+            Self::LegacyIp => "do-outbound-floating-ip",
+            Self::LegacyEnabled => "do-outbound-floating-ip-enabled",
+        }
+    }
+}
+
+/// Labels to write, by key.
+pub type Labels = BTreeMap<LabelKey, String>;
+
+/// What a write does: the value to set, or `None` to remove the label.
+pub type LabelChanges = BTreeMap<LabelKey, Option<String>>;
+
+/// A label as it stands on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenLabel {
+    /// Its value, verbatim.
+    pub value: String,
+    /// It was last written by field manager `flipop`.
+    pub ours: bool,
+}
+
+/// Those labels of a node that have one of our keys, whoever wrote them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeLabels(pub BTreeMap<LabelKey, SeenLabel>);
+
+impl NodeLabels {
+    /// The node carries one of our keys.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A label of ours stands there.
+    #[must_use]
+    pub fn any_ours(&self) -> bool {
+        self.0.values().any(|label| label.ours)
+    }
+
+    /// The address that our labels name.
+    #[must_use]
+    pub fn address(&self) -> Option<Address> {
+        let ours = |key| self.0.get(&key).filter(|label| label.ours);
+        let label = ours(LabelKey::Ip).or_else(|| ours(LabelKey::LegacyIp))?;
+        Address::v4(&label.value)
+    }
+
+    /// What has to change so that exactly these labels stand there. Labels that others wrote stay, unless they are wanted
+    /// with another value.
+    #[must_use]
+    pub fn changes_to(&self, wanted: &Labels) -> LabelChanges {
+        let mut changes = LabelChanges::new();
+        for key in LabelKey::ALL {
+            let seen = self.0.get(&key);
+            match wanted.get(&key) {
+                Some(value) if seen.is_some_and(|seen| seen.value == *value) => {}
+                Some(value) => drop(changes.insert(key, Some(value.clone()))),
+                None if seen.is_some_and(|seen| seen.ours) => drop(changes.insert(key, None)),
+                None => {}
+            }
+        }
+        changes
+    }
+
+    /// A write of ours was accepted.
+    pub fn apply(&mut self, changes: &LabelChanges) {
+        for (key, value) in changes {
+            match value {
+                Some(value) => self.0.insert(*key, SeenLabel { value: value.clone(), ours: true }),
+                None => self.0.remove(key),
+            };
+        }
+    }
+}
+
+/// `spec.nodeLabels` as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RawNodeLabels {
+    /// Nodes get labels.
+    pub enabled: bool,
+    /// They get those of the older tool too.
+    pub legacy: bool,
+}
+
+/// Which labels a pool's nodes get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LabelMode {
+    /// None.
+    #[default]
+    Off,
+    /// Those of this API.
+    On,
+    /// Those and the ones of the older tool.
+    Legacy,
+}
+
+impl LabelMode {
+    /// Reads what was written. A pool that selects its nodes by one of these labels would feed on its own output.
+    #[must_use]
+    pub fn parse(raw: RawNodeLabels, criteria: Option<&Criteria>, problems: &mut Vec<SpecProblem>) -> Self {
+        if !raw.enabled {
+            return Self::Off;
+        }
+        let names = |key: &&LabelKey| criteria.is_some_and(|of| of.node_selector.names(key.as_str()));
+        if let Some(key) = LabelKey::ALL.iter().find(names) {
+            problems.push(SpecProblem {
+                scope: Scope::Labels,
+                field: "spec.nodeLabels".to_owned(),
+                message: format!(
+                    "ignored, because spec.match.nodeLabel names {}, which depends on it; select nodes by another label",
+                    key.as_str()
+                ),
+            });
+            return Self::Off;
+        }
+        if raw.legacy { Self::Legacy } else { Self::On }
+    }
+
+    /// The labels of a node on which this address stands, or none.
+    #[must_use]
+    pub fn labels(self, ip: Option<Address>) -> Labels {
+        let (modern, legacy) = match self {
+            Self::Off => (false, false),
+            Self::On => (true, false),
+            Self::Legacy => (true, true),
+        };
+        let mut labels = Labels::new();
+        if let Some(ip) = ip.filter(|_| modern) {
+            labels.insert(LabelKey::Active, "true".to_owned());
+            labels.insert(LabelKey::Ip, ip.to_string());
+        }
+        if legacy {
+            labels.insert(LabelKey::LegacyEnabled, ip.is_some().to_string());
+            labels.extend(ip.map(|ip| (LabelKey::LegacyIp, ip.to_string())));
+        }
+        labels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(labels: &[(LabelKey, &str, bool)]) -> NodeLabels {
+        let label = |(key, value, ours): &(LabelKey, &str, bool)| {
+            (*key, SeenLabel { value: (*value).to_owned(), ours: *ours })
+        };
+        NodeLabels(labels.iter().map(label).collect())
+    }
+
+    #[test]
+    fn a_write_changes_what_differs_and_leaves_what_others_wrote() {
+        let wanted = LabelMode::On.labels(Some(Address::from([192, 0, 2, 1])));
+        let both = LabelChanges::from([
+            (LabelKey::Active, Some("true".to_owned())),
+            (LabelKey::Ip, Some("192.0.2.1".to_owned())),
+        ]);
+        assert_eq!(NodeLabels::default().changes_to(&wanted), both);
+        let mut there = seen(&[(LabelKey::LegacyEnabled, "false", true), (LabelKey::LegacyIp, "x", false)]);
+        let mut changes = both.clone();
+        changes.insert(LabelKey::LegacyEnabled, None);
+        assert_eq!(there.changes_to(&wanted), changes, "only our own label of the older tool goes");
+        there.apply(&changes);
+        assert_eq!(there.changes_to(&wanted), LabelChanges::new());
+        assert_eq!(there.address(), Some(Address::from([192, 0, 2, 1])));
+        assert_eq!(seen(&[(LabelKey::Ip, "192.0.2.9", false)]).address(), None, "it is not ours");
+    }
+
+    #[test]
+    fn the_labels_of_the_older_tool_say_false_where_no_address_stands() {
+        let off = Labels::from([(LabelKey::LegacyEnabled, "false".to_owned())]);
+        assert_eq!(LabelMode::Legacy.labels(None), off);
+        assert_eq!(LabelMode::Legacy.labels(Some(Address::from([192, 0, 2, 1]))).len(), 4);
+        assert!(LabelMode::On.labels(None).is_empty());
+    }
+
+}
