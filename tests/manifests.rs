@@ -24,6 +24,9 @@ fn manifests() -> BTreeMap<(String, String), Value> {
     let mut manifests = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
         assert!(
             path.extension().is_some_and(|extension| extension == "yaml"),
             "kubectl skips {}",

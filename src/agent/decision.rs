@@ -9,6 +9,26 @@ use std::net::Ipv4Addr;
 /// Without the annotation an address stands this long on the last good word of the metadata service.
 pub const BLIND_MS: u64 = 30_000;
 
+/// What the node's annotation says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Annotation {
+    /// The node was not seen yet.
+    Unseen,
+    /// There is none, or no node.
+    Absent,
+    /// This address.
+    Names(Ipv4Addr),
+}
+
+impl Annotation {
+    fn address(self) -> Option<Ipv4Addr> {
+        match self {
+            Self::Names(ip) => Some(ip),
+            Self::Unseen | Self::Absent => None,
+        }
+    }
+}
+
 /// What the metadata service says of the reserved IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reserved {
@@ -22,8 +42,8 @@ pub enum Reserved {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     standing: Option<Ipv4Addr>,
-    /// The node's annotation when it was last seen; `None` before.
-    annotation: Option<Option<Ipv4Addr>>,
+    /// As it was last seen.
+    annotation: Annotation,
     /// The last good read of the metadata service.
     metadata: Option<Reserved>,
     /// The last read was good.
@@ -36,12 +56,12 @@ impl Decision {
     /// Nothing is known but what stands in the kernel.
     #[must_use]
     pub fn new(standing: Option<Ipv4Addr>, now: Moment) -> Self {
-        Self { standing, annotation: None, metadata: None, fresh: false, good_at: now }
+        Self { standing, annotation: Annotation::Unseen, metadata: None, fresh: false, good_at: now }
     }
 
-    /// The node shows this annotation, or none; a node that is gone shows none.
-    pub fn annotated(&mut self, annotation: Option<Ipv4Addr>) {
-        self.annotation = Some(annotation);
+    /// The node shows this.
+    pub fn annotated(&mut self, annotation: Annotation) {
+        self.annotation = annotation;
     }
 
     /// The metadata service was read; nothing: that failed.
@@ -58,13 +78,13 @@ impl Decision {
         let mut wake = None;
         if let Some(standing) = self.standing {
             let blind_at = self.good_at.plus_millis(BLIND_MS);
-            let without = self.annotation == Some(None);
+            let without = self.annotation == Annotation::Absent;
             let denied = match self.metadata {
                 Some(Reserved::Inactive) => true,
                 Some(Reserved::Active(ip)) => ip != standing,
                 None => false,
             };
-            let replaced = self.annotation.flatten().is_some_and(|ip| ip != standing);
+            let replaced = self.annotation.address().is_some_and(|ip| ip != standing);
             if denied || replaced || without && blind_at <= now {
                 self.standing = None;
             } else if without {
@@ -73,7 +93,7 @@ impl Decision {
         }
         if self.standing.is_none()
             && self.fresh
-            && let (Some(annotation), Some(Reserved::Active(ip))) = (self.annotation.flatten(), self.metadata)
+            && let (Some(annotation), Some(Reserved::Active(ip))) = (self.annotation.address(), self.metadata)
             && annotation == ip
         {
             self.standing = Some(ip);
@@ -96,7 +116,7 @@ mod tests {
 
     fn started() -> Decision {
         let mut decision = Decision::new(None, at(0));
-        decision.annotated(Some(A));
+        decision.annotated(Annotation::Names(A));
         decision.read(Some(Reserved::Active(A)), at(0));
         assert_eq!(decision.decide(at(0)), (Some(A), None));
         decision
@@ -105,14 +125,13 @@ mod tests {
     #[test]
     fn it_starts_only_where_both_name_the_same_address() {
         let says = [None, Some(Reserved::Inactive), Some(Reserved::Active(A)), Some(Reserved::Active(B))];
-        for annotation in [None, Some(None), Some(Some(A)), Some(Some(B))] {
+        for annotation in [Annotation::Unseen, Annotation::Absent, Annotation::Names(A), Annotation::Names(B)]
+        {
             for metadata in says {
                 let mut decision = Decision::new(None, at(0));
-                if let Some(annotation) = annotation {
-                    decision.annotated(annotation);
-                }
+                decision.annotated(annotation);
                 decision.read(metadata, at(0));
-                let both = annotation.flatten().filter(|ip| metadata == Some(Reserved::Active(*ip)));
+                let both = annotation.address().filter(|ip| metadata == Some(Reserved::Active(*ip)));
                 assert_eq!(decision.decide(at(0)).0, both, "{annotation:?} {metadata:?}");
             }
         }
@@ -123,7 +142,7 @@ mod tests {
         let mut decision = Decision::new(None, at(0));
         decision.read(Some(Reserved::Active(A)), at(0));
         decision.read(None, at(1_000));
-        decision.annotated(Some(A));
+        decision.annotated(Annotation::Names(A));
         assert_eq!(decision.decide(at(1_000)).0, None);
         decision.read(Some(Reserved::Active(A)), at(2_000));
         assert_eq!(decision.decide(at(2_000)).0, Some(A));
@@ -138,7 +157,7 @@ mod tests {
         decision.read(Some(Reserved::Active(B)), at(1_000));
         assert_eq!(decision.decide(at(1_000)).0, None);
         let mut decision = started();
-        decision.annotated(Some(B));
+        decision.annotated(Annotation::Names(B));
         assert_eq!(decision.decide(at(1_000)).0, None);
         decision.read(Some(Reserved::Active(B)), at(2_000));
         assert_eq!(decision.decide(at(2_000)).0, Some(B), "and starts once both agree on another");
@@ -151,14 +170,14 @@ mod tests {
             decision.read(None, at(second * 1_000));
             assert_eq!(decision.decide(at(second * 1_000)), (Some(A), None));
         }
-        decision.annotated(None);
+        decision.annotated(Annotation::Absent);
         assert_eq!(decision.decide(at(3_600_000)).0, None, "nothing vouches for it any more");
     }
 
     #[test]
     fn without_the_annotation_it_stands_on_good_reads_and_thirty_seconds_longer() {
         let mut decision = started();
-        decision.annotated(None);
+        decision.annotated(Annotation::Absent);
         for second in 1..100 {
             decision.read(Some(Reserved::Active(A)), at(second * 1_000));
             assert_eq!(decision.decide(at(second * 1_000)).0, Some(A));
@@ -173,10 +192,10 @@ mod tests {
         let mut decision = Decision::new(Some(A), at(0));
         decision.read(None, at(0));
         assert_eq!(decision.decide(at(3_600_000)).0, Some(A), "both are away");
-        decision.annotated(None);
+        decision.annotated(Annotation::Absent);
         assert_eq!(decision.decide(at(3_600_000)).0, None);
         let mut decision = Decision::new(Some(A), at(0));
-        decision.annotated(None);
+        decision.annotated(Annotation::Absent);
         assert_eq!(decision.decide(at(29_999)).0, Some(A), "metadata had no time to answer");
         let mut decision = Decision::new(Some(A), at(0));
         decision.read(Some(Reserved::Active(B)), at(0));
@@ -194,9 +213,9 @@ mod tests {
             for (event, seconds) in events {
                 now += seconds * 1_000;
                 match event {
-                    0 => { annotation = Some(A); decision.annotated(annotation); }
-                    1 => { annotation = Some(B); decision.annotated(annotation); }
-                    2 => { annotation = None; decision.annotated(None); }
+                    0 => { annotation = Some(A); decision.annotated(Annotation::Names(A)); }
+                    1 => { annotation = Some(B); decision.annotated(Annotation::Names(B)); }
+                    2 => { annotation = None; decision.annotated(Annotation::Absent); }
                     3 | 4 => { metadata = Some(Reserved::Active(A)); decision.read(metadata, at(now)); }
                     5 => { metadata = Some(Reserved::Active(B)); decision.read(metadata, at(now)); }
                     6 => { metadata = Some(Reserved::Inactive); decision.read(metadata, at(now)); }

@@ -53,7 +53,11 @@ fn ranks(steps: &[Step]) -> Vec<u8> {
 fn what_is_set_goes_from_nat_to_rules_and_back_and_connections_end_last() {
     let set = steps(&Found::default(), Some(&layout()), 0x2000);
     assert!(ranks(&set).is_sorted(), "{set:?}");
-    assert_eq!(set.len(), 1 + 7 + 4, "the table, five private networks, one more and the default, two rules a network");
+    assert_eq!(
+        set.len(),
+        1 + 7 + 4,
+        "the table, five private networks, one more and the default, two rules a network"
+    );
     let mut found = standing();
     assert_eq!(steps(&found, Some(&layout()), 0x2000), []);
     assert_eq!(found.intact(), Some(layout().address));
@@ -74,7 +78,8 @@ fn whatever_is_missing_is_set_again_and_nothing_else() {
         apply(&mut found, &whole[..reached]);
         assert_eq!(found.intact(), None, "after {reached} steps");
         assert_eq!(steps(&found, Some(&layout()), 0x2000), whole[reached..], "after {reached} steps");
-        apply(&mut found, &steps(&found, None, 0x2000));
+        let back = steps(&found, None, 0x2000);
+        apply(&mut found, &back);
         assert!(!found.any_ours(), "after {reached} steps");
     }
     let mut found = standing();

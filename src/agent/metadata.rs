@@ -34,6 +34,7 @@ pub struct Anchor {
 #[error("failed to read the metadata service: {0}")]
 pub struct MetadataError(String);
 
+#[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
 fn failed(what: impl ToString) -> MetadataError {
     MetadataError(what.to_string())
 }
@@ -92,7 +93,8 @@ impl Metadata {
     async fn try_get(&mut self, path: &str) -> Result<String, MetadataError> {
         let connection = self.connection.take();
         let read = tokio::time::timeout(TIMEOUT, exchange(connection, self.address, path)).await;
-        let (body, connection) = read.map_err(|_| failed(format!("no answer in {} ms", TIMEOUT.as_millis())))??;
+        let (body, connection) =
+            read.map_err(|_| failed(format!("no answer in {} ms", TIMEOUT.as_millis())))??;
         self.connection = connection;
         Ok(body)
     }
@@ -171,7 +173,11 @@ async fn body(
 }
 
 /// Reads exactly so many bytes more.
-async fn read(connection: &mut BufReader<TcpStream>, count: u64, body: &mut Vec<u8>) -> Result<(), MetadataError> {
+async fn read(
+    connection: &mut BufReader<TcpStream>,
+    count: u64,
+    body: &mut Vec<u8>,
+) -> Result<(), MetadataError> {
     if count > MAX_BODY {
         return Err(failed("a body that is too long"));
     }

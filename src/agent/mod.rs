@@ -92,7 +92,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         dry_run = config.dry_run,
         "starting the agent"
     );
-    let report = Arc::new(Report::new()?);
+    let report = Arc::new(Report::new(&config.node_name)?);
     let liveness = Liveness::new(clock.clone());
     let tracker = TaskTracker::new();
     if let Some(address) = &config.metrics {

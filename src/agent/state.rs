@@ -5,7 +5,7 @@
 //! all as it should be changes nothing.
 
 use super::able::{Known, NotAble};
-use super::decision::{Decision, Reserved};
+use super::decision::{Annotation, Decision, Reserved};
 use super::kernel::{Kernel, NetlinkError};
 use super::layout::{Found, Step, steps};
 use super::metadata::Anchor;
@@ -35,7 +35,7 @@ pub struct State {
     /// What was logged last, so that it is logged once.
     told: String,
     planned: Vec<Step>,
-    annotation: Option<Option<Ipv4Addr>>,
+    annotation: Annotation,
     reserved: Option<Reserved>,
 }
 
@@ -53,7 +53,7 @@ impl State {
             report,
             told: String::new(),
             planned: Vec::new(),
-            annotation: None,
+            annotation: Annotation::Unseen,
             reserved: None,
         }
     }
@@ -63,7 +63,8 @@ impl State {
         let node = node.unwrap_or_default();
         let annotation = node.annotation.as_deref().and_then(|text| text.trim().parse().ok());
         let pods: Vec<Network> = node.pod_cidrs.iter().filter_map(|text| Network::parse(text)).collect();
-        let mut changed = self.annotation.replace(annotation) != Some(annotation);
+        let annotation = annotation.map_or(Annotation::Absent, Annotation::Names);
+        let mut changed = std::mem::replace(&mut self.annotation, annotation) != annotation;
         if self.config.pods.is_empty() && !pods.is_empty() && pods != self.known.pods {
             self.known.pods = pods;
             changed = true;
@@ -112,9 +113,7 @@ impl State {
         let decision = self.decision.get_or_insert_with(|| {
             self.known.recall(&found);
             let mut decision = Decision::new(found.intact(), now);
-            if let Some(annotation) = self.annotation {
-                decision.annotated(annotation);
-            }
+            decision.annotated(self.annotation);
             decision.read(self.reserved, now);
             decision
         });
@@ -133,7 +132,7 @@ impl State {
         first: bool,
     ) -> Result<(), NetlinkError> {
         if found.foreign_rules > 0 {
-            self.report.foreign_rules(found.foreign_rules);
+            self.report.foreign_rules();
         }
         let wanted = address.filter(|_| self.config.egress == Egress::Pods);
         let layout = self.known.layout(wanted.unwrap_or(Ipv4Addr::UNSPECIFIED), found, &self.config);
@@ -144,7 +143,10 @@ impl State {
             (Err(_), Some(_)) if self.was_able => Vec::new(),
             (Ok(_) | Err(_), _) => steps(found, None, self.config.mark),
         };
-        if first && found.intact().is_none() && !todo.iter().any(|step| matches!(step, Step::EndConnections(_))) {
+        if first
+            && found.intact().is_none()
+            && !todo.iter().any(|step| matches!(step, Step::EndConnections(_)))
+        {
             // Somebody before us may have died after the table went and before its connections did.
             todo.insert(0, Step::EndConnections(self.config.mark));
         }
@@ -155,7 +157,7 @@ impl State {
             (Egress::Pods, Err(why)) if self.was_able && wanted.is_none() && why != NotAble::Foreign => {
                 self.tell_able(None);
             }
-            (Egress::Pods, Err(why)) => self.tell(why, why.meaning()),
+            (Egress::Pods, Err(why)) => self.tell(why, why.meaning().trim_start()),
         }
         Ok(())
     }
@@ -163,7 +165,9 @@ impl State {
     fn apply(&mut self, kernel: &mut Kernel, todo: Vec<Step>) -> Result<(), NetlinkError> {
         if self.config.dry_run {
             if todo != self.planned {
-                todo.iter().for_each(|step| tracing::info!("dry run: would {step}"));
+                for step in &todo {
+                    tracing::info!("dry run: would {step}");
+                }
                 self.planned = todo;
             }
             return Ok(());

@@ -21,8 +21,8 @@ mod shared;
 pub mod translate;
 
 pub use pool::{
-    CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels,
-    PublishedRecordSet,
+    CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, LastMove,
+    NodeLabels, PublishedRecordSet,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
 pub use shared::{Condition, DnsRecordSet, Grace, Match, Toleration};

@@ -1,6 +1,6 @@
 //! The flags of `flipop agent`.
 
-use super::flags::{go_bool, path};
+use super::values::{go_bool, path};
 use super::{BindAddress, ConfigError};
 use crate::kube::kubeconfig::ClusterSettings;
 use crate::network::Network;
@@ -139,7 +139,9 @@ impl AgentConfig {
 
 fn network(text: &str) -> Result<Network, String> {
     let network = Network::parse(text).filter(|network| network.length() > 0);
-    network.ok_or_else(|| "write an IPv4 network such as 10.244.1.0/24, without bits beyond its length".to_owned())
+    network.ok_or_else(|| {
+        "write an IPv4 network such as 10.244.1.0/24, without bits beyond its length".to_owned()
+    })
 }
 
 fn mark(text: &str) -> Result<u32, String> {
@@ -202,10 +204,14 @@ mod tests {
 
     #[test]
     fn flags_may_be_repeated_and_are_read() {
-        let config = agent(&["--pod-cidr=10.244.1.0/24", "--pod-cidr", "10.245.0.0/16", "--egress=Off", "--mark=64"]);
+        let config =
+            agent(&["--pod-cidr=10.244.1.0/24", "--pod-cidr", "10.245.0.0/16", "--egress=Off", "--mark=64"]);
         let config = config.unwrap();
         let networks = ["10.244.1.0/24", "10.245.0.0/16"].map(|text| Network::parse(text).unwrap());
-        assert_eq!((config.pods.as_slice(), config.egress, config.mark), (networks.as_slice(), Egress::Off, 64));
+        assert_eq!(
+            (config.pods.as_slice(), config.egress, config.mark),
+            (networks.as_slice(), Egress::Off, 64)
+        );
     }
 
     #[test]
@@ -215,7 +221,10 @@ mod tests {
             ("--pod-cidr", &["10.244.1.1/24", "10.0.0.0/33", "fd00::/64", "x", "0.0.0.0/0"]),
             ("--except", &["1.2.3.4/8", "", "-1"]),
             ("--mark", &["0", "3", "0x4000", "0x8000", "x", "0x100000000"]),
-            ("--metrics-bind-addr", &["0.0.0.0:8141", "[::]:1", "203.0.113.1:8141", ":8141", "10.0.0.1", "n:1"]),
+            (
+                "--metrics-bind-addr",
+                &["0.0.0.0:8141", "[::]:1", "203.0.113.1:8141", ":8141", "10.0.0.1", "n:1"],
+            ),
             ("--cni-uses-netfilter", &["yes"]),
             ("--dry-run", &["2"]),
         ] {

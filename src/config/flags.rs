@@ -1,6 +1,7 @@
 //! The command line, parsed as Go's pflag parses it: the last of repeated flags wins, a bare `--debug` is true.
 
 use super::agent::AgentFlags;
+use super::values::{go_bool, path};
 use crate::version::VERSION;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser};
@@ -129,27 +130,12 @@ pub(super) struct Flags {
 pub(super) enum Subcommand {
     /// Let the pods of this node leave through its reserved IP
     ///
-    /// It runs on each node as a DaemonSet, as root in the host's network with the capability NET_ADMIN, and follows the
-    /// node's annotation and the metadata service of the droplet.
+    /// It runs on each node, as root in the host's network, and follows the node's annotation and the metadata service of
+    /// the droplet.
     #[command(args_override_self = true)]
     Agent(Box<AgentFlags>),
     /// Print the custom resource definitions as YAML
     Crd,
     /// Print version and commit
     Version,
-}
-
-/// An empty path is parsed like any other, so that `--kubeconfig=` can unset.
-#[expect(clippy::unnecessary_wraps, reason = "the signature that clap asks for")]
-pub(super) fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
-    Ok(PathBuf::from(text))
-}
-
-/// The words of Go's `strconv.ParseBool`.
-pub(super) fn go_bool(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("write true or false".to_owned()),
-    }
 }

@@ -7,6 +7,7 @@
 mod agent;
 mod flags;
 mod provider;
+mod values;
 mod variables;
 
 pub use agent::{AgentConfig, Egress};

@@ -15,5 +15,10 @@ const INET: u8 = 2;
 /// Deletes the entries of all IPv4 connections with this mark. Without a tuple in the message the kernel deletes by
 /// filter.
 pub(super) fn end(mark: u32) -> Message {
-    Message::new(DELETE, ACK, &[INET, 0, 0, 0], &[Attribute::big(MARK, mark), Attribute::big(MARK_MASK, mark)])
+    Message::new(
+        DELETE,
+        ACK,
+        &[INET, 0, 0, 0],
+        &[Attribute::big(MARK, mark), Attribute::big(MARK_MASK, mark)],
+    )
 }

@@ -22,6 +22,21 @@ use socket::Socket;
 /// Devices of datapaths that may bypass netfilter: Cilium's, and Calico's with eBPF.
 const BYPASSING: [&str; 2] = ["cilium_host", "bpfin.cali"];
 
+/// Something where ours may stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Whose<T> {
+    /// It has our mark.
+    Ours(T),
+    /// Somebody else made it.
+    Others,
+}
+
+impl<T> Whose<T> {
+    fn of(ours: Option<T>) -> Self {
+        ours.map_or(Self::Others, Self::Ours)
+    }
+}
+
 /// The two sockets over which the kernel is told and asked.
 #[derive(Debug)]
 pub struct Kernel {
@@ -46,14 +61,14 @@ impl Kernel {
         let mut found = Found { nat: self.nat()?, bypass: self.bypass()?, ..Found::default() };
         for route in self.routes.dump(&route::list_routes())?.iter().filter_map(route::read_route) {
             match route {
-                Some(route) => found.routes.push(route),
-                None => found.foreign_routes += 1,
+                Whose::Ours(route) => found.routes.push(route),
+                Whose::Others => found.foreign_routes += 1,
             }
         }
         for rule in self.routes.dump(&route::list_rules())?.iter().filter_map(route::read_rule) {
             match rule {
-                Some(rule) => found.rules.push(rule),
-                None => found.foreign_rules += 1,
+                Whose::Ours(rule) => found.rules.push(rule),
+                Whose::Others => found.foreign_rules += 1,
             }
         }
         let addresses = self.routes.dump(&route::list_addresses())?;
@@ -68,10 +83,13 @@ impl Kernel {
         };
         let dormant = table.iter().any(nft::is_dormant);
         let rules = self.netfilter.dump(&nft::list_rules())?;
-        let rules: Vec<Option<Signature>> = rules.iter().filter_map(nft::read_rule).collect();
-        let Some(signed) = rules.iter().cloned().collect::<Option<Vec<Signature>>>() else {
-            return Ok(Nat::Foreign);
-        };
+        let mut signed: Vec<Signature> = Vec::new();
+        for rule in rules.iter().filter_map(nft::read_rule) {
+            match rule {
+                Whose::Ours(signature) => signed.push(signature),
+                Whose::Others => return Ok(Nat::Foreign),
+            }
+        }
         let signature = signed.first().cloned();
         let same = signature.as_ref().is_some_and(|first| signed.iter().all(|other| other.is(first)));
         let count = signature.as_ref().map(|signature| nft::rule_count(signature.pod_networks));

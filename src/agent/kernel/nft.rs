@@ -7,6 +7,7 @@
 //! A connection that does not leave by our gateway loses its mark at its first packet, so that a mark stands only on
 //! connections that leave through the address. Those alone are ended with it.
 
+use super::Whose;
 use super::message::{ACK, APPEND, Attribute, CREATE, Message, attribute};
 use super::socket::Answer;
 use crate::agent::layout::{Layout, Signature};
@@ -90,8 +91,12 @@ pub(super) fn make(layout: &Layout, replace: bool) -> Vec<Message> {
 
 fn chain((name, kind, hook, priority): (&str, &str, u32, i32)) -> Message {
     let hook = [Attribute::big(1, hook), Attribute::bytes(2, &priority.to_be_bytes())];
-    let attributes =
-        [Attribute::text(1, TABLE), Attribute::text(3, name), Attribute::nest(4, &hook), Attribute::text(7, kind)];
+    let attributes = [
+        Attribute::text(1, TABLE),
+        Attribute::text(3, name),
+        Attribute::nest(4, &hook),
+        Attribute::text(7, kind),
+    ];
     message(NEW_CHAIN, ACK | CREATE, &attributes)
 }
 
@@ -140,8 +145,8 @@ fn compare(equal: bool, value: &[u8]) -> Attribute {
 }
 
 /// `register = (register & mask) ^ exclusive`.
-fn bitwise(mask: &[u8; 4], exclusive: &[u8; 4]) -> Attribute {
-    let data = |kind, value: &[u8; 4]| Attribute::nest(kind, &[Attribute::bytes(1, value)]);
+fn bitwise(mask: [u8; 4], exclusive: [u8; 4]) -> Attribute {
+    let data = |kind, value: [u8; 4]| Attribute::nest(kind, &[Attribute::bytes(1, &value)]);
     let registers = [Attribute::big(1, REGISTER), Attribute::big(2, REGISTER), Attribute::big(3, 4)];
     expression("bitwise", &[registers.as_slice(), &[data(4, mask), data(5, exclusive)]].concat())
 }
@@ -158,24 +163,25 @@ fn original() -> Vec<Attribute> {
 
 /// `ct state new`.
 fn new_connection() -> Vec<Attribute> {
-    vec![load_connection(0), bitwise(&8_u32.to_ne_bytes(), &[0; 4]), compare(false, &[0; 4])]
+    vec![load_connection(0), bitwise(8_u32.to_ne_bytes(), [0; 4]), compare(false, &[0; 4])]
 }
 
 /// `ip saddr`.
 fn comes_from(network: Network) -> Vec<Attribute> {
-    let payload = [Attribute::big(1, REGISTER), Attribute::big(2, 1), Attribute::big(3, 12), Attribute::big(4, 4)];
-    let masked = bitwise(&network.mask().to_be_bytes(), &[0; 4]);
+    let payload =
+        [Attribute::big(1, REGISTER), Attribute::big(2, 1), Attribute::big(3, 12), Attribute::big(4, 4)];
+    let masked = bitwise(network.mask().to_be_bytes(), [0; 4]);
     vec![expression("payload", &payload), masked, compare(true, &network.address().octets())]
 }
 
 /// `ct mark and MARK != 0`.
 fn has_mark(mark: u32) -> Vec<Attribute> {
-    vec![load_connection(3), bitwise(&mark.to_ne_bytes(), &[0; 4]), compare(false, &[0; 4])]
+    vec![load_connection(3), bitwise(mark.to_ne_bytes(), [0; 4]), compare(false, &[0; 4])]
 }
 
 fn change_bit(mark: u32, set: bool) -> Attribute {
     let exclusive = if set { mark } else { 0 };
-    bitwise(&(!mark).to_ne_bytes(), &exclusive.to_ne_bytes())
+    bitwise((!mark).to_ne_bytes(), exclusive.to_ne_bytes())
 }
 
 /// `ct mark set ct mark or MARK`, or without it.
@@ -218,13 +224,15 @@ pub(super) fn list_rules() -> Message {
     message(GET_RULE, 0, &[Attribute::text(1, TABLE)])
 }
 
-/// What a rule of our table says of itself; `Some(None)`: nothing, it is somebody else's.
-pub(super) fn read_rule(answer: &Answer) -> Option<Option<Signature>> {
+/// What a rule of our table says of itself.
+pub(super) fn read_rule(answer: &Answer) -> Option<Whose<Signature>> {
     let ours = attribute(&answer.body, FIXED, 1)? == b"flipop\0" && answer.body.first() == Some(&INET);
-    (answer.kind == NEW_RULE && ours).then(|| {
-        let data = attribute(&answer.body, FIXED, 7)?;
-        let [0, length, rest @ ..] = data else { return None };
-        let comment = rest.get(..usize::from(*length).saturating_sub(1))?;
-        Signature::parse(std::str::from_utf8(comment).ok()?)
-    })
+    (answer.kind == NEW_RULE && ours).then(|| Whose::of(signature(&answer.body)))
+}
+
+fn signature(body: &[u8]) -> Option<Signature> {
+    let data = attribute(body, FIXED, 7)?;
+    let [0, length, rest @ ..] = data else { return None };
+    let comment = rest.get(..usize::from(*length).saturating_sub(1))?;
+    Signature::parse(std::str::from_utf8(comment).ok()?)
 }

@@ -1,8 +1,7 @@
 //! Routes, rules and addresses: messages of rtnetlink.
 
-use super::message::{
-    ACK, Attribute, CREATE, EXCLUSIVE, Message, attribute, u8_at, u32_at,
-};
+use super::Whose;
+use super::message::{ACK, Attribute, CREATE, EXCLUSIVE, Message, attribute, u8_at, u32_at};
 use super::socket::Answer;
 use crate::agent::layout::{EGRESS_PRIORITY, PROTOCOL, Route, Rule, SPECIFIC_PRIORITY, TABLE, Way};
 use crate::network::Network;
@@ -62,7 +61,6 @@ const LOCAL_ADDRESS: u16 = 2;
 const LINK_NAME: u16 = 3;
 
 pub(super) fn add_route(route: Route) -> Message {
-    // A change, not a new one beside it: the gateway's route may stand with another gateway.
     route_message(NEW_ROUTE, ACK | CREATE | EXCLUSIVE, route, 0)
 }
 
@@ -138,41 +136,45 @@ pub(super) fn find_link(name: &str) -> Message {
     Message::new(GET_LINK, ACK, &[0; 16], &[Attribute::text(LINK_NAME, name)])
 }
 
-/// A route of our table: ours in a form that we write, or anything else (`None`). Nothing: another table's.
-pub(super) fn read_route(answer: &Answer) -> Option<Option<Route>> {
+/// A route of our table, ours if it has a form that we write. Nothing: another table's.
+pub(super) fn read_route(answer: &Answer) -> Option<Whose<Route>> {
     let Answer { kind: NEW_ROUTE, body } = answer else { return None };
-    (number(body, ROUTE_TABLE) == Some(TABLE)).then(|| {
-        let length = u8_at(body, 1)?;
-        let to = address(body, ROUTE_TO).or((length == 0).then_some(Ipv4Addr::UNSPECIFIED))?;
-        let way = match u8_at(body, 7)? {
-            THROW => Way::Throw,
-            UNICAST => Way::Via(address(body, ROUTE_GATEWAY)?, number(body, ROUTE_INTERFACE)?),
-            _ => return None,
-        };
-        (u8_at(body, 5)? == PROTOCOL).then_some(Route { to: Network::new(to, length), way })
-    })
+    (number(body, ROUTE_TABLE) == Some(TABLE)).then(|| Whose::of(own_route(body)))
 }
 
-/// A rule with a priority of ours: ours in a form that we write, or anything else (`None`). Nothing: another priority.
-pub(super) fn read_rule(answer: &Answer) -> Option<Option<Rule>> {
+fn own_route(body: &[u8]) -> Option<Route> {
+    let length = u8_at(body, 1)?;
+    let to = address(body, ROUTE_TO).or((length == 0).then_some(Ipv4Addr::UNSPECIFIED))?;
+    let way = match u8_at(body, 7)? {
+        THROW => Way::Throw,
+        UNICAST => Way::Via(address(body, ROUTE_GATEWAY)?, number(body, ROUTE_INTERFACE)?),
+        _ => return None,
+    };
+    (u8_at(body, 5)? == PROTOCOL).then_some(Route { to: Network::new(to, length), way })
+}
+
+/// A rule with a priority of ours, ours if it has a form that we write. Nothing: another priority.
+pub(super) fn read_rule(answer: &Answer) -> Option<Whose<Rule>> {
     let Answer { kind: NEW_RULE, body } = answer else { return None };
     let priority = number(body, RULE_PRIORITY).unwrap_or(0);
-    matches!(priority, SPECIFIC_PRIORITY | EGRESS_PRIORITY).then(|| {
-        let from = Network::new(address(body, RULE_FROM)?, u8_at(body, 2)?);
-        let table = number(body, RULE_TABLE)?;
-        let mark = number(body, RULE_MARK).unwrap_or(0);
-        let rule = match priority {
-            SPECIFIC_PRIORITY if table == MAIN_TABLE && number(body, RULE_SUPPRESS) == Some(0) && mark == 0 => {
-                Rule::Specific(from)
-            }
-            EGRESS_PRIORITY if table == TABLE && number(body, RULE_MASK) == Some(mark) => {
-                Rule::Egress(from, mark)
-            }
-            _ => return None,
-        };
-        let protocol = attribute(body, FIXED, RULE_PROTOCOL).and_then(|value| u8_at(value, 0));
-        (protocol == Some(PROTOCOL)).then_some(rule)
-    })
+    matches!(priority, SPECIFIC_PRIORITY | EGRESS_PRIORITY).then(|| Whose::of(own_rule(body, priority)))
+}
+
+fn own_rule(body: &[u8], priority: u32) -> Option<Rule> {
+    let from = Network::new(address(body, RULE_FROM)?, u8_at(body, 2)?);
+    let table = number(body, RULE_TABLE)?;
+    let mark = number(body, RULE_MARK).unwrap_or(0);
+    let rule = match priority {
+        SPECIFIC_PRIORITY if table == MAIN_TABLE && number(body, RULE_SUPPRESS) == Some(0) && mark == 0 => {
+            Rule::Specific(from)
+        }
+        EGRESS_PRIORITY if table == TABLE && number(body, RULE_MASK) == Some(mark) => {
+            Rule::Egress(from, mark)
+        }
+        _ => return None,
+    };
+    let protocol = attribute(body, FIXED, RULE_PROTOCOL).and_then(|value| u8_at(value, 0));
+    (protocol == Some(PROTOCOL)).then_some(rule)
 }
 
 /// An address with the number of its interface.

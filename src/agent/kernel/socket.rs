@@ -105,7 +105,9 @@ impl Socket {
                 interrupted |= received.flags & INTERRUPTED != 0;
                 match received.kind {
                     DONE => return Ok((!interrupted).then_some(found)),
-                    ERROR => return errno(received.body).map_or(Ok(Some(Vec::new())), |errno| Err(errno.into())),
+                    ERROR => {
+                        return errno(received.body).map_or(Ok(Some(Vec::new())), |errno| Err(errno.into()));
+                    }
                     kind => found.push(Answer { kind, body: received.body.to_vec() }),
                 }
             }

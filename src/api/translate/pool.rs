@@ -16,7 +16,7 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolStatus};
 use flipop_core::model::facts::region_slug;
 use flipop_core::model::ids::Address;
-use flipop_core::model::node_labels::RawNodeLabels;
+use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::records::status::PublishedSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -56,10 +56,7 @@ pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
 }
 
 fn raw_node_labels(labels: &NodeLabels) -> RawNodeLabels {
-    RawNodeLabels {
-        enabled: labels.enabled.unwrap_or_default(),
-        legacy: labels.legacy.unwrap_or_default(),
-    }
+    RawNodeLabels { enabled: labels.enabled.unwrap_or_default(), legacy: labels.legacy.unwrap_or_default() }
 }
 
 fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {

@@ -3,15 +3,16 @@
 //! What kubelets write beside that (images, volumes, other conditions, other managers' fields) is skipped while
 //! the answer is read and never stored. Decoding does not fail on odd values: what cannot be understood is absent.
 
+mod labels;
 pub mod own_node;
 pub mod protobuf;
 
 use crate::provider;
 use flipop_core::model::facts::{NodeFacts, PodFacts, Readiness, Taint, region_slug};
 use flipop_core::model::ids::{Address, Uid};
-use flipop_core::model::node_labels::{LabelKey, NodeLabels, SeenLabel};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Resource};
+use labels::{RawLabelFields, RawLabels, labels_of};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -127,33 +128,7 @@ struct RawMeta {
     managed_fields: Vec<RawManagedFields>,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawLabels {
-    #[serde(rename = "topology.kubernetes.io/region")]
-    region: Option<String>,
-    #[serde(rename = "flipop.digitalocean.com/reserved-ip-active")]
-    active: Option<String>,
-    #[serde(rename = "flipop.digitalocean.com/reserved-ip")]
-    ip: Option<String>,
-    #[serde(rename = "do-outbound-floating-ip")]
-    legacy_ip: Option<String>,
-    #[serde(rename = "do-outbound-floating-ip-enabled")]
-    legacy_enabled: Option<String>,
-}
-
-impl RawLabels {
-    fn by_key(self) -> [(LabelKey, Option<String>); 4] {
-        [
-            (LabelKey::Active, self.active),
-            (LabelKey::Ip, self.ip),
-            (LabelKey::LegacyIp, self.legacy_ip),
-            (LabelKey::LegacyEnabled, self.legacy_enabled),
-        ]
-    }
-}
-
-// The literals repeat `REGION_LABEL`, `LabelKey::as_str` and `RESERVED_IP_ANNOTATION`: serde attributes take no constants. A test compares.
+// The literal repeats `RESERVED_IP_ANNOTATION`: serde attributes take no constants. A test compares.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawAnnotations {
@@ -188,19 +163,6 @@ struct RawMetadataFields {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct RawLabelFields {
-    #[serde(rename = "f:flipop.digitalocean.com/reserved-ip-active")]
-    active: Option<IgnoredAny>,
-    #[serde(rename = "f:flipop.digitalocean.com/reserved-ip")]
-    ip: Option<IgnoredAny>,
-    #[serde(rename = "f:do-outbound-floating-ip")]
-    legacy_ip: Option<IgnoredAny>,
-    #[serde(rename = "f:do-outbound-floating-ip-enabled")]
-    legacy_enabled: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
 struct RawAnnotationFields {
     #[serde(rename = "f:flipop.digitalocean.com/ipv4-reserved-ip")]
     reserved_ip: Option<IgnoredAny>,
@@ -209,17 +171,6 @@ struct RawAnnotationFields {
 impl RawManagedFields {
     fn holds_the_annotation_as_ours(&self) -> bool {
         self.manager == FIELD_MANAGER && self.fields.metadata.annotations.reserved_ip.is_some()
-    }
-
-    fn holds_the_label_as_ours(&self, key: LabelKey) -> bool {
-        let labels = &self.fields.metadata.labels;
-        let there = match key {
-            LabelKey::Active => labels.active,
-            LabelKey::Ip => labels.ip,
-            LabelKey::LegacyIp => labels.legacy_ip,
-            LabelKey::LegacyEnabled => labels.legacy_enabled,
-        };
-        self.manager == FIELD_MANAGER && there.is_some()
     }
 }
 
@@ -316,18 +267,13 @@ fn slim_metadata(name: &str, namespace: &str, uid: &str, resource_version: Optio
     }
 }
 
-fn labels_of(labels: RawLabels, fields: &[RawManagedFields]) -> NodeLabels {
-    let ours = |key| fields.iter().any(|entry| entry.holds_the_label_as_ours(key));
-    let seen = |(key, value): (LabelKey, Option<String>)| Some((key, SeenLabel { value: value?, ours: ours(key) }));
-    NodeLabels(labels.by_key().into_iter().filter_map(seen).collect())
-}
-
 impl From<RawNode> for NodeSlim {
     fn from(RawNode { metadata, spec, status }: RawNode) -> Self {
         let annotation_ours =
             metadata.managed_fields.iter().any(RawManagedFields::holds_the_annotation_as_ours);
         let region = metadata.labels.region.as_deref().map(region_slug);
-        let labels = labels_of(metadata.labels, &metadata.managed_fields);
+        let ours = metadata.managed_fields.iter().filter(|entry| entry.manager == FIELD_MANAGER);
+        let labels = labels_of(metadata.labels, &ours.map(|entry| &entry.fields.metadata.labels));
         let taints = spec.taints.into_iter();
         Self {
             metadata: slim_metadata(&metadata.name, "", &metadata.uid, metadata.resource_version),
@@ -458,7 +404,7 @@ mod tests {
                 internal_ips: vec![Address::from([10, 0, 0, 1])],
                 annotation: Some("192.0.2.1".into()),
                 annotation_ours: true,
-                labels: NodeLabels::default(),
+                labels: flipop_core::model::node_labels::NodeLabels::default(),
             }
         );
     }
@@ -467,22 +413,6 @@ mod tests {
     fn a_node_s_region_is_in_lower_case_and_without_white_space_around_it() {
         let facts = node(json!({"metadata": {"name": "a", "labels": {REGION_LABEL: " NYC3"}}}));
         assert_eq!(facts.region.as_deref(), Some("nyc3"));
-    }
-
-    #[test]
-    fn labels_are_read_by_their_keys_and_each_is_ours_or_not() {
-        let labels: serde_json::Map<String, Value> =
-            LabelKey::ALL.iter().map(|key| (key.as_str().to_owned(), json!(key.as_str()))).collect();
-        for ours in LabelKey::ALL {
-            let facts = node(json!({"metadata": {"name": "a", "labels": labels, "managedFields": [
-                {"manager": "kubectl", "fieldsV1": {"f:metadata": {"f:labels": {
-                    "f:flipop.digitalocean.com/reserved-ip": {}}}}},
-                {"manager": "flipop", "fieldsV1": {"f:metadata": {"f:labels": {
-                    format!("f:{}", ours.as_str()): {}}}}},
-            ]}}));
-            let label = |key: LabelKey| (key, SeenLabel { value: key.as_str().to_owned(), ours: key == ours });
-            assert_eq!(facts.labels, NodeLabels(LabelKey::ALL.map(label).into()));
-        }
     }
 
     #[test]

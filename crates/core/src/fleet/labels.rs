@@ -12,8 +12,9 @@ use crate::mechanism::effects::Effects;
 use crate::model::facts::{NodeFacts, Observed};
 use crate::model::fault::WriteFailure;
 use crate::model::ids::{Address, Uid};
+use crate::model::label_mode::LabelMode;
 use crate::model::moment::{Context, Moment};
-use crate::model::node_labels::{LabelChanges, LabelMode, Labels, NodeLabels};
+use crate::model::node_labels::{LabelChanges, Labels, NodeLabels};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What should stand on nodes.
@@ -39,14 +40,14 @@ impl DesiredLabels {
             return;
         }
         let confirmed = desired.confirmed.iter().filter(|(_, (_, ip))| !pool.is_unlabelling(*ip));
-        self.wanted.extend(
-            confirmed.map(|(uid, (node, ip))| (uid.clone(), (node.clone(), mode.labels(Some(*ip))))),
-        );
+        self.wanted
+            .extend(confirmed.map(|(uid, (node, ip))| (uid.clone(), (node.clone(), mode.labels(Some(*ip))))));
         self.kept.extend(Desired { confirmed: BTreeMap::new(), ..desired.clone() });
         if mode != LabelMode::Legacy {
             return;
         }
-        let candidates = pool.candidates.iter().map(|(name, candidate)| (candidate.uid.clone(), name.clone()));
+        let candidates =
+            pool.candidates.iter().map(|(name, candidate)| (candidate.uid.clone(), name.clone()));
         if pool.matched && pool.may_begin() && known {
             self.matching.extend(candidates);
         } else {
@@ -172,10 +173,9 @@ impl NodeLabelling {
     }
 
     fn changes(&self, uid: &Uid, wanted: &Labels) -> LabelChanges {
-        self.seen.get(uid).map_or_else(
-            || NodeLabels::default().changes_to(wanted),
-            |(_, labels)| labels.changes_to(wanted),
-        )
+        self.seen
+            .get(uid)
+            .map_or_else(|| NodeLabels::default().changes_to(wanted), |(_, labels)| labels.changes_to(wanted))
     }
 
     fn write(

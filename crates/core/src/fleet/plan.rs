@@ -345,8 +345,7 @@ impl Fleet {
             } else if !pool.matched || pool.spec.is_frozen() {
                 // An address that is known to be on one node is on no other.
                 let stays = |ip: &&Address| !pool.has_left(**ip) && !here.contains(*ip);
-                one.protected
-                    .extend(pool.effective().iter().chain(pool.effective_before()).filter(stays));
+                one.protected.extend(pool.effective().iter().chain(pool.effective_before()).filter(stays));
             } else if !known {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
                 one.unconfirmed.push((nodes, pool.effective().into_iter().collect()));

@@ -8,6 +8,7 @@ pub mod facts;
 pub mod fault;
 pub mod grace;
 pub mod ids;
+pub mod label_mode;
 pub mod machine;
 pub mod matching;
 pub mod mismatch;

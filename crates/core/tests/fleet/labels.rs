@@ -7,9 +7,10 @@ use flipop_core::fleet::action::Outcome;
 use flipop_core::model::facts::{Observed, Taint};
 use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::ids::{Address, Uid};
+use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::model::matching::Toleration;
 use flipop_core::model::moment::Moment;
-use flipop_core::model::node_labels::{LabelChanges, LabelKey, RawNodeLabels, SeenLabel};
+use flipop_core::model::node_labels::{LabelChanges, LabelKey, SeenLabel};
 use flipop_core::model::spec::RawMatch;
 use std::collections::BTreeMap;
 
@@ -53,7 +54,9 @@ impl World {
     /// An assignment begins: the labels that name its address were asked to go, and there was time for the answer.
     pub(crate) fn check_labels(&self, ip: Address, to: &str) {
         let well = |name: &String| {
-            self.nodes.get(name).is_some_and(|node| node.ready.is_ready() && !node.deleting && node.name != to)
+            self.nodes
+                .get(name)
+                .is_some_and(|node| node.ready.is_ready() && !node.deleting && node.name != to)
         };
         let named = self.labels.iter().filter(|(name, _)| well(name));
         let standing = named.filter(|(_, labels)| labels.address() == Some(ip)).map(|(name, _)| name).next();
@@ -190,7 +193,8 @@ fn a_move_waits_for_no_node_that_is_gone_fails_or_is_being_deleted() {
             let node = world.nodes.get_mut("node-1").unwrap();
             node.deleting = true;
             let node = node.clone();
-            world.observe(flipop_core::fleet::Input::Nodes(crate::faults::nodes_key(), Observed::Apply(node)));
+            world
+                .observe(flipop_core::fleet::Input::Nodes(crate::faults::nodes_key(), Observed::Apply(node)));
         },
     ];
     for fail in fail {
@@ -285,7 +289,8 @@ fn a_crash_at_any_moment_leaves_the_labels_right_in_the_end() {
         world.start();
         world.run(700);
         let labels: Vec<_> = (1..=3).map(|n| world.labels_of(n)).collect();
-        let expected = if crash_ms % 100 == 0 { [vec![], vec![], vec![]] } else { [vec![], legacy(2), legacy(1)] };
+        let expected =
+            if crash_ms % 100 == 0 { [vec![], vec![], vec![]] } else { [vec![], legacy(2), legacy(1)] };
         assert_eq!(labels, expected, "a crash after {crash_ms} ms");
     }
 }

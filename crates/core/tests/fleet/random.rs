@@ -5,7 +5,7 @@ use crate::faults::spec;
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::node_labels::RawNodeLabels;
+use flipop_core::model::label_mode::RawNodeLabels;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]

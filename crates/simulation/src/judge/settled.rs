@@ -2,13 +2,13 @@
 //!
 //! Names of rules: I3 convergence and rest, I5 no address forgotten, I9 honest status.
 
-use super::{Judge, labels};
 use super::conditions::{Scene, is_trouble};
 use super::dns;
 use super::requests;
 use super::supply;
 use super::truth::{Node, Pool, Truth};
 use super::validity::text;
+use super::{Judge, labels};
 use crate::scene::REGION;
 use flipop_cloud::{Cloud, IpView, Provider, RecordView};
 use std::collections::{BTreeMap, BTreeSet};

@@ -176,7 +176,9 @@ impl Pool {
             Ok(_) => None,
         };
         out.later(at);
-        unlabelling.into_iter().for_each(|wait| self.unlabelling.wait(wait));
+        if let Some(wait) = unlabelling {
+            self.unlabelling.wait(wait);
+        }
         if self.moving.stage == Stage::Idle {
             let from = self.stands_on(account.place(request.ip).machine());
             self.moving.begin(&wanted, from);

@@ -7,8 +7,8 @@ use super::Pool;
 use super::assign::World;
 use crate::mechanism::effects::Effects;
 use crate::model::ids::{Address, Uid};
+use crate::model::label_mode::LabelMode;
 use crate::model::moment::Moment;
-use crate::model::node_labels::LabelMode;
 use std::collections::BTreeMap;
 
 /// A move waits this long for the labels to go. A workload that follows them needs them gone first, and a failover must

@@ -16,9 +16,9 @@ use crate::model::catalog::pool::{
 use crate::model::condition::{Condition, ConditionType, Status};
 use crate::model::fault::FaultKind;
 use crate::model::ids::Address;
+use crate::model::label_mode::LabelMode;
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
-use crate::model::node_labels::LabelMode;
 use crate::model::pause::Reason;
 use crate::model::spec::Scope;
 use crate::model::words::{enumerate, name_all};
@@ -41,12 +41,7 @@ impl Pool {
     /// The status that the facts demand, with what the plan has rendered. `denied` says why nodes cannot be annotated or
     /// labelled, if so.
     #[must_use]
-    pub fn render(
-        &self,
-        account: Option<&Account>,
-        denied: Denied<'_>,
-        now: Moment,
-    ) -> PoolStatus {
+    pub fn render(&self, account: Option<&Account>, denied: Denied<'_>, now: Moment) -> PoolStatus {
         let mut status = PoolStatus {
             error: self.error(),
             used_ips: i64::try_from(self.goal()).ok(),

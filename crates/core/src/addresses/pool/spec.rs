@@ -5,9 +5,9 @@
 use crate::model::facts::region_slug;
 use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
+use crate::model::label_mode::{LabelMode, RawNodeLabels};
 use crate::model::machine::MachineKind;
 use crate::model::matching::Criteria;
-use crate::model::node_labels::{LabelMode, RawNodeLabels};
 use crate::model::provider::Providers;
 use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
