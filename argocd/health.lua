@@ -6,10 +6,12 @@ end
 local counts = { Ready = true, RecordSetReady = true, ProviderReady = true }
 -- These end by themselves.
 local passing = { Assigning = true, MissingAddresses = true, InProgress = true, ProviderUnread = true, NodesUnread = true }
-local ready, waits, fails
+local ready, waits, fails, paused
 for _, condition in ipairs(obj.status.conditions or {}) do
   local text = condition.type .. " " .. condition.reason .. ": " .. (condition.message or "")
-  if not counts[condition.type] then
+  if condition.type == "Paused" and condition.status == "True" then
+    paused = text
+  elseif not counts[condition.type] or condition.reason == "Paused" then
     -- It says nothing of the health.
   elseif condition.status == "True" then
     ready = ready or (condition.type == "Ready" and text)
@@ -21,6 +23,8 @@ for _, condition in ipairs(obj.status.conditions or {}) do
 end
 if fails then
   return { status = "Degraded", message = fails }
+elseif paused then
+  return { status = "Suspended", message = paused }
 elseif waits or not ready then
   return { status = "Progressing", message = waits or "FLIPOP has not said yet whether the object is ready" }
 end

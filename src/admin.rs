@@ -1,9 +1,9 @@
-//! HTTP endpoints of the operator: `/metrics`, `/healthz`, `/readyz`, and `/debug` for this machine only.
+//! HTTP endpoints of the operator: `/metrics`, `/healthz` and `/readyz`. `/debug` is for this machine only.
 //!
-//! It owns the listener and its bounds; what the endpoints say comes from closures that wait for nothing.
+//! Owns the listener and its limits. The content comes from closures that never wait.
 //!
-//! Invariants: no client can keep another from being served: a connection has one request, few seconds, and is the
-//! first to be closed when there are too many; nothing here takes a lock that work holds.
+//! Invariants: no client can block another: a connection has one request and a few seconds, and the oldest connection
+//! is closed if there are too many. Nothing here takes a lock that the work holds.
 
 use crate::config::BindAddress;
 use crate::liveness::Liveness;
@@ -23,33 +23,33 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Connections at a time. Probes and scrapes need a handful; the others are slow or hostile, and with this many
-/// the oldest is closed for each new one. Well below the usual limit of 1,024 open files.
+/// Most connections at a time. Probes and scrapes need a handful; the others are slow or hostile. At this number each
+/// new connection closes the oldest. Well below the usual limit of 1,024 open files.
 const MAX_CONNECTIONS: usize = 256;
 
 /// Longest wait for a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Memory of one connection: heads are short, and hyper's default would let slow clients take 100 MiB together.
+/// Memory per connection. Heads are short, and hyper's default would let slow clients take 100 MiB together.
 const MAX_BUFFER: usize = 16 << 10;
 
-/// Longest life of a connection: a scrape takes milliseconds, a slow reader gets no more.
+/// Longest life of a connection. A scrape takes milliseconds.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1_024;
 
-/// Pause after `accept` failed (too many open files): it would fail again at once.
+/// Pause after `accept` failed (too many open files). An immediate retry would fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the endpoints say. Each closure answers from what is at hand.
+/// The content of the endpoints. Each closure returns at once.
 #[derive(Clone)]
 pub struct Endpoints {
     /// The text of `/metrics`.
     pub metrics: Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>,
-    /// Why the process is not ready; nothing: it is.
+    /// Why the process is not ready. Empty if it is.
     pub not_ready: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
-    /// Whether the loops turn.
+    /// Whether the loops are alive.
     pub liveness: Liveness,
     /// The value of `/debug`.
     pub debug: Arc<dyn Fn() -> serde_json::Value + Send + Sync>,
@@ -63,8 +63,8 @@ pub struct BindError {
     source: std::io::Error,
 }
 
-/// Listens where `--metrics-bind-addr` says. Without a host: on IPv6 and IPv4, or on IPv4 alone where the machine has
-/// no IPv6.
+/// Listens on `--metrics-bind-addr`. Without a host, listens on IPv6 and IPv4, or only on IPv4 if the machine has no
+/// IPv6.
 ///
 /// # Errors
 /// [`BindError`].
@@ -87,7 +87,7 @@ fn listen(ip: IpAddr, port: u16) -> std::io::Result<TcpListener> {
         IpAddr::V4(_) => TcpSocket::new_v4()?,
         IpAddr::V6(_) => {
             let socket = TcpSocket::new_v6()?;
-            // The machine's default (bindv6only) may say otherwise.
+            // The machine's default (bindv6only) may differ.
             rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
             socket
         }
@@ -97,7 +97,7 @@ fn listen(ip: IpAddr, port: u16) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves until cancelled, then closes every connection.
+/// Serves until it is cancelled, then closes every connection.
 pub async fn serve(listener: TcpListener, endpoints: Endpoints, cancel: CancellationToken) {
     let router = Router::new()
         .route("/metrics", get(metrics))
@@ -134,7 +134,7 @@ pub async fn serve(listener: TcpListener, endpoints: Endpoints, cancel: Cancella
 struct Connections(VecDeque<CancellationToken>);
 
 impl Connections {
-    /// Takes one more, at the cost of the oldest when there are too many.
+    /// Adds a connection. Closes the oldest if there are too many.
     fn admit(&mut self, parent: &CancellationToken) -> ConnectionEnd {
         self.0.retain(|closed| !closed.is_cancelled());
         if self.0.len() >= MAX_CONNECTIONS {
@@ -152,7 +152,7 @@ impl Connections {
     }
 }
 
-/// Marks its connection as closed when it is dropped.
+/// Marks its connection as closed when dropped.
 struct ConnectionEnd(CancellationToken);
 
 impl Drop for ConnectionEnd {
@@ -176,7 +176,7 @@ async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, end: Conn
     tokio::select! {
         biased;
         () = end.0.cancelled() => {}
-        // How a client breaks off is its own affair.
+        // An error of the client does not matter to us.
         _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection) => {}
     }
 }
@@ -311,7 +311,7 @@ mod tests {
         for _ in 0..20 {
             assert!(fetch("127.0.0.1", server.port, "/metrics").await.starts_with("HTTP/1.1 200"));
         }
-        // The oldest were closed for the newer ones.
+        // The oldest connections were closed for newer ones.
         let mut oldest = half_open.remove(1);
         let mut rest = Vec::new();
         let read = tokio::time::timeout(Duration::from_secs(1), oldest.read_to_end(&mut rest)).await;

@@ -1,19 +1,19 @@
-//! The one home of time. Everything else is handed a [`Clock`].
+//! The only source of time. All other code is handed a [`Clock`].
 //!
-//! [`Clock::system`] counts `CLOCK_BOOTTIME`, so that time spent stopped or suspended counts too: a leader
-//! that was frozen must see that its permit is over. [`Clock::simulated`] follows tokio's clock, which tests pause.
+//! [`Clock::system`] counts `CLOCK_BOOTTIME`, which includes time spent stopped or suspended: a leader that was frozen
+//! must see that its permit is over. [`Clock::simulated`] follows tokio's clock, which tests pause.
 
 use flipop_core::model::moment::Moment;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the time comes from.
+/// A source of time.
 trait Source: Send + Sync {
     fn now(&self) -> Moment;
     fn timestamp(&self) -> jiff::Timestamp;
 }
 
-/// A monotonic and a wall clock.
+/// A monotonic clock and a wall clock.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Source>);
 
@@ -30,39 +30,39 @@ impl Clock {
         Self(Arc::new(System))
     }
 
-    /// Tokio's clock as the monotonic one; the wall clock starts at `epoch` and runs with it.
+    /// Tokio's clock as the monotonic clock. The wall clock starts at `epoch` and runs with it.
     #[must_use]
     pub fn simulated(epoch: jiff::Timestamp) -> Self {
         Self::drifting(epoch, TRUE_RATE)
     }
 
-    /// The same of a machine whose clock runs wrong: `rate` thousandths as fast as tokio's.
+    /// Like [`Clock::simulated`], on a machine whose clock runs at `rate` thousandths of tokio's speed.
     #[must_use]
     pub fn drifting(epoch: jiff::Timestamp, rate: u64) -> Self {
         Self(Arc::new(Simulated { start: tokio::time::Instant::now(), epoch, rate }))
     }
 
-    /// Monotonic time, which also runs while the machine sleeps.
+    /// Monotonic time. It also runs while the machine sleeps.
     #[must_use]
     pub fn now(&self) -> Moment {
         self.0.now()
     }
 
-    /// Wall-clock time: for people and for the API server's records, never for decisions.
+    /// Wall-clock time, for people and for the API server's records. No decision uses it.
     #[must_use]
     pub fn timestamp(&self) -> jiff::Timestamp {
         self.0.timestamp()
     }
 
-    /// The wall clock, in milliseconds since the Unix epoch, when the monotonic one stood at nothing: for texts that name a
-    /// time to come.
+    /// The wall-clock time at zero of the monotonic clock, in milliseconds since the Unix epoch. For texts that name a
+    /// future time.
     #[must_use]
     pub fn epoch_ms(&self) -> u64 {
         let wall = u64::try_from(self.timestamp().as_millisecond()).unwrap_or_default();
         wall.saturating_sub(self.now().as_millis())
     }
 
-    /// Waits until `moment` has come. Re-checks at least each second, because tokio's timers do not count time asleep.
+    /// Waits until `moment`. Checks at least once a second, because tokio's timers do not count time asleep.
     pub async fn sleep_until(&self, moment: Moment) {
         loop {
             let left = moment.millis_since(self.now());
@@ -90,7 +90,7 @@ impl Source for System {
     }
 }
 
-/// The rate of a simulated clock that runs as tokio's does.
+/// The rate of a simulated clock that keeps tokio's pace.
 const TRUE_RATE: u64 = 1_000;
 
 struct Simulated {

@@ -1,14 +1,14 @@
-//! Whether the loops of the process still turn.
+//! Detects loops of the process that stopped turning.
 //!
-//! Each loop registers once and beats at every turn; [`Liveness::stalled`] names those that have not for longer than
-//! they may. It does not know what a loop does: one that turns and fails is alive.
+//! Each loop registers once and beats on every turn. [`Liveness::stalled`] names the loops whose last beat is too old.
+//! It does not know what a loop does: a loop that turns and fails is alive.
 
 use crate::clock::Clock;
 use flipop_core::model::moment::Moment;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The register of loops; clones share it.
+/// The register of loops. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Liveness {
     clock: Clock,
@@ -22,7 +22,7 @@ struct Entry {
     beat_at: Arc<AtomicU64>,
 }
 
-/// One loop's handle.
+/// The handle of one loop.
 #[derive(Debug, Clone)]
 pub struct Heartbeat {
     clock: Clock,
@@ -36,7 +36,7 @@ impl Liveness {
         Self { clock, loops: Arc::default() }
     }
 
-    /// Adds a loop that beats at least every `max_age_ms`. The time runs from now.
+    /// Adds a loop that must beat at least every `max_age_ms`, starting now.
     #[must_use]
     pub fn register(&self, name: &'static str, max_age_ms: u64) -> Heartbeat {
         let beat_at = Arc::new(AtomicU64::new(self.clock.now().as_millis()));
@@ -45,7 +45,7 @@ impl Liveness {
         Heartbeat { clock: self.clock.clone(), beat_at }
     }
 
-    /// A sentence for each loop that stands still.
+    /// A sentence for each stalled loop.
     #[must_use]
     pub fn stalled(&self) -> Vec<String> {
         let now = self.clock.now();
@@ -61,7 +61,7 @@ impl Liveness {
 }
 
 impl Heartbeat {
-    /// The loop turns.
+    /// Records that the loop turned.
     pub fn beat(&self) {
         self.beat_at.store(self.clock.now().as_millis(), Ordering::Relaxed);
     }

@@ -1,8 +1,8 @@
-//! Prometheus metrics under the contract's names.
+//! Prometheus metrics. docs/reference/metrics.md lists them and is generated from a scrape.
 //!
-//! Gauges are rebuilt from the latest snapshots at each scrape: no lock is shared with the decisions, and what is
-//! gone from a snapshot is gone from the scrape. Owns the counters of provider calls and drops the series of objects
-//! that are gone.
+//! Each scrape rebuilds the gauges from the latest snapshots. So no lock is shared with the decisions, and an object
+//! that left the snapshot leaves the scrape. Owns the counters of provider calls, and drops the series of objects that
+//! are gone.
 
 use crate::clock::Clock;
 use crate::kube::watch::WatchHealth;
@@ -10,7 +10,9 @@ use crate::process_metrics::ProcessMetrics;
 use crate::provider::CallContext;
 use crate::provider::observe::{Call, CallObserver, CallRecord, Outcome};
 use arc_swap::ArcSwap;
-use flipop_core::fleet::{Change, GraceCounts, PoolSnapshot, RecordSetSnapshot, Snapshot};
+use flipop_core::fleet::{
+    Change, FailoverPhase, GraceCounts, Phases, PoolSnapshot, RecordSetSnapshot, Snapshot,
+};
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{ObjectKind, ObjectName};
 
@@ -20,12 +22,13 @@ use prometheus::{
 };
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Labels of every metric of a pool or record set.
 const OBJECT_LABELS: [&str; 4] = ["namespace", "name", "provider", "dns"];
 
-/// Buckets for the time from a change of nodes or pods to the confirmed assignment, in seconds: from what one call
-/// takes to what a backed-off retry takes.
+/// Buckets for the seconds from a change of nodes or pods to the confirmed assignment: from the duration of one call to
+/// that of a backed-off retry.
 const ASSIGNMENT_BUCKETS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
 
 /// Failed to build or encode metrics: a bug, since names and labels are constants.
@@ -39,18 +42,19 @@ pub struct Metrics {
     calls: IntCounterVec,
     durations: HistogramVec,
     assignment_seconds: Histogram,
+    failover_seconds: HistogramVec,
     leader: IntGauge,
-    /// Label sets of provider calls that have series.
+    /// The label sets of provider calls that have series.
     objects: Mutex<BTreeSet<(&'static str, Call, CallContext)>>,
     snapshot: ArcSwap<Snapshot>,
     health: WatchHealth,
 }
 
 impl Metrics {
-    /// Registers what lasts.
+    /// Registers the lasting metrics.
     ///
     /// # Errors
-    /// When a name or label is malformed.
+    /// If a name or label is malformed.
     pub fn new(health: WatchHealth, version: &str) -> Result<Arc<Self>, MetricsError> {
         let lasting = Registry::new();
         let labels = ["provider", "call", "outcome", "kind", "namespace", "name"];
@@ -77,6 +81,19 @@ impl Metrics {
             )
             .buckets(ASSIGNMENT_BUCKETS.to_vec()),
         )?;
+        let failover_seconds = HistogramVec::new(
+            HistogramOpts::new(
+                "flipop_failover_seconds",
+                "Time from the moment when a node with an address lost its match, its grace over, to the end of each phase \
+                 of the failover, in seconds.",
+            )
+            .buckets(ASSIGNMENT_BUCKETS.to_vec()),
+            &["phase"],
+        )?;
+        // An alert needs the series before the first failover.
+        for phase in FailoverPhase::ALL {
+            failover_seconds.with_label_values(&[phase.as_str()]);
+        }
         let leader =
             IntGauge::new("flipop_leader", "1 while this process holds the Lease and may write, else 0.")?;
         let build = IntGaugeVec::new(
@@ -87,6 +104,7 @@ impl Metrics {
         lasting.register(Box::new(calls.clone()))?;
         lasting.register(Box::new(durations.clone()))?;
         lasting.register(Box::new(assignment_seconds.clone()))?;
+        lasting.register(Box::new(failover_seconds.clone()))?;
         lasting.register(Box::new(leader.clone()))?;
         lasting.register(Box::new(build))?;
         lasting.register(Box::new(ProcessMetrics::new()?))?;
@@ -95,6 +113,7 @@ impl Metrics {
             calls,
             durations,
             assignment_seconds,
+            failover_seconds,
             leader,
             objects: Mutex::default(),
             snapshot: ArcSwap::default(),
@@ -102,12 +121,15 @@ impl Metrics {
         }))
     }
 
-    /// Takes in the latest facts, and drops the series of objects that are gone.
-    pub fn publish(&self, snapshot: Snapshot, latencies_ms: &[u64]) {
+    /// Takes in the latest facts. Drops the series of objects that are gone.
+    pub fn publish(&self, snapshot: Snapshot, latencies_ms: &[u64], failovers: &[(FailoverPhase, u64)]) {
         self.leader.set(i64::from(snapshot.leading && snapshot.permit));
+        let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
         for ms in latencies_ms {
-            let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
-            self.assignment_seconds.observe(seconds);
+            self.assignment_seconds.observe(seconds(*ms));
+        }
+        for (phase, ms) in failovers {
+            self.failover_seconds.with_label_values(&[phase.as_str()]).observe(seconds(*ms));
         }
         let pools = snapshot.pools.iter().map(|pool| (ObjectKind::Pool, &pool.name));
         let record_sets = snapshot.record_sets.iter().map(|set| (ObjectKind::RecordSet, &set.name));
@@ -127,7 +149,7 @@ impl Metrics {
             let CallContext { kind, namespace, name } = context;
             let call = call.as_str();
             for outcome in Outcome::ALL {
-                // Absent where the call never had this outcome.
+                // Absent if the call never had this outcome.
                 let outcome = outcome.as_str();
                 let _absent =
                     self.calls.remove_label_values(&[provider, call, outcome, kind, namespace, name]);
@@ -143,10 +165,10 @@ impl Metrics {
         });
     }
 
-    /// The text of a scrape. Waits for nothing.
+    /// The text of a scrape. Never waits.
     ///
     /// # Errors
-    /// When a metric is malformed.
+    /// If a metric is malformed.
     pub fn encode(&self) -> Result<Vec<u8>, MetricsError> {
         let snapshot = self.snapshot.load();
         let mut families = self.lasting.gather();
@@ -157,7 +179,8 @@ impl Metrics {
         Ok(text)
     }
 
-    /// The latest facts as JSON, with what every node without an address waits for and the last changes of addresses.
+    /// The latest facts as JSON, with the reason why each node without an address waits, and the last changes of
+    /// addresses.
     pub fn describe(&self, clock: &Clock) -> serde_json::Value {
         let snapshot = self.snapshot.load();
         let pools = snapshot.pools.iter().map(|pool| {
@@ -195,12 +218,15 @@ impl Metrics {
 }
 
 fn described(change: &Change, clock: &Clock) -> serde_json::Value {
-    let Change { at, object, ip, from, to, reason, phases } = change;
+    let Change { at, object, ip, from, to, reason, moved: _, phases, failover } = change;
     let age_ms = i64::try_from(clock.now().millis_since(*at)).unwrap_or(i64::MAX);
     let time = clock.timestamp().checked_sub(jiff::SignedDuration::from_millis(age_ms)).unwrap_or_default();
-    let phases = phases.map(
-        |phases| serde_json::json!({"decidedMs": phases.decided_ms, "confirmedMs": phases.confirmed_ms}),
-    );
+    let phases = phases.map(|Phases { decided_ms, confirmed_ms, published_ms }| {
+        let noticed_ms = failover.map(|failover| failover.noticed_ms);
+        serde_json::json!({
+            "noticedMs": noticed_ms, "decidedMs": decided_ms, "confirmedMs": confirmed_ms, "publishedMs": published_ms,
+        })
+    });
     serde_json::json!({
         "time": format!("{time:.3}"), "namespace": object.namespace, "name": object.name, "ip": ip.to_string(),
         "from": from, "to": to, "reason": reason, "phases": phases,
@@ -221,7 +247,7 @@ impl CallObserver for Metrics {
     }
 }
 
-/// What is true at this moment, in a registry of its own.
+/// The current values, in a separate registry.
 fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, MetricsError> {
     let registry = Registry::new();
     let restarts = IntCounterVec::new(
@@ -273,7 +299,7 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     Ok(registry)
 }
 
-/// How often `spec.grace` spared a move.
+/// How failures under `spec.grace` ended.
 fn suspicions(
     GraceCounts { recovered, expired, overruled }: GraceCounts,
 ) -> Result<IntCounterVec, MetricsError> {
@@ -291,7 +317,7 @@ fn suspicions(
     Ok(ended)
 }
 
-/// Every condition of every object.
+/// The conditions of all objects.
 fn conditions(snapshot: &Snapshot) -> Result<IntGaugeVec, MetricsError> {
     let labels = ["kind", "namespace", "name", "type", "status", "reason"];
     let gauge = IntGaugeVec::new(
@@ -318,6 +344,7 @@ struct PoolFamilies {
     ip_node: GaugeVec,
     ip_state: GaugeVec,
     unfulfilled: IntGaugeVec,
+    moves: IntCounterVec,
 }
 
 fn with(labels: &[&'static str]) -> Vec<&'static str> {
@@ -359,6 +386,15 @@ impl PoolFamilies {
                 named("unfulfilled_ips", "Number of addresses that the pool still has to create."),
                 &with(&[]),
             )?,
+            moves: IntCounterVec::new(
+                Opts::new(
+                    "flipop_moves_total",
+                    "Addresses that FLIPOP took from one node to another, by the reason: why the node that they left \
+                     matched no more, Manual for a move by hand, or Unseen for a node that matched no more when this \
+                     process began to lead.",
+                ),
+                &["namespace", "name", "reason"],
+            )?,
         };
         registry.register(Box::new(families.nodes.clone()))?;
         registry.register(Box::new(families.errors.clone()))?;
@@ -366,6 +402,7 @@ impl PoolFamilies {
         registry.register(Box::new(families.ip_node.clone()))?;
         registry.register(Box::new(families.ip_state.clone()))?;
         registry.register(Box::new(families.unfulfilled.clone()))?;
+        registry.register(Box::new(families.moves.clone()))?;
         Ok(families)
     }
 
@@ -380,6 +417,9 @@ impl PoolFamilies {
             .set(count(pool.available));
         self.nodes.with_label_values(&[namespace, name, provider, dns, "assigned"]).set(count(pool.assigned));
         self.unfulfilled.with_label_values(&labels).set(count(pool.unfulfilled));
+        for (reason, count) in &pool.moves {
+            self.moves.with_label_values(&[namespace, name, reason]).inc_by(*count);
+        }
         for ip in &pool.ips {
             let address = ip.ip.to_string();
             let address = address.as_str();

@@ -1,4 +1,4 @@
-//! What a scrape shows of conditions.
+//! Conditions in a scrape.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
         assigned: 0,
         unfulfilled: 0,
         ips: Vec::new(),
+        moves: BTreeMap::new(),
         waiting: Vec::new(),
         conditions,
     }
@@ -34,7 +35,7 @@ fn record_set(name: &str, conditions: Vec<Condition>) -> RecordSetSnapshot {
     }
 }
 
-/// The series of conditions in a scrape.
+/// The condition series in a scrape.
 fn conditions(metrics: &Metrics) -> BTreeMap<String, String> {
     let text = String::from_utf8(metrics.encode().unwrap()).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("flipop_condition")?.rsplit_once(' '));
@@ -53,8 +54,11 @@ fn series(kind: &str, name: &str, rest: [&str; 3]) -> (String, String) {
 fn each_condition_of_an_object_is_a_series_of_the_leader_and_goes_with_it() {
     let metrics = Metrics::new(WatchHealth::default(), "0").unwrap();
     let show = |pools: Vec<PoolSnapshot>, record_sets: Vec<RecordSetSnapshot>, leading: bool| {
-        metrics
-            .publish(Snapshot { leading, permit: leading, pools, record_sets, ..Snapshot::default() }, &[]);
+        metrics.publish(
+            Snapshot { leading, permit: leading, pools, record_sets, ..Snapshot::default() },
+            &[],
+            &[],
+        );
         conditions(&metrics)
     };
     let ready = condition("Ready", "False", "NoMatchingNode");

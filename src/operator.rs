@@ -1,4 +1,4 @@
-//! The operator as a whole: what runs beside what, in which order it starts, and how it ends.
+//! The operator as a whole: its parts, the order in which they start, and how they end.
 
 use crate::admin;
 use crate::clock::Clock;
@@ -33,36 +33,35 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// Outcomes that wait to be taken in: more than calls are ever under way.
+/// Capacity for outcomes not yet taken in: more than the calls ever under way.
 const OUTCOMES: usize = 256;
 
-/// The reconcile loop beats every two seconds; this long without a beat means that it is stuck.
+/// The reconcile loop beats every two seconds. After this long without a beat it is stuck.
 const MAX_LOOP_AGE_MS: u64 = 30_000;
 
-/// How long calls under way may take to end after SIGTERM. That, the next two and [`crate::telemetry::LONGEST_FLUSH`] come
-/// to less than the contract's 10 s.
+/// How long calls under way may take to end after SIGTERM. This limit, the next two and
+/// [`crate::telemetry::LONGEST_FLUSH`] add up to less than 10 s. Kubernetes kills a process after 30 s by default.
 const DRAIN: Duration = Duration::from_secs(8);
 
-/// How long the end of the election may take after that: a little longer than it takes by itself, so that its log says
-/// what came of it.
+/// How long the election may then take to end: a little longer than its own limit, so that it can log the result.
 const RELEASE: Duration = Duration::from_millis(RELEASE_MS + 100);
 
-/// How long the end of everything else may take: what stops when told to needs milliseconds.
+/// How long everything else may take to end. A task needs milliseconds to stop.
 const LAST: Duration = Duration::from_millis(200);
 
-/// Why the operator could not start or go on.
+/// Why the operator could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
-    /// No API server to talk to.
+    /// No API server is configured.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// Its client could not be made.
+    /// The API server's client could not be created.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The thread that looks for it failed.
+    /// The thread that looks for the API server failed.
     #[error("failed to run the thread that looks for the API server: {0}")]
     Start(#[from] std::io::Error),
-    /// A provider's client could not be made.
+    /// A provider's client could not be created.
     #[error(transparent)]
     Provider(#[from] BuildError),
     /// The thread of the lease failed.
@@ -83,18 +82,18 @@ fn named(holder: &str) -> String {
     if holder.is_empty() { "nobody".to_owned() } else { format!("{holder:?}") }
 }
 
-/// What a caller may know of a running operator.
+/// Facts about a running operator for its caller.
 #[derive(Debug, Default)]
 pub struct Started {
-    /// Where metrics are served, if they are.
+    /// The address of the metrics endpoint, if there is one.
     pub metrics: Option<std::net::SocketAddr>,
 }
 
-/// What the operator stands on: the one thing that a simulation puts in its place. All that runs on top is the same.
+/// Everything below the operator. A simulation replaces only this.
 pub struct Platform {
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// Random numbers, for jitter.
+    /// Random numbers for jitter.
     pub random: Random,
     /// The identity of this process in the Lease.
     pub identity: String,
@@ -104,17 +103,17 @@ pub struct Platform {
     pub server: String,
     /// Clients of the API server.
     pub clients: Clients,
-    /// Where the election takes place.
+    /// Where the elector runs.
     pub lease: LeaseHome,
-    /// Carries requests to providers; `None`: the network does.
+    /// Carries requests to providers. `None` means over the network.
     pub transport: Option<Arc<dyn Transport>>,
 }
 
 impl Platform {
-    /// The machine that this process runs on, and the cluster that it finds from there.
+    /// This machine, and the cluster found from it.
     ///
     /// # Errors
-    /// When there is no cluster, or no way to talk to it.
+    /// If there is no cluster, or no way to talk to it.
     pub fn system(config: &Config) -> Result<Self, OperatorError> {
         install_tls();
         let clock = Clock::system();
@@ -143,7 +142,7 @@ impl Platform {
         })
     }
 
-    /// The same on a thread of its own: a plugin that a kubeconfig names for credentials blocks the one that asks it.
+    /// Runs [`Platform::system`] on its own thread, because a credential plugin in a kubeconfig blocks its caller.
     async fn find(config: &Config) -> Result<Self, OperatorError> {
         let (sender, found) = oneshot::channel();
         let (config, runtime) = (config.clone(), Handle::current());
@@ -156,7 +155,7 @@ impl Platform {
     }
 }
 
-/// What is alike in every part.
+/// What every part uses.
 struct Base {
     clock: Clock,
     random: Random,
@@ -167,11 +166,11 @@ struct Base {
     liveness: Liveness,
     tracker: TaskTracker,
     stop: CancellationToken,
-    /// Nothing outlives the operator, not even one that is dropped half-way.
+    /// Stops everything when the operator is dropped, even half-way.
     _stop_on_drop: DropGuard,
 }
 
-/// The election, which goes on beside everything else.
+/// The election, which runs beside everything else.
 struct Election {
     identity: String,
     leader: LeaderHandle,
@@ -181,8 +180,8 @@ struct Election {
     _stop_on_drop: DropGuard,
 }
 
-/// Runs on this machine until `shutdown` is cancelled (ends well) or until the lease is lost (an error). `started` is
-/// called once everything runs.
+/// Runs on this machine until `shutdown` is cancelled (success) or the lease is lost (an error). Calls `started` once
+/// everything runs.
 ///
 /// # Errors
 /// [`OperatorError`].
@@ -202,7 +201,7 @@ pub async fn run(
     run_on(platform, config, shutdown, started).await
 }
 
-/// The same on a given platform.
+/// Like [`run`], on a given platform.
 ///
 /// # Errors
 /// [`OperatorError`].
@@ -234,7 +233,7 @@ pub async fn run_on(
     tokio::select! {
         biased;
         outcome = election.lease.outcome() => {
-            // Nothing may go on: permits are void already, and what is under way is cut off.
+            // Everything must stop: permits are void already, and calls under way are cut off.
             base.stop.cancel();
             ended(outcome?)
         }
@@ -329,7 +328,7 @@ fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &
     })
 }
 
-/// Starts nothing new, waits for what is under way, and gives the lease up only if all of it has ended.
+/// Starts nothing new and waits for what is under way. Releases the lease only if all of it has ended.
 async fn end(
     base: Base,
     mut election: Election,
@@ -355,14 +354,14 @@ async fn end(
         tracing::warn!("calls are still under way: the lease is left to expire");
         election.stop.cancel();
     }
-    // The loop ends with the election too, and may be the first to be heard of.
+    // The loop ends with the election too, and its end may be reported first.
     let outcome = tokio::time::timeout(RELEASE, election.lease.outcome()).await;
     base.tracker.close();
     let _late = tokio::time::timeout(LAST, base.tracker.wait()).await;
     outcome.map_or(Ok(()), |outcome| ended(outcome?))
 }
 
-/// What the end of the election means for the process.
+/// The meaning of the election's end for the process.
 fn ended(outcome: LeaderOutcome) -> Result<(), OperatorError> {
     match outcome {
         LeaderOutcome::Lost { holder } => Err(OperatorError::LeaseLost(holder)),
@@ -370,7 +369,7 @@ fn ended(outcome: LeaderOutcome) -> Result<(), OperatorError> {
     }
 }
 
-/// The clients of the providers that have a token.
+/// Clients of the providers that have a token.
 fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
     let mut providers = Providers::default();
     if let Some(config) = config.digitalocean.clone() {
@@ -411,7 +410,7 @@ fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle) {
     base.tracker.spawn(admin::serve(listener, endpoints, base.stop.clone()));
 }
 
-/// What the API server has not answered since the process began. That the lease was refused, the elector says itself.
+/// What the API server has not answered since the process began. The elector itself logs a refused lease.
 fn unanswered(health: &WatchHealth, leader: &watch::Receiver<LeaderState>) -> Vec<String> {
     let mut waits = health.unanswered();
     if matches!(*leader.borrow(), LeaderState::Starting) && !health.is_answered() {
@@ -420,7 +419,7 @@ fn unanswered(health: &WatchHealth, leader: &watch::Receiver<LeaderState>) -> Ve
     waits
 }
 
-/// Until all was answered for the first time.
+/// Logs what the process waits for, until everything was answered once.
 fn tell_waits(server: String, base: &Base, leader: &LeaderHandle) {
     let (health, state, stop) = (base.health.clone(), leader.state(), base.stop.clone());
     let missing = move || unanswered(&health, &state);
@@ -428,7 +427,8 @@ fn tell_waits(server: String, base: &Base, leader: &LeaderHandle) {
     base.tracker.spawn(async move { stop.run_until_cancelled_owned(told).await });
 }
 
-/// A leader is ready when its watches are; so is a standby, which keeps its watches in sync as well.
+/// Why the process is not ready. A leader is ready when its watches are. So is a standby, which keeps its watches in
+/// sync too.
 fn reasons_not_ready(health: &WatchHealth, leader: &watch::Receiver<LeaderState>) -> Vec<String> {
     let mut reasons = health.reasons_not_ready();
     if matches!(*leader.borrow(), LeaderState::Starting) {

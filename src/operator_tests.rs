@@ -1,4 +1,4 @@
-//! The operator as a whole on a paused clock: the lease is served, and everybody else is silent.
+//! The operator as a whole on a paused clock. Only requests for the lease are answered.
 
 use super::*;
 use crate::kube::kubeconfig::ClusterSettings;
@@ -58,7 +58,7 @@ fn config() -> Config {
     }
 }
 
-/// An operator that leads, and the way to end it.
+/// An operator that leads, and the token to end it.
 async fn leads(api: &LeaseApi) -> (JoinSet<Result<(), OperatorError>>, CancellationToken) {
     let (mut tasks, shutdown) = (JoinSet::new(), CancellationToken::new());
     tasks.spawn(run_on(platform(api), config(), shutdown.clone(), |_started| {}));
@@ -85,7 +85,7 @@ async fn an_idle_leader_that_is_told_to_end_gives_its_lease_up() {
     assert_eq!(api.lease()["spec"]["holderIdentity"], "");
 }
 
-/// What the contract has a process take from SIGTERM to its exit.
+/// Longest time from SIGTERM to the exit of the process.
 const LONGEST_END: Duration = Duration::from_secs(10);
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn a_process_that_is_told_to_end_has_ended_after_ten_seconds_whatever_hang
     let base = Base::new(clock.clone(), random, clients, transport).unwrap();
     let election = elect(identity, namespace, lease, &base).unwrap();
     election.leader.state().wait_for(LeaderState::holds).await.unwrap();
-    // The last call ends just in time, the lease cannot be given up, and a task hears nothing.
+    // The last call ends just in time, the lease cannot be released, and one task ignores the stop.
     let reconcile = base.tracker.spawn(tokio::time::sleep(DRAIN.saturating_sub(Duration::from_millis(1))));
     api.set_network("a", Network::Silent);
     base.tracker.spawn(pending::<()>());
@@ -114,7 +114,7 @@ async fn a_lease_that_is_lost_while_the_process_ends_is_an_error() {
     let election = elect(identity, namespace, lease, &base).unwrap();
     let mut leader = election.leader.state();
     leader.wait_for(LeaderState::holds).await.unwrap();
-    // Calls are under way until the loop hears of the end of the election.
+    // Calls are under way until the loop learns that the election has ended.
     let reconcile = base.tracker.spawn(async move { while leader.changed().await.is_ok() {} });
     api.put(|lease| lease["spec"]["holderIdentity"] = json!("b"));
     let ended = end(base, election, reconcile, CancellationToken::new()).await;

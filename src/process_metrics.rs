@@ -1,7 +1,7 @@
-//! The usual metrics of a process (`process_*`), read from `/proc` at each scrape.
+//! The usual `process_*` metrics, read from `/proc` at each scrape.
 //!
-//! Own code, because the prometheus crate's collector needs a library of its own for these few numbers. What cannot
-//! be read is left out.
+//! The prometheus crate's own collector needs an extra library for these few numbers. A number that cannot be read is
+//! left out.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -12,7 +12,7 @@ use std::fs;
 #[derive(Debug)]
 pub struct ProcessMetrics {
     cpu: Opts,
-    /// Only says what is collected.
+    /// Only describes what is collected.
     described_cpu: Counter,
     gauges: Vec<(Reading, Gauge)>,
     started_at: Option<f64>,
@@ -48,10 +48,10 @@ const GAUGES: [(Reading, &str, &str); 7] = [
     ),
 ];
 
-/// Kernel ticks per second in `/proc`: fixed by the ABI of Linux on every architecture that we build for.
+/// Kernel ticks per second in `/proc`. The ABI of Linux fixes it on every architecture that we build for.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The largest number of 64 bits, rounded to what a metric can hold.
+/// The largest 64-bit number, rounded to what a metric can hold.
 const UNLIMITED: f64 = 18_446_744_073_709_551_615.0;
 
 impl ProcessMetrics {
@@ -75,7 +75,7 @@ impl ProcessMetrics {
         })
     }
 
-    /// A counter cannot be set: one that scrapes shared would count the same seconds for each of them.
+    /// A new counter for each scrape, because a counter cannot be set. A shared one would count the same seconds twice.
     fn cpu(&self, seconds: f64) -> Vec<MetricFamily> {
         let Ok(cpu) = Counter::with_opts(self.cpu.clone()) else { return Vec::new() };
         cpu.inc_by(seconds);
@@ -114,7 +114,7 @@ impl Collector for ProcessMetrics {
     }
 }
 
-/// What we use of `/proc/self/stat`.
+/// The fields in use of `/proc/self/stat`.
 #[derive(Debug)]
 struct Stat {
     cpu_seconds: f64,
@@ -127,7 +127,7 @@ impl Stat {
         Self::parse(&fs::read_to_string("/proc/self/stat").ok()?)
     }
 
-    /// Field numbers as in proc(5); the name before the last bracket may hold anything.
+    /// Field numbers as in proc(5). The name before the last bracket may contain anything.
     fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let field = |number: usize| fields.get(number.checked_sub(3)?)?.parse::<f64>().ok();
@@ -139,7 +139,7 @@ impl Stat {
     }
 }
 
-/// A line of `/proc/self/status` that counts kB, in bytes.
+/// A kB line of `/proc/self/status`, in bytes.
 fn memory(key: &str) -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
@@ -149,7 +149,7 @@ fn memory(key: &str) -> Option<f64> {
 
 fn open_fds() -> Option<f64> {
     let count = fs::read_dir("/proc/self/fd").ok()?.count();
-    // Less the one that the counting took.
+    // Excludes the descriptor that the count itself uses.
     u32::try_from(count.saturating_sub(1)).ok().map(f64::from)
 }
 
@@ -157,7 +157,7 @@ fn limit(name: &str) -> Option<f64> {
     limit_in(&fs::read_to_string("/proc/self/limits").ok()?, name)
 }
 
-/// The soft limit of this name. Where there is none the metric says so as those of processes in Go do.
+/// The soft limit of this name. An unlimited value is reported as Go processes report it.
 fn limit_in(limits: &str, name: &str) -> Option<f64> {
     let line = limits.lines().find_map(|line| line.strip_prefix(name))?;
     match line.split_whitespace().next()? {

@@ -1,6 +1,6 @@
-//! The one home of randomness. Everything else is handed a [`Random`], so that a simulation can seed it.
+//! The only source of randomness. All other code is handed a [`Random`], so that a simulation can seed it.
 //!
-//! It is for jitter and spreading only, never for secrets.
+//! For jitter and spreading only, never for secrets.
 
 use flipop_core::model::moment::Jitter;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The increment of `SplitMix64`, an odd number close to 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A shared source of random numbers (`SplitMix64`); clones draw from the same sequence.
+/// A shared source of random numbers (`SplitMix64`). Clones draw from the same sequence.
 #[derive(Debug, Clone)]
 pub struct Random(Arc<AtomicU64>);
 
@@ -36,7 +36,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 to `limit` - 1; 0 when `limit` is 0.
+    /// A number from 0 to `limit` - 1. If `limit` is 0, the result is 0.
     #[must_use]
     pub fn below(&self, limit: u64) -> u64 {
         self.next_u64().checked_rem(limit).unwrap_or_default()

@@ -358,7 +358,8 @@ impl Reconciler {
             self.watches.follow(&self.fleet.watches());
         }
         if plan.fresh {
-            self.metrics.publish(self.fleet.snapshot(), &self.fleet.take_latencies_ms());
+            let (snapshot, latencies_ms) = (self.fleet.snapshot(), self.fleet.take_latencies_ms());
+            self.metrics.publish(snapshot, &latencies_ms, &self.fleet.take_failovers());
         }
     }
 }

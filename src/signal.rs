@@ -1,8 +1,8 @@
-//! The latest value of something, and word of its changes.
+//! A shared value with change notification.
 //!
-//! As [`tokio::sync::watch`], which wakes those who wait in a random order. Here they are woken in the order in which
-//! they began to wait: what many wait for at once (the end of a permit, the return of the API server) then takes the
-//! same course each time, and a simulation can be replayed.
+//! Like [`tokio::sync::watch`], which wakes waiters in random order. Here they wake in the order in which they began to
+//! wait. So an event that many wait for (the end of a permit, the return of the API server) always takes the same
+//! course, and a simulation can be replayed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -22,7 +22,7 @@ struct Shared<T> {
 
 impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // A value is replaced as a whole, so that a panic elsewhere cannot have left it half changed.
+        // The value is replaced as a whole, so a panic elsewhere cannot leave it half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -32,11 +32,11 @@ impl<T> Shared<T> {
 #[error("the sender of the signal is gone")]
 pub struct Closed;
 
-/// The last clone of a sender.
+/// Dropped with the last clone of a sender.
 #[derive(Debug)]
 struct Last<T>(Arc<Shared<T>>);
 
-/// The side that changes the value; clones change the same one.
+/// Changes the value. Clones change the same value.
 #[derive(Debug)]
 pub struct Sender<T>(Arc<Last<T>>);
 
@@ -46,7 +46,7 @@ impl<T> Clone for Sender<T> {
     }
 }
 
-/// A side that looks at it and waits; a clone knows what its original knew.
+/// Reads the value and waits for changes. A clone has seen what its original has seen.
 #[derive(Debug, Clone)]
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
@@ -54,7 +54,7 @@ pub struct Receiver<T> {
 }
 
 impl<T: Clone> Sender<T> {
-    /// A first value.
+    /// A signal with a first value.
     #[must_use]
     pub fn new(value: T) -> Self {
         let state = State { value, version: 0, closed: false };
@@ -62,7 +62,7 @@ impl<T: Clone> Sender<T> {
         Self(Arc::new(Last(Arc::new(shared))))
     }
 
-    /// A receiver that knows the present value.
+    /// A receiver that has seen the current value.
     #[must_use]
     pub fn subscribe(&self) -> Receiver<T> {
         let shared = Arc::clone(&self.0.0);
@@ -70,7 +70,7 @@ impl<T: Clone> Sender<T> {
         Receiver { shared, seen }
     }
 
-    /// Changes the value and wakes those who wait.
+    /// Changes the value and wakes all waiters.
     pub fn send_modify(&self, change: impl FnOnce(&mut T)) {
         self.send_if_modified(|value| {
             change(value);
@@ -78,7 +78,7 @@ impl<T: Clone> Sender<T> {
         });
     }
 
-    /// The same, if `change` says that it changed anything.
+    /// Like [`Self::send_modify`], but wakes waiters only if `change` returns true.
     pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) {
         {
             let mut state = self.0.0.lock();
@@ -90,12 +90,12 @@ impl<T: Clone> Sender<T> {
         self.0.0.changes.notify_waiters();
     }
 
-    /// Replaces the value and wakes those who wait.
+    /// Replaces the value and wakes all waiters.
     pub fn send_replace(&self, new: T) {
         self.send_modify(|value| *value = new);
     }
 
-    /// The value.
+    /// The current value.
     #[must_use]
     pub fn latest(&self) -> T {
         self.0.0.lock().value.clone()
@@ -110,13 +110,13 @@ impl<T> Drop for Last<T> {
 }
 
 impl<T: Clone> Receiver<T> {
-    /// The value.
+    /// The current value.
     #[must_use]
     pub fn latest(&self) -> T {
         self.shared.lock().value.clone()
     }
 
-    /// The value, which counts as seen.
+    /// The current value. Marks it as seen.
     #[must_use]
     pub fn see(&mut self) -> T {
         let state = self.shared.lock();
@@ -124,26 +124,26 @@ impl<T: Clone> Receiver<T> {
         state.value.clone()
     }
 
-    /// The present value counts as seen.
+    /// Marks the current value as seen.
     pub fn mark_seen(&mut self) {
         self.seen = self.shared.lock().version;
     }
 
-    /// Whether there is a value that was not seen.
+    /// Whether the current value is unseen.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         self.shared.lock().version != self.seen
     }
 
-    /// Waits for a value that was not seen, and counts it as seen.
+    /// Waits for an unseen value and marks it as seen.
     ///
     /// # Errors
-    /// [`Closed`] when there can be none any more.
+    /// [`Closed`] if no new value can come.
     pub async fn changed(&mut self) -> Result<(), Closed> {
         let shared = Arc::clone(&self.shared);
         loop {
             let mut change = std::pin::pin!(shared.changes.notified());
-            // From here on no change is missed.
+            // From here on, no change is missed.
             change.as_mut().enable();
             {
                 let state = shared.lock();
@@ -159,10 +159,10 @@ impl<T: Clone> Receiver<T> {
         }
     }
 
-    /// Waits until the value is as wanted.
+    /// Waits until the value is `wanted`.
     ///
     /// # Errors
-    /// [`Closed`] when it cannot become so any more.
+    /// [`Closed`] if no new value can come.
     pub async fn wait_for(&mut self, wanted: impl Fn(&T) -> bool) -> Result<T, Closed> {
         loop {
             let value = self.see();

@@ -1,11 +1,11 @@
-//! Logs: to stderr, as the Go operator's, JSON unless that is a terminal.
+//! Logs to stderr, like the Go operator: JSON, unless stderr is a terminal.
 //!
-//! Lines go through a bounded queue to a thread of their own. When the reader of stderr stands still the queue
-//! fills up, further lines are counted and dropped, and the work goes on; the count is logged once lines flow again.
-//! A panic anywhere is logged with its place and its spans (which name the object), and ends the process.
+//! Lines go through a bounded queue to a separate thread. If the reader of stderr stalls, the queue fills up, further
+//! lines are counted and dropped, and the work continues. The count is logged once lines flow again. Every panic is
+//! logged with its place and its spans (which name the object), and ends the process.
 //!
-//! It does not decide what is logged, except that libraries below us stay quiet: kube logs whole answers and every
-//! refused connection, and what matters of these is logged by our own code. Headers are never logged.
+//! This module does not decide what is logged, except that libraries stay quiet: kube logs whole answers and every
+//! refused connection. Our own code logs what matters of these. Headers are never logged.
 
 use crate::clock::Clock;
 use crate::exit::Exit;
@@ -22,19 +22,19 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-/// Lines that may wait for a slow reader.
+/// Most lines that wait for a slow reader.
 const MAX_LINES: usize = 2_048;
 
-/// Bytes that may wait: a part of the memory that the operator promises to stay within.
+/// Most bytes that wait: a part of the operator's promised memory limit.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Longest line; what is longer is cut.
+/// Longest line. Longer ones are cut.
 const MAX_LINE_BYTES: usize = 16 << 10;
 
-/// How long the end of the process waits for the last lines: all that may wait is written in a few milliseconds.
+/// How long the end of the process waits for the last lines. A full queue takes a few milliseconds to write.
 const FLUSH: Duration = Duration::from_millis(250);
 
-/// While the queue is full, that wait begins with up to so many pauses of this length.
+/// While the queue is full, the wait starts with up to this many pauses.
 const FLUSH_TRIES: u32 = 30;
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 
@@ -47,7 +47,7 @@ pub enum TelemetryError {
     /// The writer's thread could not be started.
     #[error("failed to start the thread that writes logs: {0}")]
     Thread(#[from] std::io::Error),
-    /// There is a subscriber already.
+    /// A subscriber is already set.
     #[error("failed to set up logs: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
@@ -70,10 +70,10 @@ pub fn start(debug: bool, clock: Clock) -> Result<Logs, TelemetryError> {
     Ok(logs)
 }
 
-/// Who may say how much.
+/// The log level of each target.
 fn levels(debug: bool) -> Targets {
     let own = if debug { LevelFilter::DEBUG } else { LevelFilter::INFO };
-    // With --debug: one line per request to the API server, with its path.
+    // With --debug: one line with the path for each request to the API server.
     let requests = if debug { LevelFilter::DEBUG } else { LevelFilter::OFF };
     Targets::new()
         .with_default(LevelFilter::WARN)
@@ -94,7 +94,7 @@ fn end_on_panic(logs: Logs) {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let words = panic.payload_as_str().unwrap_or("a panic without words");
         let thread = std::thread::current();
-        // Make room first: this line must not be among those that a full queue drops.
+        // Make room first: a full queue must not drop this line.
         logs.flush();
         tracing::error!(
             place,
@@ -108,7 +108,7 @@ fn end_on_panic(logs: Logs) {
 
 enum Item {
     Line(Vec<u8>),
-    /// Answer when everything before is written.
+    /// Answer once everything before it is written.
     Flush(SyncSender<()>),
 }
 
@@ -118,7 +118,7 @@ struct Counters {
     dropped: AtomicU64,
 }
 
-/// The queue of lines; clones share it.
+/// The queue of lines. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Logs {
     queue: SyncSender<Item>,
@@ -126,7 +126,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// A queue that a thread of its own empties into `sink`.
+    /// A queue that a separate thread empties into `sink`.
     fn to(sink: impl Write + Send + 'static, clock: Clock, terminal: bool) -> Result<Self, std::io::Error> {
         let (queue, items) = sync_channel(MAX_LINES);
         let counters = Arc::new(Counters::default());
@@ -135,20 +135,20 @@ impl Logs {
         Ok(Self { queue, counters })
     }
 
-    /// Lines that were lost so far because nobody read the earlier ones.
+    /// Number of lines lost because of a stalled reader.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.counters.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits a moment for what was logged to be written: the last thing before the process exits.
+    /// Waits briefly until all lines are written. The last step before the process exits.
     pub fn flush(&self) {
         let (sender, done) = sync_channel(1);
         let mut item = Item::Flush(sender);
         for _ in 0..FLUSH_TRIES {
             match self.queue.try_send(item) {
                 Ok(()) => {
-                    // Late or never: the reader stands still, and we do not.
+                    // If the reader is stalled, go on without it.
                     let _late = done.recv_timeout(FLUSH);
                     return;
                 }
@@ -175,7 +175,7 @@ impl Logs {
     }
 }
 
-/// Collects one event; the whole line is queued when it is complete.
+/// Collects one event. The line is queued once it is complete.
 pub struct Line<'a> {
     logs: &'a Logs,
     bytes: Vec<u8>,
@@ -213,19 +213,19 @@ impl Drop for Line<'_> {
     }
 }
 
-/// The thread that writes.
+/// The thread that writes the lines.
 struct Scribe<W> {
     sink: W,
     clock: Clock,
     terminal: bool,
     counters: Arc<Counters>,
-    /// How many lost lines were told of.
+    /// How many lost lines were reported.
     told: u64,
 }
 
 impl<W: Write> Scribe<W> {
     fn run(mut self, items: &Receiver<Item>) {
-        // Errors of the sink have no place to go to: nobody reads any more.
+        // Errors of the sink cannot be reported: nobody reads any more.
         while let Ok(item) = items.recv() {
             match item {
                 Item::Line(line) => {
@@ -271,7 +271,7 @@ mod tests {
     #[derive(Clone, Default)]
     struct Pipe(Arc<(Mutex<State>, Condvar)>);
 
-    /// Whether it is open, and what was written.
+    /// Whether the pipe is open, and what was written.
     type State = (bool, Vec<u8>);
 
     impl Pipe {

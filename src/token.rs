@@ -1,9 +1,10 @@
-//! A token that opens an API: where it comes from, what it is now, and that nobody else sees it.
+//! An API token: its source, its current value, and its secrecy.
 //!
-//! Owns re-reading of token files and the count of changes. It does not judge the token: a 401 is the server's word.
+//! Owns the re-reading of token files and the count of changes. It does not judge the token: only the server's 401
+//! does.
 //!
-//! Invariants: the token is in no `Debug`, error or log; a file that cannot be read for a while (a volume being
-//! swapped) leaves the last good token in use.
+//! Invariants: the token appears in no `Debug` output, error or log. If a file cannot be read for a while (a volume is
+//! being swapped), the last good token stays in use.
 
 use crate::clock::Clock;
 use flipop_core::model::moment::Moment;
@@ -14,19 +15,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// How often calls look at a token file at most: reading a file of a few bytes costs microseconds, and a rotated
-/// secret takes the kubelet up to a minute to arrive anyway.
+/// Shortest time between two reads of a token file. A read takes microseconds, and a rotated secret takes the kubelet
+/// up to a minute to deliver anyway.
 const RECHECK_MS: u64 = 2_000;
 
-/// Longest token that is accepted; those of service accounts may have thousands of characters.
+/// Longest accepted token. Those of service accounts may have thousands of characters.
 const MAX_TOKEN_BYTES: usize = 65_536;
 
-/// Where a token comes from.
+/// The source of a token.
 #[derive(Debug, Clone)]
 pub enum TokenSource {
-    /// It was given once and for all.
+    /// A fixed value.
     Value(SecretString),
-    /// It is in a file, which may change.
+    /// A file, which may change.
     File(PathBuf),
 }
 
@@ -41,7 +42,7 @@ pub enum TokenError {
         /// Why.
         source: std::io::Error,
     },
-    /// There is nothing in it.
+    /// The source is empty.
     #[error("failed to use the token from {origin}: it is empty")]
     Empty {
         /// Where it came from.
@@ -57,18 +58,18 @@ pub enum TokenError {
     },
 }
 
-/// A token as one request uses it.
+/// A token as used by one request.
 #[derive(Debug, Clone)]
 pub(crate) struct Bearer {
     /// The value of the header `Authorization`, marked sensitive.
     pub(crate) header: HeaderValue,
-    /// The bare token, to be removed from what the provider echoes.
+    /// The bare token, to be removed from the provider's echoes.
     pub(crate) secret: SecretString,
-    /// Which token this is, counted by changes.
+    /// Number of the token, counted by changes.
     pub(crate) generation: u64,
 }
 
-/// The present token and its history.
+/// The current token and its history.
 #[derive(Debug)]
 pub struct Token {
     source: TokenSource,
@@ -80,9 +81,9 @@ pub struct Token {
 #[derive(Debug)]
 struct Seen {
     secret: Option<SecretString>,
-    /// When the file was looked at last; `None` asks for a look at the next opportunity.
+    /// When the file was last checked. `None` requests a check at the next opportunity.
     checked_at: Option<Moment>,
-    /// The file could not be read when it was looked at last, which has been said.
+    /// The last check could not read the file, and this was logged.
     unreadable: bool,
 }
 
@@ -90,19 +91,19 @@ impl Token {
     /// Takes the token from its source.
     ///
     /// # Errors
-    /// When there is no usable token there now.
+    /// If the source has no usable token now.
     pub fn new(source: TokenSource, clock: Clock) -> Result<Self, TokenError> {
         let secret = load(&source)?;
         let seen = Seen { secret: Some(secret), checked_at: Some(clock.now()), unreadable: false };
         Ok(Self { source, clock, seen: Mutex::new(seen), generation: watch::Sender::new(1) })
     }
 
-    /// Counts the changes, beginning with 1.
+    /// Counts the changes, starting with 1.
     pub(crate) fn generation(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
 
-    /// The token to send, after a look at the file if one is due.
+    /// The token to send. Checks the file first if that is due.
     pub(crate) fn bearer(&self) -> Result<Bearer, TokenError> {
         self.recheck();
         let seen = self.lock();
@@ -113,7 +114,7 @@ impl Token {
         Ok(Bearer { header, secret, generation: *self.generation.borrow() })
     }
 
-    /// Looks at the file unless it was looked at a moment ago.
+    /// Checks the file unless it was checked within [`RECHECK_MS`].
     pub(crate) fn recheck(&self) {
         let TokenSource::File(path) = &self.source else { return };
         let now = self.clock.now();
@@ -145,13 +146,13 @@ impl Token {
         }
     }
 
-    /// The server refused the token: the next call looks at the file, however recently that was done.
+    /// The server refused the token: the next call checks the file, however recent the last check.
     pub(crate) fn doubt(&self) {
         self.lock().checked_at = None;
     }
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
-        // What it guards is replaced as a whole, so that a panic elsewhere cannot have left it half changed.
+        // The content is replaced as a whole, so a panic elsewhere cannot leave it half changed.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

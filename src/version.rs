@@ -1,12 +1,12 @@
-//! Which build this is: the one place that says so.
+//! The only place that names the build.
 //!
-//! The commit comes from the variable `FLIPOP_COMMIT` of the build's environment, which Dockerfile passes on. It is not
-//! read from git: an image is built without `.git`, and every commit would build everything anew.
+//! The commit comes from the build's variable `FLIPOP_COMMIT`, which Dockerfile passes on. It is not read from git: an
+//! image is built without `.git`, and every commit would rebuild everything.
 
 /// The version of the release.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit that was built, or `unknown` where the build was not told.
+/// The commit of the build, or `unknown` if the build was not told.
 pub const COMMIT: &str = told(option_env!("FLIPOP_COMMIT"));
 
 const fn told(commit: Option<&'static str>) -> &'static str {
@@ -23,7 +23,7 @@ mod tests {
     #[test]
     fn a_build_that_was_told_no_commit_says_that_it_is_unknown() {
         assert_eq!(told(Some("4ff80e9")), "4ff80e9");
-        // An argument of the image's build that was left out is an empty variable.
+        // A build argument that was left out is an empty variable.
         assert_eq!(told(Some("")), "unknown");
         assert_eq!(told(None), "unknown");
     }

@@ -1,18 +1,17 @@
-//! Says which API server is waited for while a process has not read it yet.
+//! Logs what the process waits for until it has read everything from the API server once.
 //!
-//! It owns no wait: it looks at what is still missing, and ends once that is nothing. What fails later is told where it
-//! fails.
+//! It waits for nothing itself: it checks what is missing, and ends once nothing is. Later failures are logged where
+//! they happen.
 
 use crate::clock::Clock;
 
-/// A server that answers has long done so.
+/// A healthy server has answered long before.
 const FIRST_MS: u64 = 2_000;
 
-/// Between two lines in the end: seldom enough for the log of a day.
+/// Longest time between two lines: rare enough for a log of a day.
 const LONGEST_MS: u64 = 300_000;
 
-/// Says with `say`, after two seconds and then ever less often, that `server` is waited for and what is missing, until
-/// nothing is.
+/// Calls `say` after two seconds and then ever less often, with `server` and what is missing, until nothing is missing.
 pub(crate) async fn tell(
     clock: Clock,
     server: String,

@@ -1,7 +1,7 @@
-//! The watches that run now: which are wanted is decided elsewhere, here they are started, shared and ended.
+//! Starts, shares and ends watches. The core decides which ones are wanted.
 //!
-//! Invariant: after [`Watches::restart`] no step of an earlier watch is let through, so that what is decided next
-//! rests on lists that were begun afterwards.
+//! Invariant: after [`Watches::restart`] no step of an earlier watch is passed on, so later decisions rest on lists
+//! begun afterwards.
 
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::kube::trouble::TroubleKind;
@@ -13,13 +13,13 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Steps of all watches of one kind that wait to be taken in. A full channel slows the watch down, no more.
+/// Most steps of one kind that wait to be consumed. A full channel only slows the watch down.
 const BACKLOG: usize = 1_024;
 
-/// Which start of the watches a step belongs to.
+/// The restart of the watches that a step belongs to.
 type Round = u64;
 
-/// A step with what it is about.
+/// A step and its kind.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "steps are consumed at once; their queues hold them by kind")]
 pub enum Step {
@@ -45,7 +45,7 @@ impl<G, T> Channel<G, T> {
     }
 }
 
-/// The watches that run.
+/// The running watches.
 pub struct Watches {
     context: WatchContext,
     tracker: TaskTracker,
@@ -60,7 +60,7 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// None runs yet.
+    /// Starts with no watch.
     #[must_use]
     pub fn new(context: WatchContext, tracker: TaskTracker, cancel: CancellationToken) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Watches {
         self.round == 0
     }
 
-    /// Ends every watch and begins anew with those of our own kinds.
+    /// Ends every watch, then starts those of our own kinds anew.
     pub fn restart(&mut self) {
         self.of_round.cancel();
         self.of_round = self.cancel.child_token();
@@ -134,7 +134,7 @@ impl Watches {
         }
     }
 
-    /// The next step. Those of nodes come before those of pods, of which there are many more.
+    /// The next step. Nodes come before pods, which are far more numerous.
     pub async fn next(&mut self) -> Step {
         loop {
             let step = tokio::select! {
@@ -151,7 +151,7 @@ impl Watches {
         }
     }
 
-    /// A step that has arrived already.
+    /// The next step, if one has arrived.
     pub fn try_next(&mut self) -> Option<Step> {
         loop {
             let step = if let Ok((round, step)) = self.pools.receiver.try_recv() {
@@ -171,7 +171,7 @@ impl Watches {
         }
     }
 
-    /// Steps of an earlier round, or of a watch that has been ended, are dropped.
+    /// Drops steps of an earlier round, and of a watch that has ended.
     fn of_this_round(&self, (round, step): (Round, Step)) -> Option<Step> {
         let running = match &step {
             Step::Pools(_) | Step::RecordSets(_) => true,
@@ -180,7 +180,7 @@ impl Watches {
         (round == self.round && running).then_some(step)
     }
 
-    /// What is wrong with the watches of nodes and pods that need someone to mend something.
+    /// The failures of node and pod watches that last until someone fixes them.
     #[must_use]
     pub fn troubles(&self) -> BTreeMap<WatchKey, String> {
         let statuses = self.context.health.snapshot();
@@ -206,7 +206,7 @@ fn name(kind: &str, namespace: Option<String>, selector: &str) -> WatchName {
     WatchName { kind: kind.to_owned(), namespace, selector: selector.to_owned() }
 }
 
-/// Whether a watch will fail until someone mends something.
+/// Whether a watch fails until someone fixes the cause.
 fn needs_someone(kind: TroubleKind) -> bool {
     matches!(
         kind,

@@ -1,5 +1,5 @@
-//! The alerts: one file, with a runbook for each, on metrics that exist, and which Prometheus' own tool has tried. That
-//! needs `promtool`; without it the test is reported as ignored, and fails where `CI` is set.
+//! The alerts: one file with a runbook for each, about existing metrics, checked by Prometheus' own tool. That needs
+//! `promtool`. Without it the test is reported as ignored, and fails if `CI` is set.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 #[path = "shared/queries.rs"]
@@ -50,7 +50,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
 }
 
-/// The alerts, by name.
+/// The alerts by name.
 fn alerts() -> BTreeMap<String, Value> {
     let file = yaml(ALERTS);
     let groups = file["groups"].as_array().unwrap();

@@ -1,10 +1,11 @@
-//! What ARCHITECTURE.md promises of the shape of the code, where the compiler and clippy do not see to it (crates/core/tests/purity.rs has more).
+//! What ARCHITECTURE.md says about the shape of the code, where neither the compiler nor clippy checks it
+//! (crates/core/tests/purity.rs has more).
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Longest source file, in lines: what fits into a head.
+/// The longest source file in lines: as much as fits into a head.
 const MAX_LINES: usize = 500;
 
 fn root() -> &'static Path {
@@ -34,6 +35,17 @@ fn no_source_file_is_longer_than_500_lines() {
     for source in folders.iter().flat_map(|folder| sources(folder)) {
         let lines = fs::read_to_string(&source).unwrap().lines().count();
         assert!(lines <= MAX_LINES, "{} has {lines} lines: split it by what it owns", source.display());
+    }
+}
+
+#[test]
+fn every_file_that_the_internals_name_is_there() {
+    let page = fs::read_to_string(root().join("docs/internals/failover.md")).unwrap();
+    let quoted = page.split('`').skip(1).step_by(2);
+    let paths: Vec<&str> = quoted.filter(|text| text.contains('/') && !text.starts_with('/')).collect();
+    assert!(paths.len() > 30, "{paths:?}");
+    for path in paths {
+        assert!(root().join(path).exists(), "docs/internals/failover.md names {path}, which is not there");
     }
 }
 

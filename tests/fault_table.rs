@@ -1,13 +1,13 @@
-//! docs/faults.md names tests: they exist, in the place that is said, and every row has one.
+//! The tests that docs/faults.md names exist in the given place, and every row has one.
 #![expect(clippy::panic, reason = "a test may stop at once")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rows of the table.
+/// The number of rows in the table.
 const ROWS: usize = 40;
 
-/// Rows that the real API server must have a test of.
+/// How many rows must have a test on the real API server.
 const ON_A_REAL_API_SERVER: usize = 25;
 
 fn read(relative: &Path) -> String {
@@ -15,7 +15,7 @@ fn read(relative: &Path) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The rows: number, and the tests that are named.
+/// The rows: the number, and the named tests.
 fn rows() -> Vec<(usize, Vec<String>)> {
     let table = read(Path::new("docs/faults.md"));
     let rows = table.lines().filter_map(|line| {
@@ -26,7 +26,7 @@ fn rows() -> Vec<(usize, Vec<String>)> {
     rows.collect()
 }
 
-/// The file of a test as the table names it.
+/// The file of a test in the table.
 fn file(module: &str) -> PathBuf {
     let (suite, rest) = module.split_once('/').unwrap_or_else(|| panic!("no place of {module}"));
     let folder = match suite {

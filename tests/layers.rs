@@ -1,14 +1,14 @@
-//! The rooms of the code depend on each other in one direction: no two of them import each other, whether directly or by
-//! way of others. A room is a module of a crate, or a module inside a folder.
+//! Modules depend on each other in one direction: no two of them import each other, directly or through others. A room
+//! is a module of a crate, or a module inside a folder.
 //!
-//! A folder's own file (`mod.rs`) is left out, since it holds what its modules share. So are tests.
+//! A folder's own file (`mod.rs`) is left out, because its modules share it. So are tests.
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where rooms are looked at.
+/// The crates that are checked.
 const CRATES: [&str; 7] = [
     "crates/core/src",
     "src",
@@ -19,15 +19,15 @@ const CRATES: [&str; 7] = [
     "crates/bench/src",
 ];
 
-/// The layers of the core: each may import those before it, and no other.
+/// The layers of the core. Each may import only those before it.
 const LAYERS: [&str; 5] = ["model", "mechanism", "records", "addresses", "fleet"];
 
-/// What addresses may know of records: the part of a pool's spec and status that speaks of them.
+/// What addresses may know of records: the parts of a pool's spec and status about them.
 const RECORDS_OF_A_POOL: [&str; 2] = ["records::spec", "records::status"];
 
-/// A module by its path within the crate; the crate's own file has none.
+/// A module's path in the crate. The crate's own file has an empty one.
 type Module = Vec<String>;
-/// What each room of a folder imports of the folder's other rooms.
+/// What each room of a folder imports from the folder's other rooms.
 type Rooms = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
@@ -77,7 +77,7 @@ fn imports_are_found_however_they_are_written() {
     assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).into());
 }
 
-/// The knots, as `folder: room room`.
+/// The import cycles, as `folder: room room`.
 fn knots(sources: &str) -> BTreeSet<String> {
     let files = modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join(sources));
     let mut folders: BTreeMap<Module, Rooms> = BTreeMap::new();
@@ -148,7 +148,7 @@ fn modules(sources: &Path) -> BTreeMap<Module, PathBuf> {
     found
 }
 
-/// What a module's text names by way of `crate::` or `super::`, as paths from the crate's root.
+/// What a module's text names through `crate::` or `super::`, as paths from the crate's root.
 fn imports(module: &[String], text: &str) -> Vec<Module> {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -168,7 +168,7 @@ fn imports(module: &[String], text: &str) -> Vec<Module> {
     found
 }
 
-/// The paths that begin here: one, or all of those between braces.
+/// The paths that begin here: one, or all those between braces.
 fn paths(text: &str, base: Module) -> Vec<Module> {
     if let Some(list) = text.strip_prefix('{') {
         let mut depth = 0_usize;

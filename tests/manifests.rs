@@ -1,5 +1,5 @@
-//! What `kubectl apply -n flipop -f k8s` installs: names that existing clusters rely on, the least rights, and pods that
-//! a namespace with Pod Security `restricted` admits.
+//! What `kubectl apply -n flipop -f k8s` installs: names that existing clusters rely on, minimal rights, and pods that
+//! Pod Security `restricted` admits.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The environment that the operator reads from the secret.
+/// The environment variables that the operator reads from the secret.
 const SECRET_KEYS: [&str; 6] = [
     "DIGITALOCEAN_ACCESS_TOKEN",
     "DIGITALOCEAN_API_URL",
@@ -18,7 +18,7 @@ const SECRET_KEYS: [&str; 6] = [
     "CLOUDFLARE_USER_AGENT",
 ];
 
-/// Every object of k8s/, by kind and name. kubectl reads no folder below it.
+/// Every object of k8s/, by kind and name. kubectl reads no subfolder.
 fn manifests() -> BTreeMap<(String, String), Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("k8s");
     let mut manifests = BTreeMap::new();
@@ -55,6 +55,31 @@ fn container() -> Value {
     let containers = object("Deployment", "flipop")["spec"]["template"]["spec"]["containers"].clone();
     let [container] = containers.as_array().unwrap().as_slice() else { panic!("more than one container") };
     container.clone()
+}
+
+#[test]
+fn the_agent_has_root_and_one_capability_and_reads_nodes() {
+    let read = |file: &str| -> Vec<Value> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("k8s/agent").join(file);
+        serde_saphyr::from_multiple(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let account = read("account.yaml");
+    assert_eq!(account[0]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
+    let rules = &account[2]["rules"];
+    assert_eq!(
+        rules,
+        &json!([{ "apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"] }])
+    );
+    let pod = &read("daemonset.yaml")[0]["spec"]["template"]["spec"];
+    assert_eq!((&pod["hostNetwork"], &pod["hostPID"]), (&json!(true), &Value::Null));
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    assert_eq!(
+        pod["containers"][0]["securityContext"],
+        json!({
+            "runAsUser": 0, "runAsGroup": 0, "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+            "capabilities": { "drop": ["ALL"], "add": ["NET_ADMIN"] },
+        })
+    );
 }
 
 #[test]
@@ -97,7 +122,7 @@ fn what_has_a_namespace_is_in_flipop() {
     }
 }
 
-/// A roleRef cannot be changed, and a selector cannot either: applying over the Go operator's objects would fail.
+/// A roleRef cannot be changed, nor can a selector, so applying over the Go operator's objects would fail.
 #[test]
 fn what_kubernetes_holds_immutable_is_as_in_existing_clusters() {
     for (kind, role) in [("ClusterRoleBinding", "ClusterRole"), ("RoleBinding", "Role")] {
@@ -130,7 +155,7 @@ fn the_rights_are_the_least_that_do() {
     assert_eq!(rights.iter().collect::<Vec<_>>(), expected);
 }
 
-/// One line for each resource (and name) with its verbs, whatever the rules they are spread over.
+/// One line per resource (and name) with its verbs, in however many rules they are.
 fn rights(kind: &str) -> BTreeSet<String> {
     let mut verbs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for rule in object(kind, "flipop")["rules"].as_array().unwrap() {
@@ -206,7 +231,7 @@ fn the_deployment_runs_two_replicas_that_can_be_probed_scraped_and_ended_in_peac
     }
 }
 
-/// The binary, where it finds no cluster: it says what it makes of its arguments, and ends.
+/// Runs the binary without a cluster. It reports how it understands its arguments, and ends.
 #[test]
 fn arguments_of_an_existing_deployment_that_mean_nothing_are_told_of_and_not_quoted() {
     for (arguments, told) in [(&["--debug"][..], false), (&["--debug", "run", "a-s3cret"], true)] {
@@ -224,7 +249,7 @@ fn arguments_of_an_existing_deployment_that_mean_nothing_are_told_of_and_not_quo
     }
 }
 
-/// The least that Kubernetes reserves for its own classes.
+/// The lowest priority that Kubernetes reserves for its own classes.
 const SYSTEM_PRIORITY: u64 = 1_000_000_000;
 
 #[test]

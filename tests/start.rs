@@ -1,4 +1,4 @@
-//! The binary while it starts: what it waits for then is named, and cannot keep it from ending.
+//! The binary during its start: it names what it is waiting for, and can still be ended.
 
 use flipop_envtest::operator::Launch;
 use flipop_envtest::process::Signal;
@@ -11,14 +11,14 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// On a loaded machine too, and long before the plugin would end by itself.
+/// Enough for a loaded machine, and long before the plugin would end by itself.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A plugin for credentials that hangs. Dropping it ends it.
+/// A hanging credential plugin. Dropping it ends it.
 struct HungPlugin(Pid);
 
 impl HungPlugin {
-    /// Waits until it runs and has said its number in a file of this folder.
+    /// Waits until it runs and has written its process id to a file in this folder.
     async fn found_in(folder: &Path) -> Outcome<Self> {
         let said = folder.join("plugin");
         let pid = eventually("the plugin runs", SOON, || async { Ok(fs::read_to_string(&said)?) }).await?;
@@ -29,12 +29,12 @@ impl HungPlugin {
 
 impl Drop for HungPlugin {
     fn drop(&mut self) {
-        // It may have ended with the one that asked it.
+        // It may have ended with the process that called it.
         let _gone = kill_process(self.0, Signal::KILL);
     }
 }
 
-/// A kubeconfig whose credentials come from a plugin that says its number in `folder` and hangs.
+/// A kubeconfig with a credential plugin that writes its process id to `folder` and hangs.
 fn kubeconfig(folder: &Path) -> String {
     let said = folder.join("plugin").display().to_string();
     let script = format!("echo $$ > {said}.new; mv {said}.new {said}; exec sleep 600");
@@ -50,7 +50,7 @@ fn kubeconfig(folder: &Path) -> String {
     .to_string()
 }
 
-/// A kubeconfig of a server whose URL holds a password.
+/// A kubeconfig for a server whose URL contains a password.
 fn with_password(server: &str) -> String {
     serde_json::json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -64,7 +64,7 @@ fn with_password(server: &str) -> String {
 #[tokio::test]
 async fn the_log_names_the_build_and_the_api_server_and_after_two_seconds_that_it_is_waited_for() -> Outcome {
     flipop::provider::install_tls();
-    // It takes connections and says nothing; the other refuses them.
+    // One server accepts connections and stays silent; the other refuses them.
     let silent = TcpListener::bind("127.0.0.1:0").await?;
     let refusing = TcpListener::bind("127.0.0.1:0").await?;
     let servers = [silent.local_addr()?.to_string(), refusing.local_addr()?.to_string()];
@@ -113,7 +113,7 @@ async fn sigterm_ends_a_process_that_waits_for_a_plugin_s_credentials() -> Outco
     Ok(())
 }
 
-/// The binary with these arguments and nothing in its environment: no pod, no tokens.
+/// Runs the binary with these arguments and an empty environment: no pod, no tokens.
 fn flipop(arguments: &[&str]) -> Outcome<Output> {
     Ok(Command::new(env!("CARGO_BIN_EXE_flipop")).args(arguments).env_clear().output()?)
 }

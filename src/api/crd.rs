@@ -1,7 +1,7 @@
-//! The CRDs, made of the Rust types.
+//! The CRDs, generated from the Rust types.
 //!
-//! Owns names, printer columns and the way from a Rust type to a structural schema. `crds/` and `k8s/` hold what
-//! [`files`] returns; a test fails when they differ. Does not install anything.
+//! Owns names, printer columns and the conversion of a Rust type to a structural schema. `crds/` and `k8s/` hold the
+//! output of [`files`]; a test fails if they differ. Installs nothing.
 
 use super::{
     FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, GROUP, NodeDNSRecordSet, NodeDNSRecordSetSpec,
@@ -14,7 +14,7 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::AddNullable;
 use serde_json::{Map, Value, json};
 
-/// What cannot be printed.
+/// Why a CRD cannot be printed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The serializer refused a CRD.
@@ -22,7 +22,7 @@ pub enum Error {
     Yaml {
         /// Which CRD.
         name: String,
-        /// What the serializer said.
+        /// The serializer's error.
         source: serde_saphyr::ser_error::Error,
     },
 }
@@ -32,14 +32,14 @@ pub enum Error {
 pub struct CrdFile {
     /// Name inside `crds/`.
     pub name: String,
-    /// Its YAML, with a header that says where it comes from.
+    /// Its YAML, with a header that names the source.
     pub yaml: String,
 }
 
-/// Each CRD as a file, in order of name.
+/// Each CRD as a file, sorted by name.
 ///
 /// # Errors
-/// When a CRD cannot be written as YAML.
+/// If a CRD cannot be written as YAML.
 pub fn files() -> Result<Vec<CrdFile>, Error> {
     all().iter().map(file).collect()
 }
@@ -47,13 +47,13 @@ pub fn files() -> Result<Vec<CrdFile>, Error> {
 /// Every CRD as one stream of YAML documents, ready for `kubectl apply -f -`.
 ///
 /// # Errors
-/// When a CRD cannot be written as YAML.
+/// If a CRD cannot be written as YAML.
 pub fn all_yaml() -> Result<String, Error> {
     let documents: Vec<String> = files()?.into_iter().map(|file| file.yaml).collect();
     Ok(documents.join("---\n"))
 }
 
-/// Each CRD as a JSON object, in order of name.
+/// Each CRD as a JSON object, sorted by name.
 #[must_use]
 pub fn all() -> Vec<Value> {
     vec![floating_ip_pool(), node_dns_record_set()]
@@ -61,7 +61,7 @@ pub fn all() -> Vec<Value> {
 
 fn file(crd: &Value) -> Result<CrdFile, Error> {
     let plural = crd.pointer("/spec/names/plural").and_then(Value::as_str).unwrap_or_default();
-    // Never folded: one long line per description survives every YAML reader and diff tool.
+    // No folding: one long line per description survives every YAML reader and diff tool.
     let options = serde_saphyr::ser_options! { compact_list_indent: true, folded_wrap_chars: usize::MAX };
     let yaml = serde_saphyr::to_string_with_options(crd, options)
         .map_err(|source| Error::Yaml { name: plural.to_owned(), source })?;
@@ -150,8 +150,8 @@ fn column(name: &str, kind: &str, json_path: &str, description: &str) -> Value {
     json!({ "name": name, "type": kind, "jsonPath": json_path, "description": description })
 }
 
-/// A column for `-o wide`. The others carry no priority: the API server drops a 0, and `kubectl apply` would see a
-/// change each time.
+/// A column for `-o wide`. The others have no priority: the API server drops a 0, so `kubectl apply` would see a change
+/// each time.
 fn wide(mut column: Value) -> Value {
     if let Some(column) = column.as_object_mut() {
         column.insert("priority".to_owned(), json!(1));
@@ -179,9 +179,9 @@ fn root_schema<Spec: JsonSchema, Status: JsonSchema>(description: &str) -> Value
     })
 }
 
-/// Gives an absent status the one that Flux takes for "nobody has looked yet": without it a new object would count as
-/// healthy until FLIPOP has seen it. The field itself has no default: a status that the Go operator wrote lacks it,
-/// and is a status all the same.
+/// Sets the default of an absent status to the one that Flux reads as "nobody has looked yet". Otherwise a new object
+/// would count as healthy before FLIPOP has seen it. The field inside has no default, because a status written by the
+/// Go operator lacks it.
 fn unobserved(mut schema: Value) -> Value {
     if let Some(object) = schema.as_object_mut() {
         object.insert("default".to_owned(), json!({ "observedGeneration": UNOBSERVED }));
@@ -204,9 +204,9 @@ fn structural<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Lets `null` stand for absent in a spec: the API server drops a `null` that is not allowed on most ways in, but
-/// refuses it in a server-side apply, which is how GitOps tools send what the Go operator's types wrote
-/// (`ips: null`). List elements stay as they are.
+/// Lets `null` mean absent in a spec. The API server usually drops a `null` that is not allowed, but refuses it in a
+/// server-side apply. GitOps tools apply that way, and the Go operator's types wrote `ips: null`. List elements stay
+/// unchanged.
 fn nullable(mut schema: Value) -> Value {
     if let Some(object) = schema.as_object_mut() {
         object.insert("nullable".to_owned(), json!(true));
@@ -224,11 +224,11 @@ fn nullable_properties(object: &mut Map<String, Value>) {
     }
 }
 
-/// Takes out what a Rust type says of itself and a schema must not.
+/// Removes what Rust types add and a schema must not have.
 /// - `nullable`: [`nullable`] decides on it.
-/// - `required`: any part may be missing; readers take it as absent.
+/// - `required`: any part may be missing; readers treat it as absent.
 /// - `default`: the API server would write it into the user's object ([`unobserved`] adds the only one).
-/// - `format`: a reader that cannot take a number says so in the status; refusing it is not ours.
+/// - `format`: a reader reports an unusable number in the status; the schema does not refuse it.
 fn widen(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     for key in ["nullable", "required", "default", "format", "title"] {
@@ -243,7 +243,7 @@ fn widen(schema: &mut Value) {
     one_line_description(object);
 }
 
-/// Doc comments are wrapped for the editor; a description is wrapped by whoever shows it.
+/// Doc comments are wrapped for the editor. A description is wrapped by its viewer.
 fn one_line_description(object: &mut Map<String, Value>) {
     let Some(Value::String(description)) = object.get_mut("description") else { return };
     *description = description.split_whitespace().collect::<Vec<_>>().join(" ");

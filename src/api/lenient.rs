@@ -1,18 +1,18 @@
-//! Decoding that refuses nothing the API server lets through.
+//! Decoding that accepts everything the API server accepts.
 //!
-//! Owns the three places where plain serde is stricter than a schema: `null` stands for absent, a whole number
-//! may be spelled `3.0`, and a number may exceed what Rust's type holds. Does not judge values: a negative TTL
-//! decodes here and is reported by whoever reads it.
-//! Invariant: what was read is written back meaning the same, and whole numbers without a fraction.
+//! Owns the three places where plain serde is stricter than a schema: `null` means absent, a whole number may be
+//! written `3.0`, and a number may exceed its Rust type. It does not judge values: a negative TTL decodes here, and its
+//! reader reports it.
+//! Invariant: a value that was read is written back with the same meaning, and a whole number without a fraction.
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serializer};
 use std::fmt;
 
-/// The largest magnitude at which every whole number is one `f64` (2^53): beyond it a rewrite could alter digits.
+/// Up to this magnitude, every whole number is exact in `f64` (2^53). Beyond it, a rewrite could alter digits.
 const EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
 
-/// `null` and absent (with `#[serde(default)]`) are the type's default.
+/// Decodes `null` and (with `#[serde(default)]`) absent as the type's default.
 pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -21,13 +21,12 @@ where
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// A whole number, in whatever way JSON spells it; out of range saturates, since the sign and "too much" are
-/// all that a reader wants to know of it.
+/// A whole number in any JSON spelling. Saturates if out of range: readers need only the sign and that it is too much.
 pub(super) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     deserializer.deserialize_any(IntegerVisitor)
 }
 
-/// Writes a number without a fraction as an integer, so that rewriting an object does not turn `20` into `20.0`.
+/// Writes a number without a fraction as an integer, so that a rewrite does not turn `20` into `20.0`.
 #[expect(clippy::ref_option, reason = "the signature that serde's attribute calls")]
 pub(super) fn write_number<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     match *value {
@@ -39,12 +38,12 @@ pub(super) fn write_number<S: Serializer>(value: &Option<f64>, serializer: S) ->
     }
 }
 
-/// The whole part of a float as an integer, saturating at the ends of the range. Not a number is 0.
+/// The whole part of a float as an integer. Saturates at the ends of the range; NaN becomes 0.
 fn saturating(number: f64) -> i64 {
     if number.is_nan() {
         return 0;
     }
-    // Through decimal digits: the only conversion of the standard library that is not a silent cast.
+    // Through decimal digits: the only conversion in the standard library that is not a silent cast.
     match format!("{:.0}", number.trunc()).parse() {
         Ok(whole) => whole,
         Err(_) if number < 0.0 => i64::MIN,

@@ -13,10 +13,10 @@ pub struct NodeDNSRecordSet {
     /// Standard object metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub spec: NodeDNSRecordSetSpec,
-    /// What is.
+    /// The observed state.
     #[serde(default)]
     pub status: Option<NodeDNSRecordSetStatus>,
 }

@@ -1,7 +1,7 @@
-//! What makes a struct a custom resource for kube.
+//! Makes a struct a custom resource for kube.
 //!
-//! kube's own derive cannot express an object without `spec`, which the Go operator's CRDs admit; a guard
-//! would then report an undecodable object where ours only reports an empty pool. Hence this small macro.
+//! kube's own derive requires a `spec`, but the Go operator's CRDs allow an object without one. With the derive such an
+//! object would be undecodable; here it is an empty pool. Hence this macro.
 
 /// Implements `kube::Resource`, `Serialize` (with `apiVersion` and `kind`) and `new` for a struct with the fields
 /// `metadata`, `spec` and `status`.

@@ -1,4 +1,4 @@
-//! What both kinds have: which nodes, which record, and conditions.
+//! The types that both kinds share: node matching, records and conditions.
 
 use super::lenient;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -76,7 +76,7 @@ pub struct Toleration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
 
-    /// Value of the taint, compared if FLIPOP is `Equal`. Default: the empty value.
+    /// Value of the taint, compared if `operator` is `Equal`. Default: the empty value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
@@ -164,7 +164,7 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
 }
 
-/// A time that cannot be read is as good as none: it must not make the object undecodable.
+/// Treats an unreadable time as absent, so that it does not make the object undecodable.
 pub(super) fn time_if_readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.and_then(|text| text.parse().ok()).map(Time))

@@ -1,4 +1,4 @@
-//! The variables of the providers: token, API URL, user agent.
+//! The environment variables of the providers: token, API URL, user agent.
 
 use super::{ConfigError, Env, Variable};
 use crate::kube::kubeconfig::is_loopback;
@@ -11,11 +11,11 @@ use std::path::PathBuf;
 /// How to use one provider.
 #[derive(Debug, Clone)]
 pub struct ProviderConfig {
-    /// Where its token comes from.
+    /// The source of the token.
     pub token: TokenSource,
-    /// Where its API is: https, or http on loopback.
+    /// Base URL of the API: https, or http on loopback.
     pub base_url: String,
-    /// What `User-Agent` says, when it is not ours.
+    /// The `User-Agent`, if it is not the default.
     pub user_agent: Option<String>,
 }
 
@@ -70,12 +70,12 @@ impl Variables {
                 self.token.name(),
                 format!("{} is set too; unset one", self.token_file.name()),
             )),
-            // Secrets made with `echo` end in a newline.
+            // Secrets created with `echo` end in a newline.
             (Some(token), None) if token.trim().is_empty() => Ok(None),
             (Some(token), None) => Ok(Some(TokenSource::Value(SecretString::from(token.trim())))),
             (None, Some(path)) => {
                 let path = PathBuf::from(path);
-                // A file that is missing now is a mistake in the manifest; one that changes later is re-read.
+                // A file missing at the start is a mistake in the manifest. A file that changes later is read again.
                 std::fs::metadata(&path).map_err(|error| {
                     let named = path.to_str().filter(|path| path.contains('/'));
                     let named =

@@ -1,4 +1,4 @@
-//! Calls to providers of DNS.
+//! Calls to DNS providers.
 
 use super::{Executor, call_failure};
 use crate::provider::CallContext;
@@ -11,7 +11,7 @@ use flipop_core::records::action::{self, Action, Outcome};
 use std::sync::Arc;
 
 impl Executor {
-    /// `None` for an account that does not exist, of which no object can be live.
+    /// `None` if the account does not exist; no live object can use such an account.
     pub(super) async fn call_dns_provider(&self, action: Action) -> Option<Outcome> {
         Some(match action {
             Action::FindZone { epoch, owner, zone } => {

@@ -1,4 +1,4 @@
-//! What may still arrive of what was carried out, with an API server that the test answers by hand.
+//! Which requests may still arrive after their outcome, with an API server that the test answers by hand.
 
 use super::*;
 use crate::kube::events;
@@ -50,7 +50,7 @@ impl Bench {
         self.executor.underway.is_over()
     }
 
-    /// Annotates a node and answers so; whether that is over when its outcome is there.
+    /// Annotates a node, answered with `answer`. Returns whether nothing may still arrive after its outcome.
     async fn annotate(&mut self, answer: Answer) -> bool {
         let action = Action::Annotate { node: "a".to_owned(), uid: Uid("u1".to_owned()), value: None };
         self.executor.start(action, &[]);
@@ -96,7 +96,7 @@ fn notice() -> Notice {
 }
 
 impl Bench {
-    /// Has an event written, which ends as `answer` says; whether it is over a moment later.
+    /// Writes an Event that ends as `answer` says. Returns whether it is over a moment later.
     async fn report(&mut self, answer: impl AsyncFnOnce(Call, &PermitSource)) -> bool {
         self.executor.tell(notice());
         let call = self.calls.next().await;

@@ -1,11 +1,11 @@
-//! A kubeconfig as client-go reads it: an empty string says no more than a field that is left out, and base64 may be
-//! broken into lines. kube takes both literally, and fails, or sends an empty credential beside the good one.
+//! Reads a kubeconfig as client-go does: an empty string counts as an absent field, and base64 may contain line breaks.
+//! kube takes both literally, so it fails, or sends an empty credential beside the good one.
 
 use kube::config::{AuthInfo, Cluster, Kubeconfig};
 use secrecy::{ExposeSecret as _, SecretString};
 use std::path::Path;
 
-/// Takes out what says nothing. `folder` is where the file is, to which kube has already joined the paths in it.
+/// Removes empty fields. `folder` holds the file; kube has already joined the paths in the file to it.
 pub(super) fn take_out(file: &mut Kubeconfig, folder: &Path) {
     let blank_path = folder.join("");
     for text in [&mut file.current_context, &mut file.kind, &mut file.api_version] {
@@ -46,7 +46,7 @@ fn of_user(user: &mut AuthInfo, blank_path: &Path) {
     joined(&mut key);
     user.client_key_data = key.map(SecretString::from);
     if user.client_certificate.is_none() && user.client_certificate_data.is_none() {
-        // As client-go: a key alone is no credential.
+        // As in client-go, a key alone is no credential.
         (user.client_key, user.client_key_data) = (None, None);
     }
     user.impersonate_groups.take_if(|groups| groups.is_empty());
@@ -58,7 +58,7 @@ fn of_user(user: &mut AuthInfo, blank_path: &Path) {
         provider.config.retain(|_, value| !value.is_empty());
     }
     if user.username.is_some() {
-        // As client-go: a name alone is a name with an empty password, and not nobody.
+        // As in client-go, a name alone has an empty password; it does not count as no user.
         user.password.get_or_insert_default();
     }
 }
@@ -67,7 +67,7 @@ fn filled(text: &mut Option<String>) {
     text.take_if(|text| text.is_empty());
 }
 
-/// An empty path has become the folder itself.
+/// kube has turned an empty path into the folder itself.
 fn named(path: &mut Option<String>, blank: &Path) {
     path.take_if(|path| path.is_empty() || Path::new(path).as_os_str() == blank.as_os_str());
 }

@@ -1,5 +1,5 @@
-//! Each string field of a kubeconfig's cluster, user and context, left out, empty and with a value, at a server that
-//! demands the right credential: the operator shows the same as kubectl does, where that is found.
+//! Each string field of a kubeconfig's cluster, user and context: absent, empty and set. The server demands the right
+//! credential. The operator must send what kubectl sends, if kubectl is installed.
 
 use crate::clock::Clock;
 use crate::kube::client;
@@ -21,12 +21,12 @@ use tokio_rustls::TlsAcceptor;
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
-/// What a plugin prints.
+/// The output of the plugin.
 const PLUGIN: &str = r#"{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
     "status": {"token": "fromplugin"}}"#;
 
-/// Fields that stand together in one entry of a kubeconfig, and what the server is shown where another field is unset
-/// (absent or empty) and where it is set; nothing where the server is not reached.
+/// One entry of a kubeconfig with one field under test. `unset` is what the server sees if that field is absent or
+/// empty, `set` if it has a value. An empty text means that the server is not reached.
 struct Row {
     entry: &'static str,
     others: &'static str,
@@ -50,7 +50,7 @@ const CERTIFICATE: &str = "client-certificate-data: CERTIFICATE, client-key-data
 const TOKEN: &str = "token: s3cret, ";
 const SERVER: &str = "server: 'SERVER', ";
 const CA: &str = "server: 'SERVER', certificate-authority-data: AUTHORITY, ";
-/// kubectl refuses a certificate given twice, where kube takes the data: nothing that an empty string decides.
+/// kubectl refuses a certificate that is given twice, kube takes the data. Empty strings do not matter here.
 const TWICE: Option<&str> = None;
 
 fn table() -> Vec<Row> {
@@ -116,7 +116,7 @@ fn table() -> Vec<Row> {
     ]
 }
 
-/// Certificates and files that the rows name by words in capitals.
+/// The certificates and files that the rows name in capitals.
 struct Scene {
     folder: TempDir,
     authority: Issuer,
@@ -156,7 +156,7 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// A kubeconfig in which one entry has these fields, and the others what the server demands.
+    /// A kubeconfig with `fields` in `entry`. The other entries hold what the server demands.
     fn kubeconfig(&self, entry: &str, fields: &str) -> PathBuf {
         let of = |name: &str, usual: &str| if name == entry { fields.to_owned() } else { usual.to_owned() };
         let user = of("user", TOKEN);
@@ -190,7 +190,7 @@ impl Scene {
         path
     }
 
-    /// What the operator shows the server; nothing where it does not reach it.
+    /// What the server sees from the operator. Empty if the operator does not reach it.
     async fn operator(&self, kubeconfig: &Path) -> String {
         let settings =
             ClusterSettings { kubeconfig: Some(kubeconfig.to_owned()), ..ClusterSettings::default() };
@@ -203,7 +203,7 @@ impl Scene {
         shown
     }
 
-    /// What kubectl shows it.
+    /// What the server sees from kubectl.
     async fn kubectl(&self, kubeconfig: &Path) -> String {
         let mut command = tokio::process::Command::new("kubectl");
         command.args(["get", "--raw", "/version", "--kubeconfig"]).arg(kubeconfig);
@@ -215,7 +215,7 @@ impl Scene {
     }
 }
 
-/// As `base64` prints it, but for the lines.
+/// Output as from `base64`, without line breaks.
 fn base64(text: &str) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut encoded = String::new();
@@ -230,13 +230,13 @@ fn base64(text: &str) -> String {
     encoded
 }
 
-/// A credential that is wrong is refused, whatever comes beside it; and so is none.
+/// A wrong credential is refused, whatever comes with it. So is a missing one.
 fn is_accepted(shown: &str) -> bool {
     let known = ["Bearer s3cret", "Bearer fromfile", "Bearer fromplugin", "Basic YW5uOg==", "Basic YW5uOnA="];
     known.iter().any(|known| shown.contains(known)) || shown == "certificate"
 }
 
-/// A server with TLS, and what it was shown last.
+/// A TLS server that records the last credentials it saw.
 struct Server {
     port: u16,
     shown: Arc<Mutex<String>>,
@@ -281,7 +281,7 @@ impl Server {
 }
 
 async fn answer(stream: TcpStream, acceptor: TlsAcceptor, seen: Arc<Mutex<String>>) {
-    // A client that does not trust the server goes away.
+    // A client that does not trust the server hangs up.
     let Ok(mut stream) = acceptor.accept(stream).await else { return };
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,6 +1,7 @@
-//! Clients of the API server, each with deadlines that suit its use, and the fence of leadership in the first.
+//! Clients of the API server. Each has deadlines that suit its use. The client for requests also has the leadership
+//! fence.
 //!
-//! kube's own retries are off everywhere: they would repeat POSTs and hide that the server is away.
+//! kube's own retries are off everywhere: they would repeat POSTs and hide an outage.
 
 use super::credentials::Credentials;
 pub use super::fence::Fence;
@@ -17,26 +18,26 @@ use std::time::Duration;
 use tower::util::option_layer;
 use tower::{BoxError, Layer};
 
-/// Longest wait for a connection (the contract's bound).
+/// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest silence while an answer is read, and longest stall of a write (the contract's bound for a call).
+/// Longest silence while an answer is read, and longest stall of a write. As long as a permit.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest silence of a connection that carries a watch: a little over the 55 s after which the watch itself
-/// gives up, as a second net for stalled bodies of lists.
+/// Longest silence of a connection that carries a watch. A little more than the 55 s after which the watch itself gives
+/// up: a second safeguard for stalled list bodies.
 const WATCH_READ_TIMEOUT: Duration = Duration::from_secs(58);
 
-/// Longest wait for a connection and an answer of the lease client (the contract's bound for lease calls).
+/// Longest wait of the lease client for a connection and an answer. Three such calls fit into a permit.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Failed to make a client.
+/// Failed to create a client.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to make a Kubernetes client: {0}")]
 pub struct ClientError(String);
 
 impl From<kube::Error> for ClientError {
-    /// Never kube's words where these repeat credentials: a proxy's URL holds a password.
+    /// Leaves out kube's own text if it repeats credentials: a proxy URL may hold a password.
     #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's errors, told apart only for secrets")]
     fn from(error: kube::Error) -> Self {
         match &error {
@@ -53,22 +54,22 @@ impl From<kube::Error> for ClientError {
     }
 }
 
-/// The clients of the process. They are made on the runtime that is to serve them.
+/// The clients of the process. Create them on the runtime that uses them.
 #[derive(Clone)]
 pub struct Clients {
     /// For reads and for fenced writes.
     pub requests: Client,
-    /// For watches, and for nothing that must answer soon.
+    /// For watches only: its deadlines are too long for anything that must answer soon.
     pub watches: Client,
-    /// What both hear of the API server's clock.
+    /// The API server's clock, as both clients hear it.
     pub time: ServerTime,
 }
 
 impl Clients {
-    /// Makes both.
+    /// Creates both.
     ///
     /// # Errors
-    /// When the credentials or certificates are unusable.
+    /// If the credentials or certificates are unusable.
     pub fn new(cluster: &Cluster, clock: Clock) -> Result<Self, ClientError> {
         let time = ServerTime::new(clock);
         Ok(Self { requests: requests(cluster, Some(&time))?, watches: watches(cluster, Some(&time))?, time })
@@ -78,7 +79,7 @@ impl Clients {
 /// A client for reads and fenced writes.
 ///
 /// # Errors
-/// When the credentials or certificates are unusable.
+/// If the credentials or certificates are unusable.
 pub fn requests(cluster: &Cluster, time: Option<&ServerTime>) -> Result<Client, ClientError> {
     let open = build(cluster, CONNECT_TIMEOUT, READ_TIMEOUT, time)?;
     let (namespace, valid_until) = (open.default_namespace().to_owned(), *open.valid_until());
@@ -92,15 +93,15 @@ pub fn requests(cluster: &Cluster, time: Option<&ServerTime>) -> Result<Client, 
 /// A client for watches.
 ///
 /// # Errors
-/// When the credentials or certificates are unusable.
+/// If the credentials or certificates are unusable.
 pub fn watches(cluster: &Cluster, time: Option<&ServerTime>) -> Result<Client, ClientError> {
     build(cluster, CONNECT_TIMEOUT, WATCH_READ_TIMEOUT, time)
 }
 
-/// A client for the lease alone.
+/// A client for the lease only.
 ///
 /// # Errors
-/// When the credentials or certificates are unusable.
+/// If the credentials or certificates are unusable.
 pub fn lease(cluster: &Cluster) -> Result<Client, ClientError> {
     build(cluster, LEASE_TIMEOUT, LEASE_TIMEOUT, None)
 }
@@ -110,7 +111,8 @@ fn with_deadlines(cluster: &Cluster, connect: Duration, read: Duration) -> Confi
     config.connect_timeout = Some(connect);
     config.read_timeout = Some(read);
     config.write_timeout = Some(read);
-    // Else the time that a pooled connection lay idle counts, and a rare request fails on a good connection.
+    // Without this, the idle time of a pooled connection would count, and a rare request would fail on a good
+    // connection.
     config.reset_reader_on_write = true;
     config.default_retry = false;
     config

@@ -1,4 +1,4 @@
-//! The clients on real sockets of this machine.
+//! The clients on real local sockets.
 
 use super::*;
 use crate::clock::Clock;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// A server that answers each request head with `answer`, or never; and the heads that it has seen.
+/// A server that answers each request head with `answer`, or never. It records the heads.
 struct Server {
     port: u16,
     heads: Arc<Mutex<Vec<String>>>,
@@ -69,7 +69,7 @@ async fn get(client: Client) -> Result<NodeSlim, Trouble> {
 
 type Maker = fn(&Cluster) -> Result<Client, ClientError>;
 
-/// How each client of the process is made.
+/// The constructor of each client of the process.
 fn makers() -> [Maker; 3] {
     [|cluster| requests(cluster, None), |cluster| watches(cluster, None), lease]
 }
@@ -114,7 +114,7 @@ async fn how_long_a_server_asks_to_wait_is_known_however_it_says_so() {
 
 #[tokio::test]
 async fn a_refusal_in_protobuf_is_read_like_any_other() {
-    // message "old", reason "Expired", details with retryAfterSeconds 3.
+    // Message "old", reason "Expired", details with retryAfterSeconds 3.
     let status = "\x12\x07Failure\x1a\x03old\x22\x07Expired\x2a\x02\x28\x03";
     let body = format!("k8s\0\x12{}{status}", char::from(u8::try_from(status.len()).unwrap()));
     let head = "Content-Type: application/vnd.kubernetes.protobuf";
@@ -171,7 +171,7 @@ async fn a_lease_call_ends_after_three_seconds_and_idle_time_does_not_count() {
     assert_eq!(trouble.kind, TroubleKind::Interrupted, "{trouble}");
     let waited = clock.now().millis_since(began);
     assert!((2_900..4_500).contains(&waited), "{waited}");
-    // Three idle seconds have passed on the first connection.
+    // The first connection has been idle for three seconds.
     get(client).await.unwrap();
 }
 
@@ -194,8 +194,8 @@ async fn a_server_behind_a_proxy_is_asked_for_by_name() {
     assert!(proxy.heads()[0].starts_with("CONNECT api.example:6443 "), "{:?}", proxy.heads());
 }
 
-/// Sends a write under a permit through a proxy, and ends the permit before the proxy says that the connection is up if
-/// `ends`. What arrived beyond the proxy, and what came of it.
+/// Sends a write under a permit through a proxy. If `ends`, the permit ends before the proxy reports the connection.
+/// Returns the bytes that arrived behind the proxy, and the failure.
 async fn write_behind_a_proxy(ends: bool) -> (String, Trouble) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut cluster = cluster("http://api.example:6443");
@@ -240,8 +240,8 @@ async fn a_write_under_a_permit_goes_out_with_its_length() {
     assert_eq!(trouble.kind, TroubleKind::Interrupted, "{trouble}");
 }
 
-/// A SOCKS5 proxy that asks for no credentials and answers in the place of whatever is behind it: what it was asked to
-/// connect to.
+/// A SOCKS5 proxy that asks for no credentials and answers on behalf of the server behind it. Returns the target that
+/// the client named.
 async fn socks(mut stream: TcpStream) -> (String, u16) {
     let mut greeting = [0; 3];
     stream.read_exact(&mut greeting).await.unwrap();

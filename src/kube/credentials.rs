@@ -1,7 +1,8 @@
-//! The token of the pod's service account, or of a kubeconfig's `tokenFile`, in each request, as its file has it.
+//! Sends the token of the pod's service account, or of a kubeconfig's `tokenFile`, with each request, as the file has
+//! it now.
 //!
-//! kube could do this, but tells by the wall clock when the file is to be read again: after a clock that was ahead is put
-//! right, it would keep a token that has long been replaced, and a 401 would not make it look. Nothing is repeated here.
+//! kube decides by the wall clock when to read the file again. If a fast clock was set back, kube would keep a token
+//! that was replaced long ago; a 401 would not make it look. No request is repeated here.
 
 use crate::token::Token;
 use futures::future::{BoxFuture, ready};
@@ -25,7 +26,7 @@ impl<S> Layer<S> for Credentials {
     }
 }
 
-/// Sends the token along, if there is one; credentials of a kubeconfig are kube's matter.
+/// Adds the token, if there is one. kube handles the credentials of a kubeconfig.
 #[derive(Debug, Clone)]
 pub(super) struct Authorised<S> {
     inner: S,

@@ -1,12 +1,13 @@
-//! Events on our objects, for `kubectl describe`: best effort, never in the way of work.
+//! Events on our objects, for `kubectl describe`. Best effort: they never delay work.
 //!
-//! [`Events::emit`] puts a note into a bounded queue and returns; [`EventWriter::run`] publishes them one by one
-//! with kube's recorder, which also merges repetitions into series: notes whose text differs are different Events, so
-//! that none says what is true no more. `hours` bounds how many come of one object and reason within an hour. A note
-//! whose permit is over is dropped, as is one that finds the queue full. A refusal (403) is logged once and remembered for a condition, by namespace and verb,
-//! because rights may be given for some of them. Its note is kept and tried again once a minute: otherwise a role that
-//! was mended would be noticed only when something happens again. Each write carries its note's permit, so that the
-//! fence asks for it again.
+//! [`Events::emit`] puts a note into a bounded queue and returns. [`EventWriter::run`] publishes the notes one by one
+//! with kube's recorder, which also merges repetitions into series. Notes with different texts are different Events, so
+//! that no Event shows an outdated text. `hours` limits how many Events of one object and reason an hour may bring.
+//!
+//! A note is dropped if its permit is over or the queue is full. A refusal (403) is logged once and remembered for a
+//! condition, per namespace and verb, because rights can be granted for some of them. The refused note is kept and
+//! retried once a minute: otherwise a repaired role would be noticed only at the next Event. Each write carries the
+//! permit of its note, so that the fence checks it again.
 
 mod hours;
 
@@ -32,32 +33,31 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::BoxError;
 
-/// Notes that wait: several for each of a few hundred IPs at once; beyond that older ones say enough.
+/// Most notes in the queue: several for each of a few hundred addresses at once. More notes would add little.
 const QUEUE: usize = 1_000;
 
 /// Longest wait for one note to be stored.
 const PUBLISH_TIMEOUT_MS: u64 = 5_000;
 
-/// Pause after a note that could not be stored, so that a server in trouble is not pressed.
+/// Pause after a note could not be stored, so that a struggling server is not pressed.
 const PAUSE_MS: u64 = 1_000;
 
-/// Pause between tries of notes that were refused: as patient as the other retries of what an administrator has to mend.
+/// Pause between retries of refused notes. As long as for other failures that an administrator must fix.
 const RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// A refusal that has not been repeated for this long is over, as soon as any event could be written: nobody may write
-/// about its namespace any more.
+/// A refusal not repeated for this long is forgotten as soon as any Event is written: its namespace may be gone.
 const FORGET_AFTER: Duration = Duration::from_mins(10);
 
-/// The API's bound of a note is 1 kB.
+/// The API limits a note to 1 kB.
 pub const MAX_NOTE_BYTES: usize = 1_000;
 
-/// The API's bound of an action.
+/// The API's limit for an action.
 const MAX_ACTION_BYTES: usize = 128;
 
-/// What the API server's 403 complains of where a namespace is being deleted (cause `NamespaceTerminating`).
+/// The field named in the API server's 403 if the namespace is being deleted (cause `NamespaceTerminating`).
 const TERMINATING_FIELD: &str = "metadata.namespace";
 
-/// Controller that the events name.
+/// The controller named in the Events.
 pub const CONTROLLER: &str = "flipop";
 
 /// How serious a note is.
@@ -65,11 +65,11 @@ pub const CONTROLLER: &str = "flipop";
 pub enum Severity {
     /// Something happened as it should.
     Normal,
-    /// A user should have a look.
+    /// A user should look at it.
     Warning,
 }
 
-/// What happened to an object.
+/// Something that happened to an object.
 #[derive(Debug, Clone)]
 pub struct Note {
     /// The object.
@@ -78,20 +78,20 @@ pub struct Note {
     pub severity: Severity,
     /// A word in `CamelCase`.
     pub reason: &'static str,
-    /// What was done and to what.
+    /// The action and its target.
     pub action: String,
-    /// A sentence. Repetitions of one text are counted in one Event, so that nothing belongs into it that differs each
-    /// time, such as the id of an action or a time.
+    /// A sentence. Repetitions of one text are counted in one Event, so the text must not contain what differs each
+    /// time, such as a time or the ID of an action.
     pub text: String,
 }
 
-/// What waits for a note, until it is dropped.
+/// Makes the end of the process wait for a note, until it is dropped.
 pub trait Guard: Send + Sync {
-    /// The note was given up, and may still be written.
+    /// The note was given up, but the write may still arrive.
     fn may_still_arrive(&self);
 }
 
-/// Has the end of the process wait for one more note.
+/// Makes the end of the process wait for one more note.
 pub type Guards = Arc<dyn Fn() -> Box<dyn Guard> + Send + Sync>;
 
 /// A note and the right to write it.
@@ -100,7 +100,7 @@ struct Permitted {
     note: Note,
 }
 
-/// And what waits for it.
+/// A permitted note and its guard.
 struct Queued {
     permitted: Permitted,
     guard: Box<dyn Guard>,
@@ -109,37 +109,37 @@ struct Queued {
 #[derive(Debug, Default)]
 struct Shared {
     stopped: AtomicBool,
-    /// Of the note that is being published.
+    /// The permit of the note that is being published.
     permit: ArcSwapOption<Permit>,
-    /// Whether its latest request counts one more repetition of an event that is there.
+    /// Whether the latest request only counts a repetition of an existing Event.
     patches: AtomicBool,
     dropped: AtomicU64,
     forbidden: AtomicBool,
 }
 
 impl Shared {
-    /// In one order with the counting of guards: whoever is counted first and asks then is waited for.
+    /// Sequentially consistent with the counting of guards: a guard that is counted before this call is waited for.
     fn has_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 }
 
-/// One right to write events.
+/// The right to one verb on Events in one namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Right {
     namespace: String,
     verb: &'static str,
 }
 
-/// What is known of a right that is missing.
+/// What is known of a missing right.
 struct Denied {
-    /// When it was last tried.
+    /// The time of the last try.
     tried: Instant,
-    /// The note that was refused last. Nothing waits for it: it is counted again only while it is published.
+    /// The note refused last. The end of the process waits for it only while it is being published.
     refused: Option<Permitted>,
 }
 
-/// What a failure says of the right to what was tried.
+/// What a failure says about the right to make the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Granted,
@@ -147,7 +147,7 @@ enum Verdict {
     Unknown,
 }
 
-/// The callers' side.
+/// The callers' handle.
 #[derive(Clone)]
 pub struct Events {
     queue: mpsc::Sender<Queued>,
@@ -156,7 +156,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Queues a note that follows from leadership under `permit`. Never waits.
+    /// Queues a note that follows from leadership under `permit`. Never blocks.
     pub fn emit(&self, permit: &Permit, note: Note) {
         let permitted = Permitted { permit: permit.clone(), note };
         let queued = Queued { permitted, guard: (self.guards)() };
@@ -165,38 +165,38 @@ impl Events {
         }
     }
 
-    /// No further note is begun: the process is to end.
+    /// Starts no further note: the process is ending.
     pub fn stop(&self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
     }
 
-    /// The service account may not write all events: somewhere one was refused, and none was written there since.
+    /// Whether some right to write Events is missing: one was refused, and none was written there since.
     #[must_use]
     pub fn forbidden(&self) -> bool {
         self.shared.forbidden.load(Ordering::Relaxed)
     }
 
-    /// Notes that were lost so far.
+    /// Number of notes lost so far.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 }
 
-/// The task's side.
+/// The side of the task.
 pub struct EventWriter {
     queue: mpsc::Receiver<Queued>,
     guards: Guards,
     shared: Arc<Shared>,
     recorder: Recorder,
-    /// What another recorder is made of.
+    /// For creating another recorder.
     client: Client,
     reporter: Reporter,
     clock: Clock,
     hours: Hours,
-    /// The rights that are missing.
+    /// The missing rights.
     denied: BTreeMap<Right, Denied>,
-    /// When a note that was refused may be tried again.
+    /// When a refused note may be retried.
     retry_at: Instant,
 }
 
@@ -222,7 +222,7 @@ pub fn events(client: Client, clock: Clock, instance: &str, guards: Guards) -> (
     (Events { queue: sender, guards, shared }, writer)
 }
 
-/// A client whose requests carry the permit of the note that is being published.
+/// A client whose requests carry the permit of the note being published.
 fn with_permits(client: Client, shared: Arc<Shared>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |mut request: Request<Body>| {
@@ -243,7 +243,7 @@ fn with_permits(client: Client, shared: Arc<Shared>) -> Client {
 }
 
 impl EventWriter {
-    /// Publishes until cancelled or until nobody can emit any more.
+    /// Publishes until it is cancelled or all [`Events`] are dropped.
     pub async fn run(mut self, cancel: CancellationToken) {
         tokio::select! {
             biased;
@@ -269,7 +269,7 @@ impl EventWriter {
     }
 
     async fn take(&mut self, queued: Queued) {
-        // An hour that is over is told of before the next one begins.
+        // Report an hour that is over before the next one begins.
         self.tell_left_out().await;
         let over = self.shared.has_stopped() || queued.permitted.permit.may_start().is_err();
         if !over && !self.hours.admit(&queued.permitted, self.clock.now()) {
@@ -283,7 +283,7 @@ impl EventWriter {
     /// Publishes how many notes were left out in hours that are over.
     async fn tell_left_out(&mut self) {
         while let Some(permitted) = self.hours.take_ended(self.clock.now()) {
-            // Counted before it is asked whether the end has begun, so that the end waits for it.
+            // Count the guard before asking whether the process is ending, so that the end waits for this note.
             let guard = (self.guards)();
             if self.shared.has_stopped() || self.write(Queued { permitted, guard }).await.is_err() {
                 self.shared.dropped.fetch_add(1, Ordering::Relaxed);
@@ -291,10 +291,10 @@ impl EventWriter {
         }
     }
 
-    /// Publishes the note again, of those that were refused, that was tried the longest ago.
+    /// Republishes the refused note whose last try is the oldest.
     async fn try_again(&mut self) {
         self.retry_at = Instant::now() + RETRY_AFTER;
-        // Counted before it is asked whether the end has begun, so that the end waits for it.
+        // Count the guard before asking whether the process is ending, so that the end waits for this note.
         let guard = (self.guards)();
         let stopped = self.shared.has_stopped();
         for denied in self.denied.values_mut() {
@@ -304,14 +304,14 @@ impl EventWriter {
         let Some((right, denied)) = refused.min_by_key(|(_, denied)| denied.tried) else { return };
         denied.tried = Instant::now();
         let Some(Permitted { permit, note }) = &denied.refused else { return };
-        // A renewal that is late may still come.
+        // A late renewal may still come.
         if permit.may_start().is_err() {
             return;
         }
         let permitted = Permitted { permit: permit.clone(), note: note.clone() };
         let right = right.clone();
         match self.write(Queued { permitted, guard }).await {
-            // Though it may have been with another verb: nothing is lacking for what was to be written.
+            // The verb may be another one, but this note needs no further right.
             Ok(()) | Err(Verdict::Granted) => {
                 self.denied.remove(&right);
                 self.tell();
@@ -320,7 +320,7 @@ impl EventWriter {
         }
     }
 
-    /// Publishes a note, and remembers what that says of our rights. A failure waits a little.
+    /// Publishes a note and records what the result says about our rights. Pauses after a failure.
     async fn write(&mut self, Queued { permitted, guard }: Queued) -> Result<(), Verdict> {
         let Permitted { permit, note } = &permitted;
         self.shared.permit.store(Some(Arc::new(permit.clone())));
@@ -370,7 +370,8 @@ impl EventWriter {
         }
     }
 
-    /// The recorder counts repetitions of events that somebody may have deleted: then it has to forget them.
+    /// Publishes an Event. If the recorder counts repetitions of an Event that was deleted, it is replaced and
+    /// publishes anew.
     async fn record(&mut self, event: &Event, regarding: &ObjectReference) -> Result<(), Trouble> {
         let result = self.recorder.publish(event, regarding).await.map_err(Trouble::from);
         let gone = result.as_ref().is_err_and(|trouble| trouble.kind == TroubleKind::NotFound);
@@ -381,8 +382,8 @@ impl EventWriter {
         self.recorder.publish(event, regarding).await.map_err(Trouble::from)
     }
 
-    /// The right is there. Where it was missing a role was mended, probably for every namespace: those that still lack
-    /// it will say so again. What was refused long ago may have been mended too, or its namespace be gone.
+    /// The right exists. If it was missing, a role was repaired, probably for every namespace: those that still lack
+    /// the right will refuse again. Old refusals are forgotten too, since they may be fixed or their namespace gone.
     fn may(&mut self, right: &Right) {
         let mended = self.denied.remove(right).is_some();
         self.forget_old();
@@ -413,7 +414,7 @@ impl EventWriter {
     }
 }
 
-/// The API server asks for rights before it looks at anything else.
+/// The API server checks rights before anything else, so other errors show that the right exists.
 fn verdict_of(trouble: &Trouble) -> Verdict {
     match trouble.kind {
         // Nobody may create anything in a namespace that is being deleted.
@@ -434,8 +435,8 @@ fn verdict_of(trouble: &Trouble) -> Verdict {
     }
 }
 
-/// The action as it is stored. Events that share reason, action and object are one series, of which only the first text
-/// is kept: a hash of the text keeps different ones apart.
+/// The action as stored. Events with the same reason, action and object form one series, which keeps only its first
+/// text. A hash of the text keeps different texts apart.
 fn action_of(action: &str, text: &str) -> String {
     let mut hasher = FnvHasher::default();
     hasher.write(text.as_bytes());
@@ -443,7 +444,7 @@ fn action_of(action: &str, text: &str) -> String {
     cut(action.to_owned(), MAX_ACTION_BYTES - hash.len()) + &hash
 }
 
-/// Cuts a text to what the API admits, at a character's boundary.
+/// Cuts a text to the API's limit, at a character boundary.
 fn cut(mut text: String, most: usize) -> String {
     text.truncate(text.floor_char_boundary(most));
     text

@@ -1,4 +1,4 @@
-//! The queue of Events against an API server that the test answers by hand, on a paused clock.
+//! The Event queue, with an API server that the test answers by hand, on a paused clock.
 
 use super::*;
 use crate::kube::stub::{self, Calls};
@@ -10,7 +10,7 @@ impl Guard for Arc<()> {
     fn may_still_arrive(&self) {}
 }
 
-/// Guards that are counted by the clones of `counted`.
+/// Guards that are counted as clones of `counted`.
 fn guards(counted: &Arc<()>) -> Guards {
     let counted = Arc::clone(counted);
     Arc::new(move || Box::new(Arc::clone(&counted)))
@@ -82,8 +82,8 @@ async fn rights_that_differ_by_namespace_and_verb_are_known_apart() {
     let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
     let (events, mut writer) = events(client, clock.clone(), "one", guards(&Arc::new(())));
     let source = PermitSource::new(clock.clone());
-    // Minutes that pass, namespace, whether it is granted, whether an event exists already; then how many rights are
-    // known to lack.
+    // Minutes that pass, the namespace, whether the right is granted, whether an Event exists already, and the
+    // resulting number of missing rights.
     let steps = [
         (0, "a", false, false, 1),
         (0, "b", true, false, 1),
@@ -134,7 +134,7 @@ async fn what_is_longer_than_the_api_admits_is_cut_between_characters() {
     assert_eq!(cut("short".to_owned(), 128), "short");
 }
 
-/// A writer that runs, under a permit that is renewed unless `late`.
+/// A running writer, under a permit that is renewed unless `late`.
 struct Bench {
     events: Events,
     calls: Calls,
@@ -176,7 +176,7 @@ impl Bench {
         self.events.emit(&self.source.permit(), note());
     }
 
-    /// Answers the next request, and tells its method and the seconds that it was waited for.
+    /// Answers the next request. Returns its method and how many seconds it took to come.
     async fn answer(&mut self, answer: stub::Answer) -> (Method, u64) {
         let since = Instant::now();
         let call = self.calls.next().await;
@@ -267,7 +267,7 @@ async fn a_refused_note_outlives_a_renewal_that_is_late() {
     bench.answer(stub::refusal(403, "Forbidden")).await;
     tokio::time::sleep(Duration::from_millis(52_500)).await;
     bench.late.store(true, Ordering::Relaxed);
-    // At the end of the minute 2 s are left.
+    // At the end of the minute, 2 s of the permit are left.
     tokio::time::sleep(Duration::from_secs(8)).await;
     assert!(bench.calls.is_quiet());
     bench.late.store(false, Ordering::Relaxed);
@@ -336,7 +336,7 @@ async fn twenty_notes_of_a_reason_become_events_within_an_hour_and_one_counts_th
         for turn in 0..25 {
             emit(&bench, turn);
             tokio::time::sleep(Duration::from_secs(1)).await;
-            // The note that counted those of the first hour is one of the second.
+            // The note that reports the first hour counts for the second.
             if turn + round < 20 {
                 bench.calls.next().await.answer(stored());
             }

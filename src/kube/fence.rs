@@ -1,9 +1,9 @@
-//! The fence of leadership around writes to the API server.
+//! The leadership fence around writes to the API server.
 //!
-//! Invariant: a request that carries a [`Permit`] among its extensions is not sent unless that permit allows it. It is
-//! asked before a connection is looked for, and again by the request's body when the connection is about to write it (see
-//! [`crate::permit::gate`]): credentials, a proxy and TLS may take seconds in between. The refusal is a [`PermitEnded`],
-//! or has one among its causes.
+//! Invariant: a request with a [`Permit`] in its extensions is sent only if that permit allows it. The permit is
+//! checked before a connection is looked for, and again by the request's body when the connection is about to write it
+//! (see [`crate::permit::gate`]): credentials, a proxy and TLS may take seconds in between. The refusal is a
+//! [`PermitEnded`], or has one among its causes.
 
 use crate::permit::gate::{Gate, GatedBody};
 use crate::permit::{Permit, PermitEnded};
@@ -15,7 +15,7 @@ use kube::client::Body;
 use std::task::{Context, Poll};
 use tower::{BoxError, Layer, Service};
 
-/// Layers a service that asks for the permit.
+/// Layers a service that checks the permit.
 #[derive(Debug, Clone, Copy)]
 pub struct Fence;
 
@@ -27,7 +27,7 @@ impl<S> Layer<S> for Fence {
     }
 }
 
-/// Refuses requests whose permit does not allow them any more.
+/// Refuses requests that their permit no longer allows.
 #[derive(Debug, Clone)]
 pub struct Fenced<S> {
     inner: S,
@@ -67,7 +67,7 @@ async fn gated(request: Request<Body>) -> Result<Request<Body>, BoxError> {
     Ok(Request::from_parts(parts, into_body(body).await?))
 }
 
-/// kube makes a body of its own only out of an answer's: so it is an answer's for a moment.
+/// kube builds a custom body only from an answer, so the body briefly poses as one.
 async fn into_body(body: GatedBody) -> kube::Result<Body> {
     let mut body = Some(body);
     let echo = tower::service_fn(move |_| ready(body.take().map(Response::new).ok_or(PermitEnded)));

@@ -1,4 +1,4 @@
-//! Where the API server and the namespace come from, with files in a temporary folder.
+//! The sources of the API server and the namespace, with files in a temporary folder.
 
 use super::*;
 use std::fs;
@@ -177,8 +177,7 @@ fn a_file_with_an_empty_context_leaves_it_to_the_next_one() {
     assert!(resolve(&settings, &Clock::system()).is_ok());
 }
 
-/// Runs a test of this file in a process of its own, whose environment has a list of exceptions like those that
-/// templates leave behind.
+/// Runs a test of this file in a separate process, with a malformed `NO_PROXY` like those that templates leave behind.
 #[test]
 fn a_no_proxy_with_empty_and_odd_entries_is_no_reason_to_end() {
     let test = "a_proxy_is_taken_from_the_kubeconfig_else_from_the_environment_unless_excluded";
@@ -212,7 +211,7 @@ fn what_a_kubeconfig_says_of_its_cluster_and_user_is_all_taken() {
         let cluster = config.auth_info.exec.and_then(|exec| exec.cluster);
         assert_eq!(cluster.and_then(|cluster| cluster.server).is_some(), told);
     }
-    // Nobody would be trusted, and the server look as if it could not be reached.
+    // Otherwise no server would be trusted, and this one would look unreachable.
     write(&folder, "ca.crt", " -----BEGIN CERTIFICATE-----");
     let settings =
         ClusterSettings { kubeconfig: Some(write(&folder, "k", &text)), ..ClusterSettings::default() };

@@ -1,4 +1,4 @@
-//! One node and its pods as they are now: what a watch shows may be a while behind.
+//! Reads one node and its pods as they are now. A watch may lag behind.
 
 use super::objects::{NodeSlim, PodSlim};
 use super::writes::{Call, WriteError, send};
@@ -9,7 +9,7 @@ use kube::api::{ListParams, ObjectList, Resource};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
 
-/// Reads a node, if it has the labels of `nodes`, and the pods of `pods` that are on it. Lists without a version are
+/// Reads a node, if it has the labels of `nodes`, and its pods that match `pods`. Lists without a version are
 /// consistent reads.
 ///
 /// # Errors

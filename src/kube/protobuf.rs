@@ -1,16 +1,16 @@
 //! The envelope of Kubernetes' protobuf encoding.
 //!
-//! Lists of nodes and pods are asked for in it ([`super::objects`]), and so a list's refusal may come in it too
-//! ([`super::refusal`]); everything else is JSON. Field numbers are those of the API's `generated.proto` files, and an API
-//! version never changes them. Unknown fields are skipped.
+//! Lists of nodes and pods are requested in protobuf ([`super::objects`]), so a refusal of such a list may be protobuf
+//! too ([`super::refusal`]). Everything else is JSON. Field numbers are those of the API's `generated.proto` files; an
+//! API version never changes them. Unknown fields are skipped.
 
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 
-/// What we ask for where both are read: the API server takes the first that it can give.
+/// The `Accept` header where both forms are read. The API server takes the first one that it supports.
 pub const ACCEPT: &str = "application/vnd.kubernetes.protobuf, application/json";
 
-/// Each body begins so, and no JSON does.
+/// Every protobuf body starts with this. No JSON does.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// `k8s.io.apimachinery.pkg.runtime.Unknown`.
@@ -20,13 +20,13 @@ struct Envelope {
     raw: Bytes,
 }
 
-/// Decodes a body's message; `None` if the body is no protobuf.
+/// Decodes the message in a body. `None` if the body is not protobuf.
 pub(super) fn message<M: Message + Default>(body: &Bytes) -> Option<Result<M, DecodeError>> {
     let rest = body.starts_with(MAGIC).then(|| body.slice(MAGIC.len()..))?;
     Some(Envelope::decode(rest).and_then(|envelope| M::decode(envelope.raw)))
 }
 
-/// The body that holds a message.
+/// A body that holds `message`.
 #[cfg(test)]
 pub(super) fn body(message: &impl Message) -> Bytes {
     let envelope = Envelope { raw: Bytes::from(message.encode_to_vec()) };

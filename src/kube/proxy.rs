@@ -1,8 +1,8 @@
-//! Which proxy leads to the API server, by the environment, as Go's `http.ProxyFromEnvironment` has it.
+//! Chooses the proxy for the API server from the environment, as Go's `http.ProxyFromEnvironment` does.
 //!
-//! kube honours `HTTPS_PROXY` only with a kubeconfig, compares `NO_PROXY` with the proxy's own host, and fails where that
-//! has an empty entry, so it is not asked. A pod that reaches the outside through a proxy usually reaches its API server
-//! without one.
+//! kube's own choice is not used: it honours `HTTPS_PROXY` only with a kubeconfig, compares `NO_PROXY` with the proxy's
+//! own host, and fails on an empty entry there. A pod that needs a proxy for the internet usually reaches its API
+//! server without one.
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -20,7 +20,7 @@ pub struct ProxySettings {
 }
 
 impl ProxySettings {
-    /// The proxy for `target`, as it was written; `None`: connect directly.
+    /// The proxy for `target` as written. `None` means a direct connection.
     pub(super) fn for_target(&self, target: &Uri) -> Option<String> {
         let proxy = if target.scheme_str() == Some("https") { &self.https } else { &self.http };
         let proxy = proxy.as_deref().filter(|proxy| !proxy.is_empty())?;
@@ -35,7 +35,7 @@ impl ProxySettings {
     }
 }
 
-/// Whether a URL's host is this machine.
+/// Whether the host of a URL is this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")

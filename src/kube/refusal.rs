@@ -1,9 +1,9 @@
-//! Refusals of the API server, in the one form that kube reads.
+//! Turns every refusal of the API server into the one form that kube reads.
 //!
-//! kube hands on the body of a refusal alone, if it is JSON, and takes every object for a `Status`. But where protobuf was
-//! asked for, it is a `Status` in protobuf; and what is refused before the API itself (too many requests at a time, a
-//! server that shuts down, a proxy in front of it) is plain text or JSON of another kind, with the seconds to wait in the
-//! header `Retry-After`. All are put into a `Status` here, which has the answer's code. Nothing is repeated, and nobody
+//! kube passes on only the body of a refusal, and only if it is JSON. It takes any object for a `Status`. But a request
+//! for protobuf gets a protobuf `Status`. A refusal from in front of the API itself (too many requests at a time, a
+//! server shutting down, a proxy) is plain text or other JSON, with the seconds to wait in the header `Retry-After`.
+//! Here each becomes a `Status` with the answer's code. Nothing is repeated, and nothing waits.
 //! waits.
 
 use super::protobuf;
@@ -21,7 +21,7 @@ use prost::Message;
 use std::task::{Context, Poll};
 use tower::{BoxError, Layer, Service};
 
-/// Longest refusal that is read: a `Status` that names every field of a large object fits.
+/// Longest refusal that is read. A `Status` that names every field of a large object fits.
 const MAX_REFUSAL_BYTES: usize = 1 << 20;
 
 /// Layers a service that makes refusals readable.
@@ -36,7 +36,7 @@ impl<S> Layer<S> for ReadRefusals {
     }
 }
 
-/// Makes the body of each refusal a `Status` in JSON that holds all that the refusal says.
+/// Replaces the body of each refusal with a JSON `Status` that holds everything the refusal says.
 #[derive(Debug, Clone)]
 pub struct Readable<S> {
     inner: S,
@@ -66,7 +66,7 @@ where
             }
             let seconds = asked_to_wait(&answer);
             let (parts, body) = answer.into_parts();
-            // What a refusal says is worth less than that it is one.
+            // That it is a refusal matters more than its text.
             let text = Limited::new(body, MAX_REFUSAL_BYTES).collect().await;
             let text = text.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             let body = status(&text, parts.status, seconds)?;
@@ -80,12 +80,12 @@ fn is_refusal<B>(answer: &Response<B>) -> bool {
     answer.status().is_client_error() || answer.status().is_server_error()
 }
 
-/// The seconds that the header names; none if it names a date, which no API server does.
+/// The seconds in the header. `None` if it holds a date, which no API server sends.
 fn asked_to_wait<B>(answer: &Response<B>) -> Option<u32> {
     answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// What a refusal says, as JSON.
+/// The refusal as JSON.
 fn status(body: &Bytes, code: StatusCode, seconds: Option<u32>) -> Result<Bytes, serde_json::Error> {
     let from_protobuf = protobuf::message(body).and_then(Result::ok).map(|wire: WireStatus| {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -113,13 +113,14 @@ fn status(body: &Bytes, code: StatusCode, seconds: Option<u32>) -> Result<Bytes,
     serde_json::to_vec(&status).map(Bytes::from)
 }
 
-/// Any object passes for a `Status`, of which no field is required; one that says nothing is told as it came.
+/// Any object parses as a `Status`, because no field is required. `None` if it says nothing; then the body is quoted as
+/// it came.
 fn from_json(body: &Bytes) -> Option<Status> {
     let status: Status = serde_json::from_slice(body).ok()?;
     Some(status).filter(|status| !status.message.is_empty() || !status.reason.is_empty())
 }
 
-/// `k8s.io.apimachinery.pkg.apis.meta.v1.Status`, as far as the refusal of a list fills it.
+/// `k8s.io.apimachinery.pkg.apis.meta.v1.Status`, limited to the fields that a refused list fills.
 #[derive(Clone, PartialEq, Message)]
 struct WireStatus {
     #[prost(bytes = "bytes", tag = "3")]

@@ -1,7 +1,7 @@
-//! The API server's clock, as the header `Date` of its answers shows it.
+//! The API server's clock, from the `Date` header of its answers.
 //!
-//! Replicas agree on how long something has lasted by this clock alone: their own may be days apart. A header has whole
-//! seconds, and an answer is on its way for a moment; so what is known moves only when it is off by more than that.
+//! Replicas agree only by this clock how long something has lasted; their own clocks may be days apart. The header has
+//! whole seconds, and an answer takes a moment to arrive. So the estimate moves only if it is off by more than that.
 
 use crate::clock::Clock;
 use futures::FutureExt as _;
@@ -14,16 +14,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use tower::{BoxError, Layer, Service};
 
-/// A header names the begin of a second: on average half a second has passed.
+/// The header names the start of a second. On average, half a second has passed.
 const HALF_STEP_MS: u64 = 500;
 
-/// Answers that differ by no more say the same.
+/// Answers that differ by no more than this agree.
 const TOLERANCE_MS: u64 = 1_000;
 
-/// Nothing was heard yet.
+/// No answer was heard yet.
 const UNHEARD: u64 = 0;
 
-/// What is known of the API server's clock. Layers a service whose answers tell it.
+/// What is known of the API server's clock. Layers a service to read it from the answers.
 #[derive(Debug, Clone)]
 pub struct ServerTime {
     clock: Clock,
@@ -37,8 +37,8 @@ impl ServerTime {
         Self { clock, epoch_ms: Arc::new(AtomicU64::new(UNHEARD)) }
     }
 
-    /// When the clock of this process stood at nothing, in milliseconds since 1970 on the API server's clock; `None` before
-    /// its first answer.
+    /// The API server's time at zero of this process's clock, in milliseconds since 1970. `None` before the first
+    /// answer.
     #[must_use]
     pub fn epoch_ms(&self) -> Option<u64> {
         Some(self.epoch_ms.load(Ordering::Relaxed)).filter(|epoch_ms| *epoch_ms != UNHEARD)
@@ -67,7 +67,7 @@ impl<S> Layer<S> for ServerTime {
     }
 }
 
-/// Hears the time of each answer.
+/// Reads the time from each answer.
 #[derive(Debug, Clone)]
 pub struct Heard<S> {
     inner: S,

@@ -1,4 +1,4 @@
-//! A [`Client`] whose API server is a function, for unit tests on a paused clock.
+//! A [`Client`] for unit tests on a paused clock. A function plays the API server.
 #![expect(clippy::unnecessary_wraps, reason = "every answer has the type that a service returns")]
 
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use tower::BoxError;
 pub(crate) type StubBody = UnsyncBoxBody<Bytes, BoxError>;
 pub(crate) type Answer = Result<Response<StubBody>, BoxError>;
 
-/// A client whose requests are answered by `answer`, with bodies read to their end.
+/// A client whose requests are answered by `answer`. It gets complete bodies.
 pub(crate) fn client<F, Fut>(answer: F) -> Client
 where
     F: Fn(Request<Vec<u8>>) -> Fut + Clone + Send + 'static,
@@ -32,7 +32,7 @@ where
     Client::new(service, "default")
 }
 
-/// One request that waits for its answer; to drop it is to never answer.
+/// One request that waits for its answer. Dropping it leaves the request unanswered.
 pub(crate) struct Call {
     pub(crate) request: Request<Vec<u8>>,
     answer: oneshot::Sender<Answer>,
@@ -40,7 +40,7 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn answer(self, answer: Answer) {
-        // The caller may have given up meanwhile.
+        // The caller may have given up.
         let _gone = self.answer.send(answer);
     }
 
@@ -53,7 +53,7 @@ impl Call {
     }
 }
 
-/// The requests of a client, one after the other, for a test to answer.
+/// The requests of a client, in order, for a test to answer.
 pub(crate) struct Calls(mpsc::UnboundedReceiver<Call>);
 
 impl Calls {
@@ -86,26 +86,26 @@ pub(crate) fn by_hand() -> (Client, Calls) {
     (client, Calls(calls))
 }
 
-/// An object or a list.
+/// An answer with an object or a list.
 pub(crate) fn object(value: &Value) -> Answer {
     Ok(with_code(200, value))
 }
 
-/// A refusal as the API server words it.
+/// A refusal in the API server's format.
 pub(crate) fn refusal(code: u16, reason: &str) -> Answer {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
         "reason": reason, "message": format!("refused: {reason}")});
     Ok(with_code(code, &status))
 }
 
-/// The same, with the seconds that the server asks to wait.
+/// A refusal that tells the client how many seconds to wait.
 pub(crate) fn throttled(code: u16, seconds: u32) -> Answer {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
         "reason": "Busy", "message": "busy", "details": {"retryAfterSeconds": seconds}});
     Ok(with_code(code, &status))
 }
 
-/// Any body.
+/// An answer with any body.
 pub(crate) fn raw(code: u16, body: Vec<u8>) -> Answer {
     let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync();
     Ok(Response::builder().status(code).body(body).unwrap())
@@ -116,11 +116,11 @@ fn with_code(code: u16, value: &Value) -> Response<StubBody> {
     Response::builder().status(code).body(body).unwrap()
 }
 
-/// Lines of a watch, as long as the sender lives.
+/// The lines of a watch. It ends when the sender is dropped.
 pub(crate) fn events(lines: mpsc::UnboundedReceiver<Value>) -> Answer {
     let frames = futures::stream::unfold(lines, |mut lines| async move {
         let line = lines.recv().await?;
-        // A string stands for itself: that is how broken lines are made.
+        // A string is sent verbatim, which allows broken lines.
         let line = line.as_str().map_or_else(|| format!("{line}\n"), str::to_owned);
         Some((Ok(http_body::Frame::data(Bytes::from(line))), lines))
     });
@@ -128,7 +128,7 @@ pub(crate) fn events(lines: mpsc::UnboundedReceiver<Value>) -> Answer {
     Ok(Response::builder().status(200).body(body).unwrap())
 }
 
-/// What a connection that is refused or cut looks like.
+/// The error of a refused or cut connection.
 pub(crate) fn broken() -> Answer {
     Err("connection reset by the stub".into())
 }

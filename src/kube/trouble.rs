@@ -1,16 +1,16 @@
-//! What a failed call to the API server means, in words of ours.
+//! The meaning of a failed call to the API server, in our own words.
 //!
-//! It does not decide what is done about it. Texts are bounded in length and hold no credentials: only what
-//! the server answered, or how the connection failed.
+//! This module does not decide how to react. Texts are bounded and hold no credentials: they say only what the server
+//! answered, or how the connection failed.
 
 use crate::permit::PermitEnded;
 use kube::client::AuthError;
 use std::fmt;
 
-/// Longest text kept of an answer: enough for a sentence of the API server, too little to flood a status.
+/// Longest text kept of an answer: enough for a sentence of the API server, too short to flood a status.
 const MAX_MESSAGE_CHARS: usize = 300;
 
-/// Longest chain of causes that is followed: a cycle must not hang us.
+/// Longest chain of causes that is followed, since a chain may be a cycle.
 const MAX_CAUSES: usize = 8;
 
 flipop_core::described! {
@@ -53,9 +53,9 @@ pub struct Trouble {
     pub kind: TroubleKind,
     /// What happened, bounded.
     pub message: String,
-    /// The server asked to wait that long.
+    /// How long the server asked us to wait.
     pub retry_after_ms: Option<u64>,
-    /// Names of the fields that the server complained of.
+    /// Names of the fields that the server rejected.
     pub fields: Vec<String>,
 }
 
@@ -66,18 +66,18 @@ impl fmt::Display for Trouble {
 }
 
 impl Trouble {
-    /// A failure that we noticed ourselves.
+    /// A failure that we detected ourselves.
     pub fn new(kind: TroubleKind, message: impl AsRef<str>) -> Self {
         Self { kind, message: bounded(message.as_ref()), retry_after_ms: None, fields: Vec::new() }
     }
 
-    /// A call that was given up after `after_ms`.
+    /// A call given up after `after_ms`.
     #[must_use]
     pub fn timed_out(after_ms: u64) -> Self {
         Self::new(TroubleKind::Interrupted, format!("no answer within {after_ms} ms"))
     }
 
-    /// Whether the server may have done what was asked although the call failed.
+    /// Whether the server may have carried out the request although the call failed.
     #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         match self.kind {
@@ -94,7 +94,7 @@ impl Trouble {
         }
     }
 
-    /// Whether the API server answered at all, with whatever status.
+    /// Whether the API server answered, with any status.
     #[must_use]
     pub fn answered(&self) -> bool {
         match self.kind {
@@ -136,7 +136,7 @@ impl From<kube::Error> for Trouble {
 }
 
 impl From<&AuthError> for Trouble {
-    /// In words of ours: kube's repeat the command of an exec plugin, with its environment, and what it printed.
+    /// Our own words. kube's text repeats the command of an exec plugin with its environment, and its output.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "another crate's errors: only what is known is repeated"
@@ -200,13 +200,13 @@ fn from_service_error(source: &(dyn std::error::Error + Send + Sync + 'static)) 
     Trouble::new(kind, causes(source))
 }
 
-/// A connection wraps the refusal of a request's body.
+/// The refusal of a request's body, which the connection wraps.
 fn permit_ended<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a PermitEnded> {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.take(MAX_CAUSES).find_map(|error| error.downcast_ref())
 }
 
-/// The error and its causes, without repetitions.
+/// The error and its causes, without repetition.
 pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Longest wait for an answer, connecting included (the contract's bound for a call).
+/// Longest wait for an answer, connecting included. It is as long as a permit.
 pub const CALL_TIMEOUT_MS: u64 = 10_000;
 
 /// Objects per page of the annotation sweep.

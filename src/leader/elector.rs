@@ -1,10 +1,12 @@
 //! The elector: client-go's protocol on the Lease.
 //!
-//! It differs from client-go on purpose in these ways, none of which an elector of client-go can notice: it also
-//! watches the Lease; it goes on trying after the renew deadline, because the permit is over by then and nobody
-//! can be hurt; and it makes a *deleted* lease anew at once only while its own permit lasts, or when it never saw
-//! one. Otherwise it takes the absence for one more change of the record, because a holder's permit outlives it, and
-//! because the last record that it saw, a released one too, need not have been the last one.
+//! It differs from client-go in three ways. No elector of client-go can notice them.
+//!
+//! - It also watches the Lease.
+//! - It keeps trying after the renew deadline. That is safe, because the permit has ended by then.
+//! - It recreates a *deleted* lease at once only while its own permit lasts, or if it never saw a lease. Otherwise it
+//!   treats the deletion as one more change of the record and waits for a full lease duration: a holder's permit
+//!   outlives the lease, and the last record seen, even a released one, may not be the latest.
 
 use super::failing::Failing;
 use super::record::{self, LEASE_DURATION_MS};
@@ -27,49 +29,49 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Between two tries (the contract's retry period).
+/// Time between two tries. The Go operator's retry period, and client-go's default.
 const RETRY_MS: u64 = 2_000;
 
-/// client-go's `JitterFactor` of 1.2: a standby waits up to so much longer than [`RETRY_MS`].
+/// client-go's `JitterFactor` of 1.2: a standby waits up to this much longer than [`RETRY_MS`].
 const RETRY_JITTER_MS: u64 = 2_400;
 
-/// Longest wait for one call on the lease (the contract's bound): three fit into a permit.
+/// Longest wait for one call on the lease. Three such calls fit into a permit.
 const CALL_TIMEOUT_MS: u64 = 3_000;
 
-/// Longest wait for a release: about what a shutdown of 10 s has left after 8 s of waiting for other calls.
+/// Longest wait for a release. A shutdown of 10 s has about this much left after it waits 8 s for other calls.
 pub(crate) const RELEASE_MS: u64 = 1_000;
 
-/// Rounds of one try: a holder that collides this often with writers that do not take the lease waits a moment.
+/// Most rounds of one try. A holder that still collides with other writers waits for the next try.
 const MAX_ROUNDS: usize = 3;
 
-/// Longest time between two looks at which the lease was missing for it to count as missing all the while: more than
-/// the longest time between two tries.
+/// The lease counts as missing throughout if two looks find none and are no further apart than this. Must exceed the
+/// longest time between two tries.
 const MISSING_GAP_MS: u64 = 6_000;
 
-/// What an elector needs beside its clients.
+/// The settings of an elector, apart from its clients.
 #[derive(Debug, Clone)]
 pub struct ElectorSettings {
     /// `<hostname>_<uuid>`; no two processes ever share one.
     pub identity: String,
     /// The operator's namespace.
     pub namespace: String,
-    /// Monotonic and wall time.
+    /// Monotonic clock and wall clock.
     pub clock: Clock,
-    /// For the jitter of polls.
+    /// Source of the jitter of polls.
     pub random: Random,
-    /// Extended by renewals.
+    /// Extended by each renewal.
     pub permits: PermitSource,
-    /// Beats at each turn.
+    /// Beats on every turn of the loop.
     pub heartbeat: Option<Heartbeat>,
 }
 
-/// The record as last seen, and since when it has looked like this.
+/// The last record seen, and since when it has been unchanged.
 struct Observed {
     lease: Lease,
     since: Moment,
 }
 
-/// There is no lease, and we looked.
+/// The lease was looked for and is missing.
 #[derive(Clone, Copy)]
 struct Missing {
     since: Moment,
@@ -81,21 +83,21 @@ struct Hold {
     since: Moment,
 }
 
-/// How a try went.
+/// The result of a try.
 enum Try {
-    /// We hold the lease by a write that was sent at this moment.
+    /// We hold the lease, by a write sent at this moment.
     Held { sent_at: Moment },
-    /// Someone else does; empty: nobody, but it is not ours to take now.
+    /// Someone else holds it. If `holder` is empty, nobody does, but we may not take it now.
     Other { holder: String },
-    /// We held it and someone else has it.
+    /// We held it, and someone else now has it.
     Lost { holder: String },
-    /// Someone wrote between our read and our write, and we have to know at once who it was.
+    /// Someone wrote between our read and our write. Read again at once to learn who.
     Again,
-    /// Nothing new is known.
+    /// Nothing new was learned.
     Failed(Trouble),
 }
 
-/// What the sight of a change of the lease asks for.
+/// What to do after the watch shows a change of the lease.
 enum Reaction {
     Nothing,
     Try,
@@ -115,7 +117,7 @@ pub struct Elector {
 }
 
 impl Elector {
-    /// An elector that has not started, and the handle to it.
+    /// A new elector, not yet started, and its handle.
     #[must_use]
     pub fn new(settings: ElectorSettings) -> (Self, LeaderHandle) {
         let state = watch::Sender::new(LeaderState::Starting);
@@ -137,8 +139,8 @@ impl Elector {
         (elector, handle)
     }
 
-    /// Runs until told to stop, until the lease was given up, or until it was lost. `calls` must not retry by itself;
-    /// `watches` must not time out on silence of a minute.
+    /// Runs until it is cancelled, or the lease is released or lost. `calls` must not retry by itself; `watches` must
+    /// tolerate a minute of silence.
     pub async fn run(mut self, calls: Client, watches: Client, cancel: CancellationToken) -> LeaderOutcome {
         let api = Api::namespaced(calls, &self.settings.namespace);
         let lookout = Api::namespaced(watches, &self.settings.namespace);
@@ -182,7 +184,7 @@ impl Elector {
         }
     }
 
-    /// Waits for the next try. Answers the holder when another one is seen to have taken the lease from us.
+    /// Waits for the next try. Returns the new holder if the watch shows that it took the lease from us.
     async fn wait(&mut self, next: Moment, sights: &mut BoxStream<'static, Sight>) -> Option<String> {
         let clock = self.settings.clock.clone();
         loop {
@@ -204,7 +206,7 @@ impl Elector {
         }
     }
 
-    /// One try, repeated while others write in between.
+    /// One try. Repeats the round while others write in between.
     async fn attempt(&mut self, api: &Api<Lease>, order: Order) -> Try {
         for _ in 0..MAX_ROUNDS {
             let outcome = self.round(api, order).await;
@@ -257,7 +259,7 @@ impl Elector {
         let lease = record::taken(&observed.lease, &self.settings.identity, self.settings.clock.timestamp());
         match self.replace(api, &lease).await {
             Ok(sent_at) => Try::Held { sent_at },
-            // Another standby was quicker.
+            // Another standby was faster.
             Err(trouble) if trouble.kind == TroubleKind::Conflict => Try::Other { holder: String::new() },
             Err(trouble) => Try::Failed(trouble),
         }
@@ -289,7 +291,7 @@ impl Elector {
         }
     }
 
-    /// Renews the lease as last seen; answers when the renewal was sent.
+    /// Renews the lease as last seen. Returns when the renewal was sent.
     async fn renew(&mut self, api: &Api<Lease>) -> Result<Moment, Trouble> {
         let now = self.settings.clock.timestamp();
         let Some(observed) = &self.observed else {
@@ -320,7 +322,7 @@ impl Elector {
         answer
     }
 
-    /// Takes note that there is no lease. Answers from when on nobody can believe to have it.
+    /// Records that the lease is missing. Returns when a former holder can no longer believe that it holds the lease.
     fn misses(&mut self) -> Moment {
         let now = self.now();
         let before = self.missing.filter(|missing| now.millis_since(missing.seen_at) <= MISSING_GAP_MS);
@@ -329,7 +331,7 @@ impl Elector {
         since.plus_millis(LEASE_DURATION_MS)
     }
 
-    /// Takes note of the record. Its age starts anew only when it changed, whatever else of the object did.
+    /// Records the lease as read. The record's age restarts only if its spec changed; metadata does not count.
     fn observe(&mut self, lease: Lease) {
         self.missing = None;
         let unchanged = self.observed.as_ref().filter(|observed| observed.lease.spec == lease.spec);
@@ -337,14 +339,14 @@ impl Elector {
         self.observed = Some(Observed { lease, since });
     }
 
-    /// What to do about a change of the lease that the watch shows.
+    /// Reacts to a change of the lease that the watch shows.
     fn react(&mut self, sight: Sight) -> Reaction {
         let lease = match sight {
             Sight::Deleted => return Reaction::Try,
             Sight::Changed(lease) => lease,
         };
         let known = self.observed.as_ref().and_then(|observed| record::version(&observed.lease));
-        // A watch may lag behind our own calls.
+        // The watch may lag behind our own calls.
         let newer = record::version(&lease).is_some_and(|version| known.is_none_or(|known| version > known));
         let holder = record::holder(&lease).to_owned();
         if !newer || holder == self.settings.identity {
@@ -401,30 +403,30 @@ impl Elector {
         }
     }
 
-    /// When to try next, without events.
+    /// When to try next if no event comes first.
     fn next_try(&self, started_at: Moment) -> Moment {
         if self.hold.is_some() {
             return started_at.plus_millis(RETRY_MS);
         }
         let poll = RETRY_MS.saturating_add(self.settings.random.below(RETRY_JITTER_MS));
         let poll = self.now().plus_millis(poll);
-        // The moment at which a silent holder's time is over, if that comes first.
+        // Try when a silent holder's time is up, if that comes first.
         self.expires_at().filter(|end| *end > self.now()).map_or(poll, |end| end.min(poll))
     }
 
-    /// When the record that was seen expires unless it changes, or its absence counts.
+    /// When the record last seen expires, or when the absence of the lease counts.
     fn expires_at(&self) -> Option<Moment> {
         if let Some(missing) = self.missing {
             return Some(missing.since.plus_millis(LEASE_DURATION_MS));
         }
         self.observed.as_ref().map(|observed| {
-            // A record that was given up says 1 s; one that has a holder is never trusted for less than ours.
+            // A released record says 1 s. A record with a holder is trusted for at least our own duration.
             let least = if record::holder(&observed.lease).is_empty() { 0 } else { LEASE_DURATION_MS };
             observed.since.plus_millis(record::duration_ms(&observed.lease).max(least))
         })
     }
 
-    /// Gives the lease up, if it is ours.
+    /// Releases the lease if it is ours.
     async fn release(&mut self, api: &Api<Lease>) -> LeaderOutcome {
         self.settings.permits.revoke();
         if self.hold.is_none() {

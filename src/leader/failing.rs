@@ -1,11 +1,11 @@
-//! What is said of tries that fail: once, when they go on, and once when they are over.
+//! Logs failing tries: one warning when they persist, one message when they are over.
 
 use crate::kube::trouble::{Trouble, TroubleKind};
 
-/// Failed tries in a row before that is worth a warning: servers restart.
+/// Failed tries in a row before a warning. Fewer are normal: servers restart.
 const TRIES_TO_WARN: u32 = 3;
 
-/// Tries in a row that failed. A try that reads the lease and cannot write it has failed.
+/// Failed tries in a row. A try that reads the lease but cannot write it has failed.
 #[derive(Debug, Default)]
 pub(super) struct Failing {
     tries: u32,
@@ -13,10 +13,10 @@ pub(super) struct Failing {
 }
 
 impl Failing {
-    /// One more try failed. Answers whether to warn of it, which was not done yet.
+    /// Counts one more failed try. Returns whether to warn, at most once per series.
     pub(super) fn failed(&mut self, trouble: &Trouble) -> bool {
         self.tries = self.tries.saturating_add(1);
-        // Someone has to mend these.
+        // These last until someone fixes them.
         let lasts = matches!(trouble.kind, TroubleKind::Forbidden | TroubleKind::Unauthorised);
         let warns = (lasts || self.tries >= TRIES_TO_WARN) && self.warned.is_none();
         if warns {
@@ -25,12 +25,12 @@ impl Failing {
         warns
     }
 
-    /// It was warned of for a reason of its own.
+    /// The caller has logged a warning of its own.
     pub(super) fn warned(&mut self, trouble: &Trouble) {
         self.warned = Some(trouble.kind);
     }
 
-    /// A try has succeeded.
+    /// A try succeeded.
     pub(super) fn ended(&mut self) {
         self.tries = 0;
         if let Some(kind) = self.warned.take() {

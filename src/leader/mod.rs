@@ -1,10 +1,12 @@
-//! Leadership: who may write.
+//! Leadership: the right to write.
 //!
-//! [`elector::Elector`] holds the Lease by client-go's protocol, so that it and an elector of client-go never both
-//! lead; [`crate::permit`] is what the rest of the process sees of it. It does not own what a leader does.
+//! [`elector::Elector`] holds the Lease by client-go's protocol, so it and a client-go elector never lead at the same
+//! time. The rest of the process sees leadership through [`crate::permit`]. The work of a leader is not part of this
+//! module.
 //!
-//! Invariants: a lease is taken only when its record is free or has not changed for its whole duration *by our own
-//! clock*; every write of it is guarded by its version; a permit ends before the lease can expire for anyone else.
+//! Invariants: a lease is taken only if its record is free, or unchanged for its whole duration *on our own clock*.
+//! Every write of the lease is guarded by its resource version. A permit ends before the lease can expire for anyone
+//! else.
 
 pub mod elector;
 mod failing;
@@ -20,44 +22,44 @@ use crate::signal;
 use flipop_core::model::moment::Moment;
 use tokio::sync::watch;
 
-/// Name of the Lease in the operator's namespace: that of the Go operator.
+/// Name of the Lease in the operator's namespace. The Go operator uses the same.
 pub const LEASE_NAME: &str = "floating-ip-pool-controller-leader-election";
 
-/// Where leadership stands.
+/// The state of leadership.
 #[derive(Debug, Clone)]
 pub enum LeaderState {
     /// Nothing is known yet.
     Starting,
-    /// Someone else holds the lease; an empty holder means nobody.
+    /// Someone else holds the lease. An empty holder means nobody.
     Standby {
         /// The other's identity.
         holder: String,
     },
-    /// We hold the lease. A state with another [`Permit::epoch`] follows a gap: read everything before writing.
+    /// We hold the lease. A new [`Permit::epoch`] follows a gap: read everything before writing.
     Leading {
-        /// Count of the changes of holder, as the Lease has it.
+        /// Number of changes of holder, from the Lease.
         term: i32,
         /// When the lease was taken.
         since: Moment,
         /// The right to write in this epoch.
         permit: Permit,
     },
-    /// We took the lease and could not renew it for so long that the permit ended. Nobody else is known to have it.
+    /// We took the lease but failed to renew it until the permit ended. No other holder is known.
     Lapsed {
-        /// When that was noticed.
+        /// When this was noticed.
         since: Moment,
     },
-    /// Someone else took the lease from us: the process has to end.
+    /// Someone else took the lease from us. The process must end.
     Lost {
         /// The other's identity; empty when the lease was emptied.
         holder: String,
     },
-    /// We gave it up, or stopped competing for it.
+    /// We released the lease, or stopped competing for it.
     Ended,
 }
 
 impl LeaderState {
-    /// Whether the lease is ours as far as is known, whatever the permit says.
+    /// Whether the lease is ours as far as is known, whatever the state of the permit.
     #[must_use]
     pub fn holds(&self) -> bool {
         match self {
@@ -81,31 +83,31 @@ impl LeaderState {
 /// How the elector ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaderOutcome {
-    /// It was told to stop, and left the lease as it was.
+    /// It was told to stop and left the lease unchanged.
     Stopped,
-    /// It gave the lease up.
+    /// It released the lease.
     Released,
-    /// It was told to give the lease up and could not: it will expire.
+    /// It was told to release the lease and could not. The lease will expire.
     NotReleased,
-    /// Someone else has the lease: exit, non-zero.
+    /// Someone else has the lease. Exit non-zero.
     Lost {
         /// The other's identity; empty when the lease was emptied.
         holder: String,
     },
 }
 
-/// What the elector is told.
+/// An order to the elector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// Take the lease when it is free, and keep it.
     Compete,
-    /// Keep the lease if it is ours, but take it no more.
+    /// Keep the lease if it is ours, but do not take it.
     StandDown,
-    /// Give it up and end.
+    /// Release the lease and end.
     Release,
 }
 
-/// The other side of a running elector; clones share it.
+/// The handle to a running elector. Clones share it.
 #[derive(Debug, Clone)]
 pub struct LeaderHandle {
     state: watch::Receiver<LeaderState>,
@@ -114,19 +116,19 @@ pub struct LeaderHandle {
 }
 
 impl LeaderHandle {
-    /// Where leadership stands, now and later.
+    /// The current and later states of leadership.
     #[must_use]
     pub fn state(&self) -> watch::Receiver<LeaderState> {
         self.state.clone()
     }
 
-    /// Counts the times that the API server came back, as calls on the lease show it: the reset of every backoff.
+    /// Counts how often the API server came back, judged by calls on the lease. Each return resets every backoff.
     #[must_use]
     pub fn api_returns(&self) -> signal::Receiver<u64> {
         self.returns.clone()
     }
 
-    /// From now on renew only. The first step of a shutdown.
+    /// From now on only renew. The first step of a shutdown.
     pub fn stand_down(&self) {
         self.orders.send_if_modified(|order| {
             let changes = *order == Order::Compete;
@@ -137,7 +139,8 @@ impl LeaderHandle {
         });
     }
 
-    /// Give the lease up: no permit from now on, and the elector ends. Only when every call in flight has ended.
+    /// Releases the lease: the permit ends now, and so does the elector. Call it only after every call in flight has
+    /// ended.
     pub fn release(&self) {
         self.orders.send_replace(Order::Release);
     }

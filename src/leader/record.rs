@@ -1,31 +1,31 @@
-//! The record in the Lease, field by field as client-go writes it.
+//! The Lease record, field by field as client-go writes it.
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 
-/// How long a record that does not change keeps its holder, in the contract.
+/// How long an unchanged record keeps its holder. The Go operator's lease duration.
 pub const LEASE_DURATION_MS: u64 = 15_000;
 
-/// The same in the record's unit.
+/// [`LEASE_DURATION_MS`] in the record's unit.
 const LEASE_DURATION_SECONDS: i32 = 15;
 
-/// What client-go writes as the duration of a lease that was given up.
+/// The duration that client-go writes into a released lease.
 const RELEASED_DURATION_SECONDS: i32 = 1;
 
-/// The holder that a lease names; empty: nobody.
+/// The holder named by the lease. Empty means nobody.
 #[must_use]
 pub fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-/// The count of changes of holder.
+/// The number of changes of holder.
 #[must_use]
 pub fn transitions(lease: &Lease) -> i32 {
     lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default()
 }
 
-/// For how long the record holds from its last change. A record without a duration gets the contract's, where
-/// client-go would take it for expired: the careful side.
+/// How long the record is valid after its last change. client-go treats a record without a duration as expired. We
+/// allow it [`LEASE_DURATION_MS`], which is safer.
 #[must_use]
 pub fn duration_ms(lease: &Lease) -> u64 {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
@@ -33,7 +33,7 @@ pub fn duration_ms(lease: &Lease) -> u64 {
     seconds.map_or(LEASE_DURATION_MS, |seconds| seconds.saturating_mul(1_000))
 }
 
-/// The version as a number, where it is one.
+/// The resource version as a number, if it is one.
 #[must_use]
 pub fn version(lease: &Lease) -> Option<u64> {
     lease.metadata.resource_version.as_deref()?.parse().ok()
@@ -50,7 +50,7 @@ fn ours(identity: &str, acquired: MicroTime, renewed: MicroTime, transitions: i3
     }
 }
 
-/// A lease to create where there is none.
+/// A new lease to create where none exists.
 #[must_use]
 pub fn first(name: &str, namespace: &str, identity: &str, now: jiff::Timestamp) -> Lease {
     Lease {
@@ -63,7 +63,7 @@ pub fn first(name: &str, namespace: &str, identity: &str, now: jiff::Timestamp) 
     }
 }
 
-/// The lease `old` as taken by us: one more change of holder.
+/// The lease `old`, taken by us, with one more change of holder.
 #[must_use]
 pub fn taken(old: &Lease, identity: &str, now: jiff::Timestamp) -> Lease {
     let transitions = transitions(old).saturating_add(1);
@@ -73,7 +73,7 @@ pub fn taken(old: &Lease, identity: &str, now: jiff::Timestamp) -> Lease {
     }
 }
 
-/// The lease `old`, which is ours, as renewed.
+/// The lease `old`, which is ours, renewed.
 #[must_use]
 pub fn renewed(old: &Lease, identity: &str, now: jiff::Timestamp) -> Lease {
     let acquired = old.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
@@ -84,7 +84,7 @@ pub fn renewed(old: &Lease, identity: &str, now: jiff::Timestamp) -> Lease {
     }
 }
 
-/// The lease `old`, which is ours, as given up.
+/// The lease `old`, which is ours, released.
 #[must_use]
 pub fn released(old: &Lease, now: jiff::Timestamp) -> Lease {
     let spec = LeaseSpec {

@@ -1,19 +1,19 @@
-//! Word of the API server's return, which ends the backoff of every watch.
+//! Detects that the API server came back, which ends the backoff of every watch.
 //!
-//! Invariant: an answer counts only if the latest call of its sort had none. A server that answers reads while each
-//! write fails is not coming back over and over: the watches would press it all the while.
+//! Invariant: an answer counts only if the latest call of the same sort went unanswered. Otherwise a server that
+//! answers reads and fails every write would seem to come back again and again, and the watches would flood it.
 
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::signal;
 
-/// A sort of calls. One can fail by itself, as writes do where the store has lost its quorum.
+/// A sort of call. One sort can fail alone: writes fail if the store loses its quorum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     Read,
     Write,
 }
 
-/// Counts the returns, and knows what fails.
+/// Counts the returns and tracks which sort of call fails.
 pub(super) struct Returns {
     count: signal::Sender<u64>,
     reads_fail: bool,
@@ -21,7 +21,7 @@ pub(super) struct Returns {
 }
 
 impl Returns {
-    /// Nothing was asked yet, so the first answer to a read is a return.
+    /// Nothing was asked yet, so the first answered read counts as a return.
     pub(super) fn new() -> Self {
         Self { count: signal::Sender::new(0), reads_fail: true, writes_fail: false }
     }
@@ -30,7 +30,7 @@ impl Returns {
         self.count.subscribe()
     }
 
-    /// Takes note of how a call ended. A refusal for what the lease is at that moment is an answer.
+    /// Records how a call ended. A refusal because of the state of the lease counts as an answer.
     pub(super) fn note<T>(&mut self, sort: Sort, answer: &Result<T, Trouble>) {
         let fails = match answer {
             Ok(_) => false,
@@ -41,7 +41,7 @@ impl Returns {
             Sort::Write => &mut self.writes_fail,
         };
         if !fails && *failed {
-            // Of one outage there is one return, whichever sort shows it first.
+            // One outage has one return, whichever sort of call shows it first.
             (self.reads_fail, self.writes_fail) = (false, false);
             self.count.send_modify(|count| *count = count.saturating_add(1));
         } else {

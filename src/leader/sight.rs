@@ -1,7 +1,7 @@
-//! A watch of the Lease beside the polls, so that a release, a deletion or a theft is acted on at once.
+//! Watches the Lease beside the polls, so that a release, a deletion or a takeover is acted on at once.
 //!
-//! Best effort: without it (a role without the verb `watch`, a silent connection) the polls of the elector do the
-//! same work a few seconds later. It never ends; errors are waited out.
+//! Best effort: if the role lacks the verb `watch` or the connection falls silent, the elector's polls notice the same
+//! change a few seconds later. The stream never ends; it pauses after an error.
 
 use super::LEASE_NAME;
 use crate::clock::Clock;
@@ -13,7 +13,7 @@ use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 use std::time::Duration;
 
-/// After this long the server ends a watch by itself.
+/// The server ends a watch after this long.
 const SERVER_TIMEOUT_S: u32 = 50;
 
 /// Silence after which the connection counts as dead.
@@ -22,20 +22,20 @@ const SILENCE: Duration = Duration::from_secs(55);
 /// Longest wait for a watch to start.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A watch that ends sooner than this was no watch (follow.rs holds the others to the same): the next one waits, so
-/// that nothing spins where a proxy ends each at once.
+/// A watch that ends sooner than this counts as failed, as in follow.rs. The next one waits, so that nothing spins
+/// behind a proxy that ends each watch at once.
 const SHORTEST_WATCH_MS: u64 = 1_000;
 
-/// Pause after a failure, about the period of the polls.
+/// Pause after a failure: about one poll period.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Pause after a refusal: someone has to change a role first.
+/// Pause after a refusal, which lasts until someone changes a role.
 const REFUSED_PAUSE: Duration = Duration::from_mins(1);
 
-/// What was seen.
+/// One observation of the lease.
 #[derive(Debug)]
 pub(super) enum Sight {
-    /// The lease is, or became, this.
+    /// The lease is now this, or became this.
     Changed(Box<Lease>),
     /// The lease was deleted.
     Deleted,
@@ -47,12 +47,12 @@ struct Watch {
     api: Api<Lease>,
     clock: Clock,
     events: Option<Events>,
-    /// When the latest was asked for.
+    /// When the latest watch was requested.
     began_at: Moment,
     refused: bool,
 }
 
-/// An endless stream of what happens to the lease.
+/// An endless stream of observations of the lease.
 pub(super) fn sights(api: Api<Lease>, clock: Clock) -> BoxStream<'static, Sight> {
     let began_at = clock.now();
     let watch = Watch { api, clock, events: None, began_at, refused: false };
@@ -97,7 +97,7 @@ impl Watch {
             ..WatchParams::default()
         };
         self.began_at = self.clock.now();
-        // No version: the present state comes first, then what happens to it.
+        // No resource version: the current state comes first, then the changes.
         let trouble = match tokio::time::timeout(START_TIMEOUT, self.api.watch(&params, "")).await {
             Ok(Ok(events)) => {
                 self.events = Some(events.boxed());

@@ -1,7 +1,7 @@
-//! The elector on a thread and runtime of its own.
+//! Runs the elector on its own thread and runtime.
 //!
-//! A busy main runtime then delays no renewal, and a full log pipe none either. That a stuck main runtime keeps its
-//! lease is the other side of it: the liveness probe runs on the main runtime and ends such a process.
+//! A busy main runtime or a full log pipe then delays no renewal. The drawback: a stuck main runtime keeps its lease.
+//! The liveness probe runs on the main runtime and ends such a process.
 
 use super::LeaderOutcome;
 use super::elector::Elector;
@@ -15,10 +15,10 @@ use tokio_util::task::TaskTracker;
 /// Why there is no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
-    /// The thread or its runtime could not be made.
+    /// The thread or its runtime could not be created.
     #[error("failed to start the thread of the lease: {0}")]
     Start(#[from] std::io::Error),
-    /// A client could not be made.
+    /// A client could not be created.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The thread died.
@@ -26,7 +26,7 @@ pub enum ThreadError {
     Died,
 }
 
-/// The outcome to come.
+/// The pending outcome of the elector.
 #[derive(Debug)]
 pub struct LeaseThread(oneshot::Receiver<Result<LeaderOutcome, ThreadError>>);
 
@@ -34,23 +34,23 @@ impl LeaseThread {
     /// Waits for the elector to end.
     ///
     /// # Errors
-    /// [`ThreadError`] when it could not run.
+    /// [`ThreadError`] if the elector could not run.
     pub async fn outcome(&mut self) -> Result<LeaderOutcome, ThreadError> {
         (&mut self.0).await.unwrap_or(Err(ThreadError::Died))
     }
 }
 
-/// Where an elector runs, and by which clients.
+/// Where an elector runs, and with which clients.
 pub enum LeaseHome {
-    /// On a thread of its own, with clients that are made there.
+    /// On its own thread, with clients created there.
     Thread(Box<Cluster>),
-    /// Among the tasks of the caller's runtime: a simulation has one thread and one clock.
+    /// As a task on the caller's runtime. A simulation has one thread and one clock.
     Here {
         /// For calls.
         calls: Client,
-        /// For the watch beside them.
+        /// For the watch of the lease.
         watches: Client,
-        /// Awaits the task.
+        /// Tracks the task, so that the caller can await it.
         tracker: TaskTracker,
     },
 }
@@ -69,7 +69,7 @@ pub fn spawn(
         LeaseHome::Thread(cluster) => cluster,
         LeaseHome::Here { calls, watches, tracker } => {
             tracker.spawn(async move {
-                // Nobody listens any more: the process is on its way out.
+                // If nobody listens, the process is ending.
                 let _unheard = sender.send(Ok(elector.run(calls, watches, cancel).await));
             });
             return Ok(LeaseThread(receiver));
@@ -82,7 +82,7 @@ pub fn spawn(
             let watches = client::watches(&cluster, None)?;
             Ok(elector.run(calls, watches, cancel).await)
         });
-        // Nobody listens any more: the process is on its way out.
+        // If nobody listens, the process is ending.
         let _unheard = sender.send(outcome);
     })?;
     Ok(LeaseThread(receiver))

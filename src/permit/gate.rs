@@ -1,11 +1,11 @@
-//! The last check of ours before a mutating request is written.
+//! The last check before a mutating request is written.
 //!
-//! A connection may take seconds to come up, and a permit may run out meanwhile. So the permit is asked again when the
+//! A connection may take seconds to open, and the permit may end meanwhile. So the permit is checked again when the
 //! connection wants the request's body: the HTTP/1 client buffers the head, asks for the body and only then writes
-//! both. A body that refuses leaves nothing written. The same place knows whether anything was sent at all.
+//! both. If the body refuses, nothing is written. The gate also knows whether anything was sent at all.
 //!
-//! A request without a body is asked for one too: whether it has one decides how its head is written, so that the
-//! connection asks just before. It says yes when the permit is over, and then refuses to hand it out.
+//! A request without a body is checked too. The HTTP client asks whether there is a body just before it writes the
+//! head, because the head depends on it. If the permit is over, the body claims to exist, and then refuses to be read.
 
 use super::{Permit, PermitEnded};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-/// Shared between a call and its body.
+/// The gate that a call and its body share.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     permit: Permit,
@@ -38,7 +38,7 @@ impl Gate {
         self.state.passed.load(Ordering::SeqCst)
     }
 
-    /// Whether the permit was found over when the request was about to be written.
+    /// Whether the permit had ended when the request was about to be written.
     pub(crate) fn refused(&self) -> bool {
         self.state.refused.load(Ordering::SeqCst)
     }
@@ -53,7 +53,7 @@ impl Gate {
     }
 }
 
-/// A request body, possibly of no bytes, that is handed out only under a permit.
+/// A request body, possibly empty, that is handed out only under a permit.
 #[derive(Debug)]
 pub(crate) struct GatedBody {
     bytes: Option<Bytes>,
@@ -76,7 +76,7 @@ impl Body for GatedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, PermitEnded>>> {
         let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
         if bytes.is_empty() {
-            // Only a refusal made anyone ask.
+            // An empty body is polled only after it refused in `is_end_stream`.
             self.gate.state.refused.store(true, Ordering::SeqCst);
             return Poll::Ready(Some(Err(PermitEnded)));
         }
@@ -91,7 +91,7 @@ impl Body for GatedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // A body of no bytes is asked for its length only after it said, refusing, that it is one.
+        // The length of an empty body is asked for only after it refused by claiming to exist.
         let length = self.bytes.as_ref().map_or(0, |bytes| bytes.len().max(1));
         SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
     }
@@ -105,7 +105,7 @@ mod tests {
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
 
-    /// Sends a gated body to a listener, and returns what arrived there.
+    /// Sends a gated body to a listener. Returns the bytes that arrived.
     async fn send(method: http::Method, body: &'static [u8], gate: &Gate) -> Vec<u8> {
         crate::provider::install_tls();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

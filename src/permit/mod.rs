@@ -1,11 +1,11 @@
 //! The right to write, and its end.
 //!
-//! A permit ends [`PERMIT_MS`] after the *sending* of the last successful renewal of the lease. The elector holds
-//! the [`PermitSource`] and extends it; every mutating call holds a [`Permit`], asks [`Permit::may_start`] in the
-//! last code of ours before its bytes are written, and stops waiting when [`Permit::ended`] resolves.
+//! A permit ends [`PERMIT_MS`] after the last successful renewal of the lease was *sent*. The elector holds the
+//! [`PermitSource`] and extends it. Every mutating call holds a [`Permit`], checks [`Permit::may_start`] right before
+//! its bytes are written, and gives up when [`Permit::ended`] resolves.
 //!
-//! Invariant: a permit that has ended once never comes back. A renewal that arrives too late opens a new *epoch*,
-//! and only permits taken in that epoch count: a decision made before the gap cannot be carried out after it.
+//! Invariant: a permit that has ended never comes back. A late renewal opens a new *epoch*, and only permits taken in
+//! that epoch are valid. A decision made before the gap cannot be carried out after it.
 
 pub(crate) mod gate;
 
@@ -14,10 +14,10 @@ use crate::signal;
 use flipop_core::model::moment::Moment;
 use std::sync::Arc;
 
-/// Life of a permit, counted from the sending of a renewal: the renew deadline of the contract's Lease.
+/// Life of a permit, counted from the sending of a renewal. The Go operator's renew deadline.
 pub const PERMIT_MS: u64 = 10_000;
 
-/// A mutating call may start only while this much of the permit is left.
+/// A mutating call may start only while at least this much of the permit is left.
 pub const MIN_REMAINING_MS: u64 = 3_000;
 
 /// The permit is over, or too little of it is left to start a call.
@@ -48,8 +48,8 @@ impl PermitSource {
         Self { grant: Arc::new(signal::Sender::new(Grant::default())), clock }
     }
 
-    /// A renewal that was sent at `sent_at` succeeded. True when permits lapsed before this answer came, so that
-    /// those taken earlier are void for good.
+    /// A renewal sent at `sent_at` succeeded. Returns true if the permit had ended before this answer came. Permits
+    /// taken earlier are then void for good.
     #[expect(clippy::must_use_candidate, reason = "the effect is the point")]
     pub fn extend(&self, sent_at: Moment) -> bool {
         let now = self.clock.now();
@@ -66,19 +66,19 @@ impl PermitSource {
         lapsed
     }
 
-    /// The lease is lost or given up: from now on nothing may start.
+    /// The lease is lost or released. From now on nothing may start.
     pub fn revoke(&self) {
         self.grant.send_modify(|grant| {
             *grant = Grant { epoch: grant.epoch.saturating_add(1), ends_at: None, ..*grant };
         });
     }
 
-    /// The process is ending: what is on its way is finished, and no series of calls is gone on with.
+    /// The process is ending. Calls in flight finish, but no series of calls continues.
     pub fn close(&self) {
         self.grant.send_modify(|grant| grant.closing = true);
     }
 
-    /// When what is granted now ends, if it has not yet.
+    /// When the current grant ends, if it has not ended.
     #[must_use]
     pub fn ends_at(&self) -> Option<Moment> {
         let now = self.clock.now();
@@ -94,7 +94,7 @@ impl PermitSource {
     }
 }
 
-/// A caller's side: cheap to clone.
+/// The caller's side. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Permit {
     grant: signal::Receiver<Grant>,
@@ -106,7 +106,7 @@ impl Permit {
     /// Whether a mutating call may start now.
     ///
     /// # Errors
-    /// [`PermitEnded`] when less than [`MIN_REMAINING_MS`] are left.
+    /// [`PermitEnded`] if less than [`MIN_REMAINING_MS`] is left.
     pub fn may_start(&self) -> Result<(), PermitEnded> {
         match self.ends_at() {
             Some(end) if end.millis_since(self.clock.now()) >= MIN_REMAINING_MS => Ok(()),
@@ -114,26 +114,26 @@ impl Permit {
         }
     }
 
-    /// Whether a series of calls that was begun may go on with the next one.
+    /// Whether a series of calls may continue with its next call.
     #[must_use]
     pub fn may_go_on(&self) -> bool {
         !self.grant.latest().closing
     }
 
-    /// The end as granted so far; `None` when this permit is void.
+    /// The end as granted so far. `None` if this permit is void.
     #[must_use]
     pub fn ends_at(&self) -> Option<Moment> {
         let grant = self.grant.latest();
         grant.ends_at.filter(|_| grant.epoch == self.epoch)
     }
 
-    /// Counts the gaps between permits: a holder that sees another number has to read before it writes.
+    /// Counts the gaps between permits. A holder that sees a new epoch must read before it writes.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Resolves at the permit's end, as renewed meanwhile.
+    /// Resolves when the permit ends, counting renewals made meanwhile.
     pub async fn ended(&self) {
         let mut grant = self.grant.clone();
         loop {

@@ -10,16 +10,16 @@ use serde_json::json;
 use std::fs;
 use std::time::Duration;
 
-/// Changes by others are noticed within 60 s.
+/// The time in which changes by others are noticed: 60 s, and some margin.
 const NOTICED: Duration = Duration::from_secs(70);
 
-/// A token that was replaced in its file is used within this by contract.
+/// A token that is replaced in its file is in use within this time.
 const TAKEN_UP: Duration = Duration::from_mins(1);
 
-/// What was refused is sent again as soon as there is another token, not only when its minute is over.
+/// A refused call is repeated as soon as there is another token, before its minute is over.
 const SENT_AGAIN: Duration = Duration::from_secs(20);
 
-/// Addresses of an account around the length of a page, which is 200.
+/// Sizes of accounts around the page length of 200.
 const SIZES: [usize; 4] = [1, 199, 200, 201];
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -45,7 +45,7 @@ async fn an_account_without_addresses_and_one_of_several_pages_are_read_whole(wo
         while world.cloud().ips().len() + 1 < size {
             world.cloud().add_ip(None, "nyc3");
         }
-        // Ours is the last of the last page.
+        // Our address is the last one on the last page.
         world.reserve(&[last]);
         let (pool, node) = (format!("p{number}"), format!("n{number}"));
         let droplet = world.node_with(&node, |new| new.label("only", &pool)).await?;
@@ -133,7 +133,7 @@ async fn a_token_that_was_replaced_in_its_file_is_taken_up_without_a_restart(wor
         same(refused, true).map_err(Failure::new)
     })
     .await?;
-    // As the kubelet does it: another file takes the place of the old one.
+    // The kubelet does it like this: another file replaces the old one.
     let next = file.with_extension("next");
     fs::write(&next, format!("{SECOND}\n"))?;
     fs::rename(&next, &file)?;

@@ -1,4 +1,4 @@
-//! An API server that throttles, fails, answers too late, refuses, hangs or shows the past.
+//! An API server that throttles, fails, answers too late, refuses, hangs or shows past state.
 
 use crate::suite::{Case, cases};
 use crate::team::holder;
@@ -13,13 +13,13 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After this long without a renewal no permit is left, on a loaded machine too.
+/// After this long without a renewal no permit is left, even on a loaded machine.
 const LAPSED_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// What a server that sheds load says in clear text.
+/// The plain-text answer of a server that sheds load.
 const TOO_MANY: &str = "Too many requests, please try again later.\n";
 
-/// How long a server keeps to the past, in lists.
+/// How many lists show past state.
 const OLD_LISTS: u64 = 3;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -32,7 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Each answer that a request may meet, with how often.
+/// Every fault that a request may meet, and how often.
 fn faults() -> Vec<(&'static str, Meet, u64)> {
     vec![
         ("throttled", Meet::Instead(Answer::retry_after(429, 1)), 2),
@@ -45,7 +45,7 @@ fn faults() -> Vec<(&'static str, Meet, u64)> {
     ]
 }
 
-/// Waits until a rule has met so many requests.
+/// Waits until a rule has applied to this many requests.
 #[track_caller]
 fn met<'a>(
     proxy: &'a ApiProxy,
@@ -59,7 +59,7 @@ fn met<'a>(
     })
 }
 
-/// A pool of one address with two nodes, of which alpha has it; gives the droplets.
+/// A pool with one address and two nodes, of which alpha has it. Returns the droplets.
 async fn settled(world: &World) -> Outcome<[u64; 2]> {
     world.reserve(&[10]);
     let alpha = world.node("alpha").await?;
@@ -68,7 +68,7 @@ async fn settled(world: &World) -> Outcome<[u64; 2]> {
     Ok([alpha, beta])
 }
 
-/// The address moves from the first node to the second, by one assignment.
+/// Expects the address to move from the first node to the second with one assignment.
 async fn moves(world: &World, from: &str, to: &str, droplet: u64, what: &str) -> Outcome {
     let calls = world.cloud().next_call();
     world.nodes.set_ready(to, true).await?;
@@ -121,7 +121,7 @@ async fn a_conflict_that_stays_is_tried_ever_less_often(world: &mut World) -> Ou
     world.pool_shows("p", "the status is current", SOON, Pool::is_current).await
 }
 
-/// Never a moment without a permit.
+/// Checks that the operator was never without a permit.
 fn led_throughout(operator: &Operator, what: &str) {
     let log = operator.log();
     assert!(!log.contains("could not renew the lease"), "{what}:\n{}", operator.log_tail());
@@ -130,7 +130,7 @@ fn led_throughout(operator: &Operator, what: &str) {
 async fn a_lease_call_that_fails_now_and_then_costs_no_leadership(world: &mut World) -> Outcome {
     let [alpha, beta] = settled(world).await?;
     let (proxy, launch) = world.launch_behind().await?;
-    // Already the first one: the lease is made, and its maker does not hear of it.
+    // The first call already fails: the lease is created, but its creator does not learn of it.
     let made = proxy.meet(Rule::new("create", "/leases", Meet::After(Answer::failure(504))).times(1));
     let mut operator = world.start(&launch).await?;
     world.pool_settles("p", &[(10, "alpha")]).await?;
@@ -195,7 +195,7 @@ async fn an_older_list_is_ignored_until_the_server_shows_the_present(world: &mut
     let [alpha, beta] = settled(world).await?;
     let (proxy, operator) = world.operator_behind().await?;
     world.pool_settles("p", &[(10, "alpha")]).await?;
-    // alpha is a candidate in it, and beta is none.
+    // In this list alpha is a candidate and beta is not.
     let past = world.kubectl.run(&["get", "--raw", PATH]).await?.stdout;
     moves(world, "alpha", "beta", beta, "before").await?;
     let calls = world.cloud().next_call();
@@ -215,7 +215,7 @@ async fn an_older_list_is_ignored_until_the_server_shows_the_present(world: &mut
     .await?;
     assert_eq!(world.mutating_calls(calls), [], "nothing is decided from the past");
     assert!(operator.log().contains("was seen"), "{}", operator.log_tail());
-    // Every list asks for the present, after a restart too: none names a version that would do.
+    // Every list asks for the present, also after a restart: none accepts an older version.
     let lists = proxy.seen().into_iter().filter(|seen| seen.verb == "get");
     let lax: Vec<_> = lists.filter(|seen| seen.target.contains("resourceVersion")).collect();
     assert!(lax.is_empty(), "{lax:?}");

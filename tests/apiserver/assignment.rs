@@ -1,4 +1,4 @@
-//! IPs on the right nodes, and moved when a node stops matching.
+//! IPs get to the right nodes, and move when a node stops matching.
 
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, SOON, World, ip, path, plain_spec, same};
@@ -8,13 +8,13 @@ use flipop_envtest::wait::{eventually, throughout};
 use serde_json::json;
 use std::time::Duration;
 
-/// Long enough for anything that is due at once to show.
+/// Long enough to see anything that is due at once.
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// The README example has a cool-off of 20 s between its two assignments.
 const EXAMPLE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// The address that goes to and fro in most tests.
+/// The address that moves back and forth in most tests.
 const ONE: u8 = 10;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -70,7 +70,7 @@ async fn the_readme_example_converges(world: &mut World) -> Outcome {
     Ok(())
 }
 
-/// Nodes alpha, beta …, one address, a running operator, and the address on alpha.
+/// Nodes alpha, beta …, one address, and a running operator that has the address on alpha.
 async fn one_ip_on_alpha(
     world: &World,
     nodes: &[&str],
@@ -94,7 +94,7 @@ async fn one_ip_on_alpha(
     Ok(operator)
 }
 
-/// The address came to beta in one move, and the annotation with it.
+/// Checks that the address moved to beta at once, and the annotation with it.
 async fn moved_to_beta(world: &World, alpha_is_there: bool) -> Outcome {
     world.pool_settles("p", &[(ONE, "beta")]).await?;
     world.annotation_settles("beta", Some(ONE)).await?;
@@ -111,7 +111,7 @@ async fn the_first_nodes_by_name_get_the_first_ips(world: &mut World) -> Outcome
     for node in ["delta", "alpha", "charlie", "bravo"] {
         world.node(node).await?;
     }
-    // The pool is older than the operator: what counts is the name, not the order of arrival.
+    // The pool is older than the operator, so names count, not the order of arrival.
     world.plain_pool("p", &[12, 10, 11]).await?;
     let _operator = world.operator().await?;
     world.pool_settles("p", &[(12, "alpha"), (10, "bravo"), (11, "charlie")]).await?;
@@ -232,7 +232,7 @@ async fn assignments_of_a_pool_keep_their_distance(world: &mut World) -> Outcome
     world.pool("p", &spec).await?;
     world.pool_settles("p", &[(10, "alpha"), (11, "beta"), (12, "gamma")]).await?;
     let at: Vec<u64> = world.mutating_calls(0).iter().map(|call| call.at_ms).collect();
-    // 50 ms: the calls are stamped on arrival, after different ways.
+    // 50 ms, because calls are stamped on arrival after different travel times.
     assert!(at.windows(2).all(|pair| pair[1] + 50 >= pair[0] + COOL_OFF_MS), "{at:?}");
     Ok(())
 }
@@ -247,7 +247,7 @@ async fn the_annotation_is_on_a_node_while_the_ip_is(world: &mut World) -> Outco
     assert_eq!(writer.and_then(|entry| entry.manager.as_deref()), Some("flipop"));
     world.cluster.delete(flipop_envtest::cluster::Kind::Pool, crate::world::TEAM, "p").await?;
     world.annotation_settles("alpha", None).await?;
-    // The address itself is left alone.
+    // The address itself stays where it is.
     eventually("the address stays on its droplet", SOON, || async {
         let place = world.cloud().ip(ip(ONE)).and_then(|view| view.droplet);
         if place.is_some() { Ok(()) } else { Err(flipop_envtest::Failure::new("unassigned")) }

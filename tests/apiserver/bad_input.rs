@@ -1,4 +1,4 @@
-//! What an administrator got wrong: a clear error where they look, and no crash loop where waiting is right.
+//! An administrator's mistakes: a clear error where they look, and no crash loop if waiting is right.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, binary, path, same};
@@ -9,10 +9,10 @@ use flipop_envtest::{Failure, Outcome, ports};
 use std::fs;
 use std::time::Duration;
 
-/// A process that cannot work says so and ends well within this.
+/// A process that cannot work says so and ends within this time, with a wide margin.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Retries of what is forbidden are slow: a minute apart.
+/// Forbidden calls are retried slowly, a minute apart.
 const SLOW_RETRY: Duration = Duration::from_secs(100);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -33,7 +33,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Ends with an error and says all of this.
+/// Expects it to end with an error that contains all of these words.
 async fn refuses_to_start(world: &World, launch: &Launch, words: &[&str]) -> Outcome {
     let mut operator = launch.start(world.server.folder())?;
     let status = operator.wait_end(END_TIMEOUT).await?;
@@ -127,7 +127,7 @@ async fn without_the_crds_it_waits_and_says_so_and_starts_when_they_come(world: 
     world.pool_settles_within("p", &[(10, "alpha")], Duration::from_mins(1)).await
 }
 
-/// Takes a verb out of every rule of the operator's cluster role that concerns a resource.
+/// Removes a verb on a resource from every rule of the operator's cluster role.
 async fn forbid(world: &World, resource: &str, verb: &str) -> Outcome {
     let role = world.kubectl.run(&["get", "clusterrole", "flipop", "-o", "json"]).await?.stdout;
     let mut role: serde_json::Value = serde_json::from_str(&role)?;
@@ -137,7 +137,7 @@ async fn forbid(world: &World, resource: &str, verb: &str) -> Outcome {
             verbs.retain(|one| one != verb);
         }
     }
-    // A rule without verbs is none.
+    // A rule without verbs is invalid.
     if let Some(rules) = role["rules"].as_array_mut() {
         rules.retain(|rule| rule["verbs"] != serde_json::json!([]));
     }

@@ -1,5 +1,5 @@
-//! What the documents say: each of their commands is run and each of their objects applied, page by page, in the world
-//! that the examples make. `tests/book` checks what needs no API server.
+//! Follows the documents page by page: runs each of their commands and applies each of their objects, in the world that
+//! the examples make. `tests/book` checks what needs no API server.
 
 use crate::dns::{Name, external, internal};
 use crate::dns_examples::{apply, placed, pool_converges, set_converges};
@@ -19,29 +19,29 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// No reader waits longer for the commands of a block.
+/// No reader waits longer for a block's commands.
 const BLOCK_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What the commands find where they are run.
+/// The folders that the commands find.
 const FOLDERS: [&str; 6] = ["crds", "docs", "examples", "k8s", "kustomize", "monitoring"];
 
-/// And this file, which makes a base for kustomize of them.
+/// This file makes a kustomize base of them.
 const BASE: &str = "kustomization.yaml";
 
-/// What the documents use beside `kubectl`.
+/// The programs that the documents use besides `kubectl`.
 const TOOLS: [&str; 3] = ["bash", "curl", "jq"];
 
-/// What is said where they are missing.
+/// The reason shown if they are missing.
 pub(crate) const NEEDS: &str = "needs bash, curl and jq";
 
-/// What `kubectl` says where an object was applied on the client's side before.
+/// `kubectl`'s warning if an object was applied client-side before.
 const OF_KUBECTL: &str = "failed to migrate kubectl.kubernetes.io/last-applied-configuration";
 
-/// Nodes with a pod of the ingress controller, and nodes without.
+/// Nodes with a pod of the ingress controller, and nodes without one.
 const EDGE: u8 = 3;
 const GAMES: u8 = 4;
 
-/// One case for each document that has something to run or to apply.
+/// One case per document with something to run or to apply.
 pub(crate) fn cases() -> Vec<Case> {
     let case = |page: Page| {
         let (runs, applies) = (changes(&page), has(&page, Fate::Apply));
@@ -52,7 +52,7 @@ pub(crate) fn cases() -> Vec<Case> {
     pages().into_iter().filter_map(case).collect()
 }
 
-/// True where the installation may be changed.
+/// Whether the page changes the installation.
 fn changes(page: &Page) -> bool {
     has(page, Fate::Run) || has(page, Fate::ApplyForGood)
 }
@@ -61,14 +61,14 @@ fn has(page: &Page, fate: Fate) -> bool {
     page.blocks().iter().any(|block| block.fate == fate)
 }
 
-/// True where the commands can be run.
+/// Whether the commands can be run.
 pub(crate) fn tools_are_installed() -> bool {
     TOOLS.iter().all(|tool| {
         std::process::Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
     })
 }
 
-/// Does what a document says, in its order, and tells all that went wrong.
+/// Follows a document in order, and reports everything that failed.
 pub(crate) async fn follow(page: &Page, world: &mut World) -> Outcome {
     if !tools_are_installed() {
         return Err(Failure::new(NEEDS));
@@ -89,10 +89,10 @@ pub(crate) async fn follow(page: &Page, world: &mut World) -> Outcome {
     if all.is_empty() { Ok(()) } else { Err(Failure::new(all.join(""))) }
 }
 
-/// What went wrong with a block, if something did.
+/// The failure of a block, if any.
 type Went = Result<(), String>;
 
-/// The world of the documents: the examples, and all that they speak of.
+/// The world of the documents: the examples, and everything that they mention.
 async fn stage(world: &World) -> Outcome<Operator> {
     world.cloud().add_domain("example.com");
     let _id = world.cloud().add_zone("example.net", Plan::Free);
@@ -104,7 +104,7 @@ async fn stage(world: &World) -> Outcome<Operator> {
         let pod = pod.label("app", "nginx-ingress").label("component", "controller");
         world.nodes.create_pod(&pod).await?;
     }
-    // They stand already: the documents may say where, and the first move waits for no cool-off.
+    // They are already assigned, so the documents can say where, and the first move waits for no cool-off.
     let addresses = ["203.0.113.10", "203.0.113.11"];
     for (address, droplet) in addresses.into_iter().zip(edge) {
         placed(world, address, Some(droplet))?;
@@ -126,7 +126,7 @@ async fn stage(world: &World) -> Outcome<Operator> {
     Ok(operator)
 }
 
-/// Nodes of a node pool, numbered from 1; gives their droplets.
+/// Nodes of a node pool, numbered from 1. Returns their droplets.
 async fn nodes(world: &World, pool: &str, addresses: std::ops::RangeInclusive<u8>) -> Outcome<Vec<u64>> {
     let mut droplets = Vec::new();
     for (number, last) in (1..).zip(addresses) {
@@ -140,9 +140,9 @@ async fn nodes(world: &World, pool: &str, addresses: std::ops::RangeInclusive<u8
     Ok(droplets)
 }
 
-/// Asks the API server to apply the objects of a block; in a dry run without effect.
+/// Asks the API server to apply a block's objects. A dry run has no effect.
 async fn applied(world: &World, block: &Block, dry_run: bool) -> Outcome<Went> {
-    // An object whose namespace stands beside it finds it only if it is there.
+    // An object needs its namespace to exist, even if the namespace is in the same block.
     let objects: Vec<Value> = serde_saphyr::from_multiple(&block.text).unwrap_or_default();
     for object in objects.iter().filter(|object| object["kind"] == "Namespace") {
         world.cluster.namespace(object["metadata"]["name"].as_str().unwrap_or_default(), None).await?;
@@ -158,7 +158,7 @@ async fn applied(world: &World, block: &Block, dry_run: bool) -> Outcome<Went> {
     })
 }
 
-/// Where the commands of a page are run.
+/// The place where a page's commands are run.
 #[derive(Debug)]
 struct Desk {
     folder: TempDir,
@@ -197,7 +197,7 @@ impl Desk {
         self.folder.path().join(name)
     }
 
-    /// Runs the commands of a block in a shell of their own.
+    /// Runs a block's commands in a new shell.
     async fn run(&self, commands: &str) -> Outcome<Went> {
         fs::write(self.file("block"), commands)?;
         let outputs = ["stdout", "stderr"].map(|name| self.file(name));
@@ -209,7 +209,7 @@ impl Desk {
         let mut shell = shell.spawn()?;
         let group = shell.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let ended = tokio::time::timeout(BLOCK_TIMEOUT, shell.wait()).await;
-        // What it has left in the background ends with it; mostly there is nothing.
+        // Ends what it left running in the background; mostly nothing.
         let _ = group.map(|group| kill_process_group(group, Signal::KILL));
         let wrong = match ended {
             Ok(status) => {
@@ -228,7 +228,7 @@ fn search_path() -> String {
     std::env::var("PATH").unwrap_or_default()
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with its content.
 fn copy(from: &Path, to: &Path) -> Outcome {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

@@ -10,10 +10,10 @@ use flipop_envtest::{Failure, Outcome};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A new leader waits for a list that is half a minute younger than its first look.
+/// A new leader waits for a list that is half a minute newer than its first look.
 const SETTLED: Duration = Duration::from_secs(90);
 
-/// Long enough for anything that is due at once to show.
+/// Long enough to see anything that is due at once.
 const QUIET: Duration = Duration::from_secs(3);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -24,7 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Two addresses on alpha and beta, and gamma has none.
+/// Two addresses on alpha and beta; gamma has none.
 async fn stage(world: &World) -> Outcome<Operator> {
     world.reserve(&[10, 11]);
     for node in ["alpha", "beta", "gamma"] {

@@ -1,4 +1,4 @@
-//! Two pools that want the same.
+//! Two pools that want the same thing.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, same};
@@ -33,7 +33,7 @@ async fn the_older_pool_keeps_an_address_that_two_pools_name(world: &mut World) 
         .await?;
     world.pool_settles("zebra", &[(10, "alpha")]).await?;
     assert_eq!(world.mutating_calls(0).len(), 2);
-    // When the older one goes, the address is free for the other.
+    // When the older pool goes, the other one gets the address.
     world.cluster.delete(Kind::Pool, TEAM, "zebra").await?;
     world.pool_settles("aardvark", &[(10, "alpha"), (11, "beta")]).await?;
     assert_eq!(world.mutating_calls(0).len(), 2, "it stands on a candidate already");

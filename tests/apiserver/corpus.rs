@@ -1,4 +1,4 @@
-//! Objects of the field on a real API server: accepted under the Go operator's CRDs, then under ours.
+//! Objects from real use, on a real API server: accepted under the Go operator's CRDs, and then under ours.
 
 use crate::suite::{Case, cases};
 use crate::world::{World, path};
@@ -59,14 +59,14 @@ async fn the_corpus_applies_under_the_go_crds_and_then_under_ours_with_nothing_l
 ) -> Outcome {
     crds(world, "tests/corpus/go-crds").await?;
     let corpus = path("tests/corpus");
-    // As old clients did: unknown fields are dropped by the server, not refused by kubectl.
+    // As with old clients, the server drops unknown fields and kubectl does not refuse them.
     let apply = ["apply", "--validate=false", "-f", &corpus];
     world.kubectl.run(&apply).await?;
     let under_go = specs(world).await?;
     assert_eq!(under_go.len(), documents("tests/corpus")?.len());
 
     crds(world, "crds").await?;
-    // Served as they were stored, and accepted once more.
+    // They are served as stored, and accepted again.
     assert_eq!(specs(world).await?, under_go);
     let again = world.kubectl.run(&apply).await?;
     let made: Vec<&str> = again.stdout.lines().filter(|line| line.ends_with("created")).collect();
@@ -79,7 +79,7 @@ async fn the_corpus_applies_under_the_go_crds_and_then_under_ours_with_nothing_l
     Ok(())
 }
 
-/// True when everything in `part` is in `whole` too: our CRDs keep fields that the Go ones drop.
+/// Whether `whole` contains everything in `part`. Our CRDs keep fields that the Go CRDs drop.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

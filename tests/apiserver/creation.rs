@@ -1,4 +1,4 @@
-//! Addresses that the operator buys: exactly as many as wanted, whatever happens, and written down.
+//! Addresses that the operator buys: exactly as many as wanted, whatever happens, and all recorded.
 
 use crate::suite::{Case, cases};
 use crate::world::{Pool, REGION, SOON, TEAM, World, plain_spec, same};
@@ -9,7 +9,7 @@ use flipop_envtest::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// An open intent is closed after two lists, 30 s apart or more.
+/// An open intent is closed after two lists that are at least 30 s apart.
 const INTENT_TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -40,7 +40,7 @@ fn creations(world: &World) -> u64 {
     world.cloud().count(Provider::DigitalOcean, Op::CreateReservedIp)
 }
 
-/// So many addresses are in `spec.ips` and on nodes.
+/// This many addresses are in `spec.ips` and on nodes.
 fn complete(count: usize) -> impl Fn(&Pool) -> Result<Vec<String>, String> {
     move |pool| {
         same(pool.spec_ips().len(), count)?;

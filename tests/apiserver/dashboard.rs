@@ -8,14 +8,14 @@ use flipop_cloud::Provider;
 use flipop_envtest::Outcome;
 use flipop_envtest::api_proxy::{Answer, Meet, Rule};
 
-/// What is said where they are missing.
+/// The reason shown if they are missing.
 pub(crate) const NEEDS: &str = "needs prometheus and promtool";
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![InstalledWithPrometheus: every_query_of_the_dashboard_has_an_answer_after_a_failover]
 }
 
-/// True where it can be run.
+/// Whether Prometheus can be run.
 pub(crate) fn prometheus_is_installed() -> bool {
     ["prometheus", "promtool"]
         .iter()
@@ -35,7 +35,7 @@ async fn every_query_of_the_dashboard_has_an_answer_after_a_failover(world: &mut
     world.set_settles("nodes", &name, &externals(&[1, 2])).await?;
     let prometheus = Prometheus::start(operator.metrics_address()?)?;
     prometheus.scrapes().await?;
-    // Every watch breaks off, the server has forgotten the place of one of them, and a node fails.
+    // Every watch breaks, the server has forgotten the position of one of them, and a node fails.
     let gone = Meet::Instead(Answer::failure(410));
     let gone = proxy.meet(Rule::new("watch", "labelSelector=pool%3Dwork", gone).times(1));
     proxy.cut();
@@ -43,6 +43,6 @@ async fn every_query_of_the_dashboard_has_an_answer_after_a_failover(world: &mut
     world.nodes.set_ready("alpha", false).await?;
     world.pool_settles("p", &[(10, "beta")]).await?;
     world.set_settles("nodes", &name, &externals(&[2])).await?;
-    // There is one replica.
+    // There is only one replica.
     prometheus.answers_the_dashboard("FlipopNoStandby").await
 }

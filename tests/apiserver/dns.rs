@@ -1,5 +1,5 @@
-//! What the tests of DNS share: zones at both providers, record sets as the API server has them, and the records of a
-//! name followed change by change.
+//! Shared parts of the DNS tests: zones at both providers, record sets as on the API server, and a name's records
+//! followed change by change.
 
 use crate::world::{SOON, TEAM, World, same};
 use flipop_cloud::{Call, Change, ChangeKind, Op, Plan, Provider, RecordVerb, RecordView};
@@ -20,7 +20,7 @@ pub(crate) const ZONE: &str = "example.com";
 
 pub(crate) const BOTH: [Provider; 2] = [Provider::DigitalOcean, Provider::Cloudflare];
 
-/// A provider as specs and metrics name it.
+/// A provider's name in specs and metrics.
 pub(crate) fn named(provider: Provider) -> &'static str {
     match provider {
         Provider::DigitalOcean => "digitalocean",
@@ -38,12 +38,12 @@ pub(crate) fn internal(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, last)
 }
 
-/// The external addresses of nodes as records and statuses have them.
+/// The external addresses of nodes, as in records and statuses.
 pub(crate) fn externals(last: &[u8]) -> Vec<String> {
     sorted(last.iter().map(|last| external(*last)))
 }
 
-/// Addresses in the order of a status.
+/// Addresses in a status's order.
 pub(crate) fn sorted(addresses: impl IntoIterator<Item = Ipv4Addr>) -> Vec<String> {
     let mut addresses: Vec<Ipv4Addr> = addresses.into_iter().collect();
     addresses.sort_unstable();
@@ -91,19 +91,19 @@ impl Name {
         self.records(world).into_iter().map(|(address, _)| address.to_string()).collect()
     }
 
-    /// Writes an address record by another's hand.
+    /// Writes an address record as somebody else.
     pub(crate) fn write(&self, world: &World, address: Ipv4Addr, ttl: u64) {
         let record = RecordView::new(&self.fqdn, "A", &address.to_string(), ttl);
         world.cloud().add_record(self.provider, &self.zone, &record);
     }
 
-    /// All that else is in the zone.
+    /// All other records of the zone.
     pub(crate) fn others(&self, world: &World) -> Vec<RecordView> {
         let records = world.cloud().records(self.provider, &self.zone).into_iter();
         records.filter(|record| !self.is_of(record)).collect()
     }
 
-    /// Follows what happens from now on.
+    /// Follows the name's changes from now on.
     pub(crate) fn follow(&self, world: &World) -> Followed {
         let changes = world.cloud().changes();
         let records = world.cloud().records(self.provider, &self.zone).into_iter();
@@ -113,7 +113,7 @@ impl Name {
     }
 }
 
-/// The address records of a name, followed change by change, as a resolver may see them.
+/// A name's address records, followed change by change, as a resolver may see them.
 #[derive(Debug)]
 pub(crate) struct Followed {
     name: Name,
@@ -123,7 +123,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// The sets of addresses that the name has had since the last look, the first of them included.
+    /// All sets of addresses that the name has had since the last look, beginning with the set at that time.
     pub(crate) fn sets(&mut self) -> Vec<Vec<String>> {
         let mut sets = vec![self.set()];
         loop {
@@ -157,14 +157,14 @@ impl Followed {
         sorted(self.now.values().filter_map(|data| data.parse().ok()))
     }
 
-    /// The set was never empty since the last look.
+    /// Checks that the set was never empty since the last look.
     #[track_caller]
     pub(crate) fn was_never_empty(&mut self) {
         let sets = self.sets();
         assert!(sets.iter().all(|set| !set.is_empty()), "{} was empty: {sets:?}", self.name.fqdn);
     }
 
-    /// Nothing was written since the last look.
+    /// Checks that nothing was written since the last look.
     #[track_caller]
     pub(crate) fn rested(&mut self) {
         let sets = self.sets();
@@ -172,12 +172,12 @@ impl Followed {
     }
 }
 
-/// True for a call that concerns DNS.
+/// Whether a call concerns DNS.
 pub(crate) fn concerns_dns(call: &Call) -> bool {
     call.provider == Provider::Cloudflare || call.path.starts_with("/v2/domains")
 }
 
-/// A `NodeDNSRecordSet` as the API server has it.
+/// A `NodeDNSRecordSet` as it is on the API server.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordSet(Value);
 
@@ -196,17 +196,17 @@ impl RecordSet {
         addresses.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// Status, reason and message of a condition.
+    /// A condition's status, reason and message.
     pub(crate) fn condition(&self, kind: &str) -> Option<(String, String, String)> {
         condition(self.status(), kind)
     }
 
-    /// Err unless a condition has this status and reason, and these words in its message.
+    /// `Err` unless a condition has this status and reason, and these words in its message.
     pub(crate) fn has(&self, kind: &str, status: &str, reason: &str, words: &[&str]) -> Result<(), String> {
         has(self.status(), kind, status, reason, words)
     }
 
-    /// Err unless the status describes the spec as it is now.
+    /// `Err` unless the status describes the present spec.
     pub(crate) fn is_current(&self) -> Result<(), String> {
         same(&self.status()["observedGeneration"], &self.0["metadata"]["generation"])
     }
@@ -220,7 +220,7 @@ pub(crate) fn condition(status: &Value, kind: &str) -> Option<(String, String, S
     Some((text("status"), text("reason"), text("message")))
 }
 
-/// Err unless a condition has this status and reason, and these words in its message.
+/// `Err` unless a condition has this status and reason, and these words in its message.
 pub(crate) fn has(
     in_status: &Value,
     kind: &str,
@@ -238,13 +238,13 @@ pub(crate) fn has(
 }
 
 impl World {
-    /// The zone of the tests at both providers. Gives its id at Cloudflare.
+    /// Creates the tests' zone at both providers. Returns its id at Cloudflare.
     pub(crate) fn zones(&self) -> String {
         self.cloud().add_domain(ZONE);
         self.cloud().add_zone(ZONE, Plan::Free)
     }
 
-    /// How an operator is started that knows both providers.
+    /// How to start an operator that knows both providers.
     pub(crate) async fn dns_launch(&self) -> Outcome<Launch> {
         Ok(self.launch().await?.cloudflare(&self.cloudflare_url()))
     }
@@ -254,7 +254,7 @@ impl World {
         self.start(&self.dns_launch().await?).await
     }
 
-    /// An operator that knows both providers, behind a proxy that can meet its requests to the API server with faults.
+    /// An operator that knows both providers, behind a proxy that can apply faults to its requests to the API server.
     pub(crate) async fn dns_operator_behind(&self) -> Outcome<(ApiProxy, Operator)> {
         let (proxy, launch) = self.launch_behind().await?;
         let operator = self.start(&launch.cloudflare(&self.cloudflare_url())).await?;
@@ -268,7 +268,7 @@ impl World {
             .await
     }
 
-    /// Makes a record set.
+    /// Creates a record set.
     pub(crate) async fn record_set(&self, name: &str, spec: &Value) -> Outcome {
         self.cluster.create(Kind::RecordSet, TEAM, name, spec).await
     }
@@ -283,7 +283,7 @@ impl World {
         Ok(RecordSet(self.cluster.get(Kind::RecordSet, TEAM, name).await?))
     }
 
-    /// Waits until a record set is as `right` says; its `Err` says what is wrong.
+    /// Waits until a record set is right. `Err` of `right` says what is wrong.
     #[track_caller]
     pub(crate) fn set_shows<'a, T, Right>(
         &'a self,
@@ -318,7 +318,7 @@ impl World {
         })
     }
 
-    /// Waits until a name has exactly these addresses, and the status of a record set says so.
+    /// Waits until a name has exactly these addresses and a record set's status says so.
     #[track_caller]
     pub(crate) fn set_settles<'a>(
         &'a self,
@@ -340,7 +340,7 @@ impl World {
         })
     }
 
-    /// Waits until the status of a pool says that these addresses are published.
+    /// Waits until a pool's status says that these addresses are published.
     #[track_caller]
     pub(crate) fn pool_publishes<'a>(
         &'a self,
@@ -358,20 +358,20 @@ impl World {
         })
     }
 
-    /// The calls that concern DNS at a provider since a number.
+    /// The DNS calls to a provider since a number.
     pub(crate) fn dns_calls(&self, provider: Provider, since: u64) -> Vec<Call> {
         let calls = self.cloud().calls(since).into_iter();
         calls.filter(|call| call.provider == provider && concerns_dns(call)).collect()
     }
 
-    /// The writes to DNS since a number, at either provider.
+    /// The DNS writes to both providers since a number.
     pub(crate) fn dns_writes(&self, since: u64) -> Vec<(Op, String)> {
         let calls = self.cloud().calls(since).into_iter();
         let writes = calls.filter(|call| concerns_dns(call) && call.op.mutates());
         writes.map(|call| (call.op, call.body)).collect()
     }
 
-    /// Waits until Events about an object have this reason and these words.
+    /// Waits for an Event about an object with this reason and these words.
     #[track_caller]
     pub(crate) fn event_says<'a>(
         &'a self,

@@ -1,5 +1,5 @@
-//! What an administrator got wrong about DNS: a condition names the field and the remedy, an Event and one line of the
-//! log say so too, and whatever is right goes on meanwhile.
+//! An administrator's DNS mistakes: a condition names the field and the remedy, an Event and one log line say so too,
+//! and everything without a mistake goes on.
 
 use crate::dns::{Name, ZONE, external, externals, has, named, set_spec};
 use crate::suite::{Case, cases};
@@ -24,17 +24,17 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Longer than the first retries of whatever is tried again.
+/// Longer than the first retries of any call.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// The lines of the log that are warnings about an object.
+/// The log's warnings about an object.
 fn warnings(operator: &Operator, object: &str) -> Vec<String> {
     let object = format!("\"{TEAM}/{object}\"");
     let about = |line: &&str| line.contains("WARN") && line.contains(&object);
     operator.log().lines().filter(about).map(str::to_owned).collect()
 }
 
-/// Exactly one warning about an object, with these words.
+/// Checks that there is exactly one warning about an object, with these words.
 #[track_caller]
 fn warned_once(operator: &Operator, object: &str, words: &[&str]) {
     let lines = warnings(operator, object);
@@ -44,7 +44,7 @@ fn warned_once(operator: &Operator, object: &str, words: &[&str]) {
     );
 }
 
-/// Mistakes in `dnsRecordSet`, the field that each is in, and a word of the remedy.
+/// Mistakes in `dnsRecordSet`: each with its field and a word of the remedy.
 fn mistakes() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     vec![
         ("no-zone", json!({ "zone": "" }), "spec.dnsRecordSet.zone", "example.com"),
@@ -106,7 +106,7 @@ async fn each_mistake_in_a_record_set_is_named_once_and_harms_no_other(world: &m
             .await?;
         world.event_says(set, "InvalidSpec", &[field, remedy]).await?;
     }
-    // It goes on, and nothing is written for those that are wrong.
+    // The valid ones go on, and nothing is written for the others.
     world.public_node("beta", 2).await?;
     world.set_settles("healthy", &healthy, &externals(&[1, 2])).await?;
     let others: Vec<_> = world.dns_writes(0).into_iter().filter(|(op, _)| *op != Op::BatchRecords).collect();
@@ -115,7 +115,7 @@ async fn each_mistake_in_a_record_set_is_named_once_and_harms_no_other(world: &m
     for (set, _, field, remedy) in &wrong {
         warned_once(&operator, set, &[field, remedy]);
     }
-    // Every one of them works as soon as it is right.
+    // Each of them works as soon as it is right.
     for (set, ..) in &wrong {
         let right = json!({
             "addressType": null, "match": { "podLabel": null },
@@ -178,7 +178,7 @@ async fn a_zone_that_the_account_does_not_have_is_named(world: &mut World) -> Ou
     let sets = [
         ("digitalocean", Provider::DigitalOcean, "example.net", "NotFound"),
         ("cloudflare", Provider::Cloudflare, "example.net", "NotFound"),
-        // Who may not see a zone is told the same as of one that does not exist.
+        // A token that may not see a zone gets the same answer as for a zone that does not exist.
         ("by-id", Provider::Cloudflare, unknown, "Unauthorised"),
     ];
     for (set, provider, zone, _) in sets {
@@ -217,13 +217,13 @@ async fn a_zone_that_the_account_does_not_have_is_named(world: &mut World) -> Ou
     for (set, _, zone, reason) in sets {
         warned_once(&operator, set, &[reason, zone]);
     }
-    // What is not there is not asked for again and again.
+    // A zone that does not exist is not asked for again and again.
     let asked = world.cloud().calls(0).into_iter().filter(|call| {
         call.path.contains("example.net") || call.query.contains("example.net") || call.path.contains(unknown)
     });
     let asked: Vec<(Op, String)> = asked.map(|call| (call.op, call.path)).collect();
     assert!(asked.len() <= 6, "{asked:?}");
-    // An edit is due at once.
+    // After an edit the zone is asked for at once.
     world.edit_set("cloudflare", &json!({ "dnsRecordSet": { "zone": ZONE, "recordName": "www" } })).await?;
     world.set_settles("cloudflare", &Name::new(Provider::Cloudflare, "www"), &externals(&[1])).await
 }
@@ -274,7 +274,7 @@ async fn a_token_without_the_scope_is_told_which_it_lacks(world: &mut World) -> 
         warned_once(&operator, set, &[scope]);
     }
     warned_once(&operator, "p", &["domain:create"]);
-    // One try a minute and token, and the read before it.
+    // One try per minute and token, and the read before it.
     let refused = world.dns_writes(0);
     assert!(refused.len() <= 4, "{refused:?}");
     for secret in [TOKEN, CLOUDFLARE_TOKEN] {
@@ -293,7 +293,7 @@ async fn a_token_that_may_not_read_zones_serves_names_in_full_by_id(world: &mut 
         spec["dnsRecordSet"]["zone"] = json!(zone);
         spec
     };
-    // To what it is relative nobody knows yet.
+    // Nobody knows the zone's name yet, which a relative name needs.
     world.record_set("relative", &spec(&id, "relative")).await?;
     world
         .set_shows("relative", "the permission is named", SOON, |set| {
@@ -322,7 +322,7 @@ async fn a_provider_without_a_token_is_told_the_variable(world: &mut World) -> O
     world.zones();
     world.reserve(&[10]);
     world.public_node("alpha", 1).await?;
-    // Cloudflare has none here.
+    // The operator has no token for Cloudflare here.
     let operator = world.operator().await?;
     world.record_set("cloudflare", &set_spec(Provider::Cloudflare, "nodes")).await?;
     let mut spec = plain_spec(&[10]);
@@ -408,7 +408,7 @@ async fn a_token_that_is_refused_is_told_once_and_what_stands_stays(world: &mut 
         assert!(!remedy.contains("scope"), "no scope is what this token lacks: {remedy}");
     }
     assert_eq!(world.mutating_calls(0), []);
-    // A read a minute, of the addresses and of DNS.
+    // One read per minute of the addresses, and one of DNS.
     assert!(world.cloud().next_call() <= 8, "{:#?}", world.cloud().calls(0));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Many nodes at once: the calls are counted, and the rest of the zone is compared record by record.
+//! Many nodes at once: calls are counted, and the rest of the zone is compared record by record.
 
 use crate::dns::{BOTH, Name, external, externals, set_spec};
 use crate::suite::{Case, cases};
@@ -14,16 +14,16 @@ pub(crate) fn cases() -> Vec<Case> {
 
 const NODES: u8 = 50;
 
-/// So long the nodes take to become ready, all together.
+/// The time in which all nodes become ready.
 const BURST: Duration = Duration::from_secs(5);
 
-/// Records that have nothing to do with ours, of every kind, some of them at the very name.
+/// Other people's records of every kind, some of them at the same name.
 fn fill(world: &World, provider: Provider, name: &Name) {
     for number in 0..400_u16 {
         let (kind, fqdn, data) = match number {
             0 => ("TXT", name.fqdn.clone(), "\"v=spf1 -all\"".to_owned()),
             1 => ("AAAA", name.fqdn.clone(), "2001:db8::1".to_owned()),
-            // Names that a careless filter takes for ours.
+            // Names that a careless filter would take for ours.
             2 => ("A", format!("x.{}", name.fqdn), "192.0.2.2".to_owned()),
             3 => ("A", format!("x{}", name.fqdn), "192.0.2.3".to_owned()),
             _ => ("A", format!("r{number}.{}", name.zone), format!("192.0.2.{}", number % 250)),
@@ -61,7 +61,7 @@ async fn fifty_nodes_within_five_seconds_cost_few_calls_and_touch_no_other_recor
     for (set, name) in [("on-digitalocean", &names[0]), ("on-cloudflare", &names[1])] {
         world.set_settles(set, name, &[]).await?;
     }
-    // What it takes to know an empty name is counted too.
+    // The calls that find an empty name are counted too.
     assert!(world.dns_writes(0).is_empty(), "{:?}", world.dns_writes(0));
 
     let mut tick = tokio::time::interval(BURST / u32::from(NODES));

@@ -1,4 +1,4 @@
-//! A record set follows whatever changes: nodes, their addresses and annotations, and every field of its spec.
+//! A record set follows every change: of nodes, their addresses and annotations, and each field of its spec.
 
 use crate::dns::{BOTH, Followed, Name, ZONE, external, externals, internal, named, set_spec, sorted};
 use crate::suite::{Case, cases};
@@ -50,7 +50,7 @@ async fn addresses_annotation_and_address_type_are_followed(world: &mut World) -
     };
     retype("InternalIP").await?;
     both(sorted([internal(1), internal(2)])).await?;
-    // No node has the annotation yet: the set stays.
+    // No node has the annotation yet, so the set stays.
     retype(ANNOTATION).await?;
     for set in sets {
         world
@@ -98,7 +98,7 @@ async fn the_ttl_is_followed_and_without_one_existing_records_keep_theirs(world:
         (None, [900, 60]),
         (Some(120), [120, 120]),
         (Some(3_600), [3_600, 3_600]),
-        // Zero is absent.
+        // Zero means absent.
         (Some(0), [3_600, 3_600]),
     ] {
         for (provider, name) in BOTH.into_iter().zip(&names) {
@@ -109,7 +109,7 @@ async fn the_ttl_is_followed_and_without_one_existing_records_keep_theirs(world:
             assert_eq!(ttls, expected, "{ttl:?} at {set}");
         }
     }
-    // Below the floor it is raised, and told.
+    // A TTL below the minimum is raised, and the status says so.
     for (provider, asked, floor) in [(Provider::DigitalOcean, "1", 30), (Provider::Cloudflare, "59", 60)] {
         let set = named(provider);
         world.edit_set(set, &json!({ "dnsRecordSet": { "ttl": asked.parse::<u8>()? } })).await?;
@@ -123,7 +123,7 @@ async fn the_ttl_is_followed_and_without_one_existing_records_keep_theirs(world:
             })
             .await?;
     }
-    // One second means "automatic" at Cloudflare, and is no TTL to be raised.
+    // At Cloudflare one second means "automatic", and is not raised.
     world.edit_set("cloudflare", &json!({ "dnsRecordSet": { "ttl": 1 } })).await?;
     world
         .set_shows("cloudflare", "the TTL is automatic", SOON, |set| {
@@ -167,7 +167,7 @@ async fn another_zone_name_or_provider_is_filled_and_the_old_records_stay(world:
         let scrape = operator.scrape().await?;
         assert_eq!(scrape.sum("flipop_nodednsrecordset_records", &labels), Some(1.0));
         assert_eq!(scrape.series("flipop_nodednsrecordset_records", &[]).len(), 1);
-        // The node moves on before the next change, so that no name can be followed by accident.
+        // The node's address changes before the next round, so no name can pass the check by accident.
         world.nodes.set_addresses("alpha", &[("ExternalIP", &external(number).to_string())]).await?;
         world.set_settles("moves", &name, &externals(&[number])).await?;
         for (old, addresses) in &seen {
@@ -175,7 +175,7 @@ async fn another_zone_name_or_provider_is_filled_and_the_old_records_stay(world:
         }
         seen.push((name, externals(&[number])));
     }
-    // Neither the end of the record set nor that of the object takes records away.
+    // Records stay when the record set is removed from the spec, and when the object is deleted.
     let calls = world.cloud().next_call();
     world.edit_set("moves", &json!({ "dnsRecordSet": null })).await?;
     world
@@ -228,7 +228,7 @@ async fn the_criteria_are_followed_and_no_name_is_ever_empty(world: &mut World) 
             followed = names.iter().map(|name| name.follow(world)).collect();
         }
     }
-    // Selectors that do not parse stop the set; it stays as it is.
+    // An invalid selector stops the set, which stays as it is.
     let calls = world.cloud().next_call();
     for provider in BOTH {
         world.edit_set(named(provider), &json!({ "match": { "nodeLabel": "a in (" } })).await?;
@@ -245,7 +245,7 @@ async fn the_criteria_are_followed_and_no_name_is_ever_empty(world: &mut World) 
         world.set_settles(named(provider), &Name::new(provider, "nodes"), &externals(&[2, 3])).await?;
     }
     followed.iter_mut().for_each(Followed::was_never_empty);
-    // One delete at DigitalOcean and one batch at Cloudflare: nothing happened while the selector was wrong.
+    // One delete at DigitalOcean and one batch at Cloudflare: nothing happened while the selector was invalid.
     assert_eq!(world.dns_writes(calls).len(), 2, "{:?}", world.dns_writes(calls));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Two objects that name one set of records: the older one owns it, the other says so and writes nothing.
+//! Two objects that name the same records: the older one owns them, and the other one says so and writes nothing.
 
 use crate::dns::{Name, RecordSet, ZONE, external, externals, has, set_spec};
 use crate::suite::{Case, cases};
@@ -56,7 +56,7 @@ async fn of_two_record_sets_the_older_owns_the_name_however_it_is_written(world:
     world.record_set("zebra", &of_node("alpha", ZONE, "nodes")).await?;
     world.set_settles("zebra", &name, &externals(&[1])).await?;
     later().await;
-    // Its zone by id, its name in full and in capitals.
+    // The zone by id, and the name in full and in capitals.
     world.record_set("middle", &of_node("beta", &id, "NODES.example.com.")).await?;
     world
         .set_shows("middle", "it says whose the name is", SOON, |set| set_lost(set, "default/zebra"))
@@ -65,7 +65,7 @@ async fn of_two_record_sets_the_older_owns_the_name_however_it_is_written(world:
     later().await;
     world.record_set("aardvark", &of_node("gamma", ZONE, "nodes.example.com")).await?;
     world.set_shows("aardvark", "it says whose it is", SOON, |set| set_lost(set, "default/zebra")).await?;
-    // The claim is by provider: the same name elsewhere is another.
+    // Claims are per provider: the same name at another provider is another name.
     let mut elsewhere = of_node("gamma", ZONE, "nodes");
     elsewhere["dnsRecordSet"]["provider"] = json!("digitalocean");
     world.record_set("elsewhere", &elsewhere).await?;
@@ -75,7 +75,7 @@ async fn of_two_record_sets_the_older_owns_the_name_however_it_is_written(world:
     let lost = operator.scrape().await?.sum("flipop_nodednsrecordset_records", &[("name", "middle")]);
     assert_eq!(lost, Some(0.0), "what another publishes is not counted twice");
 
-    // The claim holds while the owner's spec is wrong, and passes on when the owner goes, and no further.
+    // The claim lasts while the owner's spec is invalid. When the owner goes, it passes to the next object only.
     world.edit_set("zebra", &json!({ "addressType": "Hostname" })).await?;
     world
         .set_shows("zebra", "it is wrong", SOON, |set| {
@@ -87,7 +87,7 @@ async fn of_two_record_sets_the_older_owns_the_name_however_it_is_written(world:
     world.cluster.delete(Kind::RecordSet, TEAM, "zebra").await?;
     world.set_settles("middle", &name, &externals(&[2])).await?;
     world.set_shows("aardvark", "another owner", SOON, |set| set_lost(set, "default/middle")).await?;
-    // Or when it turns to another name.
+    // It also passes on when the owner changes its name.
     world.edit_set("middle", &json!({ "dnsRecordSet": { "recordName": "other" } })).await?;
     world.set_settles("middle", &Name::new(Provider::Cloudflare, "other"), &externals(&[2])).await?;
     world.set_settles("aardvark", &name, &externals(&[3])).await?;
@@ -128,7 +128,7 @@ async fn a_pool_and_a_record_set_claim_from_each_other_alike(world: &mut World) 
     world
         .pool_shows("younger-pool", "the record set has it", SOON, |pool| {
             pool_lost(pool, "NodeDNSRecordSet default/older-set")?;
-            // A name is all that is contested: its address is assigned.
+            // Only a name is contested: the pool's address is assigned.
             same(pool.active().len(), 1)?;
             same(pool.error(), "")
         })

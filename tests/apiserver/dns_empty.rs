@@ -1,4 +1,4 @@
-//! What becomes of a record set for which there is no address.
+//! Record sets without an address to publish.
 
 use crate::dns::{Name, external, externals, has, internal, named, set_spec};
 use crate::suite::{Case, cases};
@@ -19,16 +19,16 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Longer than any debounce and the round after it.
+/// Longer than any debounce and the following round.
 const QUIET: Duration = Duration::from_secs(4);
 
 const NODES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
 
-/// What marks the watches of these nodes: that of the record sets, and those of the pools.
+/// Identifies the watches of these nodes: that of the record sets, and those of the pools.
 const SELECTORS: [&str; 3] =
     ["labelSelector=pool%3Dwork", "labelSelector=of%3Dpool-kept", "labelSelector=of%3Dpool-deleted"];
 
-/// Record sets and pools that are to be kept and deleted, by default and because they say so.
+/// Record sets and pools that keep or delete their records, by default or explicitly.
 struct Objects {
     deleted: Name,
     deleted_on_cloudflare: Name,
@@ -69,7 +69,7 @@ impl Objects {
         })
     }
 
-    /// Waits until everything but the first set is published.
+    /// Waits until every set but the first is published.
     async fn published(&self, world: &World) -> Outcome {
         let all = externals(&[1, 2, 3, 4]);
         world.set_settles("deleted-cf", &self.deleted_on_cloudflare, &all).await?;
@@ -79,7 +79,7 @@ impl Objects {
         world.pool_publishes("pool-deleted", &self.deleted_of_pool, &pool([12, 13])).await
     }
 
-    /// Waits until everybody is told that there is no node.
+    /// Waits until every object reports that there is no node.
     async fn told_empty(&self, world: &World) -> Outcome {
         world.set_settles("deleted", &self.deleted, &[]).await?;
         world.set_settles("deleted-cf", &self.deleted_on_cloudflare, &[]).await?;
@@ -105,8 +105,8 @@ impl Objects {
     }
 }
 
-/// Makes all nodes Ready, or not, while the operator can watch none of them; what it sees next is a list. Watched they
-/// would become so one after the other, however close, and one that is first is published alone.
+/// Makes all nodes Ready or not Ready while the operator cannot watch them, so that it next sees them in one list. In a
+/// watch the changes would arrive one by one, and the first would be published alone.
 async fn all_in_one_list(world: &World, proxy: &ApiProxy, ready: bool) -> Outcome {
     let watch = |part, status| proxy.meet(Rule::new("watch", part, Meet::Instead(Answer::failure(status))));
     let away = SELECTORS.map(|selector| watch(selector, 503));
@@ -145,7 +145,7 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
     let mut kept = [&objects.kept, &objects.kept_of_pool].map(|name| name.follow(world));
     all_in_one_list(world, &proxy, false).await?;
     objects.told_empty(world).await?;
-    // Deleted once: what another writes there from now on is not ours.
+    // The records are deleted once. Records that somebody else writes there later are not ours.
     let writes = world.dns_writes(calls).len();
     objects.deleted.write(world, external(200), 60);
     let theirs = [external(200).to_string()];
@@ -154,7 +154,7 @@ async fn when_all_nodes_are_lost_at_once_each_set_does_what_when_empty_says_and_
         same(objects.deleted.addresses(world).as_slice(), &theirs[..]).map_err(Failure::new)
     })
     .await?;
-    // Four deletes at DigitalOcean; at Cloudflare one batch for the set, and one for the pool.
+    // Four deletes at DigitalOcean; at Cloudflare one batch for the set and one for the pool.
     let ops: Vec<Op> = world.dns_writes(calls).into_iter().map(|(op, _)| op).collect();
     assert_eq!(ops.iter().filter(|op| **op == Op::DeleteRecord).count(), 4, "{ops:?}");
     assert_eq!(ops.iter().filter(|op| **op == Op::BatchRecords).count(), 2, "{ops:?}");
@@ -192,7 +192,7 @@ async fn a_node_without_an_address_is_named_and_the_others_are_published(world: 
             set.has("AddressMissing", "True", "NodeWithoutAddress", &["1 of 2", "ExternalIP", "beta"])
         })
         .await?;
-    // When none has one that is a defect, and no wish.
+    // If no node has an address, that is a defect, not a wish to empty the name.
     let calls = world.cloud().next_call();
     world.nodes.set_addresses("alpha", &[("InternalIP", "10.0.0.1"), ("ExternalIP", "2001:db8::2")]).await?;
     world

@@ -1,5 +1,5 @@
-//! The objects of `examples/`, and those that READMEs have shown: applied as they stand, with the cloud and the cluster
-//! that they speak of.
+//! The objects of `examples/`, and those of former READMEs, applied unchanged in the cloud and the cluster that they
+//! assume.
 
 use crate::dns::{Name, externals, has, named};
 use crate::suite::{Case, cases};
@@ -22,14 +22,14 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// What is said of a record set of the Go operator's times.
+/// The warning about a record set from the Go operator's time.
 const WHEN_EMPTY: Option<&str> = Some("spec.dnsRecordSet.whenEmpty is missing");
 
-/// The label of the examples, and of what former READMEs showed.
+/// The labels in the examples and in former READMEs.
 const POOL_LABELS: [&str; 2] = ["pool", "doks.digitalocean.com/node-pool"];
 
-/// Nodes named a, b, … of a node pool, each on a droplet of its own and with a Ready pod; the first of them is cordoned.
-/// Gives the droplets.
+/// Nodes named a, b, … of a node pool, each on its own droplet with a Ready pod. The first node is cordoned. Returns
+/// the droplets.
 async fn nodes(world: &World, pool: &str, app: Option<&str>, count: u8) -> Outcome<Vec<u64>> {
     world.cluster.namespace("ingress", None).await?;
     let mut droplets = Vec::new();
@@ -55,14 +55,14 @@ fn node_name(number: u8) -> String {
     char::from(b'a' + number - 1).to_string()
 }
 
-/// Reserves an address that stands on a droplet.
+/// Reserves an address and puts it on a droplet.
 pub(crate) fn placed(world: &World, address: &str, droplet: Option<u64>) -> Outcome {
     let address: Ipv4Addr = address.parse()?;
     world.cloud().add_ip(Some(address), REGION);
     Ok(world.cloud().move_ip(address, droplet)?)
 }
 
-/// Applies a file, which must give a warning exactly if one is expected.
+/// Applies a file. It must warn exactly if a warning is expected.
 async fn apply_warned(world: &World, file: &str, expected: Option<&str>) -> Outcome {
     let applied = world.kubectl.run(&["apply", "-f", &path(file)]).await?;
     let warnings = applied.warnings();
@@ -75,7 +75,7 @@ pub(crate) async fn apply(world: &World, file: &str) -> Outcome {
     apply_warned(world, file, None).await
 }
 
-/// The records of a name, its TTL included.
+/// A name's records with their TTL.
 fn records(addresses: &[&str], ttl: u64) -> Outcome<Vec<(Ipv4Addr, u64)>> {
     let mut records = Vec::new();
     for address in addresses {
@@ -85,7 +85,7 @@ fn records(addresses: &[&str], ttl: u64) -> Outcome<Vec<(Ipv4Addr, u64)>> {
     Ok(records)
 }
 
-/// Waits until all addresses of a pool are active and published, and nobody is told of any trouble.
+/// Waits until all addresses of a pool are active and published, without any reported trouble.
 pub(crate) async fn pool_converges(
     world: &World,
     pool: &str,
@@ -115,7 +115,7 @@ pub(crate) async fn pool_converges(
     world.event_says(pool, "RecordsChanged", &[&name.fqdn]).await
 }
 
-/// Waits until a record set publishes these addresses, and nobody is told of any trouble.
+/// Waits until a record set publishes these addresses, without any reported trouble.
 pub(crate) async fn set_converges(
     world: &World,
     set: &str,
@@ -175,7 +175,7 @@ async fn the_example_of_a_pool_publishes_its_addresses_and_that_of_a_record_set_
     let _id = world.cloud().add_zone(other, Plan::Free);
     let droplets = nodes(world, "edge", Some("nginx-ingress"), 2).await?;
     world.reserve(&[10]);
-    // One stands already, so that nothing waits for the cool-off.
+    // One address is already assigned, so nothing waits for the cool-off.
     placed(world, "203.0.113.11", Some(droplets[0]))?;
     let operator = world.dns_operator().await?;
     apply(world, "examples/floatingippool.yaml").await?;
@@ -188,7 +188,7 @@ async fn the_example_of_a_pool_publishes_its_addresses_and_that_of_a_record_set_
     set_converges(world, "ingress-nodes", &nodes, &addresses, 120).await?;
     pool_is_measured(&operator, "ingress-pool", "ingress.example.com", 2.0).await?;
     set_is_measured(&operator, "ingress-nodes", &nodes, 2.0).await?;
-    // A DigitalOcean domain has its own SOA and NS records, and nothing else was made.
+    // A DigitalOcean domain has its own SOA and NS records. Nothing else was created.
     assert_eq!(world.cloud().records(Provider::DigitalOcean, crate::dns::ZONE).len(), 4 + 2);
     assert_eq!(world.cloud().records(Provider::Cloudflare, other).len(), 2);
     Ok(())
@@ -243,7 +243,7 @@ async fn the_objects_of_the_older_readme_converge(world: &mut World) -> Outcome 
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     let (hello, nodes) =
         (Name::new(Provider::Cloudflare, "hello-world"), Name::new(Provider::DigitalOcean, "nodes"));
-    // 30 s is less than this zone takes: that is told, and no error.
+    // 30 s is below this zone's minimum. That is reported, but is no error.
     pool_converges(world, "ingress-pool", &hello, &addresses, 60).await?;
     world
         .pool_shows("ingress-pool", "the TTL was raised", SOON, |pool| {
@@ -265,7 +265,7 @@ async fn the_pool_of_the_oldest_readme_converges_without_dns(world: &mut World) 
     apply(world, "tests/apiserver/fixtures/oldest-readme-pool.yaml").await?;
     world
         .pool_shows("ingress-pool", "both addresses are active", SOON, |pool| {
-            // The first node is cordoned, and this README did not tolerate that yet.
+            // The first node is cordoned, which this README did not tolerate yet.
             let active: Vec<(String, String)> = pool.active().into_iter().collect();
             let wanted = [("1.2.3.4", "b"), ("5.6.7.8", "c")];
             same(active, wanted.map(|(ip, node)| (ip.to_owned(), node.to_owned())).into())?;

@@ -1,4 +1,4 @@
-//! The record set of a pool: exactly the addresses that are confirmed on matching nodes, at the pace of a failover.
+//! A pool's record set: exactly the addresses confirmed on matching nodes, published as fast as a failover needs.
 
 use crate::dns::{BOTH, Name, named};
 use crate::suite::{Case, cases};
@@ -17,7 +17,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// So long an assignment takes at the provider here.
+/// How long the provider takes for an assignment here.
 const ACTION: Duration = Duration::from_secs(3);
 
 async fn only_confirmed_addresses_are_published_and_a_failover_is_two_rounds_of_few_calls(
@@ -42,7 +42,7 @@ async fn only_confirmed_addresses_are_published_and_a_failover_is_two_rounds_of_
             json!({ "provider": named(provider), "zone": "example.com", "recordName": "pool" });
         world.pool(named(provider), &spec).await?;
     }
-    // Asked for, and not confirmed yet.
+    // The addresses are requested, but not confirmed yet.
     eventually("all are asked for", SOON, || async {
         let pending = world.cloud().ips().iter().filter(|view| view.locked).count();
         same(pending, 4).map_err(Failure::new)
@@ -71,7 +71,7 @@ async fn only_confirmed_addresses_are_published_and_a_failover_is_two_rounds_of_
             Provider::Cloudflare => [Op::BatchRecords; 2],
         };
         assert_eq!(ops, changes, "one call to drop it, one to publish it");
-        // It is published after its action has ended: the action's own length after it was asked for, at the least.
+        // It is published only after its action has ended, so at least the action's length after the request.
         let all = world.cloud().calls(calls);
         let at = |op: Op| all.iter().rfind(|call| call.op == op).map_or(0, |call: &Call| call.at_ms);
         let published = made.last().map_or(0, |call| call.at_ms);
@@ -103,7 +103,7 @@ async fn the_only_address_stays_published_while_it_moves(world: &mut World) -> O
     world.node("beta").await?;
     world.pool_settles("p", &[(10, "beta")]).await?;
     world.pool_publishes("p", &name, &addresses).await?;
-    // What stands there was right all the time.
+    // The records were right all the time.
     assert_eq!(world.dns_calls(Provider::DigitalOcean, calls), []);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Records that others wrote: what is in the way is named, what is ours is made exact, what is theirs stays.
+//! Other people's records: an obstacle is named, our records become exact, and all others stay.
 
 use crate::dns::{BOTH, Name, RecordSet, external, externals, has, named, set_spec};
 use crate::suite::{Case, cases};
@@ -16,13 +16,13 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// What is forbidden is looked at again after a minute.
+/// After a refusal the next look follows a minute later.
 const SLOW_RETRY: Duration = Duration::from_secs(100);
 
-/// What stands beside a name is read once the name was read again, up to 30 s after a write.
+/// The records at `a-<name>` are read after the name was read again, up to 30 s after a write.
 const MARK_READ: Duration = Duration::from_secs(75);
 
-/// Where external-dns has marked the name, in one zone as its version 0.17 does it and in the other as 0.18 does.
+/// Where external-dns has marked the name: in one zone as version 0.17 does, and in the other as 0.18 does.
 fn marked_at(name: &Name) -> String {
     match name.provider {
         Provider::DigitalOcean => name.fqdn.clone(),
@@ -78,7 +78,7 @@ async fn a_cname_in_the_way_is_named_and_nothing_is_written_until_it_is_gone(wor
     for (provider, id) in ids {
         assert!(world.cloud().delete_record(provider, "example.com", &id.unwrap_or_default()));
     }
-    // That is seen by the next look, on the slow schedule.
+    // The next look, on the slow schedule, sees that.
     for provider in BOTH {
         let name = Name::new(provider, "nodes");
         let published = |set: &RecordSet| {
@@ -97,7 +97,7 @@ async fn foreign_addresses_are_made_exact_and_external_dns_is_warned_about(world
     let names = BOTH.map(|provider| Name::new(provider, "nodes"));
     let mut before = Vec::new();
     for name in &names {
-        // One that is right, one that is not, and one that does not parse as an address.
+        // A record that is right, one that is not, and one that is no valid address.
         name.write(world, external(2), 300);
         name.write(world, external(88), 300);
         let broken = RecordView::new(&name.fqdn, "A", "198.51.100.256", 300);
@@ -160,7 +160,7 @@ async fn proxied_comment_and_tags_of_existing_records_stay(world: &mut World) ->
     assert_eq!(left[0], found[0], "a proxied record has the TTL of the provider's choice");
     let moved = RecordView { data: external(2).to_string(), ttl: 120, ..found[1].clone() };
     assert_eq!(left[1], moved, "content and TTL, and nothing else");
-    // A record of ours is not proxied.
+    // Our records are not proxied.
     world.public_node("gamma", 3).await?;
     world.set_settles("nodes", &name, &externals(&[1, 2, 3])).await?;
     let all = world.cloud().records(Provider::Cloudflare, "example.com");

@@ -1,4 +1,4 @@
-//! A new process and the records that it finds: what is right is left alone, what is half done is finished.
+//! A new process and the records that it finds: right ones are left alone, and half-done work is finished.
 
 use crate::dns::{BOTH, Followed, Name, external, externals, named, set_spec};
 use crate::suite::{Case, cases};
@@ -23,10 +23,10 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Longer than one request, and much less than is waited for at most.
+/// Longer than one request, and much less than the longest wait.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// Longer than the debounce of a change and the status write that follows it.
+/// Longer than the debounce of a change and the following status write.
 const QUIET: Duration = Duration::from_secs(4);
 
 /// Waits until an operator has read the records of each name since a call.
@@ -81,7 +81,7 @@ async fn a_restart_writes_nothing_when_all_is_right(world: &mut World) -> Outcom
     let all: Vec<&Name> = names.iter().map(|(_, name)| name).collect();
     read_again(world, &all, calls).await?;
     tokio::time::sleep(QUIET).await;
-    // And once more without a farewell.
+    // The same again after a crash.
     operator.kill_9();
     world.cluster.delete_lease().await?;
     let again = world.cloud().next_call();
@@ -113,7 +113,7 @@ async fn a_terminating_pod_or_an_annotated_stranger_at_start_up_makes_no_set_fli
         world.node_with(node, labelled).await?;
         world.pod(node, node).await?;
     }
-    // A pod that is Running and Ready, and on its way out; a node that has the address and not the label.
+    // A Running and Ready pod that is terminating, and a node that has the address but not the label.
     world.nodes.terminate_pod("web", "gamma").await?;
     let droplet = world.cloud().add_droplet("delta", REGION);
     let stranger = NewNode::new("delta").droplet(droplet).annotation(ANNOTATION, &ip(14).to_string());
@@ -163,13 +163,13 @@ async fn a_process_that_dies_in_the_middle_of_a_round_leaves_no_double_and_no_ga
     }
     let names = BOTH.map(|provider| Name::new(provider, "nodes"));
     for name in &names {
-        // One that stays, and one that goes.
+        // One record that stays, and one that is to be deleted.
         name.write(world, external(1), 60);
         name.write(world, external(99), 60);
         world.record_set(&format!("on-{}", named(name.provider)), &set_spec(name.provider, "nodes")).await?;
     }
     let mut followed = names.each_ref().map(|name| name.follow(world));
-    // The fourth write of one provider and the only one of the other take effect and are never answered.
+    // The fourth write at one provider and the only one at the other take effect but are never answered.
     let hangs = [Op::CreateRecord, Op::BatchRecords];
     let nth = [4, 1];
     for (op, nth) in hangs.into_iter().zip(nth) {
@@ -193,7 +193,7 @@ async fn a_process_that_dies_in_the_middle_of_a_round_leaves_no_double_and_no_ga
         world.set_settles(&format!("on-{}", named(name.provider)), name, &all).await?;
     }
     followed.iter_mut().for_each(Followed::was_never_empty);
-    // One address took over the record of the one that goes; four more were there.
+    // One address took over the record that was to be deleted. Four more already existed.
     assert_eq!(world.cloud().count(Provider::DigitalOcean, Op::CreateRecord), 6);
     let cloudflare = world.dns_calls(Provider::Cloudflare, calls);
     assert!(cloudflare.iter().all(|call| !call.op.mutates()), "its batch was complete: {cloudflare:?}");
@@ -248,7 +248,7 @@ async fn what_changed_while_nobody_looked_is_put_right_in_one_round(world: &mut 
             same(pool.active().into_values().collect::<Vec<_>>(), vec!["gamma".to_owned(), "beta".to_owned()])
         })
         .await?;
-    // An update, and a delete of what another wrote; and one batch.
+    // An update, a delete of somebody else's record, and one batch.
     let of = |provider| world.dns_calls(provider, calls).into_iter();
     let writes: Vec<Op> =
         of(Provider::DigitalOcean).filter(|call| call.op.mutates()).map(|call| call.op).collect();

@@ -1,4 +1,5 @@
-//! One leader after another: killed, ended in order, stopped and continued, cut off. No two of them ever write.
+//! One leader after another: killed, stopped in order, frozen and continued, cut off. No two of them ever write at the
+//! same time.
 //!
 //! `FLIPOP_TAKEOVERS` sets how many takeovers are measured (3 by default).
 
@@ -16,17 +17,17 @@ use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use std::time::Duration;
 
-/// A release is taken over in under 2 s by contract; a poll alone would take up to 4.4 s, an expiry 15 s. The rest is
-/// for a loaded machine.
+/// A released lease is taken over in under 2 s. Polling alone would take up to 4.4 s, an expiry 15 s. The rest is for a
+/// loaded machine.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a record that does not change is worth to those who watch it.
+/// How long observers respect a record that does not change.
 const LEASE_MS: u64 = 15_000;
 
-/// How long a leader is stopped: longer than its lease.
+/// How long a leader is frozen: longer than its lease.
 const STOP: Duration = Duration::from_secs(40);
 
-/// A lost lease ends the process within 5 s by contract; the rest is for a loaded machine and a call that hangs.
+/// A lost lease ends the process within 5 s. The rest is for a loaded machine and a hanging call.
 const LOST_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -39,7 +40,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A replica that holds the lease and writes, and one that stands by; with the leader's identity.
+/// A replica that leads and writes, and a standby. Also returns the leader's identity.
 async fn pair(world: &World, leader: Operator, standby: &str) -> Outcome<(Operator, Operator, String)> {
     let identity = eventually("somebody leads", SOON, || holder(world)).await?;
     let standby = replica(world, standby).await?;
@@ -63,7 +64,7 @@ async fn a_leader_that_was_killed_is_replaced_when_its_lease_has_run_out(world: 
             works(world, &name(run)).await?;
             leader.kill_9();
             let killed_ms = world.cloud().now_ms();
-            // Nobody is left who could renew it.
+            // No process is left that could renew it.
             let last = world.cluster.lease().await?.and_then(|lease| lease.spec?.renew_time);
             identity = taken_from(world, &identity, TAKEOVER_TIMEOUT).await?;
             taken.push(world.cloud().now_ms() - killed_ms);
@@ -138,7 +139,7 @@ async fn a_leader_that_was_stopped_writes_nothing_after_another_took_over(world:
         taken_from(world, &identity, TAKEOVER_TIMEOUT).await?;
         let since = world.cloud().next_call();
         writes(world, "successor", since).await?;
-        // Meanwhile a lot happens that it would have to answer, and its sockets fill up with it.
+        // Meanwhile many events arrive that it would have to handle, and fill its sockets.
         tokio::time::sleep(STOP.saturating_sub(stopped.elapsed())).await;
         leader.signal(Signal::CONT)?;
         let status = leader.wait_end(LOST_TIMEOUT).await?;
@@ -164,7 +165,7 @@ async fn a_leader_whose_connections_are_cut_writes_nothing_after_another_took_ov
     cut_off(world, Network::Cut).await
 }
 
-/// The leader loses the API server, and keeps the provider.
+/// Cuts the leader off from the API server, but not from the provider.
 async fn cut_off(world: &World, network: Network) -> Outcome {
     stage(world).await?;
     let proxy = FaultProxy::start(world.server.address()).await?;

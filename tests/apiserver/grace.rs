@@ -1,5 +1,5 @@
-//! `spec.grace` against what Kubernetes does: a rolling restart, a kubelet that restarts, a reboot, a drain. Without
-//! grace each of them moves the address; with it only the drain does.
+//! `spec.grace` during a rolling restart, a kubelet restart, a reboot and a drain. Without grace each of them moves the
+//! address; with grace only the drain does.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, ip, plain_spec, same};
@@ -23,10 +23,10 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// So long an operator that waits for nothing needs at most to have moved an address, several times over.
+/// Several times as long as an operator needs to move an address without waiting.
 const MEANWHILE: Duration = Duration::from_secs(3);
 
-/// A pool `p` whose one address is on `alpha`, where a pod serves as on `beta`.
+/// A pool `p` whose only address is on `alpha`, with a serving pod on `alpha` as on `beta`.
 async fn on_alpha(world: &World, grace: Option<Value>) -> Outcome<(Operator, u64)> {
     world.reserve(&[10]);
     world.node("alpha").await?;
@@ -48,7 +48,7 @@ async fn on_alpha(world: &World, grace: Option<Value>) -> Outcome<(Operator, u64
     Ok((operator, world.cloud().next_call()))
 }
 
-/// Whether the address has moved since, after the operator had the time to do so.
+/// How often the address has moved since, after the operator had time to move it.
 async fn moves(world: &World, since: u64) -> Outcome<usize> {
     tokio::time::sleep(MEANWHILE).await;
     Ok(world.assigns(since).len())
@@ -58,7 +58,7 @@ fn patient() -> Value {
     json!({ "podSeconds": 60, "nodeSeconds": 300 })
 }
 
-/// The status of `Ready` of a node, as the node controller writes `Unknown`.
+/// Sets the status of a node's `Ready`, as the node controller writes `Unknown`.
 async fn ready(world: &World, node: &str, status: &str) -> Outcome {
     let now = Clock::system().timestamp().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let condition = json!({ "type": "Ready", "status": status, "reason": "Test", "lastTransitionTime": now });
@@ -166,7 +166,7 @@ async fn event(world: &World, reason: &'static str) -> Outcome {
     .await
 }
 
-/// Takes away what [`on_alpha`] made.
+/// Removes everything that [`on_alpha`] created.
 async fn away(world: &World) -> Outcome {
     world.cluster.delete(Kind::Pool, "default", "p").await?;
     world.kubectl.run(&["delete", "pods", "--all", "-n", "web", "--force", "--grace-period=0"]).await?;
@@ -211,7 +211,7 @@ async fn a_rolling_restart_moves_nothing_within_the_grace(world: &mut World) -> 
     Ok(())
 }
 
-/// One pod on each node, one after the other.
+/// One pod per node, one after the other.
 const DEPLOYMENT: &str = r"
 apiVersion: apps/v1
 kind: Deployment
@@ -232,7 +232,7 @@ async fn until_rolled_out(world: &World) -> Outcome {
     world.kubectl.run(&wait).await.map(drop)
 }
 
-/// Schedules each pod to the node that has none, and runs it, as a scheduler and kubelets would; never ends.
+/// Schedules each pod to the node without one, and runs it, as a scheduler and kubelets would. Never ends.
 async fn run_pods(world: &World) -> Outcome {
     loop {
         let pods = world.kubectl.run(&["get", "pods", "-n", "web", "-o", "json"]).await?;

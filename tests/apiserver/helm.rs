@@ -1,5 +1,5 @@
-//! The chart, installed by Helm 3 and by Helm 4 as docs/operations/helm.md says: on a new cluster, over what `kubectl`
-//! installed and over the Go operator, and the way back. An operator runs meanwhile, and no address may move.
+//! The chart, installed by Helm 3 and Helm 4 as in docs/operations/helm.md: on a new cluster, over what `kubectl`
+//! installed, over the Go operator, and the way back. An operator runs meanwhile, and no address may move.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, path};
@@ -17,17 +17,17 @@ use tokio::process::Command;
 /// Longer than an installation takes on a loaded machine.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Both, as `PATH` names them.
+/// The two programs on `PATH`.
 const PROGRAMS: [&str; 2] = ["helm3", "helm4"];
 
-/// What is said where they are missing.
+/// The reason shown if they are missing.
 pub(crate) const NEEDS: &str = "needs helm3 and helm4 in PATH";
 
-/// What each needs to take over what others installed.
+/// The options for taking over another installation.
 const TAKE_OVER_3: &[&str] = &["--install", "--take-ownership"];
 const TAKE_OVER_4: &[&str] = &["--install", "--take-ownership", "--force-conflicts"];
 
-/// What each needs to upgrade what it took over: to Helm 4, `kubectl` owns the fields too that it applied.
+/// The options for an upgrade after a takeover. For Helm 4, `kubectl` still owns the fields that it applied.
 const UPGRADE_3: &[&str] = &[];
 const UPGRADE_4: &[&str] = &["--force-conflicts"];
 
@@ -44,7 +44,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// True where both can be run.
+/// Whether both can be run.
 pub(crate) fn is_installed() -> bool {
     let answers = |program: &&str| {
         std::process::Command::new(program)
@@ -55,7 +55,7 @@ pub(crate) fn is_installed() -> bool {
     PROGRAMS.iter().all(answers)
 }
 
-/// One of the two, at the cluster of a test.
+/// One of the two, connected to a test's cluster.
 struct Helm<'a> {
     program: &'static str,
     world: &'a World,
@@ -83,7 +83,7 @@ impl<'a> Helm<'a> {
         Ok(Ran { success: output.status.success(), stdout, stderr })
     }
 
-    /// Runs it; it has to succeed without a warning.
+    /// Runs it and expects success without a warning.
     async fn run(&self, arguments: &[&str]) -> Outcome<Ran> {
         let ran = self.attempt(arguments).await?;
         if ran.success && !ran.stderr.contains("arning") {
@@ -92,13 +92,13 @@ impl<'a> Helm<'a> {
         Err(Failure::new(format!("{} {arguments:?}\n{}{}", self.program, ran.stdout, ran.stderr)))
     }
 
-    /// A command about the release, as users write it.
+    /// Runs a command about the release, as users write it.
     async fn release(&self, verb: &str, more: &[&str]) -> Outcome<Ran> {
         let chart = path("charts/flipop");
         self.run(&[&[verb, "flipop", &chart, "--namespace", NAMESPACE], more].concat()).await
     }
 
-    /// Forgets the release and leaves its objects, as docs/operations/helm.md says.
+    /// Drops the release but leaves its objects, as in docs/operations/helm.md.
     async fn forget(&self) -> Outcome {
         let kubectl = &self.world.kubectl;
         let release = ["delete", "secret", "-n", NAMESPACE, "-l", "owner=helm,name=flipop"];
@@ -109,14 +109,14 @@ impl<'a> Helm<'a> {
         Ok(())
     }
 
-    /// What the chart renders for the cluster, as objects.
+    /// The objects that the chart renders for the cluster.
     async fn rendered(&self) -> Outcome<Vec<Value>> {
         let manifest = self.run(&["get", "manifest", "flipop", "--namespace", NAMESPACE]).await?;
         let objects: Vec<Value> = serde_saphyr::from_multiple(&manifest.stdout)?;
         Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
     }
 
-    /// Fails unless the cluster holds what the release has, and nothing more in its lists.
+    /// Fails unless the cluster holds everything in the release, with nothing more in its lists.
     async fn is_live(&self) -> Outcome {
         let objects = self.rendered().await?;
         assert_eq!(objects.len(), 16);
@@ -140,7 +140,7 @@ async fn read(world: &World, arguments: &[&str]) -> Outcome<Value> {
     Ok(serde_json::from_str(&ran.stdout)?)
 }
 
-/// Lists what of an object differs. Fields that only the live one has are defaults of the API server.
+/// Lists the differences of an object. Fields that only the live object has are the API server's defaults.
 fn compare(path: &str, live: &Value, wanted: &Value, differences: &mut Vec<String>) {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
@@ -154,13 +154,13 @@ fn compare(path: &str, live: &Value, wanted: &Value, differences: &mut Vec<Strin
             }
         }
         _ if live == wanted => {}
-        // The API server leaves out what is false or empty.
+        // The API server leaves out false and empty values.
         (Value::Null, wanted) if [json!(false), json!(""), json!([]), json!({})].contains(wanted) => {}
         _ => differences.push(format!("{path} is {live} and not {wanted}")),
     }
 }
 
-/// Two nodes and a pool whose one address is on the first; gives the operator and how many calls there were.
+/// Two nodes, and a pool whose only address is on the first. Returns the operator and the number of calls so far.
 async fn pool_on_alpha(world: &World) -> Outcome<(Operator, u64)> {
     let (operator, _beta) = world.on_alpha_beside_beta().await?;
     Ok((operator, last_call(world)))
@@ -170,12 +170,12 @@ fn last_call(world: &World) -> u64 {
     world.cloud().calls(0).last().map_or(0, |call| call.seq)
 }
 
-/// Fails if an address moved since a call, or if the operator no longer does its work.
+/// Fails if an address moved since a call, or if the operator no longer works.
 async fn nothing_moved_and_the_operator_works(world: &World, since: u64) -> Outcome {
     let calls = world.mutating_calls(since);
     assert!(calls.is_empty(), "{calls:?}");
     world.pool_settles("p", &[(10, "alpha")]).await?;
-    // Reads, writes of a status and of an annotation: the rights are there.
+    // Reads, and writes of a status and of an annotation: the operator has the rights.
     world.nodes.set_ready("alpha", false).await?;
     world.pool_settles("p", &[(10, "beta")]).await?;
     world.annotation_settles("beta", Some(10)).await?;
@@ -217,7 +217,7 @@ async fn life(helm: &Helm<'_>) -> Outcome {
     helm.release("upgrade", &upgraded).await?;
     assert_eq!(replicas(world).await?, 3);
     world.kubectl.run(&["get", "clusterrole", "flipop-view"]).await?;
-    // Stopped and started, with the other values as they were.
+    // Stopped and started again, with the other values unchanged.
     for count in [0, 3] {
         let set = format!("replicas={count}");
         helm.release("upgrade", &["--reset-then-reuse-values", "--set", &set]).await?;
@@ -230,7 +230,7 @@ async fn life(helm: &Helm<'_>) -> Outcome {
     let gone = world.kubectl.attempt(&["get", "clusterrole", "flipop-view"], None).await?;
     assert!(!gone.success && gone.stderr.contains("NotFound"), "{}", gone.stderr);
     nothing_moved_and_the_operator_works(world, since).await?;
-    // A chart without the CRDs leaves those of the revision before, and every object with them.
+    // A chart without the CRDs leaves those of the previous revision, and with them every object.
     helm.release("upgrade", &["--set", "crds.enabled=false"]).await?;
     world.cluster.get(Kind::Pool, "default", "p").await?;
     helm.release("upgrade", &["--set", "crds.enabled=true"]).await?;
@@ -244,7 +244,7 @@ async fn life(helm: &Helm<'_>) -> Outcome {
         let gone = world.kubectl.attempt(&["get", object, "-n", NAMESPACE], None).await?;
         assert!(!gone.success && gone.stderr.contains("NotFound"), "{object}: {}", gone.stderr);
     }
-    // The CRDs stay, and with them the pool and what it remembers.
+    // The CRDs stay, and with them the pool and its status.
     let kept = world.cluster.get(Kind::Pool, "default", "p").await?;
     assert_eq!(kept["metadata"]["uid"], pool["metadata"]["uid"]);
     assert_eq!(kept["status"]["ips"], pool["status"]["ips"]);
@@ -274,7 +274,7 @@ async fn kubectl_and_back(helm: &Helm<'_>, take_over: &[&str], upgrade: &[&str])
     let plain = helm.attempt(&["install", "flipop", &chart, "--namespace", NAMESPACE]).await?;
     assert!(!plain.success && plain.stderr.contains("ownership"), "{}", plain.stderr);
     if upgrade == UPGRADE_4 {
-        // Helm 4 notices only in the middle; the next try goes on from there.
+        // Helm 4 notices only halfway. The next try continues from there.
         let owned = ["install", "flipop", &chart, "--namespace", NAMESPACE, "--take-ownership"];
         let conflict = helm.attempt(&owned).await?;
         assert!(!conflict.success && conflict.stderr.contains("conflict"), "{}", conflict.stderr);
@@ -284,7 +284,7 @@ async fn kubectl_and_back(helm: &Helm<'_>, take_over: &[&str], upgrade: &[&str])
     helm.is_live().await?;
     assert_eq!(deployment_uid(world).await?, uid, "replaced instead of taken over");
     nothing_moved_and_the_operator_works(world, since).await?;
-    // It is a release like any other.
+    // It is now an ordinary release.
     helm.release("upgrade", &[&["--set", "replicas=3"], upgrade].concat()).await?;
     assert_eq!(replicas(world).await?, 3);
     helm.is_live().await?;
@@ -326,14 +326,15 @@ async fn go_and_back(helm: &Helm<'_>, take_over: &[&str]) -> Outcome {
     helm.release("upgrade", take_over).await?;
     helm.is_live().await?;
     assert_eq!(deployment_uid(world).await?, uid, "replaced instead of taken over");
-    // The Deployment has changed, and with it the pod: the next one has the rights that the Go operator's role lacks.
+    // The Deployment and so its pod changed: the next pod has the rights that the Go operator's role lacks.
     operator.terminate().await?;
     let _operator = world.operator().await?;
     world.annotation_settles("alpha", Some(10)).await?;
     world.pool_settles("p", &[(10, "alpha")]).await?;
     assert_eq!(world.mutating_calls(since), []);
 
-    // kubectl removes what it applied itself, so the manifests come between: what they share with the chart is its own.
+    // kubectl only removes what it applied itself. So the manifests are applied in between, to own what they share with
+    // the chart.
     helm.forget().await?;
     world.kubectl.run(&["apply", "-n", NAMESPACE, "-f", &path("k8s")]).await?;
     apply_go(world).await?;
@@ -343,10 +344,10 @@ async fn go_and_back(helm: &Helm<'_>, take_over: &[&str]) -> Outcome {
     let container = &deployment["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(container["image"], "digitaloceanapps/flipop:latest");
     assert_eq!(container["args"], json!(["/app/flipop", "--debug"]));
-    // The Go operator does not answer them.
+    // The Go operator does not serve probes.
     assert_eq!((&container["livenessProbe"], &container["readinessProbe"]), (&Value::Null, &Value::Null));
     assert_eq!(world.mutating_calls(since), []);
-    // The operator still moves addresses, with the rights of the Go operator.
+    // The operator still moves addresses with the Go operator's rights.
     world.nodes.set_ready("alpha", false).await?;
     world.pool_settles("p", &[(10, "beta")]).await
 }
@@ -382,7 +383,7 @@ async fn a_second_installation_is_refused_with_the_name_of_the_first(world: &mut
     Ok(())
 }
 
-/// An upgrade without the CRDs fails while nothing keeps them, and leaves them alone once something does.
+/// An upgrade without the CRDs fails unless something keeps them, and then leaves them alone.
 async fn the_crds_stay_until_something_keeps_them(helm: &Helm<'_>) -> Outcome {
     let crds = || helm.world.kubectl.run(&["get", "crd", "-o", "jsonpath={.items[*].metadata.uid}"]);
     let before = crds().await?.stdout;
@@ -401,7 +402,7 @@ async fn the_crds_stay_until_something_keeps_them(helm: &Helm<'_>) -> Outcome {
     Ok(())
 }
 
-/// The API server deletes a CRD when its objects are gone.
+/// The API server deletes a CRD after its objects.
 async fn crds_are_gone(world: &World) -> Outcome {
     eventually("the CRDs are gone", SOON, || async {
         let left = world.kubectl.run(&["get", "crd", "-o", "name"]).await?;

@@ -1,4 +1,4 @@
-//! The manifests, applied as docs/operations/install.md says: on a new cluster and over the Go operator's.
+//! The manifests, applied as in docs/operations/install.md: on a new cluster, and over the Go operator's.
 
 use crate::suite::{Case, cases};
 use crate::world::{World, path};
@@ -8,7 +8,7 @@ use flipop_envtest::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The controller checks a policy moments after it was made.
+/// The controller checks a policy moments after its creation.
 const TYPE_CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -33,7 +33,7 @@ async fn the_crds_apply_on_their_own_and_kubectl_knows_their_names(world: &mut W
         assert_eq!(ran.stdout.trim(), "floatingippool.flipop.digitalocean.com/mine", "kubectl get {name}");
     }
     let explained = world.kubectl.run(&["explain", "fipool.spec.desiredIPs"]).await?;
-    // It wraps the lines.
+    // kubectl wraps the lines.
     let words: Vec<&str> = explained.stdout.split_whitespace().collect();
     assert!(words.join(" ").contains("created in `region`"), "{}", explained.stdout);
     world.kubectl.run(&["explain", "nodedns.spec.addressType"]).await?;
@@ -57,7 +57,7 @@ async fn the_manifests_apply_without_a_warning_and_a_second_time_without_a_chang
     Ok(())
 }
 
-/// Kind, name and resource version of everything that the manifests make.
+/// Kind, name and resource version of every object in the manifests.
 async fn versions(world: &World) -> Outcome<Vec<(String, String, String)>> {
     let objects = read(world, &["get", "-n", NAMESPACE, "-f", &path("k8s")]).await?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -122,7 +122,7 @@ async fn what_the_go_operator_stored_is_served_after_the_manifests_replaced_its_
     let after_set = world.cluster.get(Kind::RecordSet, "default", "from-go").await?;
     assert_eq!((&after["spec"], &after["status"]), (&before["spec"], &before["status"]));
     assert_eq!(after_set["spec"], before_set["spec"]);
-    // And both can still be written.
+    // Both can still be written.
     world.cluster.replace_status(Kind::Pool, "default", "from-go", &json!({ "error": "x" })).await?;
     world
         .cluster
@@ -130,7 +130,7 @@ async fn what_the_go_operator_stored_is_served_after_the_manifests_replaced_its_
         .await
 }
 
-/// Flux and `kubectl wait` take an object for healthy that has no status, or one of this generation.
+/// Flux and `kubectl wait` consider an object healthy if it has no status, or one of this generation.
 async fn only_an_object_without_a_status_says_that_nobody_has_looked_at_it(world: &mut World) -> Outcome {
     go_operator(world).await?;
     let by_go = json!({ "state": "active", "error": "" });
@@ -157,7 +157,7 @@ async fn only_an_object_without_a_status_says_that_nobody_has_looked_at_it(world
         let listed = read(world, &["get", plural, "-n", "default"]).await?;
         assert_eq!(listed["items"][1]["status"], nobody, "{kind}");
     }
-    // After a way back to the Go operator.
+    // After a return to the Go operator.
     for kind in Kind::ALL {
         world.cluster.replace_status(kind, "default", "new", &json!({ "error": "x" })).await?;
         assert_eq!(world.cluster.get(kind, "default", "new").await?["status"], json!({ "error": "x" }));
@@ -176,7 +176,7 @@ async fn a_pod_of_the_deployment_is_admitted_where_restricted_is_enforced(world:
     let admitted = world.kubectl.attempt(&create, Some(&pod.to_string())).await?;
     assert!(admitted.success, "{}", admitted.stderr);
     assert_eq!(admitted.stderr, "");
-    // Its priority class is among the manifests, and known to the API server.
+    // Its priority class is in the manifests, and the API server knows it.
     let pod_json = ["create", "--dry-run=server", "-n", NAMESPACE, "-o", "json", "-f", "-"];
     let admitted = world.kubectl.attempt(&pod_json, Some(&pod.to_string())).await?;
     let admitted: Value = serde_json::from_str(&admitted.stdout)?;
@@ -184,14 +184,14 @@ async fn a_pod_of_the_deployment_is_admitted_where_restricted_is_enforced(world:
     assert_eq!(admitted["spec"]["priority"], class["value"]);
     assert!(class["value"].as_u64().is_some_and(|value| value > 0), "{class}");
     the_disruption_budget_covers(world, &deployment).await?;
-    // The counter-test: the namespace does refuse what is not restricted.
+    // The counter-test: the namespace refuses pods that are not restricted.
     pod["spec"]["securityContext"]["runAsNonRoot"] = json!(false);
     let refused = world.kubectl.attempt(&create, Some(&pod.to_string())).await?;
     assert!(!refused.success && refused.stderr.contains("violates PodSecurity"), "{}", refused.stderr);
     Ok(())
 }
 
-/// As the API server stored it: an unknown field or value would be gone or refused.
+/// Checked as stored: the API server drops unknown fields and refuses unknown values.
 async fn the_disruption_budget_covers(world: &World, deployment: &Value) -> Outcome {
     let budget = read(world, &["get", "poddisruptionbudget", "flipop", "-n", NAMESPACE]).await?;
     assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"]);

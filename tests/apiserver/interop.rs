@@ -1,5 +1,5 @@
-//! The other replica runs client-go's own leader election (`tests/go-elector`): as when a Go operator and this one meet
-//! in a rolling update. Whoever leads writes to one account, whose log shows that the two never overlap.
+//! The other replica runs client-go's own leader election (`tests/go-elector`), as when a Go operator and this one meet
+//! in a rolling update. The leader writes to one account, whose log shows that the two never overlap.
 //!
 //! `FLIPOP_HANDOVERS` sets how often the lease changes hands (4 by default).
 
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// An elector of client-go looks every 2 to 4.4 s; the rest is for a loaded machine. An expiry would take 15 s.
+/// client-go's elector looks every 2 to 4.4 s. The rest is for a loaded machine. An expiry would take 15 s.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// How often the Go replica writes while it leads.
@@ -47,7 +47,7 @@ enum End {
 }
 
 impl End {
-    /// Both kinds of replica meet both.
+    /// Both kinds of end occur for both kinds of replica.
     fn of(handover: usize) -> Self {
         if (handover / 2).is_multiple_of(2) { Self::Release } else { Self::Crash }
     }
@@ -79,12 +79,12 @@ impl Replica {
     }
 }
 
-/// The names are alternately ours and Go's.
+/// The names alternate between ours and Go's.
 fn name(number: usize) -> String {
     if number.is_multiple_of(2) { format!("ours-{number}") } else { format!("go-{number}") }
 }
 
-/// Starts the replica of this number and waits until it stands by, or leads when it is the first.
+/// Starts the replica of this number and waits until it stands by. The first one leads instead.
 async fn start(world: &World, program: &Path, number: usize) -> Outcome<Replica> {
     let name = name(number);
     if number.is_multiple_of(2) {

@@ -1,4 +1,4 @@
-//! One thing that hangs or fails delays nothing else.
+//! A hang or a failure in one place delays nothing elsewhere.
 
 use crate::corpus::documents;
 use crate::suite::{Case, cases};
@@ -11,10 +11,10 @@ use serde_json::json;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// What is not held up happens within this on a loaded machine; a call that hangs is given up after 10 s.
+/// The time for work that is not held up, on a loaded machine. A hanging call is given up after 10 s.
 const NOT_HELD_UP: Duration = Duration::from_secs(4);
 
-/// First retry after 1 s, then 1 s, and a read before each; on a loaded machine.
+/// Retries after 1 s and again 1 s, with a read before each, on a loaded machine.
 const REPAIRED: Duration = Duration::from_secs(20);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -82,7 +82,7 @@ async fn an_undecodable_pool_harms_no_other(world: &mut World) -> Outcome {
     world.reserve(&[10]);
     world.node("alpha").await?;
     let _operator = world.operator().await?;
-    // What the schema admits and hardly any type can hold.
+    // The schema admits this, but hardly any type can hold it.
     let odd = json!({
         "provider": "digitalocean", "desiredIPs": 9_223_372_036_854_775_807_i64, "assignmentCoolOffSeconds": 1e300,
         "ips": ["", "\u{1f419}"], "match": { "tolerations": [{}] }, "dnsRecordSet": { "ttl": -9_007_199_254_740_993_i64 },
@@ -98,7 +98,7 @@ async fn an_undecodable_pool_harms_no_other(world: &mut World) -> Outcome {
     world.cluster.delete(Kind::Pool, TEAM, "odd").await
 }
 
-/// What an object says of itself, once it is about its spec: whether it is right, and the text of what is not.
+/// An object's verdict about its own spec: whether it is valid, and what is wrong.
 async fn told(world: &World, kind: Kind, name: &str) -> Outcome<(bool, String)> {
     let what = format!("{} {name} is told of itself", kind.plural());
     eventually(&what, SOON, || async move {
@@ -121,7 +121,7 @@ async fn each_object_of_the_corpus_is_told_of_itself_and_harms_no_other(world: &
         world.node_with(node, |new| new.label("of", "good")).await?;
     }
     let _operator = world.operator().await?;
-    // The oldest of all, so that nobody takes its name or its addresses.
+    // The oldest object, so that no other can claim its name or its addresses.
     let mut good = plain_spec(&[210, 211]);
     good["match"]["nodeLabel"] = json!("of=good");
     world.pool("good", &good).await?;
@@ -140,7 +140,7 @@ async fn each_object_of_the_corpus_is_told_of_itself_and_harms_no_other(world: &
     }
     assert!(corpus.len() > 45 && wrong > 10, "{wrong} of {} have a mistake", corpus.len());
 
-    // With all of them there.
+    // With all objects present.
     let ours = |call: &(Ipv4Addr, u64)| [ip(210), ip(211)].contains(&call.0);
     assert!(!world.assigns(calls).iter().any(ours), "nobody moves what is in use");
     world.nodes.set_ready("alpha", false).await?;

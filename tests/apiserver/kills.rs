@@ -1,4 +1,4 @@
-//! A process that dies at any call of a failover, or of a pool's beginning: the next one finishes it, and does nothing
+//! A process dies at any call of a failover or of a pool's beginning. The next one finishes the work and does nothing
 //! twice.
 
 use crate::dns::{Name, externals, set_spec};
@@ -18,14 +18,14 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The nodes, with the last number of their own address. The first of the pool's addresses goes to and fro between
-/// `alpha` and `gamma`, the second stays on `beta`.
+/// The nodes, each with the last number of its own address. The pool's first address moves between `alpha` and `gamma`,
+/// and the second stays on `beta`.
 const NODES: [(&str, u8); 3] = [("alpha", 1), ("beta", 2), ("gamma", 3)];
 
-/// The one of the nodes that never fails.
+/// The node that never fails.
 const STEADY: usize = 1;
 
-/// Fewer calls than a failover has: the assignment, the look at its action, and both names dropped and published.
+/// Fewer calls than a failover has: the assignment, the poll of its action, and both names dropped and published.
 const LEAST_CALLS: u64 = 5;
 
 struct Names {
@@ -34,7 +34,7 @@ struct Names {
 }
 
 impl Names {
-    /// Whether the addresses are where they belong and published, and these nodes are.
+    /// Whether the addresses are in place and published, and the addresses of these nodes too.
     async fn stand(&self, world: &World, holder: usize, ready: &[u8]) -> Outcome {
         let active = world.get_pool("p").await?.active();
         let wanted = [(10, holder), (11, STEADY)];
@@ -53,7 +53,7 @@ impl Names {
     }
 }
 
-/// Where a failover ended.
+/// The end of a failover.
 enum End {
     /// The process hangs in the call.
     Hangs,
@@ -61,8 +61,8 @@ enum End {
     Done,
 }
 
-/// A process that was started then has looked at both names a second time: what it saw only once it does not rely on,
-/// and a failover has fewer calls meanwhile.
+/// Waits until a process started at `since` has looked at both names twice. It does not rely on a single look, and a
+/// failover has fewer calls until then.
 async fn looked_twice(world: &World, since: u64) -> Outcome {
     let looks = |provider| {
         let calls = world.cloud().calls(since);
@@ -111,7 +111,7 @@ async fn a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothi
                 if !hangs() {
                     names.stand(world, other, ready).await?;
                 }
-                // The last call may have come, and done its work, while the names were read.
+                // The last call may have come and taken effect while the names were read.
                 Ok(if hangs() { End::Hangs } else { End::Done })
             })
             .await?;
@@ -140,10 +140,10 @@ async fn a_process_killed_at_any_call_of_a_failover_loses_nothing_and_does_nothi
     Ok(())
 }
 
-/// The addresses of a pool that begins.
+/// The addresses of a new pool.
 const BEGINNING: [u8; 3] = [10, 11, 12];
 
-/// Fewer calls than a pool's beginning has: each address is assigned and published, and that rests on several reads.
+/// Fewer calls than a pool's beginning has: each address is assigned and published, which needs several reads.
 const LEAST_BEGINNING: u64 = 12;
 
 /// Whether all addresses of a pool are on nodes and published.
@@ -153,7 +153,7 @@ async fn all_stands(world: &World, pool: &str, name: &Name) -> Outcome {
     same(name.addresses(world), published).map_err(Failure::new)
 }
 
-/// The pool goes, then the operator, and the addresses are put back where they were: nowhere.
+/// Deletes the pool, ends the operator, and unassigns the addresses again.
 async fn clear(world: &World, mut operator: Operator, pool: &str) -> Outcome {
     world.cluster.delete(Kind::Pool, TEAM, pool).await?;
     for (node, _) in NODES {
@@ -189,7 +189,7 @@ async fn a_process_killed_at_any_call_of_a_pools_beginning_does_nothing_twice(wo
                 if !hangs() {
                     all_stands(world, &pool, &name).await?;
                 }
-                // The last call may have come, and done its work, while the pool was read.
+                // The last call may have come and taken effect while the pool was read.
                 Ok(if hangs() { End::Hangs } else { End::Done })
             })
             .await?;

@@ -1,4 +1,4 @@
-//! One replica acts, by client-go's protocol on the contract's Lease.
+//! Only one replica acts, by client-go's protocol on the Go operator's Lease.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, same};
@@ -8,7 +8,7 @@ use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use std::time::Duration;
 
-/// A release is taken over in under 2 s by contract; the rest is for a loaded machine.
+/// A released lease is taken over in under 2 s. The rest is for a loaded machine.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -85,7 +85,7 @@ async fn nothing_but_the_lease_is_written_at_rest(world: &mut World) -> Outcome 
     let (_leader, _standby) = pair(world).await?;
     world.annotation_settles("alpha", Some(10)).await?;
     world.pool_shows("p", "the status is current", SOON, |pool| same(pool.error(), "")).await?;
-    // Whatever belongs to the assignment is written by then.
+    // By then everything that belongs to the assignment is written.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (calls, writes) = (world.cloud().next_call(), world.server.audit().position()?);
     tokio::time::sleep(Duration::from_secs(12)).await;

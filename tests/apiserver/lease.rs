@@ -1,4 +1,4 @@
-//! The Lease in other hands: deleted, stolen, written by clocks that are wrong, or out of reach for a minute.
+//! Trouble with the Lease: deleted, stolen, written by wrong clocks, or unreachable for a minute.
 
 use crate::suite::{Case, cases};
 use crate::team::{
@@ -15,10 +15,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A lost lease ends the process within 5 s by contract; the rest is for a loaded machine.
+/// A lost lease ends the process within 5 s. The rest is for a loaded machine.
 const LOST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a record that does not change is worth to those who watch it.
+/// How long observers respect a record that does not change.
 const LEASE: Duration = Duration::from_secs(15);
 
 /// After this long without a renewal no permit is left.
@@ -27,13 +27,13 @@ const PERMIT: Duration = Duration::from_secs(10);
 /// How often a holder renews.
 const RENEWAL: Duration = Duration::from_secs(2);
 
-/// How long the API server is away.
+/// How long the API server is down.
 const OUTAGE: Duration = Duration::from_mins(1);
 
-/// After an outage everything is read again, watches included.
+/// After an outage everything is read again, including watches.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// The identity of somebody who is no operator.
+/// The identity of a stranger that is no operator.
 const STRANGER: &str = "stranger_1";
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -56,7 +56,7 @@ async fn a_lease_that_is_deleted_stays_with_its_holder(world: &mut World) -> Out
         let mut leader = replica(world, "leader").await?;
         let identity = leads(world).await?;
         let mut standby = replica(world, "standby").await?;
-        // One that has not seen the lease yet would take its absence for a first start.
+        // A standby that has not seen the lease would take its absence for a first start.
         stands_by(&standby).await?;
         writes(world, "leader", 0).await?;
         for _ in 0..3 {
@@ -74,7 +74,7 @@ async fn a_lease_that_is_deleted_stays_with_its_holder(world: &mut World) -> Out
     Ok(())
 }
 
-/// The stranger writes the record as a holder does whose clock shows this.
+/// Writes the record as a stranger who holds the lease and whose clock shows this time.
 async fn stranger_renews(world: &World, clock: &str, taken: bool) -> Outcome {
     let now: jiff::Timestamp = clock.parse()?;
     let before = world.cluster.lease().await?.and_then(|lease| lease.spec).unwrap_or_default();
@@ -108,7 +108,7 @@ async fn a_stranger_that_takes_the_lease_ends_the_leader_and_is_respected_though
         works(world, "robbed").await?;
         stranger_renews(world, "1999-12-31T00:00:00Z", true).await?;
         ends(&mut leader).await?;
-        // Judged by the record's times it expired decades ago; judged by its changes it is alive.
+        // By the record's times it expired decades ago; by its changes it is alive.
         let since = world.cloud().next_call();
         let mut renewed = Instant::now();
         for second in 0..4 {
@@ -158,7 +158,7 @@ async fn an_api_server_that_is_down_for_a_minute_is_waited_for_and_nothing_is_wr
     world.server.stop();
     let stopped = Instant::now();
     tokio::time::sleep(PERMIT).await;
-    // Now there is something to do.
+    // Now there is work to do.
     world.cloud().move_ip(ip(10), None)?;
     let mut replicas = [leader, standby];
     while stopped.elapsed() < OUTAGE {
@@ -176,7 +176,7 @@ async fn an_api_server_that_is_down_for_a_minute_is_waited_for_and_nothing_is_wr
     );
     assert!(readers.iter().all(|call| call.token != "standby"), "a standby calls no provider");
     world.server.start_again().await?;
-    // Either may win; whoever does puts it right, and alone. The status is still that of before the outage.
+    // Either may win. The winner repairs the place alone. The status is still from before the outage.
     let place = || async {
         match world.cloud().ip(ip(10)).and_then(|view| view.droplet) {
             Some(place) if place == droplet => Ok(()),

@@ -15,11 +15,11 @@ use kube::{Api, Client};
 use serde_json::json;
 
 pub(crate) fn cases() -> Vec<Case> {
-    // A node that is being deleted stays behind.
+    // A node that is being deleted is left over.
     cases![InstalledForOne: lists_say_the_same_in_protobuf_and_in_json]
 }
 
-/// One page of what `path` lists.
+/// One page of the list at `path`.
 async fn page(client: &Client, path: &str, accept: &str) -> Outcome<bytes::Bytes> {
     let request = http::Request::get(path).header(http::header::ACCEPT, accept).body(Body::empty())?;
     Ok(client.send(request).await?.into_body().collect().await?.to_bytes())

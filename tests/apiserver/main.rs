@@ -1,8 +1,8 @@
 //! FLIPOP on a real Kubernetes API server.
 //!
-//! The manifests are applied as users apply them, and the real binary runs as the service account that they make,
-//! against the simulated `DigitalOcean` and Cloudflare. Servers come from `flipop-envtest`; without Go and
-//! `KUBEBUILDER_ASSETS` the tests are reported as ignored, and fail where `CI` is set.
+//! The manifests are applied as users apply them. The real binary runs as their service account, against the simulated
+//! `DigitalOcean` and Cloudflare. Servers come from `flipop-envtest`. Without Go and `KUBEBUILDER_ASSETS` the tests are
+//! reported as ignored, and fail if `CI` is set.
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 mod account;
@@ -62,7 +62,7 @@ use libtest_mimic::Arguments;
 use std::process::ExitCode;
 use suite::{Case, Suite};
 
-/// Servers, and tests, at a time: most of a test's time is waiting, and a server takes 300 MB.
+/// Servers and tests at a time. Most of a test is waiting, and a server takes 300 MB.
 const TESTS_AT_A_TIME: usize = 4;
 
 fn main() -> ExitCode {
@@ -119,7 +119,7 @@ fn main() -> ExitCode {
     let suite = Suite::new();
     let trials = suite.trials(cases);
     let conclusion = libtest_mimic::run(&arguments, trials);
-    // A static or an exit would leave the servers running.
+    // With a static or an exit, the servers would stay.
     suite.end();
     conclusion.exit_code()
 }

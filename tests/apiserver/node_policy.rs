@@ -1,4 +1,4 @@
-//! What the operator's service account can do to a node: change one annotation and four labels, and nothing else.
+//! The operator's service account can change one annotation and four labels of a node, and nothing else.
 
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, World};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A policy is in force moments after it was applied.
+/// A policy takes effect moments after it was applied.
 const IN_FORCE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -23,10 +23,10 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The nodes as the operator's account sees them, once the policy is in force.
+/// The nodes with the operator's identity, once the policy is in effect.
 async fn as_operator(world: &World) -> Outcome<Nodes> {
     let nodes = Nodes::new(connect(&world.operator_kubeconfig().await?).await?);
-    // A value of its own each time: a patch that changes nothing is admitted even when the policy is in force.
+    // Another value each time, because a patch without a change is admitted even when the policy is in effect.
     let attempt = AtomicUsize::new(0);
     eventually("the policy is in force", IN_FORCE_TIMEOUT, || async {
         let value = format!("x{}", attempt.fetch_add(1, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What an administrator sees: events, conditions, metrics; and what others did to the account.
+//! What an administrator sees: Events, conditions and metrics, also about changes by others to the account.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, ip, plain_spec, same};
@@ -9,7 +9,7 @@ use flipop_envtest::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
 
-/// Changes by others are noticed within 60 s.
+/// The time in which changes by others are noticed: 60 s, and some margin.
 const NOTICED: Duration = Duration::from_secs(75);
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -1,4 +1,4 @@
-//! The annotation that pauses an object, set and removed as an administrator does it, in the middle of a failover.
+//! The annotation that pauses an object, set and removed by an administrator in the middle of a failover.
 
 use crate::dns::{Name, external, set_spec};
 use crate::suite::{Case, cases};
@@ -10,10 +10,10 @@ use flipop_envtest::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
 
-/// So long an assignment takes at the provider here: enough to pause a pool meanwhile.
+/// How long the provider takes for an assignment here: long enough to pause a pool meanwhile.
 const ACTION: Duration = Duration::from_secs(4);
 
-/// Long enough for anything that is due at once to show.
+/// Long enough to see anything that is due at once.
 const SETTLED: Duration = Duration::from_secs(5);
 
 const WHY: &str = "incident 7";
@@ -51,7 +51,7 @@ async fn a_pool_that_is_paused_during_a_failover_ends_that_move_and_begins_the_n
     let both = [ip(10).to_string(), ip(11).to_string()];
     world.pool_publishes("p", &name, &both).await?;
 
-    // One move is under way when the pool is paused, and the other is not begun.
+    // When the pool is paused, one move is under way and the other has not begun.
     world.cloud().tune(|knobs| knobs.action_ms = u64::try_from(ACTION.as_millis()).unwrap_or(u64::MAX));
     world.nodes.set_ready("alpha", false).await?;
     eventually("the move is under way", SOON, || async {
@@ -70,7 +70,7 @@ async fn a_pool_that_is_paused_during_a_failover_ends_that_move_and_begins_the_n
     let unready = |pool: &crate::world::Pool| pool.has_condition("1 of 2 addresses are on matching nodes");
     world.pool_shows("p", "Ready tells the truth", SOON, unready).await?;
     nothing_begins(world, (calls, records)).await?;
-    // Neither does the next leader.
+    // The next leader does not begin either.
     drop(operator);
     let _operator = world.dns_operator().await?;
     nothing_begins(world, (calls, records)).await?;

@@ -1,4 +1,4 @@
-//! A provider that throttles, answers nonsense, keeps things locked, and nodes that change while it is at work.
+//! A provider that throttles, answers nonsense or keeps things locked, and nodes that change while it works.
 
 use crate::dns::{Name, externals, set_spec};
 use crate::suite::{Case, cases};
@@ -9,20 +9,20 @@ use flipop_envtest::wait::eventually;
 use serde_json::json;
 use std::time::Duration;
 
-/// How long the provider asks to be left alone.
+/// How long the provider asks for silence.
 const PAUSE_S: u64 = 12;
 
-/// Another token's calls are not held up: this is for a loaded machine, and less than the pause.
+/// Calls with another token are not held up. The time is for a loaded machine, and shorter than the pause.
 const NOT_HELD_UP: Duration = Duration::from_secs(8);
 
-/// A status is a sentence about a pool, and a body is 50 MB: the process stays far below that.
+/// A status is a sentence about a pool, and a body is 50 MB. The process stays far below that size.
 const MEMORY_KIB: u64 = 150 * 1_024;
 const HUGE: usize = 50 << 20;
 
-/// How long something stays locked, or an action takes.
+/// How long a lock or an action lasts.
 const BUSY_MS: u64 = 6_000;
 
-/// Clocks of two processes, and a loaded machine.
+/// For the clocks of two processes and a loaded machine.
 const TOLERANCE_MS: u64 = 300;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -42,7 +42,7 @@ fn calls_to(world: &World, provider: Provider, since: u64) -> Vec<Call> {
     world.cloud().calls(since).into_iter().filter(|call| call.provider == provider).collect()
 }
 
-/// Errors of assignments that were counted.
+/// The number of assignment errors in the metrics.
 async fn assignment_errors(operator: &flipop_envtest::operator::Operator) -> Outcome<f64> {
     let errors = operator.scrape().await?.sum("flipop_floatingippoolcontroller_ip_assignment_errors", &[]);
     Ok(errors.unwrap_or_default())
@@ -73,7 +73,7 @@ async fn a_throttled_token_is_silent_for_as_long_as_it_is_told_and_other_tokens_
         throttled.ok_or_else(|| flipop_envtest::Failure::new("not yet"))
     })
     .await?;
-    // Another pool of the same token waits as well; the other provider's token does not.
+    // Another pool with the same token waits too; the other provider's token does not.
     let mut other = plain_spec(&[11]);
     other["match"]["nodeLabel"] = json!("pool=other");
     world.pool("q", &other).await?;
@@ -121,7 +121,7 @@ async fn unreadable_answers_to_lists_leave_what_stands_as_it_is(world: &mut Worl
     world.annotation_settles("beta", Some(11)).await?;
     let memory = operator.resident_kib()?;
     assert!(memory < MEMORY_KIB, "{memory} KiB");
-    // And it is not stuck.
+    // It still works.
     world.node("gamma").await?;
     world.nodes.set_ready("alpha", false).await?;
     world.pool_settles("p", &[(10, "gamma"), (11, "beta")]).await?;
@@ -247,7 +247,7 @@ async fn a_node_that_flaps_while_its_address_moves_costs_one_move_per_cool_off(w
     spec["assignmentCoolOffSeconds"] = json!(COOL_OFF_MS / 1_000);
     world.pool("p", &spec).await?;
     world.pool_settles("p", &[(10, "alpha")]).await?;
-    // Each in its own rhythm, so that every pair of states comes about.
+    // Each node in its own rhythm, so that every pair of states occurs.
     let (mut alpha, mut beta) = (true, true);
     for step in 0..40 {
         if step % 2 == 0 {

@@ -1,4 +1,4 @@
-//! What the operator's service account may do, asked of the API server itself.
+//! The rights of the operator's service account, according to the API server itself.
 
 use crate::suite::{Case, cases};
 use crate::world::World;

@@ -1,5 +1,5 @@
-//! Objects, definitions, namespaces and the operator itself taken away, in any order: nothing hangs, nothing stays that
-//! should not.
+//! Objects, definitions, namespaces and the operator itself are removed in any order. Nothing hangs, and nothing is
+//! left that should go.
 
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, SOON, TEAM, World, ip, path, plain_spec, same};
@@ -18,7 +18,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Waits until a node carries no annotation.
+/// Waits until a node has no annotation.
 async fn is_bare(world: &World, node: &str) -> Outcome {
     eventually(&format!("{node} carries no annotation"), SOON, || async {
         same(world.nodes.annotation(node, ANNOTATION).await?, None).map_err(Failure::new)
@@ -51,7 +51,7 @@ async fn a_pool_deleted_while_nobody_leads_leaves_no_annotation_once_somebody_do
     is_bare(world, "alpha").await?;
     world.annotation_settles("beta", Some(11)).await?;
     assert_eq!(world.mutating_calls(calls), [], "addresses stay where they are");
-    // And one that goes while somebody leads.
+    // One pool is deleted while an operator leads.
     world.cluster.delete(Kind::Pool, TEAM, "q").await?;
     is_bare(world, "beta").await?;
     assert_eq!(world.mutating_calls(calls), []);
@@ -99,13 +99,13 @@ async fn namespaces_can_be_deleted_with_and_without_the_operator(world: &mut Wor
     world.kubectl.run(&[&delete[..], &["one"]].concat()).await?;
     is_bare(world, "alpha").await?;
     assert_eq!(world.nodes.annotation("beta", ANNOTATION).await?, Some(ip(11).to_string()));
-    // Its own namespace goes, with its account and its Lease, while it runs.
+    // The operator's own namespace is deleted while it runs, with its account and its Lease.
     world.kubectl.run(&[&delete[..], &[NAMESPACE]].concat()).await?;
     world.kubectl.run(&[&delete[..], &["two"]].concat()).await?;
     operator.signal(flipop_envtest::process::Signal::TERM)?;
     operator.wait_end(Duration::from_secs(12)).await?;
     assert_eq!(world.mutating_calls(calls), []);
-    // Whoever installs it again has the left-overs removed.
+    // A later installation removes the left-overs.
     world.cluster.install(&world.kubectl, &path("k8s")).await?;
     let _operator = world.operator().await?;
     is_bare(world, "beta").await

@@ -1,4 +1,4 @@
-//! A new process adopts what stands: no address moves because the operator was away.
+//! A new process adopts existing assignments: no address moves because the operator was away.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, ip, path, same};
@@ -22,14 +22,14 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Two addresses on alpha and beta by the hand of this operator.
+/// Two addresses on alpha and beta, assigned by this operator.
 async fn settled(world: &World) -> Outcome<Operator> {
     world.reserve(&[10, 11]);
     for node in ["alpha", "beta", "gamma"] {
         world.node(node).await?;
     }
     let operator = world.operator().await?;
-    // Against the order of names, so that a new process could be tempted to shuffle.
+    // Against the order of names, so that a new process might be tempted to swap them.
     world.nodes.set_ready("alpha", false).await?;
     world.plain_pool("p", &[10, 11]).await?;
     world.pool_settles("p", &[(10, "beta"), (11, "gamma")]).await?;
@@ -43,7 +43,7 @@ async fn settled(world: &World) -> Outcome<Operator> {
     Ok(operator)
 }
 
-/// A good read of the provider was made since, and nothing was changed.
+/// Checks that the account was listed since, and nothing was changed.
 async fn adopted(world: &World, calls: u64) -> Outcome {
     flipop_envtest::wait::eventually("the account was listed", TAKEOVER_TIMEOUT, || async {
         let listed = world.cloud().calls(calls).iter().any(|call| call.op == Op::ListReservedIps);
@@ -63,7 +63,7 @@ async fn assignments_are_adopted_without_a_call_that_changes_anything(world: &mu
     let (calls, writes) = (world.cloud().next_call(), world.server.audit().position()?);
     let operator = world.operator().await?;
     adopted(world, calls).await?;
-    // The status was right already: nothing but the Lease is written.
+    // The status was already right, so only the Lease is written.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let written = world.server.audit().writes_of(flipop_envtest::cluster::USER, writes)?;
     let others: Vec<_> = written.iter().filter(|write| write.resource != "leases").collect();
@@ -81,7 +81,7 @@ async fn after_a_kill_the_next_process_waits_for_the_lease_and_adopts(world: &mu
     operator.kill_9();
     let calls = world.cloud().next_call();
     let _operator = world.operator().await?;
-    // The dead holder may act until its Lease has run out, as far as anyone can know.
+    // As far as anyone can know, the dead holder may act until its Lease expires.
     tokio::time::sleep(Duration::from_secs(8)).await;
     assert_eq!(world.cloud().count(Provider::DigitalOcean, Op::AssignIp), 2);
     assert_eq!(world.cloud().calls(calls).len(), 0, "a standby calls no provider");
@@ -92,7 +92,7 @@ async fn what_changed_while_nobody_looked_is_put_right(world: &mut World) -> Out
     let mut operator = settled(world).await?;
     operator.kill_9();
     world.cluster.delete_lease().await?;
-    // beta goes for good, gamma comes back as another machine of the same name.
+    // beta is gone for good, and gamma comes back as another machine of the same name.
     world.nodes.delete("beta").await?;
     world.nodes.delete("gamma").await?;
     let droplet = world.cloud().add_droplet("gamma-2", crate::world::REGION);

@@ -1,5 +1,5 @@
-//! Rights that are missing: each verb of each rule in turn. What stops is named, the rest goes on, and work resumes by
-//! itself when the right is back. And a token of the service account that is exchanged under way.
+//! Missing rights: each verb of each rule in turn. The failing part is named, the rest goes on, and work resumes by
+//! itself with the right. Also a service account token that is replaced at runtime.
 
 use crate::dns::{Name, externals, set_spec};
 use crate::suite::{Case, cases};
@@ -20,13 +20,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a watch that was forbidden needs once it is allowed: its longest backoff, on a loaded machine.
+/// A forbidden watch's longest backoff after it is allowed again, on a loaded machine.
 const RESUMED: Duration = Duration::from_secs(20);
 
-/// A write that was forbidden is tried again after a minute.
+/// A forbidden write is retried after a minute.
 const SLOW_RETRY: Duration = Duration::from_secs(75);
 
-/// A token file is read again within a minute; the rest is for the first call with it.
+/// A token file is read again within a minute. The rest is for the first call with the new token.
 const REREAD: Duration = Duration::from_secs(70);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -40,7 +40,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A role of the operator, as it was installed.
+/// A role of the operator, as installed.
 struct Role<'a> {
     world: &'a World,
     path: Vec<&'static str>,
@@ -62,11 +62,11 @@ impl<'a> Role<'a> {
         Ok(Self { world, path, rules: role["rules"].clone() })
     }
 
-    /// Takes verbs on resources away, and nothing else.
+    /// Removes verbs on resources, and nothing else.
     async fn without(&self, missing: &[(&str, &str)]) -> Outcome {
         let mut rules = Vec::new();
         for rule in self.rules.as_array().into_iter().flatten() {
-            // One rule for each resource, so that the others of a rule keep the verb.
+            // One rule per resource, so that a rule's other resources keep the verb.
             for resource in rule["resources"].as_array().into_iter().flatten() {
                 let mut rule = rule.clone();
                 rule["resources"] = json!([resource]);
@@ -92,7 +92,7 @@ impl<'a> Role<'a> {
     }
 }
 
-/// Waits until `/readyz` is not well and says all of this.
+/// Waits until `/readyz` is unhealthy and contains all of these words.
 async fn is_not_ready(operator: &Operator, words: &[&str]) -> Outcome {
     eventually(&format!("/readyz says {words:?}"), SOON, || async {
         match operator.get("/readyz").await? {
@@ -122,7 +122,7 @@ async fn warns(operator: &Operator, words: &[&str]) -> Outcome {
     .await
 }
 
-/// A pool that asks for nodes and pods; alpha has a pod, beta has none. Gives the droplet of alpha.
+/// A pool that asks for nodes and pods. alpha has a pod and beta has none. Returns alpha's droplet.
 async fn stage(world: &World) -> Outcome<u64> {
     world.reserve(&[10]);
     let alpha = world.node("alpha").await?;
@@ -135,7 +135,7 @@ async fn stage(world: &World) -> Outcome<u64> {
     Ok(alpha)
 }
 
-/// The address is on this droplet.
+/// Waits until the address is on this droplet.
 async fn lands_on(world: &World, droplet: u64, timeout: Duration) -> Outcome {
     eventually(&format!("the address is on {droplet}"), timeout, || async {
         same(world.cloud().ip(ip(10)).and_then(|view| view.droplet), Some(droplet)).map_err(Failure::new)
@@ -150,7 +150,7 @@ async fn each_list_that_is_forbidden_is_named_and_nothing_is_done_without_it(wor
     let alpha = stage(world).await?;
     let role = Role::cluster(world).await?;
     for resource in WATCHED {
-        // There is something to do.
+        // Creates work to do.
         world.cloud().move_ip(ip(10), None)?;
         let calls = world.cloud().next_call();
         role.without(&[(resource, "list")]).await?;
@@ -196,7 +196,7 @@ async fn each_watch_that_is_forbidden_is_named_and_lists_replace_it_meanwhile(wo
     is_ready(&operator).await
 }
 
-/// Waits until somebody with this identity, or anybody, leads.
+/// Waits until an operator leads.
 async fn leads(world: &World) -> Outcome {
     eventually("somebody leads", RESUMED, || holder(world)).await.map(drop)
 }
@@ -221,7 +221,7 @@ async fn each_right_to_the_lease_that_is_missing_is_named_and_nobody_acts_withou
         lands_on(world, alpha, SOON).await?;
         assert!(operator.terminate().await?.success());
     }
-    // A watch of the lease only makes a takeover quicker.
+    // Without a watch of the lease, only takeovers are slower.
     role.without(&[("leases", "watch")]).await?;
     let mut operator = world.operator().await?;
     leads(world).await?;
@@ -290,7 +290,7 @@ async fn created_addresses_that_may_not_be_written_into_the_spec_are_remembered_
     let of_gamma = |pool: &Pool| same(pool.active().into_values().collect(), vec!["gamma".to_owned()]);
     world.pool_shows("c", "its address is bought and given out", SOON, of_gamma).await?;
     warns(&operator, &["may not update", "floatingippools.flipop"]).await?;
-    // Another process knows it from the status alone.
+    // Another process knows the address from the status alone.
     assert!(operator.terminate().await?.success());
     let operator = world.operator().await?;
     warns(&operator, &["may not update", "floatingippools.flipop"]).await?;
@@ -303,7 +303,7 @@ async fn created_addresses_that_may_not_be_written_into_the_spec_are_remembered_
     Ok(())
 }
 
-/// A token of the service account that is good as long as a secret is there.
+/// A service account token that is valid as long as a secret exists.
 async fn token_bound_to(world: &World, secret: &str) -> Outcome<String> {
     let client = world.server.client().await?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
@@ -344,7 +344,7 @@ async fn a_token_that_was_exchanged_in_its_file_is_taken_up_without_a_restart(wo
     let second = token_bound_to(world, "second").await?;
     fs::write(&token, &second)?;
     end_token_bound_to(world, "first").await?;
-    // Its requests are refused from now on, until it reads the file again.
+    // From now on its requests are refused until it reads the file again.
     is_refused(&content, &first, world.server.folder()).await?;
     world.nodes.set_ready("alpha", false).await?;
     world.pool_settles_within("p", &[(10, "beta")], REREAD).await?;
@@ -355,7 +355,7 @@ async fn a_token_that_was_exchanged_in_its_file_is_taken_up_without_a_restart(wo
     end_token_bound_to(world, "second").await
 }
 
-/// The API server takes note of the end of a token after some seconds.
+/// The API server notices a token's end after some seconds.
 async fn is_refused(content: &Value, token: &str, folder: &Path) -> Outcome {
     let path = folder.join("refused.kubeconfig");
     let mut content = content.clone();

@@ -1,4 +1,4 @@
-//! How the process ends, and what cannot keep it from its lease: hung calls, blocked output, clients that stall.
+//! How the process ends, and which troubles cannot cost it the lease: hung calls, blocked output, stalled clients.
 
 use crate::suite::{Case, cases};
 use crate::team::{holder, launch, replica, replica_with, stage, while_addresses_move, writers, writes};
@@ -16,22 +16,22 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// Calls in flight are waited for so long after SIGTERM.
+/// How long after SIGTERM to wait for calls in flight.
 const DRAIN: Duration = Duration::from_secs(8);
 
-/// The process ends within 10 s by contract; the rest is for a loaded machine.
+/// The process ends within 10 s. The rest is for a loaded machine.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Ends at once, on a loaded machine too, and long before the calls in flight are given up.
+/// Ends at once, even on a loaded machine, and long before calls in flight are given up.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// How long the creation takes that is under way when the signal comes.
+/// How long the creation takes that is under way at the signal.
 const SLOW_MS: u64 = 4_000;
 
-/// Several renewals.
+/// The time for several renewals.
 const A_WHILE: Duration = Duration::from_secs(7);
 
-/// Far more than the endpoints serve at a time.
+/// Far more than the endpoints serve at once.
 const HALF_OPEN: usize = 1_000;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -48,7 +48,7 @@ async fn leads(world: &World) -> Outcome<String> {
     eventually("somebody leads", SOON, || holder(world)).await
 }
 
-/// Waits until a call of this kind is under way.
+/// Waits until such a call is under way.
 async fn under_way(world: &World, op: Op) -> Outcome<Call> {
     eventually("the call is under way", Duration::from_mins(1), || async {
         let call = world.cloud().calls(0).into_iter().find(|call| call.op == op && call.ended_ms.is_none());
@@ -128,7 +128,7 @@ async fn a_second_signal_ends_the_process_at_once(world: &mut World) -> Outcome 
     Ok(())
 }
 
-/// The leader keeps its lease and goes on working for a while.
+/// Checks that the leader keeps its lease and goes on working for a while.
 async fn goes_on(world: &World, identity: &str) -> Outcome {
     let renewed = || async {
         let spec = world.cluster.lease().await?.and_then(|lease| lease.spec).unwrap_or_default();
@@ -177,13 +177,13 @@ async fn a_thousand_half_open_connections_stop_neither_lease_nor_scrapes(world: 
         let mut half_open = Vec::new();
         for number in 0..HALF_OPEN {
             let mut stream = TcpStream::connect(operator.metrics_address()?).await?;
-            // Some say nothing, some stop in the middle of a line, some never read their answer.
+            // Some send nothing, some stop in the middle of a line, and some never read their answer.
             let begin: &[u8] = match number % 3 {
                 0 => b"",
                 1 => b"GET /metrics HTTP/1.1\r\nHost:",
                 _ => b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
             };
-            // One that was closed for a newer one refuses more.
+            // A connection that was closed for a newer one refuses more data.
             let _ = stream.write_all(begin).await;
             half_open.push(stream);
         }

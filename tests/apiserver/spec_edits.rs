@@ -1,4 +1,4 @@
-//! Every field of a pool's spec, edited and put back: no assignment that is still valid is lost by it.
+//! Every field of a pool's spec is edited and put back. No valid assignment is lost by that.
 
 use crate::suite::{Case, cases};
 use crate::world::{Pool, SOON, TEAM, World, ip, plain_spec, same};
@@ -43,7 +43,7 @@ async fn is_current(world: &World) -> Outcome {
     world.pool_shows("p", "the status describes the spec as it is", SOON, Pool::is_current).await
 }
 
-/// The spec is reported as wrong, in `status.error` and in a condition, with these words.
+/// Waits until `status.error` and a condition report the spec as invalid, with these words.
 async fn reported(world: &World, words: &[&str]) -> Outcome {
     world
         .pool_shows("p", &format!("{words:?} is reported"), SOON, |pool| {
@@ -59,7 +59,7 @@ async fn reported(world: &World, words: &[&str]) -> Outcome {
         .await
 }
 
-/// Nothing is reported any more.
+/// Waits until nothing is reported any more.
 async fn cleared(world: &World) -> Outcome {
     world
         .pool_shows("p", "nothing is reported", SOON, |pool| {
@@ -76,7 +76,7 @@ async fn a_pool_frozen_by_its_provider_field_changes_nothing_and_recovers(world:
     for (provider, word) in [("aws", "aws"), ("cloudflare", "cloudflare"), ("", "provider")] {
         edit(world, &json!({ "provider": provider })).await?;
         reported(world, &["spec.provider", word]).await?;
-        // Frozen: a candidate goes, its address stays where it is.
+        // The pool is frozen: a candidate fails, but its address stays.
         world.nodes.set_ready("alpha", false).await?;
         world.nodes.set_ready("alpha", true).await?;
     }
@@ -102,7 +102,7 @@ async fn addresses_can_be_added_reordered_and_removed(world: &mut World) -> Outc
     world.pool_settles("p", &[(10, "alpha"), (11, "beta"), (12, "gamma")]).await?;
     assert_eq!(world.assigns(calls).len(), 1);
 
-    // Let go: it stays on its droplet, but it is no longer ours.
+    // The pool releases the address, which stays on its droplet but is no longer the pool's.
     edit(world, &ips(&[11, 12])).await?;
     world.pool_settles("p", &[(11, "beta"), (12, "gamma")]).await?;
     world.annotation_settles("alpha", None).await?;
@@ -203,7 +203,7 @@ async fn tolerations_can_be_added_and_removed(world: &mut World) -> Outcome {
     let _operator = settled(world).await?;
     world.nodes.set_taints("gamma", &[("dedicated", "", "NoExecute")]).await?;
     let calls = world.cloud().next_call();
-    // Never an error: an unknown operator tolerates nothing.
+    // No error: an unknown operator tolerates nothing.
     edit(world, &json!({ "match": { "tolerations": [{ "key": "dedicated", "operator": "Like" }] } })).await?;
     cleared(world).await?;
     world

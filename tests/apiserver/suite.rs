@@ -1,4 +1,4 @@
-//! How the tests are run: each in a world of its own, on a server that it shares with nobody meanwhile.
+//! Runs the tests: each in its own world, on a server that no other test uses meanwhile.
 
 use crate::book;
 use crate::dashboard;
@@ -18,8 +18,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// No test takes longer, in minutes: a crash in a creation is resolved after two lists, 30 s apart or more. Those that
-/// are told to repeat themselves often may be given more (`FLIPOP_TEST_MINUTES`).
+/// The longest time for a test, in minutes. A crash in a creation is resolved after two lists at least 30 s apart.
+/// `FLIPOP_TEST_MINUTES` gives more to tests that repeat themselves often.
 const TEST_MINUTES: usize = 4;
 
 /// A test that runs in a world.
@@ -38,30 +38,30 @@ pub(crate) struct Case {
 pub(crate) enum Run {
     /// A function.
     Test(Test),
-    /// What a document says.
+    /// A document to follow.
     Page(Page),
 }
 
 /// The server that a test needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Server {
-    /// With k8s/ applied; the test changes objects only.
+    /// With k8s/ applied. The test changes objects only.
     Installed,
     /// The same for a test that builds a Go program.
     InstalledWithGo,
     /// The same for a test that runs Prometheus.
     InstalledWithPrometheus,
-    /// With k8s/ applied; the test changes the installation.
+    /// With k8s/ applied. The test changes the installation.
     InstalledForOne,
     /// With nothing applied.
     Bare,
-    /// With nothing applied, where the controllers of Kubernetes can be run.
+    /// With nothing applied, where Kubernetes' controllers can be run.
     BareWithControllers,
     /// With nothing applied, where Helm can be run.
     BareWithHelm,
 }
 
-/// Makes the list of a module's tests: the functions, and the server that they need.
+/// Lists a module's tests: the functions, and the server that they need.
 macro_rules! cases {
     ($server:ident: $($test:ident),+ $(,)?) => {
         vec![$($crate::suite::Case {
@@ -74,7 +74,7 @@ macro_rules! cases {
 pub(crate) use cases;
 
 impl Case {
-    /// What the test needs beside a server and this machine does not have.
+    /// What the test needs besides a server and this machine lacks.
     fn lacks(&self, assets: &Assets) -> Option<&'static str> {
         let controllers = self.server == Server::BareWithControllers;
         if controllers && assets.kube_controller_manager.is_none() {
@@ -103,11 +103,11 @@ impl Run {
     }
 }
 
-/// What all tests share.
+/// Shared by all tests.
 #[derive(Debug)]
 pub(crate) struct Suite {
     servers: Servers,
-    /// Looked for by the first test that runs, so that listing tests builds nothing.
+    /// Set by the first test that runs, so that listing tests builds nothing.
     assets: OnceLock<Result<Found, String>>,
 }
 
@@ -177,12 +177,12 @@ impl Suite {
 }
 
 thread_local! {
-    /// What the test on this thread panicked with, and where.
+    /// The panic of the test on this thread, with its place.
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
     static IN_TEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps panics of tests for their report; panics of other threads are printed at once.
+/// Keeps the panics of tests for their report. Panics of other threads are printed at once.
 pub(crate) fn catch_panics() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

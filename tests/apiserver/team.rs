@@ -1,7 +1,7 @@
-//! Replicas that take turns, addresses that have to move all the time, and the account's log as the judge.
+//! Replicas that take turns, addresses that constantly have to move, and the account's log as the judge.
 //!
-//! Each replica has a token of its own, so that the log names who sent what. A write counts when it arrives at the
-//! provider, whatever the sender believed.
+//! Each replica has its own token, so the log names each sender. A write counts when it arrives at the provider,
+//! whatever its sender believed.
 
 use crate::world::{SOON, World, binary, plain_spec};
 use flipop_cloud::{Call, Provider};
@@ -14,26 +14,26 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// A dead holder's lease is taken over 15 s after its last change; the rest is for a loaded machine.
+/// A dead holder's lease is taken over 15 s after its last change. The rest is for a loaded machine.
 pub(crate) const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// A new leader reads everything, then writes: seconds, on a loaded machine too.
+/// A new leader reads everything, then writes. This takes seconds, even on a loaded machine.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often every address has to move: about as long as the operator takes to see an assignment confirmed.
 const MOVE: Duration = Duration::from_millis(1_200);
 
-/// The addresses of the pool, and twice as many nodes: every other one is Ready.
+/// The pool's addresses, and twice as many nodes. Every other node is Ready.
 const ADDRESSES: [u8; 3] = [10, 11, 12];
 const NODES: [&str; 6] = ["n0", "n1", "n2", "n3", "n4", "n5"];
 
-/// How often something is repeated: by default as CI does, or as often as the environment says.
+/// How often something is repeated: as in CI by default, or as the environment says.
 #[expect(clippy::disallowed_methods, reason = "the environment of the tests, not of the operator")]
 pub(crate) fn times(variable: &str, default: usize) -> usize {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// Nodes, addresses and the pool; the provider answers quickly and counts no requests.
+/// Nodes, addresses and the pool. The provider answers quickly and has no rate limits.
 pub(crate) async fn stage(world: &World) -> Outcome {
     world.cloud().tune(|knobs| {
         knobs.action_ms = 20;
@@ -46,17 +46,17 @@ pub(crate) async fn stage(world: &World) -> Outcome {
     world.pool("p", &plain_spec(&ADDRESSES)).await
 }
 
-/// A replica whose calls to the provider carry its name.
+/// A replica whose provider calls carry its name.
 pub(crate) async fn replica(world: &World, name: &str) -> Outcome<Operator> {
     replica_with(world, name, &world.operator_kubeconfig().await?).await
 }
 
-/// The same with a way of its own to the API server.
+/// The same with its own way to the API server.
 pub(crate) async fn replica_with(world: &World, name: &str, kubeconfig: &Path) -> Outcome<Operator> {
     world.start(&launch(world, name, kubeconfig)?).await
 }
 
-/// How such a replica is started.
+/// How to start such a replica.
 pub(crate) fn launch(world: &World, name: &str, kubeconfig: &Path) -> Outcome<Launch> {
     let token = token_of(world, name);
     let launch = Launch::new(binary(), kubeconfig, &world.digitalocean_url())?;
@@ -70,7 +70,7 @@ pub(crate) fn token_of(world: &World, name: &str) -> String {
     token
 }
 
-/// Runs a script while every address has to move again and again, so that whoever leads writes all the time.
+/// Runs a script while every address constantly has to move, so that the leader writes all the time.
 pub(crate) async fn while_addresses_move<T>(
     world: &World,
     script: impl Future<Output = Outcome<T>>,
@@ -85,12 +85,12 @@ pub(crate) async fn while_addresses_move<T>(
 async fn keep_moving(world: &World) -> Infallible {
     loop {
         for ready in [1, 0] {
-            // Those that become Ready come first: there is a node for every address at any time.
+            // Nodes that become Ready come first, so there is a node for every address at any time.
             let (up, down): (Vec<_>, Vec<_>) =
                 NODES.iter().enumerate().partition(|(number, _)| number % 2 == ready);
             for (nodes, is_ready) in [(up, true), (down, false)] {
                 for (_, node) in nodes {
-                    // The API server may be away: then they do not move.
+                    // If the API server is down, they do not move.
                     let _ = world.nodes.set_ready(node, is_ready).await;
                 }
             }
@@ -110,14 +110,14 @@ pub(crate) async fn stands_by(operator: &Operator) -> Outcome {
     .await
 }
 
-/// The holder that the Lease names, if it names one.
+/// The holder in the Lease, if there is one.
 pub(crate) async fn holder(world: &World) -> Outcome<String> {
     let lease = world.cluster.lease().await?.ok_or_else(|| Failure::new("no lease"))?;
     let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
     if holder.is_empty() { Err(Failure::new("nobody holds the lease")) } else { Ok(holder) }
 }
 
-/// Waits until somebody else than `before` holds the lease, and says who.
+/// Waits until another process than `before` holds the lease, and returns its identity.
 #[track_caller]
 pub(crate) fn taken_from<'a>(
     world: &'a World,
@@ -130,7 +130,7 @@ pub(crate) fn taken_from<'a>(
     })
 }
 
-/// Waits until a replica has sent a write to the provider, and gives the first since a number.
+/// Waits until a replica has written to the provider, and returns its first write since a number.
 #[track_caller]
 pub(crate) fn writes<'a>(
     world: &'a World,
@@ -140,7 +140,7 @@ pub(crate) fn writes<'a>(
     writes_often(world, name, since, 1)
 }
 
-/// Waits until a replica has been at work for a while: it is ended in the middle of it.
+/// Waits until a replica has worked for a while, so that it can be ended in the middle of its work.
 #[track_caller]
 pub(crate) fn works<'a>(world: &'a World, name: &'a str) -> impl Future<Output = Outcome<Call>> + use<'a> {
     writes_often(world, name, 0, 3 * ADDRESSES.len())
@@ -162,14 +162,14 @@ fn writes_often<'a>(
     })
 }
 
-/// Who wrote to the provider since a number, in order; a name stands twice when someone else wrote in between.
+/// The writers to the provider since a number, in order. A name appears again if another wrote in between.
 pub(crate) fn writers(world: &World, since: u64) -> Vec<String> {
     let mut writers: Vec<String> = world.mutating_calls(since).into_iter().map(|call| call.token).collect();
     writers.dedup();
     writers
 }
 
-/// Writes that overlap: those of someone whose successor had written already.
+/// The number of overlapping writes: those of a replica whose successor had already written.
 pub(crate) fn overlaps(world: &World, since: u64) -> usize {
     let mut seen: Vec<String> = Vec::new();
     let mut overlaps = 0;
@@ -183,8 +183,8 @@ pub(crate) fn overlaps(world: &World, since: u64) -> usize {
     overlaps
 }
 
-/// When a line with this message was logged (milliseconds since the epoch), the first time. What a process did may be
-/// seen before its log says so.
+/// When a line with this message was first logged, in milliseconds since the epoch. An effect may be visible before the
+/// log mentions it.
 #[track_caller]
 pub(crate) fn logged_ms<'a>(
     operator: &'a Operator,
@@ -222,7 +222,7 @@ impl Times {
     }
 }
 
-/// A line for who runs the tests; a terminal that is gone is no reason to stop.
+/// Writes a line for the user who runs the tests. A closed terminal is no reason to stop.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "  {text}");
 }

@@ -1,4 +1,5 @@
-//! The simulated API server beside the real one: what `cargo sandbox` accepts, refuses and warns of, `kubectl apply` does.
+//! The simulated API server compared with the real one: `cargo sandbox` accepts, refuses and warns as `kubectl apply`
+//! does.
 
 use crate::corpus::documents;
 use crate::suite::{Case, cases};
@@ -9,18 +10,18 @@ use flipop_sandbox::advice::advice;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The folders with objects; what is in `verdicts` is there for this alone.
+/// The folders with objects. `verdicts` exists for this test only.
 const FOLDERS: [&str; 4] =
     ["tests/corpus", "tests/corpus/ours", "tests/corpus/refused", "tests/corpus/verdicts"];
 
-/// So many objects at least, of which so many are refused: a folder that is not found would compare nothing.
+/// The least number of objects, and of refusals among them. Without it a missing folder would compare nothing.
 const LEAST: (usize, usize) = (60, 25);
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed: the_sandbox_accepts_refuses_and_warns_as_the_real_api_server_does]
 }
 
-/// A simulated cluster with the definitions of both kinds.
+/// A simulated cluster with the CRDs of both kinds.
 fn sandbox() -> Outcome<ApiServer> {
     let epoch: jiff::Timestamp = "2026-03-01T12:00:00Z".parse()?;
     let server = ApiServer::builder(1, move || epoch).advice(advice).build();
@@ -28,7 +29,7 @@ fn sandbox() -> Outcome<ApiServer> {
     Ok(server)
 }
 
-/// The fields that warnings are about, without positions in lists.
+/// The fields that warnings name, without positions in lists.
 fn fields(warnings: &[String]) -> BTreeSet<String> {
     let is_field = |word: &&str| word.starts_with("spec.") || word.starts_with("metadata.");
     let field = |text: &String| {
@@ -38,14 +39,14 @@ fn fields(warnings: &[String]) -> BTreeSet<String> {
     warnings.iter().filter_map(field).collect()
 }
 
-/// What both servers say about an object.
+/// Compares what both servers say about an object.
 async fn compare(world: &World, object: &Value) -> Outcome<(bool, Option<String>)> {
     let name = &object["metadata"]["name"];
     let real = world.cluster.create_strictly("default", object).await;
     let simulated = sandbox()?.apply_strictly(object.clone(), "default");
     let refused = real.is_err();
     let problem = match (real, simulated) {
-        // A call that failed is no verdict.
+        // A failed call is no verdict.
         (Err(error), _) if !error.to_string().contains("\"kind\":\"Status\"") => {
             Some(format!("{name}: {error}"))
         }
@@ -60,7 +61,7 @@ async fn compare(world: &World, object: &Value) -> Outcome<(bool, Option<String>
             let told = fields(&applied.warnings);
             let missing: Vec<String> =
                 fields(&warnings).into_iter().filter(|field| !told.contains(field)).collect();
-            // The operator may call a mistake what no policy warns of.
+            // The operator may call something a mistake that no policy warns about.
             (!missing.is_empty()).then(|| {
                 format!(
                     "{name}: the sandbox does not warn of {missing:?} (a row of RULES in advice.rs?): real \

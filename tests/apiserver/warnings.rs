@@ -1,7 +1,7 @@
-//! What `kubectl apply` says about a spec that is admitted and nevertheless does not do what it seems to say.
+//! The warnings of `kubectl apply` about a spec that is admitted but does not do what it seems to say.
 //!
-//! The policies ignore what they cannot evaluate, so a mistake in an expression would silence it: each rule is
-//! therefore met here by one spec, and by no other.
+//! The policies ignore what they cannot evaluate, so a mistake in an expression would silence it. So each rule is met
+//! here by one spec, and by no other.
 
 use crate::corpus::documents;
 use crate::suite::{Case, cases};
@@ -14,7 +14,7 @@ use flipop_envtest::{Failure, cluster::Kind};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A policy is in force moments after it was applied.
+/// A policy takes effect moments after it was applied.
 const IN_FORCE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -28,7 +28,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Warnings for an object with this spec; it must be admitted.
+/// The warnings for an object with this spec, which must be admitted.
 async fn warnings(world: &World, kind: &str, spec: &Value) -> Outcome<Vec<String>> {
     let object = json!({
         "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": kind, "metadata": { "name": "x" }, "spec": spec,
@@ -38,7 +38,7 @@ async fn warnings(world: &World, kind: &str, spec: &Value) -> Outcome<Vec<String
 
 async fn warnings_for(world: &World, object: &Value) -> Outcome<Vec<String>> {
     let all = world.cluster.create_object("default", object, true).await?;
-    // The message of a policy follows its name and that of its binding. What else there is concerns unknown fields.
+    // A policy's message follows its name and that of its binding. Other warnings are about unknown fields.
     let of_policy =
         |text: &String| Some(text.split_once("ValidatingAdmissionPolicy")?.1.split_once("': ")?.1.to_owned());
     Ok(all.iter().filter_map(of_policy).collect())
@@ -200,7 +200,7 @@ async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) 
         set(json!({ "recordName": "a.b.Example.com" })),
         set(json!({ "recordName": "example.com" })),
         set(json!({ "recordName": "www.company" })),
-        // Nobody knows here what zone that is.
+        // The zone behind this id is unknown here.
         set(
             json!({ "recordName": "www.example.org", "provider": "cloudflare", "zone": "0123456789abcdef", "ttl": 60 }),
         ),
@@ -318,7 +318,7 @@ async fn each_object_of_the_corpus_gives_the_warnings_that_it_promises(world: &m
     for object in documents("tests/corpus")?.iter().chain(&documents("tests/corpus/ours")?) {
         let promised = object["metadata"]["annotations"]["corpus/warns"].as_str().unwrap_or_default();
         let mut promised: Vec<&str> = promised.lines().collect();
-        // The Go operator knew no whenEmpty, so that this is missing in nearly all of them.
+        // The Go operator had no whenEmpty, so nearly all of them lack it.
         let set = &object["spec"]["dnsRecordSet"];
         if object["kind"] == "NodeDNSRecordSet"
             && set.is_object()

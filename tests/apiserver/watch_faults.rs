@@ -1,7 +1,7 @@
-//! Watches that fall silent, break off, are answered with "gone" or miss what happened: noticed in time, nothing lost,
-//! nothing moved without need.
+//! Watches that fall silent, break off, are answered with "gone" or miss changes. They are noticed in time, and nothing
+//! is lost or moved without need.
 //!
-//! The operator speaks HTTP/1.1 to the API server, so a GOAWAY, which HTTP/2 has, cannot reach it.
+//! The operator speaks HTTP/1.1 to the API server, so HTTP/2's GOAWAY cannot reach it.
 
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, REGION, SOON, World, binary, ip, met, plain_spec, same};
@@ -15,19 +15,19 @@ use flipop_envtest::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
 
-/// What marks the requests for the nodes of these tests.
+/// Identifies the requests for these tests' nodes.
 const NODES: &str = "labelSelector=pool%3Dwork";
 
-/// What marks the requests for another page than the first one of a list of them.
+/// Identifies the requests for a later page of a list of them.
 const PAGE_OF_NODES: &str = "labelSelector=pool%3Dwork&limit=500&continue=";
 
-/// As many objects as the operator asks for in one page.
+/// The operator's page size.
 const LISTED_AT_ONCE: u32 = 500;
 
-/// A silent watch is noticed within this by contract.
+/// A silent watch is noticed within this time.
 const SILENCE: Duration = Duration::from_secs(65);
 
-/// Bytes of a watch that arrive before it breaks: more than one event, and hardly ever a whole number of them.
+/// How many bytes of a watch arrive before it breaks: more than one event, and hardly ever a whole number of events.
 const FRAGMENT: usize = 3_001;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -43,7 +43,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases
 }
 
-/// How often a watch of nodes was begun anew for this reason.
+/// How often a watch of nodes was restarted for this reason.
 async fn restarts(operator: &Operator, reason: &str) -> Outcome<f64> {
     let labels = [("kind", "nodes"), ("reason", reason)];
     Ok(operator.scrape().await?.sum("flipop_watch_restarts_total", &labels).unwrap_or_default())
@@ -87,7 +87,7 @@ async fn watches_that_break_off_within_an_event_again_and_again_lose_nothing(wor
     proxy.cut();
     met(&proxy, rule, 1).await?;
     for number in 0..30 {
-        // Of no consequence to anybody.
+        // Changes without consequence.
         world.nodes.set_label("gamma", "noise", Some(&number.to_string())).await?;
         world.nodes.set_label("alpha", "noise", Some(&number.to_string())).await?;
         if number == 15 {
@@ -127,7 +127,7 @@ async fn a_history_that_was_compacted_while_the_watch_was_cut_is_answered_by_a_l
     world.pool_settles("p", &[(10, "alpha"), (11, "beta")]).await?;
     let calls = world.cloud().next_call();
     proxy.set(Network::Cut);
-    // One address loses its node for good, the other one only for a moment that nobody sees.
+    // One address loses its node for good, the other only for a moment that is not seen.
     world.nodes.delete("alpha").await?;
     world.nodes.set_ready("beta", false).await?;
     world.nodes.set_ready("beta", true).await?;
@@ -207,7 +207,7 @@ async fn a_list_whose_next_page_is_forgotten_is_begun_anew_and_half_of_it_moves_
         .await?;
     let calls = world.cloud().next_call();
 
-    // A new process sees only the first page, on which the node that has the address is not.
+    // A new process sees only the first page, which lacks the node with the address.
     assert!(operator.terminate().await?.success());
     let rule = proxy.meet(forgotten.clone());
     operator = world.start(&launch).await?;
@@ -221,7 +221,7 @@ async fn a_list_whose_next_page_is_forgotten_is_begun_anew_and_half_of_it_moves_
     world.pool_settles("p", &[(10, "zeta")]).await?;
     assert_eq!(world.mutating_calls(calls), []);
 
-    // One that has seen everything before rests on it, and acts on what it missed once it can.
+    // A process that has seen everything before relies on that, and acts on missed changes once it can.
     let rule = proxy.meet(forgotten);
     let gone = proxy.meet(Rule::new("watch", NODES, Meet::Instead(Answer::failure(410))).times(1));
     proxy.cut();

@@ -1,4 +1,4 @@
-//! Why a pool has no node, why an address left one, and which addresses are idle: as an administrator reads it.
+//! Why a pool has no node, why an address left one, and which addresses are idle, in an administrator's terms.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, plain_spec};
@@ -8,7 +8,7 @@ use flipop_envtest::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
 
-/// An Event about an object that stays unready comes after 5 s, and not in the first minute of a process.
+/// An Event about an object that stays unready comes after 5 s, but not in a process's first minute.
 const AFTER_THE_FIRST_MINUTE: Duration = Duration::from_secs(90);
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -19,7 +19,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Waits for an Event with these words, and gives it.
+/// Waits for an Event with these words.
 async fn told(world: &World, words: &[&str], within: Duration) -> Outcome {
     eventually(&format!("an Event says {words:?}"), within, || async {
         let events = world.cluster.events(TEAM, "p").await?;
@@ -88,7 +88,7 @@ async fn a_holder_that_stops_matching_is_told_with_its_reason_and_what_comes_nex
     changes(&operator).await
 }
 
-/// `/debug` tells what was moved.
+/// Checks that `/debug` shows the move.
 async fn changes(operator: &Operator) -> Outcome {
     let debug: serde_json::Value = serde_json::from_str(&operator.get("/debug").await?.1)
         .map_err(|error| Failure::new(error.to_string()))?;

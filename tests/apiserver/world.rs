@@ -1,4 +1,4 @@
-//! What a test has in hand: a cluster, a `DigitalOcean`, and the operator's binary between the two.
+//! The tools of a test: a cluster, a `DigitalOcean`, and the operator's binary between them.
 
 use flipop_cloud::{Call, Cloud, CloudServer, Op, Options, Provider, Trapped};
 use flipop_envtest::api_proxy::{ApiProxy, RuleId};
@@ -18,38 +18,38 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The region in which everything stands.
+/// The region of everything.
 pub(crate) const REGION: &str = "nyc3";
 
 /// The annotation that the operator writes.
 pub(crate) const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
 
-/// Namespace of the pools that tests make.
+/// The namespace of the tests' pools.
 pub(crate) const TEAM: &str = "default";
 
-/// What takes no waiting by contract is done well within this, on a machine that is many times overloaded too; and it is
-/// less than the first wait of the slow schedule, so that it tells the two apart.
+/// The time limit for work that involves no waiting, even on a heavily overloaded machine. It is shorter than the slow
+/// schedule's first wait, so it tells the two apart.
 pub(crate) const SOON: Duration = Duration::from_secs(45);
 
-/// In log lines for each request to the API server; they would bury the rest.
+/// It logs a line per request to the API server, which would bury the rest.
 const HTTP_TRACE: &str = "kube_client::client::builder";
 
-/// A path of this repository.
+/// The path of a file in this repository.
 pub(crate) fn path(relative: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative).display().to_string()
 }
 
-/// The operator's binary, as cargo built it for these tests.
+/// The operator's binary, built by cargo for these tests.
 pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_flipop"))
 }
 
-/// An address of the account in the tests.
+/// An address of the tests' account.
 pub(crate) fn ip(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(203, 0, 113, last)
 }
 
-/// Waits until a rule has met so many requests.
+/// Waits until a rule has applied to this many requests.
 #[track_caller]
 pub(crate) fn met(proxy: &ApiProxy, rule: RuleId, times: u64) -> impl Future<Output = Outcome> + use<'_> {
     eventually(&format!("{times} requests are met"), SOON, move || async move {
@@ -58,7 +58,7 @@ pub(crate) fn met(proxy: &ApiProxy, rule: RuleId, times: u64) -> impl Future<Out
     })
 }
 
-/// A cluster, a simulated account and what connects them.
+/// A cluster, a simulated account, and their connections.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) server: ApiServer,
@@ -78,7 +78,7 @@ impl World {
         Ok(Self { server, cluster: Cluster::new(client.clone()), nodes: Nodes::new(client), kubectl, cloud })
     }
 
-    /// Ends what belongs to the test and hands the server back.
+    /// Ends the test's own servers and returns the API server.
     pub(crate) async fn end(self) -> ApiServer {
         self.cloud.stop().await;
         self.server
@@ -89,49 +89,49 @@ impl World {
         self.cloud.cloud()
     }
 
-    /// Base URL of the simulated `DigitalOcean`.
+    /// The base URL of the simulated `DigitalOcean`.
     pub(crate) fn digitalocean_url(&self) -> String {
         self.cloud.digitalocean_url()
     }
 
-    /// Base URL of the simulated Cloudflare.
+    /// The base URL of the simulated Cloudflare.
     pub(crate) fn cloudflare_url(&self) -> String {
         self.cloud.cloudflare_url()
     }
 
-    /// Base URL of a server that no request should ever come to.
+    /// The base URL of a server that no request should reach.
     pub(crate) fn trap_url(&self) -> String {
         self.cloud.trap_url()
     }
 
-    /// What came there.
+    /// The requests that reached it.
     pub(crate) fn trapped(&self) -> Vec<Trapped> {
         self.cloud.trapped()
     }
 
-    /// A kubeconfig of the operator's service account.
+    /// A kubeconfig for the operator's service account.
     pub(crate) async fn operator_kubeconfig(&self) -> Outcome<PathBuf> {
         self.server.service_account(NAMESPACE, SERVICE_ACCOUNT).await
     }
 
-    /// How the operator is started in a cluster.
+    /// How to start the operator in a cluster.
     pub(crate) async fn launch(&self) -> Outcome<Launch> {
         Launch::new(binary(), &self.operator_kubeconfig().await?, &self.digitalocean_url())
     }
 
-    /// An operator that answers.
+    /// An operator that responds.
     pub(crate) async fn operator(&self) -> Outcome<Operator> {
         self.start(&self.launch().await?).await
     }
 
-    /// The same for a launch of one's own.
+    /// The same with another launch.
     pub(crate) async fn start(&self, launch: &Launch) -> Outcome<Operator> {
         let mut operator = launch.start(self.server.folder())?;
         operator.healthy().await?;
         Ok(operator)
     }
 
-    /// How an operator is started behind a proxy that can meet its requests with faults.
+    /// How to start an operator behind a proxy that can apply faults to its requests.
     pub(crate) async fn launch_behind(&self) -> Outcome<(ApiProxy, Launch)> {
         let kubeconfig = self.operator_kubeconfig().await?;
         let proxy = ApiProxy::start(&kubeconfig).await?;
@@ -146,14 +146,14 @@ impl World {
         Ok((proxy, operator))
     }
 
-    /// Reserves addresses out of band.
+    /// Reserves addresses in the account.
     pub(crate) fn reserve(&self, last: &[u8]) {
         for last in last {
             self.cloud().add_ip(Some(ip(*last)), REGION);
         }
     }
 
-    /// A droplet and its node, Ready, with the label `pool=work`; gives the droplet's id.
+    /// A droplet and its Ready node with the label `pool=work`. Returns the droplet's id.
     pub(crate) async fn node(&self, name: &str) -> Outcome<u64> {
         self.node_with(name, |node| node).await
     }
@@ -176,17 +176,17 @@ impl World {
         self.nodes.create_pod(&NewPod::new("web", name, node).label("app", "web")).await
     }
 
-    /// Makes a pool.
+    /// Creates a pool.
     pub(crate) async fn pool(&self, name: &str, spec: &Value) -> Outcome {
         self.cluster.create(Kind::Pool, TEAM, name, spec).await
     }
 
-    /// Makes a pool of these addresses for the nodes with `pool=work`, without a cool-off.
+    /// Creates a pool of these addresses for the nodes with `pool=work`, without a cool-off.
     pub(crate) async fn plain_pool(&self, name: &str, last: &[u8]) -> Outcome {
         self.pool(name, &plain_spec(last)).await
     }
 
-    /// A pool `p` whose one address is on `alpha`, and the droplet of `beta`, which could have it too.
+    /// A pool `p` whose only address is on `alpha`, and the droplet of `beta`, which could have it too.
     pub(crate) async fn on_alpha_beside_beta(&self) -> Outcome<(Operator, u64)> {
         self.reserve(&[10]);
         self.node("alpha").await?;
@@ -202,7 +202,7 @@ impl World {
         Ok(Pool(self.cluster.get(Kind::Pool, TEAM, name).await?))
     }
 
-    /// Waits until a pool is as `right` says; its `Err` says what is wrong.
+    /// Waits until a pool is right. `Err` of `right` says what is wrong.
     #[track_caller]
     pub(crate) fn pool_shows<'a, T, Right>(
         &'a self,
@@ -268,12 +268,12 @@ impl World {
         })
     }
 
-    /// The calls that can change something at the provider, since a number.
+    /// The calls since a number that can change something at the provider.
     pub(crate) fn mutating_calls(&self, since: u64) -> Vec<Call> {
         self.cloud().calls(since).into_iter().filter(|call| call.op.mutates()).collect()
     }
 
-    /// The assignments that were asked for since a number: address and droplet.
+    /// The assignments requested since a number: address and droplet.
     pub(crate) fn assigns(&self, since: u64) -> Vec<(Ipv4Addr, u64)> {
         let of = |call: &Call| {
             let address = call.path.split('/').nth(3)?.parse().ok()?;
@@ -324,7 +324,7 @@ pub(crate) fn plain_spec(last: &[u8]) -> Value {
     json!({ "provider": "digitalocean", "region": REGION, "ips": ips, "match": { "nodeLabel": "pool=work" } })
 }
 
-/// A pool as the API server has it.
+/// A pool as it is on the API server.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool(Value);
 
@@ -343,12 +343,12 @@ impl Pool {
         self.status()["error"].as_str().unwrap_or_default()
     }
 
-    /// A field of the status of an address.
+    /// A field of an address's status.
     pub(crate) fn of_ip(&self, address: &str, field: &str) -> &str {
         self.status()["ips"][address][field].as_str().unwrap_or_default()
     }
 
-    /// State of an address.
+    /// An address's state.
     pub(crate) fn state(&self, last: u8) -> &str {
         self.of_ip(&ip(last).to_string(), "state")
     }
@@ -369,13 +369,13 @@ impl Pool {
             .collect()
     }
 
-    /// The conditions that have this text in type, reason or message, as text.
+    /// The conditions, as text, with this text in type, reason or message.
     pub(crate) fn conditions_with(&self, part: &str) -> Vec<String> {
         let conditions = self.status()["conditions"].as_array();
         conditions.into_iter().flatten().map(Value::to_string).filter(|text| text.contains(part)).collect()
     }
 
-    /// Err unless a condition has this text.
+    /// `Err` unless a condition contains this text.
     pub(crate) fn has_condition(&self, part: &str) -> Result<(), String> {
         if self.conditions_with(part).is_empty() {
             Err(format!("no condition with {part:?}"))
@@ -389,7 +389,7 @@ impl Pool {
         self.0["metadata"]["generation"].as_i64().unwrap_or_default()
     }
 
-    /// Err unless the status describes the spec as it is now.
+    /// `Err` unless the status describes the present spec.
     pub(crate) fn is_current(&self) -> Result<(), String> {
         let (generation, observed) =
             (&self.0["metadata"]["generation"], &self.status()["observedGeneration"]);
@@ -405,7 +405,7 @@ fn strings(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Err with the two when they differ.
+/// `Err` with both values if they differ.
 #[expect(clippy::needless_pass_by_value, reason = "callers compare temporaries")]
 pub(crate) fn same<T: PartialEq + std::fmt::Debug>(found: T, wanted: T) -> Result<(), String> {
     if found == wanted { Ok(()) } else { Err(format!("{found:?} instead of {wanted:?}")) }

@@ -1,14 +1,14 @@
-//! Blocks of code say what becomes of them, and show what the repository has.
+//! Code blocks say whether they are run or applied, and show what the repository has.
 
 use crate::pages::{Fate, Page, pages, root};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 
-/// Documents whose pools and record sets are those of `examples/`.
+/// Documents whose pools and record sets come from `examples/`.
 const OF_EXAMPLES: [&str; 2] = ["README.md", "docs/getting-started.md"];
 
-/// What an object of ours begins with, after its comment.
+/// The beginning of one of our objects, after its comment.
 const OURS: &str = "apiVersion: flipop.digitalocean.com/";
 
 /// The files of `examples/`.
@@ -18,7 +18,7 @@ fn examples() -> BTreeMap<String, String> {
     paths.map(|path| (path.display().to_string(), fs::read_to_string(&path).unwrap_or_default())).collect()
 }
 
-/// May stand in an example: kept for documentation, or private.
+/// Whether an address may appear in an example: reserved for documentation, or private.
 fn is_nobodys(address: Ipv4Addr) -> bool {
     address.is_documentation()
         || address.is_private()

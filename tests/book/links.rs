@@ -1,11 +1,11 @@
-//! Links lead somewhere, in the repository and in the book that mdBook makes.
+//! Links lead somewhere, in the repository and in mdBook's output.
 
 use crate::outline::{Link, Outline};
 use crate::pages::{Page, pages, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// The hosts to which documents link: official pages of what they speak of.
+/// The hosts that documents may link to: official pages of their subjects.
 const SOURCES: [&str; 20] = [
     "api.cloudflare.com",
     "api.digitalocean.com",
@@ -32,7 +32,7 @@ const SOURCES: [&str; 20] = [
 /// The table of contents of the book.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// A path without `.` and `..`, if it stays within the repository.
+/// A path without `.` and `..`, if it stays in the repository.
 fn normal(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -48,7 +48,7 @@ fn normal(path: &Path) -> Option<PathBuf> {
     Some(normal)
 }
 
-/// The file to which a link of a page leads, from the root of the repository, and the anchor in it.
+/// The target of a page's link: the file, from the root of the repository, and the anchor.
 fn target<'a>(page: &Page, to: &'a str) -> Option<(String, Option<&'a str>)> {
     let (file, anchor) = to.split_once('#').map_or((to, None), |(file, anchor)| (file, Some(anchor)));
     if file.is_empty() {
@@ -58,7 +58,7 @@ fn target<'a>(page: &Page, to: &'a str) -> Option<(String, Option<&'a str>)> {
     Some((normal(&folder.join(file))?.display().to_string(), anchor))
 }
 
-/// What is wrong with a link within the repository.
+/// What is wrong with a link inside the repository.
 fn wrong(page: &Page, to: &str, anchors: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     let Some((file, anchor)) = target(page, to) else {
         return Some("leads out of the repository".to_owned());
@@ -75,7 +75,7 @@ fn wrong(page: &Page, to: &str, anchors: &BTreeMap<String, BTreeSet<String>>) ->
     (!known).then(|| format!("{file} has no heading with the anchor {anchor}"))
 }
 
-/// What is wrong with a link out.
+/// What is wrong with an external link.
 fn wrong_out(to: &str) -> Option<String> {
     let Some(rest) = to.strip_prefix("https://") else { return Some("is no https".to_owned()) };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -1,6 +1,5 @@
-//! The documents, held to what they say of the repository and to the rules that CONTRIBUTING gives them.
-//! `tests/apiserver/book.rs` runs their commands and applies their objects; `tests/alerts.rs` wants a runbook of each
-//! alert.
+//! Checks the documents against the repository and against CONTRIBUTING's rules. `tests/apiserver/book.rs` runs their
+//! commands and applies their objects. `tests/alerts.rs` requires a runbook for each alert.
 #![expect(clippy::panic, reason = "a test may stop at once")]
 
 mod blocks;

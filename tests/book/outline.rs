@@ -1,4 +1,4 @@
-//! Where a document leads, and what in it can be led to. Anchors are those that GitHub makes; mdBook makes the same.
+//! The links of a document, and the link targets in it. Anchors follow GitHub's rules; mdBook uses the same.
 
 use crate::pages::{OPTIONS, Page, line_of};
 use pulldown_cmark::{BrokenLink, Event, LinkType, Parser, Tag, TagEnd};
@@ -12,15 +12,15 @@ pub(crate) struct Link {
     pub(crate) to: String,
 }
 
-/// What a document has beside its text.
+/// A document's structure besides its text.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) links: Vec<Link>,
-    /// Names of headings and of `<a id="…">`.
+    /// The anchors of headings and of `<a id="…">`.
     pub(crate) anchors: BTreeSet<String>,
-    /// Headings of the second level, as text.
+    /// The text of second-level headings.
     pub(crate) sections: Vec<String>,
-    /// Link references that nothing defines, and definitions that nothing uses.
+    /// Undefined link references, and unused definitions.
     pub(crate) loose: Vec<Link>,
 }
 
@@ -30,7 +30,7 @@ impl Outline {
         let text = page.text.as_str();
         let (mut outline, undefined) = (Self::default(), RefCell::new(Vec::new()));
         let missing = |link: BrokenLink<'_>| {
-            // `[x]` alone may be just text.
+            // `[x]` alone may be plain text.
             if matches!(link.link_type, LinkType::Reference | LinkType::Collapsed) {
                 let line = line_of(text, link.span.start);
                 undefined.borrow_mut().push(Link { line, to: link.reference.to_string() });
@@ -111,7 +111,7 @@ fn attribute(html: &str, name: &str) -> Option<String> {
     rest.split_once('"').map(|(value, _)| value.to_owned())
 }
 
-/// The anchor that GitHub makes of a heading.
+/// GitHub's anchor for a heading.
 fn slug(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));

@@ -1,5 +1,5 @@
-//! The documents and their code blocks. It owns which documents there are and what becomes of each block; it knows
-//! nothing of links. `tests/apiserver/book.rs` runs and applies the blocks.
+//! The documents and their code blocks: which documents there are, and what happens to each block. Links are elsewhere.
+//! `tests/apiserver/book.rs` runs and applies the blocks.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 use std::fs;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 /// Documents outside `docs/`.
 const OUTSIDE: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/corpus/README.md"];
 
-/// What both GitHub and mdBook understand.
+/// The Markdown that both GitHub and mdBook understand.
 pub(crate) const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
-/// Fewer words explain nothing.
+/// A reason with fewer words explains nothing.
 const REASON_WORDS: usize = 3;
 
 /// Languages of blocks that are only shown.
@@ -21,7 +21,7 @@ const SHOWN: [&str; 3] = ["text", "rust", "toml"];
 /// A document.
 #[derive(Debug, Clone)]
 pub(crate) struct Page {
-    /// Its path from the root of the repository.
+    /// The path from the root of the repository.
     pub(crate) path: String,
     pub(crate) text: String,
 }
@@ -29,28 +29,28 @@ pub(crate) struct Page {
 /// A block of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Line of its first line of code, from 1.
+    /// The line of its first line of code, from 1.
     pub(crate) line: usize,
     pub(crate) text: String,
     pub(crate) fate: Fate,
 }
 
-/// What becomes of a block.
+/// What happens to a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Bash runs it.
     Run,
-    /// The API server is asked to apply it, without effect.
+    /// The API server checks it in a dry run.
     Apply,
-    /// It is applied, and stands for the rest of the page.
+    /// It is applied and stays for the rest of the page.
     ApplyForGood,
     /// It says why it is not run.
     NotRun,
     /// It says why it is not applied.
     NotApplied,
-    /// It is neither commands nor objects.
+    /// It contains neither commands nor objects.
     Shown,
-    /// Its info string is none that is known.
+    /// Its info string is unknown.
     Unknown,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn pages() -> Vec<Page> {
     paths.into_iter().map(page).collect()
 }
 
-/// Paths of all Markdown files below `docs/`, in order.
+/// The paths of all Markdown files below `docs/`, in order.
 fn pages_of_the_book() -> Vec<String> {
     let (mut found, mut folders) = (Vec::new(), vec![PathBuf::from("docs")]);
     while let Some(folder) = folders.pop() {
@@ -87,13 +87,13 @@ fn pages_of_the_book() -> Vec<String> {
     found
 }
 
-/// The line, from 1, on which a byte of a text is.
+/// The line, from 1, that contains a byte of a text.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
 impl Page {
-    /// Its blocks of code, in order.
+    /// Its code blocks, in order.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the rest of Markdown is no code")]
     pub(crate) fn blocks(&self) -> Vec<Block> {
         let mut blocks: Vec<Block> = Vec::new();
@@ -120,7 +120,7 @@ impl Page {
 }
 
 impl Fate {
-    /// What an info string asks for.
+    /// The fate that an info string asks for.
     pub(crate) fn of(info: &str) -> Self {
         let reason = |said: &str, start: &str| {
             let reason = said.strip_prefix(start);

@@ -2,19 +2,19 @@
 
 use crate::pages::{Page, pages};
 
-/// README is read before everything else, at once.
+/// README is read first, and in one go.
 const README_LINES: usize = 250;
 
 /// The same in bytes.
 const README_BYTES: usize = 12_288;
 
-/// Fits beside a diff.
+/// The width that fits beside a diff.
 const COLUMNS: usize = 120;
 
-/// Paths of somebody's machine.
+/// Paths on somebody's machine.
 const HOMES: [&str; 3] = ["/home/", "/root/", "/Users/"];
 
-/// Columns of a line: where links lead does not count, because it cannot be broken.
+/// The columns of a line. A link's target does not count, because it cannot be broken.
 fn columns(line: &str) -> usize {
     let mut parts = line.split("](");
     let first = parts.next().unwrap_or_default().chars().count();
@@ -22,7 +22,7 @@ fn columns(line: &str) -> usize {
         + first
 }
 
-/// Lines of prose that are too wide: no code, no table, no definition of a link.
+/// Prose lines that are too wide. Code, tables and link definitions do not count.
 fn wide(page: &Page) -> Vec<usize> {
     let mut code = vec![false; page.text.lines().count() + 1];
     for block in page.blocks() {

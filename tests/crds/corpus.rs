@@ -1,4 +1,4 @@
-//! Objects of the field: accepted, decoded, and written back as they were.
+//! Objects from real use: accepted, decoded, and written back unchanged.
 
 use crate::schema::{pruned, refusals};
 use crate::{KINDS, documents, go_schema, our_schema, root, yaml_files};
@@ -9,12 +9,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// What the Go operator's CRDs accept.
+/// Objects that the Go operator's CRDs accept.
 fn accepted_by_go() -> Vec<Value> {
     yaml_files("tests/corpus").iter().flat_map(|path| documents(path)).collect()
 }
 
-/// What ours accept on top.
+/// Objects that only ours accept.
 fn accepted_by_ours() -> Vec<Value> {
     yaml_files("tests/corpus/ours").iter().flat_map(|path| documents(path)).collect()
 }
@@ -30,7 +30,7 @@ fn name(object: &Value) -> String {
     format!("{}/{}", kind(object), object["metadata"]["name"].as_str().unwrap())
 }
 
-/// An object without what the API server looks after itself.
+/// An object without the parts that the API server manages.
 fn body(object: &Value) -> Value {
     let parts =
         ["spec", "status"].into_iter().filter_map(|part| Some((part.to_owned(), object.get(part)?.clone())));
@@ -61,7 +61,7 @@ fn what_the_go_crds_accept_ours_accept() {
     }
 }
 
-/// Wrong types are found here; a rule is only looked for, since evaluating it needs an API server.
+/// Wrong types are found here. A rule is only searched for, since evaluating it needs an API server.
 #[test]
 fn what_is_to_be_refused_says_which_message_the_user_gets() {
     for object in yaml_files("tests/corpus/refused").iter().flat_map(|path| documents(path)) {
@@ -114,7 +114,7 @@ fn an_object_is_written_back_with_the_spec_that_was_read() {
     }
 }
 
-/// A null stands for absent.
+/// A null means absent.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -181,7 +181,7 @@ fn the_examples_are_admissible_and_use_documentation_addresses_only() {
                 continue;
             }
             assert_eq!(refused_by(&our_schema(kind(&object)), &object), Vec::<String>::new());
-            // Nothing in an example is dropped: no field is misspelled.
+            // No field of an example is dropped, so none is misspelled.
             let schema = our_schema(kind(&object));
             assert_eq!(pruned(&schema, &body(&object)), body(&object), "{}", path.display());
             for ip in object["spec"]["ips"].as_array().into_iter().flatten().filter_map(Value::as_str) {

@@ -1,5 +1,5 @@
-//! The CRDs are what the types say, wherever a copy stands; what the Go operator's CRDs accept, ours accept and our
-//! types decode. (tests/apiserver applies the same corpus to a real API server.)
+//! Every copy of the CRDs matches the types. What the Go operator's CRDs accept, ours accept and our types decode.
+//! (tests/apiserver applies the same corpus to a real API server.)
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 mod corpus;
@@ -15,7 +15,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every YAML document of a file.
+/// All YAML documents of a file.
 fn documents(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -33,7 +33,7 @@ fn yaml_files(folder: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Our schema of a kind.
+/// Our schema for a kind.
 fn our_schema(kind: &str) -> Value {
     let crd = crd::all().into_iter().find(|crd| crd["spec"]["names"]["kind"] == kind).unwrap();
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
@@ -147,7 +147,7 @@ fn the_comparison_notices_each_way_in_which_a_schema_can_be_narrower() {
     assert!(schema::narrower(&go, &go, "pool").is_empty());
 }
 
-/// Without it a server-side apply of what the Go operator's types wrote would be refused.
+/// Otherwise a server-side apply of what the Go operator's types wrote would be refused.
 #[test]
 fn null_is_admitted_for_every_field_of_a_spec() {
     for kind in KINDS {

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// Keys that refuse a value, and that may only stand in our schema as they stand in theirs. `required`, `type`,
-/// `minimum` and `enum` are compared by what they mean.
+/// Keys that can refuse a value. They may appear in our schema only as in theirs. `required`, `type`, `minimum` and
+/// `enum` are compared by meaning.
 const REFUSING: [&str; 18] = [
     "pattern",
     "format",
@@ -26,7 +26,7 @@ const REFUSING: [&str; 18] = [
     "x-kubernetes-list-type",
 ];
 
-/// What `ours` refuses, loses or rewrites of what `theirs` admits, one line each.
+/// What `theirs` admits and `ours` refuses, loses or rewrites, one line each.
 pub(crate) fn narrower(theirs: &Value, ours: &Value, path: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     compare(theirs, ours, path, &mut complaints);
@@ -73,7 +73,8 @@ fn compare(theirs: &Value, ours: &Value, path: &str, complaints: &mut Vec<String
     }
 }
 
-/// The API server writes this where an object has no status: no user and no other operator wrote what it replaces.
+/// The API server writes this default if an object has no status. It replaces nothing that a user or another operator
+/// wrote.
 fn is_of_an_unobserved_status(path: &str, default: &Value) -> bool {
     path.split('.').skip(1).eq(["status"]) && *default == json!({ "observedGeneration": -1 })
 }
@@ -86,7 +87,7 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema["properties"].as_object().into_iter().flatten()
 }
 
-/// Visits every schema below (and including) this one; the flag says whether it is that of a named property.
+/// Visits this schema and all below it. The flag says whether it belongs to a named property.
 pub(crate) fn walk(schema: &Value, path: &str, visit: &mut impl FnMut(&str, &Value, bool)) {
     visit(path, schema, false);
     for (name, property) in properties(schema) {
@@ -101,7 +102,7 @@ pub(crate) fn walk(schema: &Value, path: &str, visit: &mut impl FnMut(&str, &Val
     }
 }
 
-/// What the API server stores of a value: unknown fields are dropped, and so is a null where none is allowed.
+/// What the API server stores for a value: it drops unknown fields, and a null where none is allowed.
 pub(crate) fn pruned(schema: &Value, value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -120,7 +121,7 @@ pub(crate) fn pruned(schema: &Value, value: &Value) -> Value {
     }
 }
 
-/// Why a schema refuses a pruned value, by type, `required` and bounds; patterns and rules need an API server.
+/// Why a schema refuses a pruned value, by type, `required` and bounds. Patterns and rules need an API server.
 pub(crate) fn refusals(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut refusals = Vec::new();
     if value.is_null() && schema["nullable"] == true {

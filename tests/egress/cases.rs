@@ -32,6 +32,7 @@ pub(crate) fn all() -> Vec<(&'static str, Test)> {
         what_is_not_ours_stays_byte_by_byte,
         off_removes_everything_and_dry_run_sets_nothing,
         an_agent_that_is_not_able_sets_nothing_and_says_why,
+        an_agent_at_rest_takes_little,
     ]
 }
 
@@ -71,9 +72,6 @@ async fn pods_leave_through_the_address_and_nothing_else_changes(server: &ApiSer
         // An exception: the API of the provider, for pods that move addresses.
         sh("ip", &["-n", &world.lab.outside(), "addr", "add", "198.51.100.10/24", "dev", "eth0"])?;
         assert_eq!(world.lab.once(&world.lab.pod(1), &["ask", "198.51.100.10:8000"])?, usual);
-        if let Ok(folder) = std::env::var("EGRESS_SHOW") {
-            fs::write(Path::new(&folder).join("with"), world.lab.state(1)?)?;
-        }
         world.take(IP, 1).await?;
         world.lab.leaves_as(1, &usual, PATIENCE).await?;
         world.bare(1, PATIENCE).await
@@ -456,4 +454,37 @@ async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &ApiServer)
         .await
     })
     .await
+}
+
+/// Generous, because the binary of the tests is not optimised: a release takes a fraction of it.
+const REST_KIB: u64 = 64 << 10;
+const REST_CPU: Duration = Duration::from_millis(100);
+
+/// So long it is looked at.
+const REST: Duration = Duration::from_secs(20);
+
+async fn an_agent_at_rest_takes_little(server: &ApiServer) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        world.start(1, &["--debug=false"])?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        world.ready(1, true).await?;
+        let agent = world.agent(1)?;
+        let before = cpu(agent.id())?;
+        tokio::time::sleep(REST).await;
+        let (used, resident) = (cpu(agent.id())?.saturating_sub(before), agent.resident_kib()?);
+        println!("an agent at rest has {resident} KiB, and used {used:?} of CPU in {REST:?}");
+        assert!(resident < REST_KIB && used < REST_CPU, "{resident} KiB, {used:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// What a process has used so far, in steps of 10 ms.
+fn cpu(process: u32) -> Outcome<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks: u64 = [fields[11], fields[12]].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+    Ok(Duration::from_millis(ticks * 10))
 }

@@ -1,4 +1,4 @@
-//! Bodies of Cloudflare.
+//! Cloudflare's bodies.
 
 use crate::corpus::replay;
 use crate::input::json_like;
@@ -111,7 +111,7 @@ fn sound_refusal(status: u16, body: &[u8]) {
         }
         let set = ChangeSet { changes: vec![Change::Create { ip: IP.into(), ttl: 60 }], survivor: false };
         match one.apply(&context, &permit, &zone(), WWW, &set).await {
-            // The token has to be left alone before it could be seen what stands in the way.
+            // The token had to be left alone before the obstacle could be found.
             Ok(applied) => assert_eq!((applied.done, applied.records), (0, Vec::new())),
             Err(unfinished) => {
                 assert_eq!(unfinished.done, 0);

@@ -1,4 +1,4 @@
-//! Bodies as they are in the field, and some that are not.
+//! Bodies from real use, and some that are not.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ pub(crate) struct Sample {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The samples of a decoder, in the order of their names.
+/// A decoder's samples, sorted by name.
 pub(crate) fn samples(decoder: &str) -> Vec<Sample> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(decoder);
     let mut samples: Vec<Sample> = fs::read_dir(&folder)
@@ -26,7 +26,7 @@ pub(crate) fn samples(decoder: &str) -> Vec<Sample> {
     samples
 }
 
-/// Shows every sample to `check`, which says whether it was accepted.
+/// Passes every sample to `check`, which says whether it was accepted.
 pub(crate) fn replay(decoder: &str, check: impl Fn(&[u8]) -> bool) {
     for Sample { name, bytes } in samples(decoder) {
         let accepted = check(&bytes);

@@ -1,4 +1,4 @@
-//! Bodies of `DigitalOcean`.
+//! `DigitalOcean`'s bodies.
 
 use crate::corpus::replay;
 use crate::input::json_like;
@@ -69,7 +69,7 @@ fn sound_list(body: &[u8]) -> bool {
         let Some(found) = list(body).await else { return false };
         assert!(found.ips.iter().all(|(ip, read)| *ip == read.ip));
         let again = list(list_again(&found).to_string().as_bytes()).await;
-        // Written again with the total that it shows, it contradicts itself no more.
+        // Written again with the total that it shows, it no longer contradicts itself.
         let sound = ReservedIpList { contradiction: None, ..found };
         assert_eq!(again, Some(sound));
         true
@@ -124,7 +124,7 @@ fn sound_action(body: &[u8]) -> bool {
     })
 }
 
-/// Refusals, of which nothing has to be understood.
+/// Refusals, whose content need not be understood.
 fn sound_refusal(status: u16, body: &[u8]) {
     run(async {
         let context = CallContext::account_wide();
@@ -144,7 +144,7 @@ fn sound_refusal(status: u16, body: &[u8]) {
     });
 }
 
-/// Changes of records; every answer is the same.
+/// Changes of records, all with the same answer.
 fn sound_change(body: &[u8]) -> bool {
     run(async {
         let context = CallContext::account_wide();

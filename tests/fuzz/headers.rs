@@ -1,4 +1,4 @@
-//! Headers about rates.
+//! Headers about rate limits.
 
 use crate::transport::{Canned, config, decent, run};
 use flipop::provider::cloudflare::{self, Cloudflare};
@@ -11,7 +11,7 @@ use flipop_core::model::provider::Limits;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 
-/// No provider silences us for longer than this.
+/// The longest time that a provider may silence us.
 const LONGEST_MS: u64 = 3_600_000;
 
 const NAMES: [&str; 7] = [
@@ -68,7 +68,7 @@ fn headers() -> impl Strategy<Value = HeaderMap> {
     })
 }
 
-/// What is believed of a token's limits, and what follows of it.
+/// What is believed about a token's limits, and its consequences.
 fn sound(report: &RateReport, now: Moment, limits: Limits) {
     let end = now.plus_millis(LONGEST_MS);
     assert!(report.blocked_until.is_none_or(|until| until <= end), "{report:?}");

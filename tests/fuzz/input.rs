@@ -1,4 +1,4 @@
-//! Where inputs come from: nowhere, a vocabulary, or a sample with something wrong.
+//! Inputs: random, from a vocabulary, or a sample with a defect.
 
 use crate::corpus::{Sample, samples};
 use proptest::prelude::*;
@@ -12,33 +12,33 @@ const DEEP: usize = 200;
 /// Longer than any text that is ever shown.
 const LONG: usize = 5_000;
 
-/// Something wrong with a value.
+/// A defect of a value.
 #[derive(Debug, Clone)]
 enum Edit {
-    /// The place is taken out of what holds it.
+    /// Removes the place from its container.
     Delete,
-    /// An element stands twice.
+    /// Doubles an element.
     Double,
-    /// Another value stands there.
+    /// Puts another value there.
     Put(Value),
-    /// The value stands inside many lists.
+    /// Puts the value inside many lists.
     Bury,
-    /// Two values change places.
+    /// Swaps two values.
     Swap(Index),
 }
 
-/// Something wrong with a text.
+/// A defect of a text.
 #[derive(Debug, Clone)]
 enum Damage {
     Nothing,
     Cut(Index),
     Flip(Index, u8),
     Insert(Index, Vec<u8>),
-    /// The first field of an object stands there twice.
+    /// Repeats the first field of an object.
     Repeat(Index),
 }
 
-/// Anything for a decoder of JSON.
+/// Any input for a JSON decoder.
 pub(crate) fn json_like(decoder: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
     let samples = samples(decoder);
     let names: BTreeSet<String> = samples.iter().filter_map(value_of).flat_map(|v| names_in(&v)).collect();
@@ -50,7 +50,7 @@ pub(crate) fn json_like(decoder: &str) -> impl Strategy<Value = Vec<u8>> + use<>
     ]
 }
 
-/// Anything for a decoder of bytes that are no text.
+/// Any input for a decoder of binary data.
 pub(crate) fn bytes_like(decoder: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
     let hurts = prop::collection::vec(damage(), 1..4);
     let hurt_samples = (prop::sample::select(samples(decoder)), hurts)
@@ -61,7 +61,7 @@ pub(crate) fn bytes_like(decoder: &str) -> impl Strategy<Value = Vec<u8>> + use<
     ]
 }
 
-/// Samples with something wrong.
+/// Samples with defects.
 fn damaged(samples: Vec<Sample>) -> impl Strategy<Value = Vec<u8>> {
     let edits = prop::collection::vec((any::<Index>(), edit()), 0..4);
     (prop::sample::select(samples), edits, damage()).prop_map(|(sample, edits, damage)| {
@@ -94,7 +94,7 @@ fn names_in(value: &Value) -> Vec<String> {
     }
 }
 
-/// Values at the edges of what a type holds.
+/// Values at the limits of types.
 pub(crate) fn odd() -> impl Strategy<Value = Value> {
     let numbers = ["-1", "0", "1", "2147483648", "4294967296", "9223372036854775808", "18446744073709551615"];
     let more = ["-9223372036854775809", "1e308", "-1e-308", "0.5", "3.0", "99999999999999999999999"];
@@ -177,7 +177,7 @@ fn hurt(mut bytes: Vec<u8>, damage: Damage) -> Vec<u8> {
     bytes
 }
 
-/// Every place in a value, as the numbers of the children that lead there.
+/// Every place in a value, as the child numbers that lead there.
 fn paths(value: &Value) -> Vec<Vec<usize>> {
     let mut found = vec![Vec::new()];
     for (number, child) in children(value).into_iter().enumerate() {
@@ -219,7 +219,7 @@ fn apply(value: &mut Value, at: Index, edit: &Edit) {
         Edit::Swap(other) => {
             let other = other.get(&all).clone();
             let (one, two) = (at_path(value, &path).clone(), at_path(value, &other).clone());
-            // One inside the other: then the outer one wins.
+            // If one contains the other, the outer one wins.
             *at_path(value, &path) = two;
             if !other.starts_with(&path) {
                 *at_path(value, &other) = one;
@@ -245,7 +245,7 @@ fn apply(value: &mut Value, at: Index, edit: &Edit) {
     }
 }
 
-/// JSON in which the object at `twice` has its first field twice: no [`Value`] can say that.
+/// JSON in which the object at `twice` has its first field twice, which no [`Value`] can express.
 fn written(value: &Value, twice: Option<&[usize]>, here: &mut Vec<usize>) -> String {
     let mut parts = Vec::new();
     for (number, child) in children(value).into_iter().enumerate() {

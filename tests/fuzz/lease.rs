@@ -1,4 +1,4 @@
-//! The Lease, whoever wrote it.
+//! The Lease, with any content.
 
 use crate::corpus::replay;
 use crate::input::json_like;

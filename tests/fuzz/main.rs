@@ -1,8 +1,8 @@
-//! Every decoder of what comes from outside, against anything: bytes, JSON, and real bodies with something wrong.
+//! Every decoder of external data, against any input: bytes, JSON, and real bodies with a defect.
 //!
-//! What must hold: no panic; an error of bounded length without the token, or a value that means the same when it is
-//! written out and read again. `corpus/<decoder>/` is replayed first: what is called `good*` has to be accepted, and
-//! what is called `bad*` refused. `PROPTEST_CASES=100000 cargo test --test fuzz` looks longer.
+//! The rules: no panic. The result is either an error of bounded length without the token, or a value that means the
+//! same after it is written and read again. `corpus/<decoder>/` is replayed first: `good*` has to be accepted and
+//! `bad*` refused. `PROPTEST_CASES=100000 cargo test --test fuzz` searches longer.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod cloudflare;

@@ -8,7 +8,7 @@ use flipop_simulation::Plan;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// What is said of one mistake.
+/// The longest message about one mistake.
 const MAX_ERROR_CHARS: usize = 400;
 
 fn bounded(error: &impl ToString) {
@@ -54,7 +54,7 @@ fn sound_plan(text: &str) -> bool {
     }
 }
 
-/// A sample with a piece of it or of another one somewhere else.
+/// A sample with a piece of itself or of another sample inserted elsewhere.
 fn spliced(decoder: &str) -> impl Strategy<Value = String> + use<> {
     let texts: Vec<String> = samples(decoder)
         .into_iter()

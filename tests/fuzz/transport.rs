@@ -1,4 +1,4 @@
-//! A provider in the same process that gives the same answer to whatever it is asked.
+//! A provider in the same process that gives the same answer to every request.
 
 use bytes::Bytes;
 use flipop::clock::Clock;
@@ -15,7 +15,7 @@ use reqwest::{Request, Response};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The token of every test: looked for in whatever must not show it.
+/// The token of every test. It must not appear in any output.
 pub(crate) const TOKEN: &str = "dop_v1_0123456789abcdef";
 
 /// More requests than any operation makes.
@@ -52,7 +52,7 @@ impl Transport for Always {
     }
 }
 
-/// What a client is made of that gets this answer.
+/// The configuration of a client that gets this answer.
 pub(crate) fn config(answer: Canned) -> ApiConfig {
     install_tls();
     ApiConfig {
@@ -65,7 +65,7 @@ pub(crate) fn config(answer: Canned) -> ApiConfig {
     }
 }
 
-/// Runs on a clock that is never waited for.
+/// Runs on a clock without real waiting.
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().start_paused(true).build().unwrap().block_on(work)
@@ -80,7 +80,7 @@ pub(crate) fn permit() -> (PermitSource, Permit) {
     (source, permit)
 }
 
-/// What every fault must be.
+/// The rules for every fault.
 pub(crate) fn decent(fault: &Fault) {
     let message = &fault.message;
     assert!(message.chars().count() <= MAX_MESSAGE_CHARS, "{message}");
@@ -95,11 +95,11 @@ pub(crate) fn decent_read(fault: &Fault) {
     assert!(!fault.outcome_unknown, "a read changes nothing");
 }
 
-/// A change that failed: what nobody refused may have happened.
+/// A failed change: unless it was refused, it may have taken effect.
 pub(crate) fn decent_write(error: &CallError, status: u16) {
     let CallError::Fault(fault) = error else { panic!("{error}") };
     decent(fault);
-    // What stood in between says nothing of what the provider did.
+    // An answer from something in between says nothing about the provider's action.
     let in_between = fault.message.contains("it is not of the API's form");
     let refused = (400..500).contains(&status) && status != 408 && !in_between;
     assert_eq!(fault.outcome_unknown, !refused, "{status}: {fault:?}");

@@ -1,4 +1,4 @@
-//! Answers of the API server to a watch: whole lists, and events one by one.
+//! The API server's answers to a watch: whole lists, and single events.
 
 use crate::corpus::replay;
 use crate::input::{bytes_like, json_like};
@@ -21,16 +21,16 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// What is told of a watch that does not get through, and of an object that cannot be read.
+/// The longest text about a failing watch or an unreadable object.
 const MAX_TEXT_CHARS: usize = 700;
 
-/// Of each answer: on a paused clock nothing else takes time.
+/// The latency of each answer. On a paused clock nothing else takes time.
 const LATENCY: Duration = Duration::from_millis(100);
 
-/// Long enough for some tries.
+/// Long enough for several tries.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An empty list, and then always `events` as what the watch shows.
+/// An empty list, and then always `events` in the watch.
 fn after_a_list(kind: &'static str, events: Bytes) -> impl Fn(bool) -> Bytes + Clone {
     let list = format!(
         r#"{{"kind": "{kind}List", "apiVersion": "v1", "items": [], "metadata": {{"resourceVersion": "1"}}}}"#
@@ -60,7 +60,7 @@ fn context(client: Client) -> WatchContext {
     }
 }
 
-/// Runs a watch for a while; true when it delivered a complete list or an event.
+/// Runs a watch for a while. True if it delivered a complete list or an event.
 async fn follow<T, W: Future<Output = ()>>(
     health: WatchHealth,
     watch: impl FnOnce(mpsc::Sender<((), Observed<T>)>, CancellationToken) -> W,
@@ -133,7 +133,7 @@ fn record_sets(answer: impl Fn(bool) -> Bytes + Clone + Send + 'static) -> bool 
     })
 }
 
-/// The same bytes as the list and as the events, for every kind.
+/// The same bytes for the list and the events of every kind.
 fn always(bytes: &[u8]) -> impl Fn(bool) -> Bytes + Clone + use<> {
     let bytes = Bytes::copy_from_slice(bytes);
     move |_| bytes.clone()
@@ -152,7 +152,7 @@ fn sound_events(bytes: &[u8]) {
     assert!(pools(after_a_list("FloatingIPPool", events)), "the list is whole");
 }
 
-/// The list as its kind reads it; a watch after it, of no events.
+/// The list as its kind reads it, followed by a watch without events.
 fn sound_protobuf(bytes: &[u8]) -> bool {
     let list = Bytes::copy_from_slice(bytes);
     let answer = move |watches| if watches { Bytes::new() } else { list.clone() };

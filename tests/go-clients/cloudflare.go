@@ -12,8 +12,8 @@ import (
 	"github.com/cloudflare/cloudflare-go/v6/zones"
 )
 
-// set fills a parameter of the client. Its own helper for that is in the root package, which would build the
-// API of every product of theirs; the parts take the same options and are enough.
+// set fills a parameter of the client. The client's own helper is in the root package, which would build the API of
+// every product. The smaller packages take the same options and are enough.
 func set(field, value any) {
 	target := reflect.ValueOf(field).Elem()
 	inner := target.FieldByName("Value")
@@ -93,7 +93,7 @@ func create(
 	return service.New(ctx, params)
 }
 
-// oneRecord makes, alters and reads a record, and gives its id.
+// oneRecord creates, changes and reads a record, and returns its id.
 func oneRecord(ctx context.Context, c *checker, service *dns.RecordService, zone string) string {
 	name := "www." + env("CLOUDFLARE_ZONE")
 	fresh := aRecord(name, "192.0.2.10", 0)
@@ -155,7 +155,7 @@ func refusals(ctx context.Context, c *checker, service *dns.RecordService, zone 
 	c.fails(err, "create a CNAME beside an A", "400", "81053")
 }
 
-// batch deletes the single record and makes two; a batch with one bad change makes nothing.
+// batch deletes the single record and creates two; a batch with one bad change creates nothing.
 func batch(ctx context.Context, c *checker, service *dns.RecordService, zone, single string) {
 	name := "www." + env("CLOUDFLARE_ZONE")
 	remove := dns.RecordBatchParamsDelete{}
@@ -201,7 +201,7 @@ func batch(ctx context.Context, c *checker, service *dns.RecordService, zone, si
 	c.fails(err, "delete a record again", "404", "81044")
 }
 
-// contents is what the records of a name hold, found with the exact filter.
+// contents returns the content of a name's records, found with the exact filter.
 func contents(ctx context.Context, c *checker, service *dns.RecordService, zone, name string) string {
 	params := dns.RecordListParams{}
 	set(&params.ZoneID, zone)
@@ -219,7 +219,7 @@ func contents(ctx context.Context, c *checker, service *dns.RecordService, zone,
 	return fmt.Sprint(found)
 }
 
-// cfPaging walks through all records of the zone, two on a page.
+// cfPaging reads all records of the zone, two per page.
 func cfPaging(ctx context.Context, c *checker, service *dns.RecordService, zone string) {
 	params := dns.RecordListParams{}
 	set(&params.ZoneID, zone)

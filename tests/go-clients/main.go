@@ -1,7 +1,8 @@
-// Command go-clients takes the providers' own Go clients through the calls that the operator makes, against
-// whatever answers at the base URLs of the environment. It says what does not fit and then exits with 1.
+// Command go-clients makes the operator's calls with the providers' own Go clients, against the servers at the
+// environment's base URLs. It reports every mismatch, and then exits with 1.
 //
-// It shares no code and no reading of the documentation with the operator or the simulation: that is its use.
+// It shares neither code nor interpretation of the documentation with the operator or the simulation. That makes it a
+// check.
 package main
 
 import (
@@ -13,10 +14,10 @@ import (
 	"time"
 )
 
-// Longer than any call against loopback takes.
+// Longer than any call on loopback takes.
 const timeLimit = time.Minute
 
-// checker counts what does not fit.
+// checker counts mismatches.
 type checker struct{ failures int }
 
 func (c *checker) that(holds bool, format string, arguments ...any) {
@@ -32,7 +33,7 @@ func (c *checker) ok(err error, step string) bool {
 	return err == nil
 }
 
-// fails wants an error that names all the given parts (a status, a code, a message).
+// fails expects an error that contains all the given parts (a status, a code, a message).
 func (c *checker) fails(err error, step string, parts ...string) {
 	if err == nil {
 		c.that(false, "%s: no error", step)

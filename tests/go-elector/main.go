@@ -1,9 +1,9 @@
-// Command go-elector is a replica on client-go's own leader election: while it leads it writes to a provider, as fast
-// as WRITE_PERIOD_MS says, and it does nothing else. The account's log then shows whether two replicas ever wrote at
-// the same time.
+// Command go-elector is a replica on client-go's own leader election. While it leads, it writes to a provider every
+// WRITE_PERIOD_MS, and does nothing else. The account's log then shows whether two replicas ever wrote at the same
+// time.
 //
-// It shares no code with the operator: that is its use. It prints one line when it begins to lead and one when it has
-// ended, gives the lease up on SIGTERM, and exits with 1 when it lost it.
+// It shares no code with the operator. That makes it a check. It prints one line when it begins to lead and one when it
+// has ended, releases the lease on SIGTERM, and exits with 1 if it lost the lease.
 package main
 
 import (
@@ -45,7 +45,7 @@ func fail(err error) {
 	os.Exit(2)
 }
 
-// write sends one change to the provider. What is answered does not matter: that it arrived does.
+// write sends one change to the provider. The answer does not matter, only that the change arrives.
 func write(ctx context.Context, client *http.Client) {
 	url := env("DIGITALOCEAN_API_URL") + "v2/reserved_ips/" + env("ADDRESS") + "/actions"
 	body := strings.NewReader(`{"type":"assign","droplet_id":` + env("DROPLET") + `}`)
@@ -62,7 +62,7 @@ func write(ctx context.Context, client *http.Client) {
 	_ = answer.Body.Close()
 }
 
-// writing is held while a write is under way, and for good once the lease is about to be given up.
+// writing is held during a write, and for good once the lease is about to be released.
 var writing sync.Mutex
 
 func lead(ctx context.Context, period time.Duration) {

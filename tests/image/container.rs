@@ -1,4 +1,4 @@
-//! A container of buildah, without a container engine: a root folder and a process in it.
+//! A buildah container, without a container engine: a root folder and a process in it.
 
 use crate::{HOST, MOUNT};
 use flipop_envtest::process::{Process, Signal};
@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// It ends within 10 s of SIGTERM by contract; buildah takes a moment more.
+/// It ends within 10 s of SIGTERM; buildah takes a moment more.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Its configuration, as stored in the image.
@@ -30,7 +30,7 @@ async fn buildah(arguments: &[&str]) -> Outcome<String> {
     Err(Failure::new(format!("buildah {} failed: {why}", arguments.join(" "))))
 }
 
-/// A running operator in a container. Dropping it ends and removes it.
+/// A running operator in a container. Dropping it stops and removes it.
 pub(crate) struct Container {
     name: String,
     root: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// Runs what the image's CMD says.
+    /// Runs the image's CMD.
     pub(crate) async fn start(
         image: &str,
         mount: &Path,
@@ -70,7 +70,8 @@ impl Container {
         &self.root
     }
 
-    /// Every file of the image, relative to the root. What a runtime mounts (resolv.conf and the like) is not counted.
+    /// Every file of the image, relative to the root. Files that a runtime mounts (resolv.conf and the like) do not
+    /// count.
     pub(crate) fn files(&self) -> Outcome<Vec<String>> {
         let mut files = Vec::new();
         let mut folders = vec![self.root.clone()];
@@ -89,7 +90,7 @@ impl Container {
         Ok(files)
     }
 
-    /// What the operator printed.
+    /// The operator's output.
     pub(crate) fn log(&self) -> String {
         self.buildah.lock().unwrap_or_else(PoisonError::into_inner).log()
     }
@@ -119,7 +120,7 @@ impl Container {
         user.ok_or_else(|| Failure::new("no Uid in /proc"))
     }
 
-    /// Asks the operator to end; it must do so without an error.
+    /// Asks the operator to stop, and expects it to end without an error.
     pub(crate) async fn terminate(&self) -> Outcome {
         kill_process(self.operator()?, Signal::TERM)?;
         eventually("it ended", END_TIMEOUT, || async {
@@ -136,10 +137,10 @@ impl Container {
 impl Drop for Container {
     fn drop(&mut self) {
         if let Ok(operator) = self.operator() {
-            // It may have ended by itself meanwhile.
+            // It may already have ended by itself.
             let _ = kill_process(operator, Signal::KILL);
         }
-        // A container that is left over costs disk space only.
+        // A left-over container only costs disk space.
         let _ = Command::new("buildah").args(["rm", &self.name]).output();
     }
 }

@@ -1,8 +1,8 @@
 //! The image, run as Kubernetes would: an empty root with the binary and a CA bundle, as a numeric user.
 //!
 //! Not part of `cargo test`: `ci/image.sh` builds the image and names it in `FLIPOP_IMAGE`. The operator runs in the
-//! image against a real API server and, by host name over HTTPS, the simulated `DigitalOcean`, whose certificate comes
-//! from an authority that no bundle holds: refused, until `SSL_CERT_FILE` names it.
+//! image against a real API server and, by host name over HTTPS, the simulated `DigitalOcean`. The latter's certificate
+//! comes from an authority in no bundle. It is refused until `SSL_CERT_FILE` names the authority.
 #![expect(
     clippy::indexing_slicing,
     clippy::print_stdout,
@@ -34,13 +34,13 @@ use tls_front::TlsFront;
 /// A name that only the container's hosts file knows.
 const HOST: &str = "digitalocean.test";
 
-/// Where the container finds kubeconfig and authority.
+/// The folder with kubeconfig and authority in the container.
 const MOUNT: &str = "/run/flipop";
 
-/// Address of the account that the operator is to assign.
+/// The address that the operator is to assign.
 const IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 
-/// The whole way from the start of the container to an assigned address.
+/// From the start of the container to an assigned address.
 const WORKS_WITHIN: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
@@ -102,7 +102,7 @@ async fn check(image: &str) -> Outcome {
     trusted.terminate().await
 }
 
-/// The image holds these files and no others.
+/// Checks that the image has these files and no others.
 fn contents(container: &Container) -> Outcome {
     let mut files = container.files()?;
     files.sort();
@@ -143,7 +143,7 @@ impl World {
         fs::copy(apiserver.service_account(NAMESPACE, SERVICE_ACCOUNT).await?, folder.join("kubeconfig"))?;
         fs::write(folder.join("authority.pem"), &certificates.authority_pem)?;
         for name in ["", "kubeconfig", "authority.pem"] {
-            // The container's user is not the one who runs the test.
+            // The container's user is not the user who runs the test.
             fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755))?;
         }
         let front = TlsFront::start(&certificates, &cloud.digitalocean_url()).await?;
@@ -154,7 +154,7 @@ impl World {
         self.cloud.cloud()
     }
 
-    /// Environment of the operator.
+    /// The operator's environment.
     fn operator(&self) -> Vec<String> {
         vec![
             format!("KUBECONFIG={MOUNT}/kubeconfig"),

@@ -11,14 +11,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// A listener that forwards what arrives by TLS. Dropping it ends it.
+/// A listener that forwards TLS connections. Dropping it ends it.
 pub(crate) struct TlsFront {
     port: u16,
     _accepting: JoinSet<()>,
 }
 
 impl TlsFront {
-    /// In front of `http://host:port/`.
+    /// Starts it in front of `http://host:port/`.
     pub(crate) async fn start(certificates: &Certificates, behind: &str) -> Outcome<Self> {
         let chain = vec![CertificateDer::from_pem_slice(certificates.certificate_pem.as_bytes())?];
         let key = PrivateKeyDer::from_pem_slice(certificates.key_pem.as_bytes())?;
@@ -42,7 +42,7 @@ impl TlsFront {
     }
 }
 
-/// However it ends, it is the client that notices.
+/// The client notices any kind of end.
 async fn forward(acceptor: TlsAcceptor, stream: TcpStream, behind: String) -> Outcome {
     let mut outside = acceptor.accept(stream).await?;
     let mut inside =

@@ -1,4 +1,4 @@
-//! What the chart renders, with Helm 3 and with Helm 4.
+//! The chart's output, with Helm 3 and Helm 4.
 
 mod refused;
 mod rendered;
@@ -8,12 +8,12 @@ use crate::tools::{Ran, needs, read, run};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-/// Helm 3 and Helm 4, as `PATH` names them.
+/// Helm 3 and Helm 4 on `PATH`.
 const HELMS: [&str; 2] = ["helm3", "helm4"];
 
 const CHART: &str = "charts/flipop";
 
-/// The oldest release of Kubernetes that the chart admits.
+/// The oldest Kubernetes release that the chart admits.
 const OLDEST: &str = "1.30.0";
 
 /// A test with one of the two.
@@ -54,7 +54,7 @@ fn template(helm: &str, namespace: &str, values: &Value, more: &[&str]) -> Ran {
     run(helm, &[&start, more].concat(), &values.to_string())
 }
 
-/// The objects that it renders in the namespace `flipop`.
+/// The objects rendered in the namespace `flipop`.
 fn render(helm: &str, values: &Value) -> Objects {
     let ran = template(helm, "flipop", values, &[]);
     assert!(ran.success, "{values}: {}", ran.stderr);
@@ -66,7 +66,7 @@ fn lint(helm: &str) {
     assert!(ran.success, "{}{}", ran.stdout, ran.stderr);
 }
 
-/// Takes the one permitted difference away; gives how many objects had it.
+/// Removes the one permitted difference, and returns how many objects had it.
 fn without_keep(objects: &mut Objects) -> usize {
     let mut kept = 0;
     for object in objects.values_mut() {
@@ -83,7 +83,7 @@ fn the_default(helm: &str) {
     let mut found = render(helm, &json!({}));
     assert_eq!(without_keep(&mut found), 2);
     assert_same(&found, &folder("k8s"));
-    // crds/ too, should k8s/ ever hold other ones.
+    // crds/ too, in case k8s/ ever differs.
     for ((kind, name), crd) in folder("crds") {
         assert_eq!(object(&found, &kind, &name), &crd);
     }
@@ -93,7 +93,8 @@ fn the_default(helm: &str) {
 
 fn switched_on(helm: &str) {
     let on = json!({ "enabled": true });
-    let values = json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on });
+    let values =
+        json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on, "agent": on });
     let found = render(helm, &values);
     for file in
         ["monitoring/podmonitor.yaml", "monitoring/prometheusrule.yaml", "network-policy/networkpolicy.yaml"]
@@ -102,6 +103,9 @@ fn switched_on(helm: &str) {
             assert_eq!(object(&found, &kind, &name), &wanted, "{file}");
         }
     }
+    for ((kind, name), wanted) in folder("k8s/agent") {
+        assert_eq!(object(&found, &kind, &name), &wanted, "{kind} {name}");
+    }
     let dashboard = object(&found, "ConfigMap", "flipop-dashboard");
     assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
     let text = dashboard["data"]["flipop.json"].as_str().unwrap();
@@ -109,7 +113,7 @@ fn switched_on(helm: &str) {
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), of_file);
 }
 
-/// Values that make every object there is.
+/// Values that render every object.
 fn everything() -> Value {
     let on = json!({ "enabled": true });
     json!({
@@ -136,7 +140,7 @@ fn labels(helm: &str) {
     assert_eq!(monitor["release"], "prometheus");
 }
 
-/// Two values may name the same label: it stands once, and the more special value counts.
+/// If two values name the same label, it appears once, and the more specific value wins.
 fn same_label(helm: &str) {
     let mut values = everything();
     values["labels"] = json!({ "team": "edge" });
@@ -144,7 +148,7 @@ fn same_label(helm: &str) {
     for part in ["podMonitor", "prometheusRule", "dashboard"] {
         values[part]["labels"] = json!({ "team": part });
     }
-    // Strict: the parser refuses a key that stands twice.
+    // The parser is strict: it refuses a duplicate key.
     let objects = render(helm, &values);
     let team = |kind: &str, name: &str, path: &str| {
         object(&objects, kind, name).pointer(&format!("{path}/metadata/labels/team")).cloned()
@@ -156,7 +160,7 @@ fn same_label(helm: &str) {
     assert_eq!(team("ConfigMap", "flipop-dashboard", ""), Some(json!("dashboard")));
 }
 
-/// Null takes a value away: what is optional is then left out, and what is needed is asked for.
+/// Null removes a value: an optional one is left out, and a required one is demanded.
 fn null(helm: &str) {
     let objects = render(helm, &json!({}));
     for optional in
@@ -206,7 +210,7 @@ fn in_namespace(helm: &str, wanted: &str) {
     }
 }
 
-/// The values that docs/operations/helm.md shows for a token in a file.
+/// The values in docs/operations/helm.md for a token in a file.
 fn token_file(helm: &str) {
     let page = read("docs/operations/helm.md");
     let (_, after) = page.split_once("```yaml not applied: these are values of the chart\n").unwrap();

@@ -1,4 +1,4 @@
-//! Files that are made from others: what the chart and kustomize need inside their own folders.
+//! Generated files: the copies that the chart and kustomize need in their own folders.
 
 use crate::dashboard;
 use crate::health;
@@ -7,7 +7,7 @@ use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Files of k8s/ that the chart renders as they are.
+/// Files of k8s/ that the chart renders unchanged.
 const MANIFESTS: [&str; 8] = [
     "cluster-role.yaml",
     "crd-floatingippools.yaml",
@@ -21,7 +21,7 @@ const MANIFESTS: [&str; 8] = [
 
 const CHART_FILES: &str = "charts/flipop/files";
 
-/// What stands in front of the alerts as an object of the Prometheus Operator.
+/// The head of the alerts as a Prometheus Operator object.
 const RULE: &str =
     "# Made from monitoring/alerts.yaml: UPDATE_INSTALL=1 cargo test --test install. Do not edit.
 apiVersion: monitoring.coreos.com/v1
@@ -38,7 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![plain("copies::what_chart_and_kustomize_hold_is_what_it_is_made_from", copies)]
 }
 
-/// The alerts as an object of the Prometheus Operator.
+/// The alerts as a Prometheus Operator object.
 fn rule() -> String {
     let alerts = read("monitoring/alerts.yaml");
     let indented = alerts.lines().filter(|line| !line.starts_with('#')).map(|line| match line {
@@ -48,7 +48,7 @@ fn rule() -> String {
     RULE.to_owned() + &indented.collect::<String>()
 }
 
-/// Every file that is made, with its text.
+/// Every generated file, with its text.
 fn files() -> Vec<(String, String)> {
     let copy = |from: &str, name: &str| (format!("{CHART_FILES}/{name}"), read(from));
     let mut files: Vec<_> = MANIFESTS.iter().map(|name| copy(&format!("k8s/{name}"), name)).collect();

@@ -1,5 +1,5 @@
-//! The Grafana dashboard: made from the list of its panels, about metrics that exist, and each of its queries answered
-//! by a real Prometheus that scrapes them.
+//! The Grafana dashboard: generated from its list of panels, about existing metrics, with each query answered by a real
+//! Prometheus that scrapes them.
 
 mod leader;
 mod panels;
@@ -22,7 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The text of the file.
+/// The file's text.
 pub(crate) fn text() -> String {
     format!("{:#}\n", panels::dashboard())
 }
@@ -36,7 +36,7 @@ fn about_what_exists() {
     }
 }
 
-/// A metric that is new belongs on the dashboard, or into this list.
+/// A new metric belongs on the dashboard, or in this list.
 fn complete() {
     let shown: String = panels().iter().flat_map(|panel| panel.queries).map(|(query, _)| *query).collect();
     let missing: BTreeSet<String> = queries::metrics()

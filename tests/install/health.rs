@@ -1,4 +1,4 @@
-//! Argo CD's health checks, run by Lua on every condition that FLIPOP can write.
+//! Argo CD's health checks, run with Lua on every condition that FLIPOP can write.
 
 use crate::tools::{needs, plain, read, run};
 use flipop_core::model::catalog;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Argo CD's own Lua is of this version.
+/// The version of Argo CD's own Lua.
 const LUA: &str = "lua5.1";
 
 const KINDS: [ObjectKind; 2] = [ObjectKind::Pool, ObjectKind::RecordSet];
@@ -29,7 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// The text that makes both kinds known to Argo CD: a patch of its `ConfigMap`.
+/// The text that registers both kinds with Argo CD: a patch of its `ConfigMap`.
 pub(crate) fn patch() -> String {
     let script = read(SCRIPT);
     let script = script.lines().flat_map(|line| ["    ", line, "\n"]).collect::<String>();
@@ -42,7 +42,7 @@ pub(crate) fn patch() -> String {
     )
 }
 
-/// A value as Lua writes it.
+/// A value in Lua syntax.
 fn lua(value: &Value) -> String {
     match value {
         Value::Null => "nil".to_owned(),
@@ -55,7 +55,7 @@ fn lua(value: &Value) -> String {
     }
 }
 
-/// The health of an object, and what is said of it.
+/// An object's health and message.
 fn health(object: &Value) -> (String, String) {
     let mut program = format!("obj = {}\nlocal function health()\n{}end\n", lua(object), read(SCRIPT));
     writeln!(program, "local hs = health()\nio.write(hs.status, '\\n', hs.message)").unwrap();
@@ -80,6 +80,7 @@ fn each_condition() {
             let (kind, status, reason) = (kind.as_str(), row.status.as_str(), row.reason);
             let counts = ["Ready", "RecordSetReady", "ProviderReady"].contains(&kind);
             let expected = match (counts, status) {
+                _ if [kind, reason].contains(&"Paused") => "Suspended",
                 (false, _) | (_, "True") => "Healthy",
                 _ if PASSING.contains(&reason) => "Progressing",
                 _ => "Degraded",
@@ -89,10 +90,17 @@ fn each_condition() {
             }
             let ready = condition("Ready", "True", "Assigned");
             let own = condition(kind, status, reason);
-            let conditions = if kind == "Ready" { vec![own] } else { vec![own, ready] };
+            let mut conditions = if kind == "Ready" { vec![own] } else { vec![own, ready] };
+            if expected == "Suspended" && kind != "Paused" {
+                conditions.push(condition("Paused", "True", "Annotation"));
+            }
             let (found, message) = health(&with(&conditions));
             assert_eq!(found, expected, "{kind} {status} {reason}: {message}");
-            let named = if expected == "Healthy" { "Ready" } else { kind };
+            let named = match expected {
+                "Healthy" => "Ready",
+                "Suspended" => "Paused",
+                _ => kind,
+            };
             assert!(message.starts_with(named) && message.ends_with(": words"), "{message}");
         }
     }
@@ -105,7 +113,12 @@ fn worst() {
     let fails = condition("RecordSetReady", "False", "CNAME");
     let assigning = condition("Ready", "False", "Assigning");
     let refused = condition("ProviderReady", "False", "Unauthorised");
+    let paused = condition("Paused", "True", "Annotation");
+    let stands = condition("Ready", "False", "Paused");
     for (conditions, expected, said) in [
+        (vec![paused.clone(), ready.clone()], "Suspended", "Paused Annotation: words"),
+        (vec![stands, paused.clone(), waits.clone()], "Suspended", "Paused Annotation: words"),
+        (vec![paused, fails.clone()], "Degraded", "RecordSetReady CNAME: words"),
         (vec![ready.clone()], "Healthy", "Ready Assigned: words"),
         (vec![ready.clone(), waits.clone()], "Progressing", "RecordSetReady InProgress: words"),
         (vec![waits, ready.clone()], "Progressing", "RecordSetReady InProgress: words"),

@@ -1,4 +1,4 @@
-//! What kustomize makes of the repository, and of overlays on it as docs/operations/kustomize.md has them.
+//! What kustomize builds from the repository, and from overlays on it as in docs/operations/kustomize.md.
 
 use crate::objects::{Objects, assert_same, folder, object, parse};
 use crate::tools::{plain, read, root, run};
@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The components, as an overlay names them.
+/// The components, as overlays name them.
 const COMPONENTS: [&str; 3] = ["monitoring", "network-policy", "one-replica"];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("the_repository_is_what_k8s_holds", the_repository),
         ("components_add_what_they_say", components),
+        ("the_agent_keeps_its_own_namespace", agent),
         ("one_line_changes_the_namespace_everywhere", namespace),
         ("one_replica_needs_no_alert_on_a_standby", one_replica),
         ("an_overlay_may_name_the_image", image),
@@ -36,7 +37,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// `kubectl`: that of `PATH`, or that of the tests on a real API server. The error says that neither is there.
+/// `kubectl`, from `PATH` or from the tests on a real API server. The error says that there is neither.
 fn kubectl() -> &'static Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -58,7 +59,7 @@ fn build(folder: &Path) -> Objects {
     parse(&ran.stdout)
 }
 
-/// Builds an overlay beside a link to the repository, which stands for the checkout of a user.
+/// Builds an overlay beside a link to the repository, which stands for a user's checkout.
 fn overlay(components: &[&str], more: &Value) -> Objects {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(root(), folder.path().join("flipop")).unwrap();
@@ -74,6 +75,13 @@ fn overlay(components: &[&str], more: &Value) -> Objects {
     std::fs::create_dir(&own).unwrap();
     std::fs::write(own.join("kustomization.yaml"), overlay.to_string()).unwrap();
     build(&own)
+}
+
+/// In an overlay without a namespace of its own.
+fn agent() {
+    let mut wanted = folder("k8s");
+    wanted.extend(folder("k8s/agent"));
+    assert_same(&overlay(&["agent"], &json!({})), &wanted);
 }
 
 fn names_every_manifest() {

@@ -1,8 +1,8 @@
-//! The ways to install and to watch over FLIPOP beside `kubectl apply -f k8s`: the Helm chart, kustomize, the alerts and
-//! the dashboard, and Argo CD's health checks. All are made from the same files, and install the same objects.
+//! Ways to install and monitor FLIPOP besides `kubectl apply -f k8s`: the Helm chart, kustomize, the alerts and the
+//! dashboard, and Argo CD's health checks. All are generated from the same files and install the same objects.
 //! (tests/apiserver installs them on a real API server.)
 //!
-//! A test that needs a tool is reported as ignored where the tool is missing, and fails there where `CI` is set.
+//! If a tool is missing, a test that needs it is reported as ignored, and fails if `CI` is set.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 mod chart;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Objects by kind and name.
 pub(crate) type Objects = BTreeMap<(String, String), Value>;
 
-/// The objects of a stream of documents.
+/// The objects in a stream of documents.
 pub(crate) fn parse(text: &str) -> Objects {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -20,7 +20,7 @@ pub(crate) fn parse(text: &str) -> Objects {
     objects
 }
 
-/// The objects of the files of a folder.
+/// The objects in a folder's files.
 pub(crate) fn folder(folder: &str) -> Objects {
     let mut objects = Objects::new();
     for entry in std::fs::read_dir(root().join(folder)).unwrap() {

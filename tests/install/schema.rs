@@ -1,4 +1,4 @@
-//! The schema of the chart's values: it knows each of them, and nothing else.
+//! The schema of the chart's values: it knows all of them, and no others.
 
 use crate::tools::{plain, read};
 use libtest_mimic::Trial;
@@ -20,7 +20,7 @@ fn schema() -> Value {
 fn closed() {
     let mut left = Vec::new();
     walk("", &schema(), &mut left);
-    // Structures of Kubernetes that are long: the API server and Helm refuse unknown fields there.
+    // Long Kubernetes structures. The API server and Helm refuse unknown fields there.
     let expected = [
         "/affinity/nodeAffinity",
         "/affinity/podAffinity",
@@ -31,7 +31,7 @@ fn closed() {
     assert_eq!(left, expected);
 }
 
-/// Lists the objects that let every key pass.
+/// Lists the objects that admit any key.
 fn walk(path: &str, schema: &Value, left: &mut Vec<String>) {
     if schema["type"] == "object" && !(schema["additionalProperties"] == false) {
         if schema["additionalProperties"].is_null() {
@@ -60,7 +60,7 @@ fn compare(path: &str, values: &Value, schema: &Value) {
         let property = properties.get(name).unwrap_or_else(|| panic!("{path}/{name} is in no schema"));
         compare(&format!("{path}/{name}"), value, property);
     }
-    // An affinity or a resource that is not set has no default.
+    // An unset affinity or resource has no default.
     let optional =
         ["/global", "/affinity/nodeAffinity", "/affinity/podAffinity", "/affinity/podAntiAffinity"];
     for name in properties.keys() {

@@ -1,4 +1,4 @@
-//! The tools that the tests run, and what is said where one is missing.
+//! The tools that the tests run, and the message if one is missing.
 
 use flipop_envtest::assets::nothing_may_be_skipped;
 use libtest_mimic::Trial;
@@ -11,7 +11,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The text of a file of the repository.
+/// The text of a file in the repository.
 pub(crate) fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -24,7 +24,7 @@ pub(crate) fn plain(name: &str, run: fn()) -> Trial {
     })
 }
 
-/// A test that needs this program, which answers to these arguments.
+/// A test that needs this program, which responds to these arguments.
 pub(crate) fn needs(
     program: &'static str,
     asked: &[&str],
@@ -41,7 +41,7 @@ pub(crate) fn needs(
     test.with_ignored_flag(true).with_kind(format!("ignored: {program} is not installed"))
 }
 
-/// What a program said.
+/// A program's output.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) success: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// Runs a program in the root of the repository with this text on its standard input.
+/// Runs a program in the root of the repository, with this text on standard input.
 pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Ran {
     let mut child = Command::new(program)
         .args(arguments)
@@ -59,7 +59,7 @@ pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("{program}: {error}"));
-    // A program that reads nothing may have ended already.
+    // A program that reads nothing may already have ended.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let [stdout, stderr] =

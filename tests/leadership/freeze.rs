@@ -1,4 +1,4 @@
-//! A process that is stopped and continued: its futures are not polled meanwhile, and time goes on without it.
+//! A process that is stopped and continued. Its futures are not polled meanwhile, while time goes on.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,7 +10,7 @@ struct State {
     waiting: Vec<Waker>,
 }
 
-/// The switch of one process; clones share it.
+/// The switch of one process. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Freezer(Arc<Mutex<State>>);
 
@@ -28,7 +28,7 @@ impl Freezer {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// A future of that process.
+    /// Wraps a future of that process.
     pub(crate) fn wrap<F: Future>(&self, inner: F) -> Freezable<F> {
         Freezable { inner: Box::pin(inner), freezer: self.clone() }
     }

@@ -1,16 +1,16 @@
-//! The one who sees everything: the Lease as the server has it, and each write as it arrives.
+//! The judge sees everything: the Lease on the server, and each write when it arrives.
 //!
-//! Three rules. A write arrives while its sender's term lasts: after the server has recorded the sender as holder, and
-//! before it records a release or another holder. It is sent while 3 s or more of its permit are left, judged by when
-//! the server recorded the last renewal. And a decision made before a gap in the permits is not sent after it.
+//! Three rules. A write arrives during its sender's term: after the server has recorded the sender as holder, and
+//! before it records a release or another holder. A write is sent while at least 3 s of its permit are left, counted
+//! from when the server recorded the last renewal. A decision made before a gap in the permits is not sent after it.
 
 use flipop_apiserver::{ApiServer, Changes, Key};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// Latest moment at which a write may leave, from the last renewal that the server has recorded: its sending was
-/// earlier, and no clock of a replica is slower than this one.
+/// The latest moment at which a write may leave, counted from the last renewal that the server recorded. The renewal
+/// was sent earlier, and no replica's clock is slower than this one.
 const LATEST_MS: i128 = 7_000;
 
 pub(crate) const LEASES: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
@@ -23,19 +23,19 @@ pub(crate) fn lease_key() -> Key {
 struct State {
     changes: Changes,
     storage: flipop_apiserver::Storage,
-    /// Holders in the order of their terms.
+    /// Holders, in the order of their terms.
     terms: Vec<String>,
-    /// The last of them gave the lease up.
+    /// Whether the last of them released the lease.
     released: bool,
     /// When the lease was last written, by the server's clock.
     renewed_at: jiff::Timestamp,
     writes: u64,
-    /// What was against a rule.
+    /// The broken rules.
     wrong: Vec<String>,
     transcript: Vec<String>,
 }
 
-/// The judge; clones share it.
+/// The judge. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Judge {
     state: Arc<Mutex<State>>,
@@ -43,7 +43,7 @@ pub(crate) struct Judge {
     start: Instant,
 }
 
-/// What a run came to.
+/// The totals of a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) writes: u64,
@@ -80,7 +80,7 @@ impl Judge {
         state.transcript.push(line);
     }
 
-    /// A write of `sender` has reached its goal.
+    /// A write of `sender` has arrived.
     pub(crate) fn arrived(&self, sender: &str, what: &str) {
         let at = self.at();
         let mut state = self.state();
@@ -98,7 +98,7 @@ impl Judge {
         }
     }
 
-    /// A write leaves its sender, decided in one epoch of permits and sent in another.
+    /// A write leaves its sender. It was decided in one epoch of permits and sent in another.
     pub(crate) fn sent(&self, sender: &str, decided: u64, now: u64) {
         let (at, time) = (self.at(), self.server.now());
         let mut state = self.state();
@@ -122,14 +122,14 @@ impl Judge {
         self.state().writes
     }
 
-    /// The holder of the present term, unless it gave the lease up.
+    /// The holder of the present term, unless it released the lease.
     pub(crate) fn holder(&self) -> Option<String> {
         let mut state = self.state();
         state.look(&self.at());
         state.terms.last().filter(|_| !state.released).cloned()
     }
 
-    /// What was wrong, what happened, and how much of it.
+    /// The broken rules, the transcript, and the totals.
     pub(crate) fn verdict(&self) -> (Vec<String>, Vec<String>, Sums) {
         let state = self.state();
         let sums = Sums { writes: state.writes, terms: u64::try_from(state.terms.len()).unwrap() };
@@ -138,7 +138,7 @@ impl Judge {
 }
 
 impl State {
-    /// Takes note of what happened to the Lease. A deletion changes nothing: whoever held it still may write.
+    /// Notes the changes of the Lease. A deletion changes nothing: its last holder still may write.
     fn look(&mut self, at: &str) {
         for change in self.changes.drain() {
             if change.storage != self.storage {

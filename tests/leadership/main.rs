@@ -1,9 +1,9 @@
-//! Leadership in a simulated network: real electors and permits, a simulated API server, and a judge who sees every
-//! write arrive. Partitions, lost and late requests, stopped processes, wrong clocks, crashes, deletions; each run
+//! Leadership in a simulated network: real electors and permits, a simulated API server, and a judge that sees every
+//! write arrive. Partitions, lost and late requests, stopped processes, wrong clocks, crashes, deletions. Each run
 //! follows from its seed.
 //!
-//! `FLIPOP_LEADERSHIP_SEEDS` sets how many seeds are run (300 by default), `FLIPOP_LEADERSHIP_SEED` runs one and prints
-//! what happened.
+//! `FLIPOP_LEADERSHIP_SEEDS` sets how many seeds are run (300 by default). `FLIPOP_LEADERSHIP_SEED` runs one and prints
+//! its transcript.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop at once")]
 
@@ -20,10 +20,10 @@ use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Seeds that CI runs.
+/// How many seeds CI runs.
 const SEEDS: u64 = 300;
 
-/// Lines of a transcript that a failure shows.
+/// How many transcript lines a failure shows.
 const TAIL: usize = 60;
 
 #[expect(clippy::disallowed_methods, reason = "the environment of the tests, not of the operator")]
@@ -85,7 +85,7 @@ fn every_write_arrives_in_its_senders_term_and_work_resumes_when_everything_heal
     println!("{seeds} seeds, {terms} terms, {writes} writes, {} seeds with a fault", failures.len());
     let failed: Vec<u64> = failures.iter().map(|(seed, _)| *seed).collect();
     assert!(failures.is_empty(), "seeds {failed:?}\n{}", failures[0].1);
-    // Else nothing was tried.
+    // Otherwise nothing was tried.
     assert!(terms >= 2 * seeds && writes >= 20 * seeds, "{terms} terms, {writes} writes");
 }
 

@@ -1,6 +1,6 @@
-//! What lies between one replica and the API server.
+//! The network between one replica and the API server.
 //!
-//! A request that was sent travels by itself: neither a sender that gives up nor one that is stopped calls it back.
+//! A request that was sent travels on its own: its sender cannot call it back by giving up or being stopped.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -16,28 +16,28 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 use tower::BoxError;
 
-/// Time on the way, in each direction, when nothing is wrong.
+/// The longest undisturbed travel time in each direction.
 const TRANSIT_MS: u64 = 30;
 
 /// The same on a slow network: longer than a call on the lease may take.
 const SLOW_MS: u64 = 6_000;
 
-/// Longest way of a write that is no write of the lease, on a slow network: a request that is "already on the network" (docs/how-it-works/leadership.md)
-/// is bounded here, or nobody could promise anything.
+/// The longest travel time of a write other than to the lease, on a slow network. Without this bound nobody could
+/// promise anything about a request that is "already on the network" (docs/how-it-works/leadership.md).
 pub(crate) const WRITE_TRANSIT_MS: u64 = 2_000;
 
-/// How long a connection takes to come up, now and then.
+/// The longest time that a connection sometimes takes to be established.
 pub(crate) const CONNECT_MS: u64 = 5_000;
 
-/// What is wrong.
+/// The network's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Nothing,
     /// Connections are refused, and those of watches break.
     Refused,
-    /// Nothing arrives, in no direction. Calls on the lease may arrive when it ends.
+    /// Nothing arrives in either direction. Calls on the lease may arrive when it ends.
     Silent,
-    /// Requests take effect, answers are lost.
+    /// Requests take effect, but answers are lost.
     LosesReplies,
     /// Everything takes seconds.
     Slow,
@@ -69,7 +69,7 @@ impl Link {
         Duration::from_millis(random.below(longest))
     }
 
-    /// Waits until the network carries something again; `None`: it never carries this.
+    /// Waits until the network carries data again. `None` if it never carries this request.
     async fn carries(&self, random: &Random, late: bool) -> Option<()> {
         if self.fault() != Fault::Silent {
             return Some(());
@@ -106,7 +106,7 @@ pub(crate) struct Wire {
     pub(crate) front: ApiServer,
     pub(crate) link: Arc<Link>,
     pub(crate) tracker: TaskTracker,
-    /// Told of each request that a permit was needed for, as it leaves.
+    /// Called for each request that needed a permit, as it leaves.
     pub(crate) on_fenced: Arc<dyn Fn(&Permit) + Send + Sync>,
 }
 
@@ -121,7 +121,7 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
 
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
         let wire = self.clone();
-        // Each request draws for itself: those that go on at the same moment do so in any order.
+        // Each request has its own random numbers, since requests at the same moment continue in any order.
         let random = Random::seeded(self.link.random.next_u64());
         Box::pin(async move {
             let request = wire.leave(request, &random).await?;
@@ -129,10 +129,10 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
             let tracker = wire.tracker.clone();
             tracker.spawn(async move {
                 if let Some(answered) = wire.carry(request, &random).await {
-                    // Nobody waits any more when the sender gave up.
+                    // A sender that gave up is no longer waiting.
                     let _given_up = reply.send(answered);
                 } else {
-                    // Silence: the sender is told nothing for as long as it waits.
+                    // Silence: the sender gets no answer for as long as it waits.
                     let mut reply = reply;
                     reply.closed().await;
                 }
@@ -143,7 +143,7 @@ impl tower::Service<Request<kube::client::Body>> for Wire {
 }
 
 impl Wire {
-    /// Waits for a connection, which takes long now and then for what needs a permit, and hands the request to it.
+    /// Waits for a connection and passes the request to it. For requests with a permit this sometimes takes long.
     async fn leave(
         &self,
         request: Request<kube::client::Body>,
@@ -161,7 +161,7 @@ impl Wire {
         Ok(Request::from_parts(parts, body))
     }
 
-    /// `None`: no answer ever comes.
+    /// `None` if no answer ever comes.
     async fn carry(
         &self,
         request: Request<Bytes>,

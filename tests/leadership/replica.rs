@@ -1,7 +1,8 @@
 //! One process: the real elector, and work that asks for permits where the operator does.
 //!
 //! Half of its writes go to nodes through the operator's own client code, with its fence. The other half stands for
-//! calls to a provider: asked before the call, asked again when the connection is up, given up at the permit's end.
+//! provider calls: the permit is checked before the call and again when the connection is up, and the call is given up
+//! at the permit's end.
 
 use crate::freeze::Freezer;
 use crate::judge::Judge;
@@ -27,26 +28,26 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Layer;
 
-/// The node that everybody writes to.
+/// The node that all replicas write to.
 pub(crate) const NODE: &str = "node";
 
-/// Longest wait for an answer of the provider, as the operator has it.
+/// The longest wait for the provider's answer, as in the operator.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a shutdown waits for writes, as the operator has it.
+/// How long a shutdown waits for writes, as in the operator.
 const DRAIN: Duration = Duration::from_secs(8);
 
-/// Between two decisions to write.
+/// The longest time between two decisions to write.
 const PACE_MS: u64 = 900;
 
-/// Writes at a time.
+/// The most writes at a time.
 const MAX_WRITES: usize = 6;
 
-/// How long a decision waits before it is carried out: as a rule, and now and then for longer than a permit lasts.
+/// How long a decision waits until it is carried out: normally, and sometimes for longer than a permit lasts.
 const QUEUE_MS: u64 = 300;
 const LONG_QUEUE_MS: u64 = 25_000;
 
-/// What a replica is made of.
+/// The parts of a replica.
 pub(crate) struct Parts<'a> {
     pub(crate) name: String,
     pub(crate) server: &'a ApiServer,
@@ -83,7 +84,7 @@ struct Worker {
     freezer: Freezer,
     terminate: CancellationToken,
     stop: CancellationToken,
-    /// Since when no call was given up without an answer.
+    /// When a call was last given up without an answer.
     given_up: Arc<Mutex<Option<Moment>>>,
 }
 
@@ -165,7 +166,7 @@ impl Replica {
         self.ended.lock().unwrap().is_some()
     }
 
-    /// It knows the lease.
+    /// Whether it knows the lease.
     pub(crate) fn has_looked(&self) -> bool {
         !matches!(*self.handle.state().borrow(), LeaderState::Starting)
     }
@@ -193,12 +194,13 @@ impl Worker {
         }
     }
 
-    /// Starts nothing, waits for what is under way, and gives the lease up only if all of it has ended.
+    /// Starts nothing more, waits for writes under way, and releases the lease only if all have ended.
     async fn end(self, mut writes: JoinSet<()>) {
         self.handle.stand_down();
         let drained = timeout(DRAIN, async {
             while writes.join_next().await.is_some() {}
-            // What was given up without an answer may be on its way: it counts for as long as the lease lasts.
+            // A call that was given up without an answer may still be on its way, so it counts for as long as the lease
+            // lasts.
             let given_up = *self.given_up.lock().unwrap();
             if let Some(moment) = given_up {
                 self.clock.sleep_until(moment.plus_millis(LEASE_DURATION_MS)).await;
@@ -219,7 +221,7 @@ impl Worker {
         sleep(Duration::from_millis(self.random.below(queue))).await;
         if self.random.below(2) == 0 {
             let ip = Ipv4Addr::from_bits(u32::try_from(self.clock.now().as_millis() % 1_000_000).unwrap());
-            // Its fate is the API server's to tell.
+            // The API server decides its fate.
             let written =
                 writes::annotate_node(&self.client, &permit, NODE, &self.node, Some(ip.into())).await;
             if written.is_err() {
@@ -248,7 +250,7 @@ impl Worker {
         if self.random.below(3) == 0 {
             sleep(Duration::from_millis(self.random.below(CONNECT_MS))).await;
         }
-        // The last code before the bytes go.
+        // The last code before the bytes leave.
         if permit.may_start().is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! What happens to a few replicas in some minutes, all of it drawn from one seed; then everything heals.
+//! What happens to a few replicas in some minutes, all drawn from one seed. Then everything heals.
 
 use crate::judge::{Judge, LEASES, Sums, lease_key};
 use crate::network::Fault;
@@ -12,36 +12,37 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 
-/// How long things go wrong.
+/// How long the faults go on.
 const TROUBLE: Duration = Duration::from_secs(110);
 
-/// Until somebody leads and writes after everything has healed: a lease that has to run out, by the slowest clock, and
-/// a watch that is silent.
+/// The time until a replica leads and writes after everything has healed: a lease that has to expire, by the slowest
+/// clock, and a silent watch.
 const RECOVERY: Duration = Duration::from_secs(75);
 
-/// Writes after which the work counts as resumed.
+/// How many writes mean that work has resumed.
 const RESUMED: u64 = 4;
 
-/// The world's clock ticks.
+/// The tick of the world's clock.
 const TICK: Duration = Duration::from_millis(250);
 
-/// One of so many ticks brings a new fault: this many in stormy runs, and up to eight times as many in calm ones.
+/// One of this many ticks brings a new fault in stormy runs. In calm runs it is up to eight times as many.
 const RARITY: u64 = 8;
 
-/// Longest fault.
+/// The longest fault.
 const FAULT_MS: u64 = 40_000;
 
-/// Until a process that ended or crashed is started again.
+/// The longest time until an ended or crashed process is restarted.
 const RESTART_MS: u64 = 8_000;
 
-/// The fastest clock of a run may be so much faster than the slowest: with 1.4, 10 s of one are 14 s of the other.
+/// How much faster the fastest clock of a run may be than the slowest, in thousandths: with 1.4, 10 s of one are 14 s
+/// of the other.
 const DRIFT: u64 = 400;
 
-/// For so long after a deletion no process starts: one that finds no lease cannot know that there was a holder, and
+/// For this long after a deletion no process starts. A process that finds no lease cannot know that there was a holder;
 /// client-go's elector cannot either.
 const UNKNOWN: Duration = Duration::from_secs(20);
 
-/// What a run came to.
+/// The result of a run.
 pub(crate) struct Verdict {
     pub(crate) wrong: Vec<String>,
     pub(crate) transcript: Vec<String>,
@@ -64,7 +65,7 @@ struct World {
     replicas: Vec<Replica>,
     heals: Vec<(Instant, Heal)>,
     started: u64,
-    /// Nobody starts before.
+    /// No process starts before this time.
     unknown_until: Instant,
 }
 
@@ -112,7 +113,7 @@ impl World {
     fn start(&mut self) {
         self.started += 1;
         let name = format!("replica-{}", self.started);
-        // Wall clocks are decades apart, and none runs quite right.
+        // Wall clocks are decades apart, and none runs at the right speed.
         let epoch = jiff::Timestamp::from_second(i64::try_from(self.random.below(4_000_000_000)).unwrap());
         let clock = Clock::drifting(epoch.unwrap(), 1_000 + self.random.below(DRIFT + 1));
         self.judge.note(&format!("{name} starts"));
@@ -131,7 +132,7 @@ impl World {
         Instant::now() + Duration::from_millis(self.random.below(longest_ms))
     }
 
-    /// Ends what has lasted long enough, and starts again what has ended.
+    /// Ends faults that are over, and restarts ended processes.
     fn tick(&mut self) {
         let ended: Vec<String> =
             self.replicas.iter().filter(|one| one.has_ended()).map(|one| one.name.clone()).collect();
@@ -160,7 +161,7 @@ impl World {
         }
     }
 
-    /// The process is gone; another one comes.
+    /// The process is gone, and another one will start.
     fn remove(&mut self, name: &str) {
         self.replicas.retain(|one| one.name != name);
         let at = self.after(RESTART_MS);
@@ -176,7 +177,7 @@ impl World {
         leader.or_else(|| self.replicas.get(other))
     }
 
-    /// Something goes wrong.
+    /// Causes a fault.
     fn disturb(&mut self) {
         let Some(victim) = self.victim() else { return };
         let (name, until) = (victim.name.clone(), self.after(FAULT_MS));
@@ -234,7 +235,7 @@ impl World {
         }
     }
 
-    /// Somebody deletes the lease while everybody who lives has seen it.
+    /// Somebody deletes the lease, after every living process has seen it.
     fn delete_lease(&mut self) {
         if self.replicas.iter().all(Replica::has_looked)
             && self.server.delete_object(LEASES.0, LEASES.1, &lease_key(), true).is_ok()
@@ -244,7 +245,7 @@ impl World {
         }
     }
 
-    /// Everything heals; then somebody has to lead and write again.
+    /// Heals everything. Then a replica has to lead and write again.
     async fn recover(&mut self) {
         self.judge.note("everything heals");
         for replica in &self.replicas {

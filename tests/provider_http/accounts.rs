@@ -1,4 +1,4 @@
-//! What clients are as accounts: their names, each once.
+//! Clients as accounts: their names, each once.
 
 use crate::{NOWHERE, client, config};
 use flipop::provider::Providers;

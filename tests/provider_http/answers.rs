@@ -1,4 +1,4 @@
-//! Answers that are none: each is a typed fault, in bounded time and memory.
+//! Invalid answers: each becomes a typed fault, in bounded time and memory.
 
 use crate::server::{Reply, Server, answer, closed_port, json};
 use crate::{TOKEN, account, client, config, ip};
@@ -113,7 +113,7 @@ async fn a_closed_port_is_transient_and_says_so() {
 async fn a_body_of_fifty_megabytes_is_not_read_to_its_end() {
     for head in [
         "HTTP/1.1 200 OK\r\ncontent-length: 52428800\r\n\r\n",
-        // Without a length: only reading tells.
+        // Without a length, only reading shows the size.
         "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n",
     ] {
         let begun = Instant::now();

@@ -12,7 +12,7 @@ use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::{ActionId, Address};
 use std::collections::BTreeSet;
 
-/// A cloud with our token, and a client of it.
+/// A cloud with our token, and a client for it.
 async fn start(scopes: &[&str]) -> (CloudServer, DigitalOcean, Leadership) {
     let server = CloudServer::start(Options { seed: 7, epoch_ms: None }).await.unwrap();
     server.cloud().add_token(Provider::DigitalOcean, "ours", TOKEN, scopes);

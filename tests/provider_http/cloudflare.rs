@@ -1,4 +1,4 @@
-//! What is particular to Cloudflare: batches, proxied records, zones by name and by id, its rate limits.
+//! Cloudflare's particularities: batches, proxied records, zones by name and by id, and its rate limits.
 
 use crate::dns_support::{WWW, World, ZONE, a_records, address, changes, cloudflare, create, delete, update};
 use crate::server::{Server, answer};
@@ -121,7 +121,7 @@ async fn a_record_that_exists_is_as_good_as_made() {
     assert_eq!(ops, [Op::BatchRecords, Op::ListRecords], "nothing was left to do");
 }
 
-/// The zone takes no more records: whatever would make one is refused like this.
+/// The zone is full: it refuses every change that would create a record.
 fn no_room(world: &World) -> Fault {
     let full = br#"{"success": false, "errors": [{"code": 81045, "message": "The record quota has been exceeded."}]}"#;
     let refused = Fault::Answer { status: 400, headers: Vec::new(), body: full.to_vec() };
@@ -156,7 +156,7 @@ async fn what_waits_for_room_in_a_full_zone_holds_up_the_deletions_after_it() {
     assert_eq!((applied.done, world.addresses()), (1, vec!["192.0.2.2".to_owned(), "192.0.2.3".to_owned()]));
 }
 
-/// When a call may be made is decided elsewhere: a client holds back only what it would go on with by itself.
+/// Others decide when a call may be made. A client holds back only the follow-up calls that it makes itself.
 #[tokio::test]
 async fn a_round_that_is_asked_for_is_begun_whatever_the_token_was_told_before() {
     let world = cloudflare(&["*"], Plan::Free).await;
@@ -166,8 +166,8 @@ async fn a_round_that_is_asked_for_is_begun_whatever_the_token_was_told_before()
     assert_eq!(world.addresses(), ["10.0.0.0"]);
 }
 
-/// What comes of three creations, of which the first and the last are done already, if something happens between the
-/// refusal of the batch and what was left of it.
+/// The result of three creations, of which the first and the last are already done, if something happens between the
+/// refusal of the batch and the retry of the rest.
 async fn held_up(world: &World, meanwhile: impl Future<Output = ()>) -> Applied {
     world.add("192.0.2.1");
     world.add("192.0.2.3");
@@ -241,7 +241,7 @@ async fn a_record_that_is_said_to_exist_and_is_not_shown_is_waited_for() {
         1,
         "the zone's name is known: nothing else is to be found out"
     );
-    // An update to an address that another record has: only another look at the whole set can tell what to do.
+    // An update to an address that another record has. Only another look at the whole set can decide what to do.
     let (a, _b) = (world.add("192.0.2.1"), world.add("192.0.2.2"));
     let (_, fault) = world.apply_fault(&changes([update(&a, "192.0.2.2")])).await;
     assert_eq!(fault.kind, FaultKind::InProgress);
@@ -337,7 +337,7 @@ async fn a_token_for_records_only_works_by_id_and_is_told_what_it_lacks_by_name(
 
 const OUTSIDE: &str = "www.example.org";
 
-/// Writes at a name outside of the zone, which is refused.
+/// Writes at a name outside the zone, which is refused.
 async fn outside(world: &World, client: &dyn DnsProvider) -> flipop_core::model::fault::Fault {
     let set = changes([create("192.0.2.1"), create("192.0.2.2")]);
     let permit = &world.leadership.permit;
@@ -347,12 +347,12 @@ async fn outside(world: &World, client: &dyn DnsProvider) -> flipop_core::model:
     }
 }
 
-/// The zone's name is known to the client now, for nothing but to hold names against it.
+/// The client now knows the zone's name, and uses it only to check names.
 async fn only_refuses(world: &World, client: &dyn DnsProvider) {
     let zone = client.find_zone(&account(), &world.zone.id).await.unwrap();
     assert_eq!((zone.name.as_deref(), zone.shown.as_deref()), (None, Some(ZONE)));
     let before = world.cloud().next_call();
-    // Whoever asks need not know it yet.
+    // The caller need not know the name yet.
     let fault = outside(world, client).await;
     assert!(
         fault.message.contains("dnsRecordSet.recordName www.example.org is outside of the zone example.com")
@@ -412,7 +412,7 @@ async fn a_refused_token_is_no_zone_without_a_name() {
     assert!(!fault.message.contains(TOKEN), "{fault}");
 }
 
-/// Reads once more than the token's window has room for.
+/// Reads once more than the token's window allows.
 async fn exhausted(world: &World) -> flipop_core::model::fault::Fault {
     world.cloud().exhaust(Provider::Cloudflare, "ours", 1);
     world.read().await.unwrap();
@@ -449,8 +449,8 @@ async fn the_quota_in_the_structured_header_can_be_read() {
     assert!(quota.reset_at.millis_since(quota.observed_at) <= 300_000);
 }
 
-/// Reads a name whose records come on pages of this size, of 201 records if `many`, else of one, under totals that say so
-/// many. Gives the number of records and of requests.
+/// Reads a name whose records come in pages of this size: 201 records if `many`, otherwise one. Each page claims this
+/// total. Returns the number of records and of requests.
 async fn listed(many: bool, size: u32, total: u32) -> (usize, usize) {
     let server = Server::start(move |request| {
         let page: u32 = request.query("page").unwrap().parse().unwrap();

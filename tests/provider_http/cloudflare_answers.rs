@@ -1,4 +1,4 @@
-//! What an answer of Cloudflare is taken for that refuses something or makes no sense, and what is sent after it.
+//! How Cloudflare's refusals and senseless answers are interpreted, and what is sent next.
 
 use crate::dns_support::{WWW, ZONE, address, changes, cloudflare, create, delete};
 use crate::server::{Server, answer, json};
@@ -11,7 +11,7 @@ use flipop_cloud::{Fault, Op, Plan};
 use flipop_core::model::fault::FaultKind;
 use flipop_core::records::dns::{ChangeSet, Zone};
 
-/// A code alone is enough for "too many requests", and so is the status; code 0 is none.
+/// A code alone, or the status alone, can mean "too many requests". Code 0 means nothing.
 #[tokio::test]
 async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
     let table = [
@@ -40,7 +40,7 @@ async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
     }
 }
 
-/// With whatever status it comes: the whole token is blocked, and a time that is named counts.
+/// With any status: the whole token is blocked, and a given time counts.
 #[tokio::test]
 async fn a_refusal_for_excess_that_only_a_code_tells_blocks_the_token_as_a_429_does() {
     let asked = Some(("retry-after", "20"));
@@ -48,7 +48,7 @@ async fn a_refusal_for_excess_that_only_a_code_tells_blocks_the_token_as_a_429_d
         (Some(("ratelimit", "\"default\";r=0")), Some(("ratelimit", "\"default\";r=9")));
     let table = [
         (429, 0, None, Some(300_000)),
-        // Nothing is left, and when there will be is not told.
+        // Nothing is left, and there is no time for the reset.
         (429, 0, none_left, Some(300_000)),
         (429, 0, some_left, Some(1_000)),
         (403, 10_429, None, Some(300_000)),
@@ -76,8 +76,8 @@ async fn a_refusal_for_excess_that_only_a_code_tells_blocks_the_token_as_a_429_d
     }
 }
 
-/// Another record than the one to delete is no reason to ask for that deletion again: it would be refused, and with it
-/// the rest of the batch.
+/// Another record than the one to delete is no reason to repeat the deletion. It would be refused, and with it the rest
+/// of the batch.
 #[tokio::test]
 async fn of_a_batch_that_was_held_up_a_deletion_that_is_true_already_is_not_sent_again() {
     let world = cloudflare(&["*"], Plan::Free).await;
@@ -102,7 +102,7 @@ async fn a_page_that_says_to_have_no_room_for_records_is_read_once() {
     assert_eq!((records.len(), server.received().len()), (1, 1));
 }
 
-/// The least TTL of a plan: <https://developers.cloudflare.com/dns/manage-dns-records/reference/ttl/>.
+/// The lowest TTL of a plan: <https://developers.cloudflare.com/dns/manage-dns-records/reference/ttl/>.
 #[tokio::test]
 async fn only_a_zone_of_the_enterprise_plan_has_the_lower_floor_of_ttls() {
     for (plan, floor_s) in [(Plan::Free, 60), (Plan::Enterprise, 30)] {

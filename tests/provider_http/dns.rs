@@ -1,4 +1,4 @@
-//! What both DNS clients do alike, against the simulated providers.
+//! The common behaviour of both DNS clients, against the simulated providers.
 
 use crate::dns_support::{
     WWW, World, ZONE, a_records, address, both, changes, cloudflare, create, delete, digitalocean, update,
@@ -77,7 +77,7 @@ async fn every_record_of_the_name_is_read_and_never_the_zone() {
     }
 }
 
-/// Follows the set at [`WWW`] record by record, and tells its size after each change.
+/// Follows the set at [`WWW`] record by record. Returns its size after each change.
 async fn sizes(world: &World, set: &ChangeSet) -> Vec<usize> {
     let mut changes = world.cloud().changes();
     let mut size = world.addresses().len();
@@ -101,7 +101,7 @@ async fn a_change_never_leads_through_an_empty_set() {
         let (a, b) = (world.add("192.0.2.1"), world.add("192.0.2.2"));
         let seen = sizes(&world, &changes([update(&a, "192.0.2.3"), delete(&b)])).await;
         assert_eq!(seen, [2, 1], "{:?}", world.provider);
-        // Nothing pairs what goes with what comes here; the set is still never empty.
+        // Here no deletion is paired with a creation, but the set is never empty.
         let seen = sizes(&world, &changes([create("192.0.2.4"), delete(&a)])).await;
         assert_eq!(seen, [2, 1], "{:?}", world.provider);
     }
@@ -163,7 +163,7 @@ async fn an_unreadable_list_is_no_empty_name() {
             answer(r#"{"success": true, "result": [{"type": "A"}]}"#),
             answer(r#"{"success": false, "result": [], "errors": []}"#),
             answer(&format!(r#"{{"success": false, "errors": [{{"code": 1, "message": "{TOKEN}"}}]}}"#)),
-            // A server that does not filter: nothing of this is ours.
+            // A server that does not filter. None of these records is ours.
             answer(
                 r#"{"domain_records": [{"id": 1, "type": "A", "name": "x", "data": "192.0.2.1"}],
                 "success": true, "result": [{"id": "1", "type": "A", "name": "x.example.com"}]}"#,
@@ -201,7 +201,8 @@ async fn without_a_permit_nothing_is_sent() {
     }
 }
 
-/// Each world, the operation that writes to it, a set of two full requests and more, and how many changes these are.
+/// Each world, its write operation, a set that needs more than two full requests, and how many changes two requests
+/// carry.
 async fn long_rounds() -> [(World, Op, ChangeSet, usize); 2] {
     let creates = |count: u32| {
         let made = (1..=count).map(|number| create(&Ipv4Addr::from(0xC000_0200 + number).to_string()));

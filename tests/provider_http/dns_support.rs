@@ -1,4 +1,4 @@
-//! What the tests of both DNS clients share: a cloud with a zone, filled with other people's records.
+//! Shared by the tests of both DNS clients: a cloud with a zone that contains other people's records.
 
 use crate::{Leadership, TOKEN, account, client, config};
 use flipop::provider::CallError;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) const ZONE: &str = "example.com";
 pub(crate) const WWW: &str = "www.example.com";
 
-/// A cloud with a zone at one provider, and a client of it.
+/// A cloud with a zone at one provider, and a client for it.
 pub(crate) struct World {
     pub(crate) server: CloudServer,
     pub(crate) provider: Provider,
@@ -42,7 +42,7 @@ pub(crate) async fn cloudflare(scopes: &[&str], plan: Plan) -> World {
     World { server, provider: Provider::Cloudflare, client, zone, leadership: Leadership::held() }
 }
 
-/// One world of each provider.
+/// One world per provider.
 pub(crate) async fn both() -> [World; 2] {
     [digitalocean(&["*"]).await, cloudflare(&["*"], Plan::Free).await]
 }
@@ -52,7 +52,7 @@ impl World {
         self.server.cloud()
     }
 
-    /// Adds an A record of [`WWW`] and gives its id.
+    /// Adds an A record of [`WWW`] and returns its id.
     pub(crate) fn add(&self, ip: &str) -> String {
         self.add_record(&RecordView::new(WWW, "A", ip, 60))
     }
@@ -61,7 +61,7 @@ impl World {
         self.cloud().add_record(self.provider, ZONE, record).unwrap()
     }
 
-    /// Records that are not ours: of other names, and of other types at our name.
+    /// Adds records that are not ours: of other names, and of other types at our name.
     pub(crate) fn add_foreign(&self) {
         for (fqdn, kind, data) in [
             (ZONE, "A", "192.0.2.200"),
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// All records but the A records of [`WWW`].
+    /// All records except the A records of [`WWW`].
     pub(crate) fn foreign(&self) -> Vec<RecordView> {
         let records = self.cloud().records(self.provider, ZONE);
         records.into_iter().filter(|record| record.rtype != "A" || record.fqdn != WWW).collect()
@@ -96,7 +96,7 @@ impl World {
         self.client.apply(&account(), &self.leadership.permit, &self.zone, WWW, set).await
     }
 
-    /// The fault of a change set that fails.
+    /// The fault of a failing change set.
     pub(crate) async fn apply_fault(&self, set: &ChangeSet) -> (usize, Fault) {
         match self.apply(set).await {
             Err(Unfinished { done, cause: CallError::Fault(fault) }) => (done, fault),
@@ -109,7 +109,8 @@ impl World {
         let _id = self.cloud().inject(Injection::once(Target::op(op), fault));
     }
 
-    /// Awaits some work of which one call, with this number among those of its kind, is answered slowly, and does something meanwhile.
+    /// Awaits some work while one of its calls is answered slowly, and does something meanwhile. `number` counts the
+    /// calls of this kind.
     pub(crate) async fn while_slow<T>(
         &self,
         (op, number): (Op, u32),

@@ -1,4 +1,4 @@
-//! What is particular to DNS at `DigitalOcean`: one call per change.
+//! The particularity of DNS at `DigitalOcean`: one call per change.
 
 use crate::dns_support::{WWW, changes, create, delete, digitalocean, update};
 use crate::server::{Server, json};
@@ -53,7 +53,8 @@ async fn requests_are_as_the_api_documents_them() {
     assert_eq!((delete.header("content-length"), delete.header("transfer-encoding")), (None, None));
 }
 
-/// What is read of a name whose list has these records on these pages, each with this total; and the requests it took.
+/// The result of reading a name whose list has these records on these pages, each with its total, and the number of
+/// requests.
 async fn listed(pages: Vec<(Vec<u8>, u64)>) -> (Result<usize, FaultKind>, usize) {
     let server = Server::start(move |request| {
         let number: usize = request.query("page").unwrap().parse().unwrap();
@@ -83,7 +84,7 @@ async fn a_name_is_read_whole_whether_totals_count_its_records_or_those_of_the_z
         (vec![(vec![], 17)], (Ok(0), 1)),
         (vec![(vec![1, 2], 3), (vec![3], 3)], (Ok(3), 2)),
         (vec![(vec![1, 2], 17), (vec![3], 17)], (Ok(3), 2)),
-        // What came or went while it was read shows in any total, or as a record that is on two pages.
+        // A change during the read shows in a total, or as a record on two pages.
         (vec![(vec![1, 2], 17), (vec![3], 16)], changes),
         (vec![(vec![1, 2], 17), (vec![2, 3], 17)], changes),
     ] {
@@ -139,7 +140,7 @@ async fn a_record_that_is_not_accepted_for_another_reason_is_told_with_its_field
 
 #[tokio::test]
 async fn a_deletion_whose_permit_ends_while_the_connection_comes_up_is_not_sent() {
-    // Accepts TCP, and never answers the TLS handshake.
+    // Accepts TCP, but never answers the TLS handshake.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let leadership = Leadership::held();
     let (client, context) = (client(&format!("https://{}", listener.local_addr().unwrap())), account());

@@ -1,4 +1,4 @@
-//! Refusals that do not come from the API: the page of an edge, a filter or a proxy.
+//! Refusals from other sources than the API: pages of an edge, a filter or a proxy.
 
 use crate::dns_support::{WWW, ZONE, changes, create};
 use crate::server::{Server, answer};
@@ -43,7 +43,7 @@ async fn a_page_of_an_edge_says_nothing_of_the_token_and_leaves_open_what_became
     check(&client.list_reserved_ips(&context).await.unwrap_err(), false);
     check(&client.get_reserved_ip(&context, ip.into()).await.unwrap_err(), false);
     check(&client.get_action(&context, ip.into(), ActionId(1)).await.unwrap_err(), false);
-    // A 403 of the API itself would say that the scope is missing.
+    // A 403 from the API itself would mean that the scope is missing.
     check(&client.prove_machine_read(&context).await.unwrap_err(), false);
     check_write(client.create_reserved_ip(&context, permit, "nyc3").await);
     check_write(client.assign(&context, permit, ip.into(), droplet(1)).await);

@@ -1,4 +1,4 @@
-//! Listing over pages, when the pages hold still and when they do not.
+//! Lists of several pages, with and without changes during the read.
 
 use crate::server::{Received, Reply, Server, answer, json};
 use crate::{account, client, ip};
@@ -62,7 +62,8 @@ async fn an_address_that_goes_while_pages_are_read_hides_no_other() {
     let server = Server::start(move |request| {
         let mut asked = asked.lock().unwrap();
         *asked += 1;
-        // Gone after the first page: number 201 moves from the second page to the first, which was read already.
+        // An address is deleted after the first page: number 201 moves from the second page to the first, which was
+        // already read.
         page(if *asked == 1 { &before } else { &after }, request, "https://api.digitalocean.com")
     })
     .await;
@@ -112,7 +113,7 @@ async fn a_list_is_not_read_anew_while_the_token_has_to_be_left_alone() {
     assert_eq!(server.received().len(), 1);
 }
 
-/// When a call may be made is decided elsewhere: a client holds back only what it would go on with by itself.
+/// Others decide when a call may be made. A client holds back only the follow-up calls that it makes itself.
 #[tokio::test]
 async fn a_list_that_is_asked_for_is_begun_whatever_the_token_was_told_before() {
     let asked = Mutex::new(0);
@@ -130,7 +131,7 @@ async fn a_list_that_is_asked_for_is_begun_whatever_the_token_was_told_before() 
     assert!(client.list_reserved_ips(&account()).await.unwrap().ips.is_empty());
 }
 
-/// The answer to the n-th reading of a list on one page: how many addresses it shows, and its total.
+/// Gives the n-th reading of a one-page list this many addresses and this total.
 async fn readings(told: [(u32, u32); 3]) -> (Server, Result<ReservedIpList, Fault>) {
     let asked = Mutex::new(0);
     let server = Server::start(move |_| {
@@ -183,7 +184,7 @@ async fn a_list_of_several_pages_that_contradicts_its_total_has_changed() {
     assert!(fault.kind == FaultKind::Transient && fault.message.contains("changed"), "{fault:?}");
 }
 
-/// Without totals nobody could tell that an address slipped from one page to another while they were read.
+/// Without totals nobody could notice an address that moved from one page to another during the read.
 #[tokio::test]
 async fn a_list_of_several_pages_has_a_total_on_each() {
     let total = r#", "meta": {"total": 2}"#;

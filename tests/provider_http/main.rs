@@ -1,4 +1,4 @@
-//! The real provider clients over real sockets: against servers that misbehave, and against the simulated cloud.
+//! The real provider clients over real sockets, against misbehaving servers and against the simulated cloud.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,10 +35,10 @@ use flipop::provider::{CallContext, install_tls};
 use flipop::token::TokenSource;
 use std::sync::{Arc, Mutex};
 
-/// The token of every test: looked for in whatever must not show it.
+/// The token of every test. It must not appear in any output.
 const TOKEN: &str = "dop_v1_0123456789abcdef";
 
-/// Where nobody listens: for clients that call nobody.
+/// A URL where nothing listens, for clients that make no calls.
 const NOWHERE: &str = "http://127.0.0.1:1/";
 
 fn config(base_url: &str) -> ApiConfig {
@@ -65,7 +65,7 @@ fn ip(text: &str) -> std::net::Ipv4Addr {
     text.parse().unwrap()
 }
 
-/// A leadership that a test gives and takes.
+/// A leadership under a test's control.
 struct Leadership {
     source: PermitSource,
     permit: Permit,
@@ -75,14 +75,14 @@ impl Leadership {
     fn held() -> Self {
         let clock = Clock::system();
         let source = PermitSource::new(clock.clone());
-        // Longer than any call: the tests end it themselves.
+        // Longer than any call. The tests end it themselves.
         source.extend(clock.now().plus_millis(600_000));
         let permit = source.permit();
         Self { source, permit }
     }
 }
 
-/// Remembers the calls in one line each.
+/// Remembers each call as one line.
 #[derive(Default)]
 struct Calls(Mutex<Vec<String>>);
 

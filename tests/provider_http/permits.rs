@@ -51,7 +51,7 @@ async fn reads_need_no_permit() {
 
 #[tokio::test]
 async fn a_permit_that_ends_while_the_connection_comes_up_leaves_nothing_unknown() {
-    // Accepts TCP, and never answers the TLS handshake.
+    // Accepts TCP, but never answers the TLS handshake.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let leadership = Leadership::held();
     let (client, context) = (client(&format!("https://{}", listener.local_addr().unwrap())), account());

@@ -1,4 +1,4 @@
-//! Rate limits as they arrive.
+//! Rate limits in answers.
 
 use crate::server::{Server, answer, json};
 use crate::{account, client};

@@ -1,4 +1,4 @@
-//! A server that does byte for byte what a test says, and remembers what it was asked.
+//! A server that sends exactly the bytes that a test wants, and remembers its requests.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ impl Received {
         })
     }
 
-    /// A parameter of the query.
+    /// A query parameter.
     pub(crate) fn query(&self, name: &str) -> Option<&str> {
         let target = self.line.split(' ').nth(1)?;
         let (_, query) = target.split_once('?')?;
@@ -33,17 +33,17 @@ impl Received {
     }
 }
 
-/// What to do with a request.
+/// The reaction to a request.
 pub(crate) enum Reply {
-    /// Write these bytes, and go on with the connection.
+    /// Writes these bytes and keeps the connection.
     Bytes(Vec<u8>),
-    /// Write these bytes, and close.
+    /// Writes these bytes and closes.
     Close(Vec<u8>),
-    /// Write a head, then as many bytes of `x` as the other side takes.
+    /// Writes a head, then as many bytes of `x` as the client accepts.
     Flood(&'static str),
-    /// Write a head, then a byte a second.
+    /// Writes a head, then one byte per second.
     Drip(&'static str),
-    /// Never answer.
+    /// Never answers.
     Hang,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn json(status: u16, body: &str) -> Reply {
     answer(status, &[("content-type", "application/json")], body)
 }
 
-/// An answer with a length.
+/// An answer with a content length.
 pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Reply {
     let mut text = format!("HTTP/1.1 {status} Status\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
@@ -65,7 +65,7 @@ pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Reply
 
 type Handler = dyn Fn(&Received) -> Reply + Send + Sync;
 
-/// The server, until it is dropped.
+/// The server. Dropping it ends it.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     received: Arc<Mutex<Vec<Received>>>,
@@ -78,7 +78,7 @@ impl Server {
         Self::start_with(handler, None, Duration::ZERO).await
     }
 
-    /// A server that, if `tls` is given, takes its time before it answers a handshake.
+    /// Starts a server. If `tls` is given, it waits before it answers a handshake.
     pub(crate) async fn start_with(
         handler: impl Fn(&Received) -> Reply + Send + Sync + 'static,
         tls: Option<tokio_rustls::TlsAcceptor>,
@@ -125,7 +125,7 @@ impl Server {
         *self.connections.lock().unwrap()
     }
 
-    /// Waits until so many requests have arrived.
+    /// Waits until this many requests have arrived.
     pub(crate) async fn has_received(&self, count: usize) {
         let waiting = async {
             while self.received.lock().unwrap().len() < count {
@@ -171,7 +171,7 @@ async fn serve(
     }
 }
 
-/// The next request, or nothing when the connection ends before one is complete.
+/// The next request, or `None` if the connection ends before it is complete.
 async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<Received> {
     let mut bytes = Vec::new();
     let end = loop {
@@ -195,7 +195,7 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<Received>
     Some(request)
 }
 
-/// A port that nothing listens on.
+/// A port on which nothing listens.
 pub(crate) async fn closed_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }

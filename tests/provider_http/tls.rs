@@ -1,5 +1,5 @@
-//! TLS and proxies. Both are configured by the environment of a process, so each test runs its client in a child:
-//! this same test binary, with one test selected and the environment set.
+//! TLS and proxies. A process's environment configures both, so each test runs its client in a child: this test binary
+//! again, with one test selected and the environment set.
 
 use crate::server::{Received, Reply, Server, json, splice};
 use crate::{TOKEN, account, config};
@@ -18,10 +18,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Tells a child which API to call; unset in the parent.
+/// Tells a child which API to call. Unset in the parent.
 const CHILD_URL: &str = "FLIPOP_TEST_CHILD_URL";
 
-/// A host that no resolver knows: only a proxy can reach it.
+/// A host that no resolver knows, so only a proxy can reach it.
 const BEHIND_PROXY: &str = "api.flipop.invalid";
 
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
@@ -54,7 +54,7 @@ fn good(_: &Received) -> Reply {
     json(200, r#"{"reserved_ips": [{"ip": "45.55.0.1"}], "meta": {"total": 1}}"#)
 }
 
-/// The child's part: lists the addresses and prints what came of it. False in the parent.
+/// The child's part: lists the addresses and prints the result. False in the parent.
 async fn was_child() -> bool {
     let Ok(url) = std::env::var(CHILD_URL) else { return false };
     match DigitalOcean::new(config(&url)) {
@@ -67,7 +67,7 @@ async fn was_child() -> bool {
     true
 }
 
-/// Runs one test of this binary as a child, and returns its line of result.
+/// Runs one test of this binary as a child, and returns its result line.
 fn child(test: &str, url: &str, environment: &[(&str, &Path)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).env(CHILD_URL, url);
@@ -154,7 +154,7 @@ async fn a_request_that_waited_too_long_for_its_connection_is_not_sent() {
     if let Ok(url) = std::env::var(CHILD_URL) {
         let clock = Clock::system();
         let source = PermitSource::new(clock.clone());
-        // Enough to start, and too little when the handshake is over.
+        // Enough to start, but too little after the handshake.
         let ends_at = clock.now().plus_millis(MIN_REMAINING_MS + 700);
         source.extend(Moment::from_millis(ends_at.as_millis() - PERMIT_MS));
         let client = DigitalOcean::new(config(&url)).unwrap();

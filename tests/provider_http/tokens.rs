@@ -1,4 +1,4 @@
-//! Tokens that change, and tokens that nobody may see.
+//! Tokens that change, and tokens that must stay secret.
 
 use crate::server::{Server, answer, json};
 use crate::{NOWHERE, TOKEN, account, client, config};
@@ -10,7 +10,7 @@ use flipop::token::TokenSource;
 use flipop_core::model::fault::FaultKind;
 use std::time::Duration;
 
-/// A configuration whose token is in a file: `first` for now.
+/// A configuration with its token in a file, which contains `first` for now.
 fn token_file(url: &str) -> (tempfile::NamedTempFile, ApiConfig) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "first\n").unwrap();
@@ -23,7 +23,7 @@ fn with_token_file(server: &Server) -> (tempfile::NamedTempFile, DigitalOcean) {
     (file, DigitalOcean::new(config).unwrap())
 }
 
-/// Looks at the file of the token, without a call, until it is known to be another one.
+/// Rechecks the token file, without a call, until the change is noticed.
 async fn second_token(client: &dyn Account) {
     let looked_at = async {
         while *client.token_generation().borrow() == 1 {

@@ -8,7 +8,7 @@ use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::ids::ActionId;
 use std::time::{Duration, Instant};
 
-/// The fault of an assignment that is answered so, after exactly one request.
+/// The fault of an assignment with this answer, after exactly one request.
 async fn assign_fault(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Fault {
     let server = Server::start(move |_| reply()).await;
     let leadership = Leadership::held();
@@ -104,7 +104,7 @@ async fn nothing_is_unknown_when_no_connection_came_up() {
 
 #[tokio::test]
 async fn a_connection_that_stalls_before_anything_is_sent_ends_after_five_seconds() {
-    // Accepts TCP, and never answers the TLS handshake.
+    // Accepts TCP, but never answers the TLS handshake.
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let leadership = Leadership::held();

@@ -70,7 +70,7 @@ pub(crate) fn render() -> String {
     page.end()
 }
 
-/// The help's first paragraph has no full stop.
+/// The help's first paragraph has no full stop, so this adds one.
 fn sentence(help: &str) -> String {
     match help.split_once("\n\n") {
         Some((first, rest)) => format!("{}. {rest}", first.trim_end_matches('.')),
@@ -111,7 +111,7 @@ fn row(variable: Variable) -> [String; 3] {
     [codes(names), default.unwrap_or_else(|| "none".to_owned()), cell(variable.meaning())]
 }
 
-/// Whether a word is written as the names of variables are.
+/// Whether a word has the form of a variable name.
 fn is_name(word: &str) -> bool {
     let letters = |part: &str| !part.is_empty() && part.chars().all(|letter| letter.is_ascii_uppercase());
     word.contains('_') && word.split('_').all(letters)
@@ -125,12 +125,12 @@ fn the_environment_is_read_in_one_place_and_every_variable_that_the_source_names
         assert_eq!(read, source.path == Path::new("src/config/mod.rs"), "{}", source.path.display());
     }
     for (path, literal) in sources::all_literals() {
-        // Not what stands between braces: that is a constant of the source.
+        // Text between braces is a constant of the source and does not count.
         let literal: String = literal.split('{').map(|part| part.split('}').next_back().unwrap()).collect();
         let words = literal.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         for word in words.filter(|word| is_name(word)) {
             let listed = Variable::ALL.iter().any(|variable| variable.name() == word);
-            // The build reads these.
+            // These are read at build time.
             let known = ["FLIPOP_COMMIT", "CARGO_PKG_VERSION"].contains(&word);
             assert!(listed || known, "{}: {word} is no Variable", path.display());
         }

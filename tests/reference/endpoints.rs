@@ -1,4 +1,4 @@
-//! docs/reference/endpoints.md is written by hand; this holds its paths against those that are served.
+//! docs/reference/endpoints.md is written by hand. This compares its paths with the served ones.
 
 use crate::sources;
 use std::collections::BTreeSet;

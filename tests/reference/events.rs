@@ -1,4 +1,4 @@
-//! What the core's catalog says of Events.
+//! The core catalog's text about Events.
 
 use crate::conditions;
 use crate::page::{Page, code};
@@ -53,7 +53,7 @@ pub(crate) fn render() -> String {
     page.end()
 }
 
-/// Reasons that say the same share a row.
+/// Reasons with the same meaning share a row.
 fn table(page: &mut Page, entries: &[Entry]) {
     let alike = |a: &Entry, b: &Entry| (a.severity, a.meaning) == (b.severity, b.meaning);
     page.table(

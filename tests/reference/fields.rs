@@ -1,4 +1,4 @@
-//! The fields of a kind, from its CRD.
+//! The fields of a kind, taken from its CRD.
 
 use crate::page::{Page, cell, code, number};
 use flipop::api::crd;
@@ -17,7 +17,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
 }
 
-/// How `kubectl` names the kind.
+/// `kubectl`'s names for the kind.
 pub(crate) fn names(page: &mut Page, kind: &str) {
     let names = &definition(kind)["spec"]["names"];
     let [plural, short, category] =
@@ -36,7 +36,7 @@ pub(crate) fn fields(page: &mut Page, kind: &str, top: &str) {
     object(page, top, schema);
 }
 
-/// The fields of an object, and then a section for each object in it.
+/// The fields of an object, followed by a section for each object in it.
 fn object(page: &mut Page, path: &str, schema: &Value) {
     let properties = schema["properties"].as_object().unwrap();
     let rows = properties.iter().map(|(name, field)| row(path, name, field));
@@ -52,7 +52,7 @@ fn object(page: &mut Page, path: &str, schema: &Value) {
     for (name, field) in properties {
         if let Some((path, nested)) = nested(path, name, field) {
             page.heading(3, &code(&path));
-            // What stands in the row of a field is not said again.
+            // A text in the row of a field is not repeated.
             if nested["description"] != field["description"] {
                 page.paragraph(&cell(text(&nested["description"])));
             }
@@ -61,7 +61,7 @@ fn object(page: &mut Page, path: &str, schema: &Value) {
     }
 }
 
-/// The object that a field holds, one or many times.
+/// The object in a field, once or many times.
 fn nested<'a>(path: &str, name: &str, field: &'a Value) -> Option<(String, &'a Value)> {
     let ways = [("", field), ("[]", &field["items"]), (".<address>", &field["additionalProperties"])];
     let (way, schema) = ways.into_iter().find(|(_, schema)| schema["properties"].is_object())?;
@@ -96,12 +96,12 @@ fn row(path: &str, name: &str, field: &Value) -> [String; 5] {
     ]
 }
 
-/// The anchor of a heading that is this path.
+/// The anchor of a heading with this path.
 fn anchor(path: &str) -> String {
     path.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase()
 }
 
-/// What the API server does not take.
+/// What the API server refuses.
 fn refusals(field: &Value) -> Option<String> {
     let bound = |key: &str| field[key].as_f64().map(|bound| bound.to_string().parse().unwrap()).map(number);
     let rule = [field, &field["items"]].iter().any(|schema| schema["x-kubernetes-validations"].is_array());
@@ -118,7 +118,7 @@ fn refusals(field: &Value) -> Option<String> {
     Some(format!("The API server refuses {refused}."))
 }
 
-/// A description, which may end in sentences that begin with `Range:`, `Values:` and `Default:`.
+/// A description. It may end in sentences that begin with `Range:`, `Values:` and `Default:`.
 struct Described<'a> {
     text: String,
     range: Option<&'a str>,
@@ -141,7 +141,7 @@ impl<'a> Described<'a> {
     }
 }
 
-/// What `kubectl get` prints.
+/// The columns of `kubectl get`.
 pub(crate) fn columns(page: &mut Page, kind: &str) {
     page.heading(2, "Columns of `kubectl get`");
     let columns = definition(kind)["spec"]["versions"][0]["additionalPrinterColumns"].clone();
@@ -153,7 +153,7 @@ pub(crate) fn columns(page: &mut Page, kind: &str) {
     page.table(["column", "shown", "content"], rows);
 }
 
-/// Every field of both kinds, by its path.
+/// Every field of both kinds, by path.
 #[cfg(test)]
 fn all() -> Vec<(String, Value)> {
     fn visit(path: &str, schema: &Value, found: &mut Vec<(String, Value)>) {

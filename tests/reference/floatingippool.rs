@@ -51,7 +51,7 @@ pub(crate) fn render() -> String {
     page.end()
 }
 
-/// Where the bounds of TTLs come from.
+/// The sources for the bounds of TTLs.
 pub(crate) const TTL: &str = "Bounds of a TTL: [Cloudflare](https://developers.cloudflare.com/dns/manage-dns-records/reference/ttl/). \
     The [API description](https://github.com/digitalocean/openapi) of DigitalOcean names none; the upper one is that of \
     DNS itself ([RFC 2181, section 8](https://www.rfc-editor.org/rfc/rfc2181#section-8)).";

@@ -1,7 +1,7 @@
-//! The pages of docs/reference/ are what the code says. `UPDATE_DOCS=1 cargo test --test reference` writes them.
+//! The pages of docs/reference/ match the code. `UPDATE_DOCS=1 cargo test --test reference` writes them.
 //!
-//! A page is a module with `render`: declare the module and name it in [`PAGES`]. `sources.rs` looks in the other
-//! direction: what the source holds and no page names.
+//! A page is a module with `render`. To add one, declare the module and name it in [`PAGES`]. `sources.rs` checks the
+//! other direction: whether the source contains something that no page names.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 mod agent;
@@ -22,10 +22,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Makes the text of a page.
+/// Renders the text of a page.
 type Render = fn() -> String;
 
-/// The pages by the names of their files.
+/// The pages, by file name.
 const PAGES: &[(&str, Render)] = &[
     ("agent", agent::render),
     ("command-line", command_line::render),
@@ -46,12 +46,12 @@ fn file(page: &str) -> PathBuf {
     root().join(format!("docs/reference/{page}.md"))
 }
 
-/// A file of the repository, by its path from the root.
+/// A file in the repository, by its path from the root.
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The first line in which two texts differ.
+/// The first line that differs between two texts.
 fn difference(written: &str, rendered: &str) -> Option<String> {
     if written == rendered {
         return None;

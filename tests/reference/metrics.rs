@@ -7,8 +7,10 @@ use crate::page::{Page, cell, code, codes};
 use crate::sources;
 use flipop::kube::trouble::TroubleKind;
 use flipop::provider::observe::{Call, Outcome};
+use flipop_core::addresses::pool::change::{MANUAL, UNSEEN};
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::mismatch::Mismatch;
 use std::collections::BTreeSet;
 
 /// The metrics that the Go operator has too, with the same types and labels.
@@ -31,7 +33,7 @@ struct Family {
     help: String,
     kind: String,
     labels: BTreeSet<String>,
-    /// Upper bounds of a histogram.
+    /// The upper bounds of a histogram.
     buckets: Vec<String>,
 }
 
@@ -53,7 +55,9 @@ fn families() -> Vec<Family> {
         assert!(name.starts_with(&family.name), "{line}");
         for (label, value) in labels {
             if label == "le" {
-                family.buckets.push(value.to_owned());
+                if !family.buckets.iter().any(|bound| bound == value) {
+                    family.buckets.push(value.to_owned());
+                }
             } else {
                 family.labels.insert(label.to_owned());
             }
@@ -113,7 +117,7 @@ pub(crate) fn render() -> String {
     page.end()
 }
 
-/// What the labels mean, and the values of those that have a closed set.
+/// The meanings of the labels, and the values of those with a closed set.
 fn labels(page: &mut Page) {
     page.heading(2, "Labels");
     let kinds = codes([ObjectKind::Pool, ObjectKind::RecordSet].map(ObjectKind::as_str));
@@ -152,7 +156,15 @@ fn labels(page: &mut Page) {
         (
             "type, status, reason",
             "Those of the condition: see [Conditions](conditions.md). In `flipop_floatingippoolcontroller_node_status` \
-             the label `status` is `available` or `assigned`."
+             the label `status` is `available` or `assigned`. `reason` means something else in \
+             `flipop_watch_restarts_total` and `flipop_moves_total`: see below."
+                .to_owned(),
+        ),
+        (
+            "phase",
+            "When the time of `flipop_failover_seconds` ends: when a plan has found the loss (`noticed`), when the \
+             request is sent (`requested`), when the provider has confirmed it (`confirmed`), and when the records of the \
+             pool hold the address (`published`, only of pools with `dnsRecordSet`)."
                 .to_owned(),
         ),
         ("version", "The version of FLIPOP.".to_owned()),
@@ -163,6 +175,21 @@ fn labels(page: &mut Page) {
         ["value", "operation"],
         Call::ALL.iter().map(|call| [code(call.as_str()), cell(call.meaning())]),
     );
+    page.heading(3, "Values of `reason` in `flipop_moves_total`");
+    page.paragraph(
+        "A series begins with the first move for its reason. A failover to a node counts, and so does a move by hand. \
+         The first assignment of an address, and a move that somebody else makes, do not.",
+    );
+    let of_the_node = Mismatch::every().into_iter().map(|why| {
+        let text = why.to_string();
+        let text = if let Mismatch::Taint(_) = why { "has a taint that no toleration covers" } else { &text };
+        [code(why.kind()), format!("The node that it left {text}.")]
+    });
+    let others = [
+        [code(MANUAL), "A user asked for it by an annotation.".to_owned()],
+        [code(UNSEEN), "The node that it left matched no more when this process began to lead.".to_owned()],
+    ];
+    page.table(["value", "meaning"], of_the_node.chain(others));
     page.heading(3, "Values of `reason` in `flipop_watch_restarts_total`");
     page.table(
         ["value", "meaning"],

@@ -202,7 +202,7 @@ fn manifests(page: &mut Page) {
     ));
 }
 
-/// What has a name of that form and is none of ours: a folder of the file system, and the API of CRDs.
+/// Names of that form that are not ours: a folder of the file system, and the API of CRDs.
 const OTHERS: [&str; 2] = ["/var/run/secrets/kubernetes.io/serviceaccount", "apiextensions.k8s.io/v1"];
 
 #[test]

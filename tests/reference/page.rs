@@ -1,19 +1,19 @@
-//! Markdown of a page.
+//! The Markdown of a page.
 
 use std::fmt::Write as _;
 
-/// How each page begins.
+/// The beginning of each page.
 pub(crate) const GENERATED: &str =
     "<!-- Generated from the code: UPDATE_DOCS=1 cargo test --test reference. Do not edit. -->";
 
-/// Longest line of a paragraph.
+/// The longest line of a paragraph.
 const WIDTH: usize = 120;
 
-/// A page in the making.
+/// A page under construction.
 pub(crate) struct Page(String);
 
 impl Page {
-    /// With its title, and with one or two sentences that say what it is for.
+    /// Starts a page with its title and one or two sentences on its purpose.
     pub(crate) fn new(title: &str, intro: &str) -> Self {
         let mut page = Self(format!("{GENERATED}\n"));
         page.add(&format!("# {title}"));
@@ -25,24 +25,24 @@ impl Page {
         let _infallible = write!(self.0, "\n{}\n", block.trim_end());
     }
 
-    /// A heading of this level: 2 is below the title.
+    /// Adds a heading of this level: 2 is below the title.
     pub(crate) fn heading(&mut self, level: usize, text: &str) {
         self.add(&format!("{} {text}", "#".repeat(level)));
     }
 
-    /// Text, whose white space does not matter.
+    /// Adds text. White space does not matter.
     pub(crate) fn paragraph(&mut self, text: &str) {
         self.add(&wrapped(text, ""));
     }
 
-    /// A list of such texts.
+    /// Adds a list of such texts.
     pub(crate) fn list<T: AsRef<str>>(&mut self, items: impl IntoIterator<Item = T>) {
         let items: Vec<String> =
             items.into_iter().map(|item| format!("- {}", wrapped(item.as_ref(), "  "))).collect();
         self.add(&items.join("\n"));
     }
 
-    /// A table; see [`cell`] and [`code`] for texts that are no Markdown.
+    /// Adds a table. See [`cell`] and [`code`] for texts that are not Markdown.
     pub(crate) fn table<const COLUMNS: usize>(
         &mut self,
         head: [&str; COLUMNS],
@@ -66,7 +66,7 @@ fn row(cells: &[String]) -> String {
     format!("|{} |", cells.collect::<Vec<_>>().join(" |"))
 }
 
-/// Lines of at most [`WIDTH`] characters; those after the first begin with `indent`.
+/// Lines of at most [`WIDTH`] characters. All but the first begin with `indent`.
 fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -83,8 +83,8 @@ fn wrapped(text: &str, indent: &str) -> String {
     lines.join("\n")
 }
 
-/// Plain text with code between backquotes, as it stands in the source, for a cell or a paragraph: what Markdown and HTML
-/// would take for their own is escaped outside of code.
+/// Plain text from the source, with code between backquotes, for a cell or a paragraph. Outside code, characters that
+/// are special in Markdown and HTML are escaped.
 pub(crate) fn cell(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let parts = text.split('`').enumerate().map(|(number, part)| {
@@ -97,17 +97,17 @@ pub(crate) fn cell(text: &str) -> String {
     parts.collect()
 }
 
-/// Code for a cell; nothing stays nothing.
+/// Code for a cell. An empty text stays empty.
 pub(crate) fn code(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{}`", text.replace('|', "\\|")) }
 }
 
-/// Several of them.
+/// Several codes for a cell.
 pub(crate) fn codes<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     texts.into_iter().map(|text| code(text.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// A number as people write it: with commas between thousands.
+/// A number with commas between thousands.
 pub(crate) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut told = String::new();

@@ -1,4 +1,4 @@
-//! The source as text, for what types cannot show: that no name stands in it which no page has.
+//! The source as text, for a check that types cannot make: every name in it is on some page.
 
 use crate::root;
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 /// A source file of the operator without comments and tests.
 pub(crate) struct Source {
-    /// From the root of the repository.
+    /// The path from the root of the repository.
     pub(crate) path: PathBuf,
-    /// What is left of it.
+    /// The remaining text.
     pub(crate) text: String,
 }
 
-/// The files of the operator: of its shell and its decisions.
+/// The operator's files: the shell and the core.
 pub(crate) fn sources() -> Vec<Source> {
     let mut folders = vec![root().join("src"), root().join("crates/core/src")];
     let mut sources = Vec::new();
@@ -40,14 +40,14 @@ fn is_code(path: &Path) -> bool {
     rust && !test && name != "tests" && name != "stub"
 }
 
-/// Without comments and without what stands after the beginning of the tests, which end a file here.
+/// The text without comments, and without the tests, which end a file here.
 fn shipped(text: &str) -> String {
     let lines = text.lines().take_while(|line| *line != "#[cfg(test)]");
     let lines = lines.filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The texts between quotes, as they are written.
+/// The texts between quotes, as written.
 pub(crate) fn literals(text: &str) -> Vec<String> {
     let text = text.replace("'\"'", "' '");
     let mut found = Vec::new();
@@ -65,7 +65,7 @@ pub(crate) fn literals(text: &str) -> Vec<String> {
     found
 }
 
-/// Each text between quotes in the source, with the file that it is in.
+/// Each text between quotes in the source, with its file.
 pub(crate) fn all_literals() -> Vec<(PathBuf, String)> {
     let of = |source: Source| {
         let path = source.path;

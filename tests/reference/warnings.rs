@@ -1,4 +1,4 @@
-//! What the admission policies of k8s/ say.
+//! The messages of the admission policies in k8s/.
 
 use crate::names::objects;
 use crate::page::{Page, cell, code};
@@ -54,7 +54,7 @@ pub(crate) fn render() -> String {
     page.end()
 }
 
-/// The policy in a file, and what its binding does.
+/// The policy in a file, and the actions of its binding.
 fn policy(file: &str) -> (Value, Vec<String>) {
     let objects = objects(file);
     let [policy, binding] = objects.as_slice() else { panic!("{file}: not a policy and its binding") };
@@ -71,7 +71,7 @@ fn validations(policy: &Value) -> Vec<Value> {
     policy["spec"]["validations"].as_array().unwrap().clone()
 }
 
-/// What a validation may say: its expression's texts, or else its fixed one.
+/// The possible messages of a validation: its expression's texts, or its fixed one.
 fn messages(validation: &Value) -> Vec<String> {
     match validation["messageExpression"].as_str() {
         Some(expression) => alternatives(expression),
@@ -79,7 +79,7 @@ fn messages(validation: &Value) -> Vec<String> {
     }
 }
 
-/// The fields that messages name, and without one those of both providers.
+/// The fields that messages name. Without any, the fields for both providers.
 fn fields(messages: &[String]) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     for word in messages.iter().flat_map(|told| told.split(|letter: char| " :,".contains(letter))) {
@@ -93,7 +93,7 @@ fn fields(messages: &[String]) -> Vec<String> {
     fields
 }
 
-/// The texts that a CEL expression of concatenations and choices can give. A value stands as its name in angle brackets.
+/// The possible texts of a CEL expression of concatenations and choices. A value appears as its name in angle brackets.
 fn alternatives(expression: &str) -> Vec<String> {
     let expression = expression.trim();
     if let Some(inner) = in_brackets(expression) {
@@ -119,7 +119,7 @@ fn alternatives(expression: &str) -> Vec<String> {
     vec![format!("<{name}>")]
 }
 
-/// The two sides of the first such letter that is in no text and in no brackets.
+/// The two sides of the first such letter outside texts and brackets.
 fn split(expression: &str, at: char) -> Option<(&str, &str)> {
     let (mut depth, mut quoted) = (0, false);
     for (position, letter) in expression.char_indices() {
@@ -136,7 +136,7 @@ fn split(expression: &str, at: char) -> Option<(&str, &str)> {
     None
 }
 
-/// What is inside of brackets that enclose the whole.
+/// The content of brackets that enclose the whole text.
 fn in_brackets(expression: &str) -> Option<&str> {
     let inner = expression.strip_prefix('(')?.strip_suffix(')')?;
     let mut depth = 0;

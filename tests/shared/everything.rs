@@ -6,9 +6,12 @@ use flipop::metrics::Metrics;
 use flipop::provider::CallContext;
 use flipop::provider::observe::{Call, CallObserver as _, CallRecord, Outcome};
 use flipop_core::addresses::pool::status::IpState;
-use flipop_core::fleet::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
+use flipop_core::fleet::{
+    AccountSnapshot, FailoverPhase, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot,
+};
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{Address, ObjectName};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The text of the scrape.
@@ -23,11 +26,11 @@ pub(crate) fn scrape() -> String {
         outcome: Outcome::Error,
         duration: Duration::from_secs(1),
     });
-    metrics.publish(snapshot(), &[1]);
+    metrics.publish(snapshot(), &[1], &[(FailoverPhase::Confirmed, 1)]);
     String::from_utf8(metrics.encode().unwrap()).unwrap()
 }
 
-/// The name and the labels of a series, which is a line of a scrape without its value.
+/// The name and labels of a series, given a scrape's line without its value.
 pub(crate) fn parts(series: &str) -> (&str, Vec<(&str, &str)>) {
     let (name, labels) = series.split_once('{').unwrap_or((series, ""));
     let labels = labels.strip_suffix("\"}").unwrap_or(labels).split("\",");
@@ -59,6 +62,7 @@ fn snapshot() -> Snapshot {
         assigned: 1,
         unfulfilled: 1,
         ips: vec![ip],
+        moves: BTreeMap::from([("NotReady", 1)]),
         waiting: Vec::new(),
         conditions: vec![condition.clone()],
     };

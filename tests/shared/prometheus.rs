@@ -1,4 +1,4 @@
-//! A real Prometheus that scrapes one address each second, and the queries of the dashboard that it has to answer.
+//! A real Prometheus that scrapes one address per second, and the dashboard queries that it has to answer.
 
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome, ports};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// It starts in a second and needs a few scrapes.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Ends with the value.
+/// The running program. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Prometheus {
     process: Child,
@@ -24,7 +24,7 @@ pub(crate) struct Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may already have ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -36,7 +36,7 @@ fn root() -> &'static Path {
 }
 
 impl Prometheus {
-    /// Starts it with the alerts of the repository.
+    /// Starts it with the repository's alerts.
     pub(crate) fn start(scraped: SocketAddr) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("flipop-prometheus-").tempdir()?;
         let config = folder.path().join("prometheus.yml");
@@ -59,7 +59,7 @@ impl Prometheus {
         Ok(Self { process, url: format!("http://127.0.0.1:{port}"), _folder: folder })
     }
 
-    /// True if a query returns a number. (A quantile of what did not happen is none.)
+    /// Whether a query returns a number. (A quantile without observations is none.)
     fn has_data(&self, query: &str) -> bool {
         let mut command = Command::new("promtool");
         let ran = command.args(["query", "instant", "--format=json", &self.url, query]).output();
@@ -68,7 +68,7 @@ impl Prometheus {
         series.is_some_and(|series| series.iter().filter_map(value).any(f64::is_finite))
     }
 
-    /// Waits until it has scraped, so that it sees what counts from here on.
+    /// Waits for a scrape, so that it sees later changes of counters.
     pub(crate) async fn scrapes(&self) -> Outcome {
         eventually("a replica is scraped", TIMEOUT, || {
             let scraped = self.has_data("flipop_leader");
@@ -77,7 +77,7 @@ impl Prometheus {
         .await
     }
 
-    /// Waits until every query of the dashboard has returned data, and this alert is pending or fires.
+    /// Waits until every dashboard query has returned data, and this alert is pending or firing.
     pub(crate) async fn answers_the_dashboard(&self, alert: &str) -> Outcome {
         let mut open = queries()?;
         open.insert(format!("ALERTS{{alertname=\"{alert}\"}}"));
@@ -91,7 +91,7 @@ impl Prometheus {
     }
 }
 
-/// The queries of the dashboard, with Grafana's variables filled in.
+/// The dashboard's queries, with Grafana's variables filled in.
 fn queries() -> Outcome<BTreeSet<String>> {
     let dashboard: Value =
         serde_json::from_str(&fs::read_to_string(root().join("monitoring/dashboard.json"))?)?;

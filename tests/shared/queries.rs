@@ -1,11 +1,11 @@
-//! Queries of alerts and dashboards, held against the metrics that exist.
+//! Queries of alerts and dashboards, compared with the existing metrics.
 
 #[path = "everything.rs"]
 pub(crate) mod everything;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Each metric with its labels, as a leader shows them that has one of everything.
+/// Each metric with its labels, from a leader that has one of everything.
 pub(crate) fn metrics() -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in everything::scrape().lines().filter(|line| !line.starts_with('#')) {
@@ -20,7 +20,7 @@ fn is_of_a_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
 }
 
-/// The metrics in an expression, each with the labels that it is selected by.
+/// The metrics in an expression, each with the labels that select it.
 fn selected(expression: &str) -> Vec<(String, Vec<String>)> {
     let starts = ["flipop_", "process_"].into_iter().flat_map(|start| expression.match_indices(start));
     let starts = starts.map(|(at, _)| &expression[at..]);
@@ -37,7 +37,7 @@ fn selected(expression: &str) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// Fails unless a query is about metrics of ours and labels that they have.
+/// Fails unless a query is about our metrics and their labels.
 pub(crate) fn assert_about(name: &str, query: &str, metrics: &BTreeMap<String, BTreeSet<String>>) {
     let selected = selected(query);
     assert!(!selected.is_empty(), "{name} is about no metric of ours");

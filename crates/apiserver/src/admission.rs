@@ -1,4 +1,4 @@
-//! What the server fills in and checks for kinds that it knows, before an object is stored.
+//! Defaults and checks for the kinds that the server knows, before an object is stored.
 
 use super::crd;
 use super::error::{ApiError, Cause};
@@ -14,7 +14,7 @@ const NAME_LENGTH_MAX: usize = 253;
 /// Longest label value and longest name part of a label key.
 const LABEL_LENGTH_MAX: usize = 63;
 
-/// Fills in what the server reads into an object on its way in: this belongs to the writer.
+/// Adds the defaults of an incoming object. They belong to the writer.
 pub(crate) fn complete(resource: &Resource, object: &mut Value) {
     if resource.is("", "namespaces") {
         let name = text(object, "name").to_owned();
@@ -27,7 +27,7 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
     drop_empty_maps(object);
 }
 
-/// Fills in what the server and its controllers add of themselves: this belongs to nobody.
+/// Adds what the server and its controllers set on their own. It belongs to nobody.
 pub(crate) fn settle(resource: &Resource, object: &mut Value, now: Timestamp) {
     if resource.is("", "namespaces") && at(object, &["spec", "finalizers"]).is_none() {
         set_at(object, &["spec", "finalizers"], json!(["kubernetes"]));
@@ -36,7 +36,7 @@ pub(crate) fn settle(resource: &Resource, object: &mut Value, now: Timestamp) {
     }
 }
 
-/// `stringData` is write-only: it ends up in `data`, base64-encoded.
+/// `stringData` is write-only. It is moved to `data`, base64-encoded.
 fn secret(object: &mut Value) {
     if text_at(object, &["type"]).is_empty() {
         set_at(object, &["type"], json!("Opaque"));
@@ -49,7 +49,7 @@ fn secret(object: &mut Value) {
     }
 }
 
-/// Empty labels and annotations are not kept, as in Go's `omitempty`.
+/// Empty labels and annotations are dropped, as by Go's `omitempty`.
 fn drop_empty_maps(object: &mut Value) {
     for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
         let empty = match at(object, &["metadata", field]) {
@@ -64,7 +64,7 @@ fn drop_empty_maps(object: &mut Value) {
     }
 }
 
-/// Checks that depend on the kind, and the form of labels and annotations.
+/// Checks specific to the kind, and the syntax of labels and annotations.
 pub(crate) fn validate(resource: &Resource, object: &Value) -> Result<(), ApiError> {
     let mut causes = Vec::new();
     string_map(object, "labels", &mut causes);
@@ -128,7 +128,7 @@ fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= NAME_LENGTH_MAX && text.split('.').all(part_fits)
 }
 
-/// Whether an object of this kind may be called so.
+/// Whether `name` is valid for an object of this kind.
 pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
     let fits = if resource.group == "rbac.authorization.k8s.io" {
         !matches!(name, "." | "..") && !name.contains(['/', '%'])
@@ -168,7 +168,7 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 const NO_SCHEDULE: &str = "NoSchedule";
 const NO_EXECUTE: &str = "NoExecute";
 
-/// The node with exactly the taints of its conditions (others are left alone), if that changes it.
+/// The node with exactly the taints for its conditions. Other taints stay. `None` if nothing changes.
 pub(crate) fn with_condition_taints(node: &Value, now: Timestamp) -> Option<Value> {
     let wanted = condition_taints(node);
     let current = at(node, &["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();

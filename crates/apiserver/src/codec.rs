@@ -1,7 +1,7 @@
-//! Between the form in which an object is kept and the forms in which it is served.
+//! Converts between the stored form of an object and the forms in which it is served.
 //!
-//! Versions of a custom resource differ by `apiVersion` only (conversion `None`). Events have two faces, core/v1 and
-//! events.k8s.io/v1, with other names for the same fields; they are kept in the core form.
+//! Versions of a custom resource differ only by `apiVersion` (conversion `None`). Events exist in core/v1 and
+//! events.k8s.io/v1, with different names for the same fields. They are stored in the core form.
 
 use super::meta::as_map;
 use super::resource::Resource;
@@ -19,7 +19,7 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-/// `stored` as `resource` serves it.
+/// `stored`, in the form that `resource` serves.
 pub(crate) fn to_served<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, Value> {
     if !is_new_event(resource) && resource.version == resource.storage_version {
         return Cow::Borrowed(stored);
@@ -32,7 +32,7 @@ pub(crate) fn to_served<'a>(resource: &Resource, stored: &'a Value) -> Cow<'a, V
     Cow::Owned(object)
 }
 
-/// `served`, which came in through `resource`, as it is kept.
+/// `served`, received through `resource`, in its stored form.
 pub(crate) fn to_stored(resource: &Resource, served: Value) -> Value {
     let mut object = served;
     if is_new_event(resource) {

@@ -1,4 +1,4 @@
-//! What `kubectl get` shows: columns and cells of the built-in kinds and of custom resources.
+//! The output of `kubectl get`: columns and cells of the built-in kinds and of custom resources.
 
 use super::json_path;
 use super::meta::{at, text, text_at};
@@ -13,11 +13,11 @@ pub(crate) struct Column {
     pub(crate) kind: String,
     pub(crate) format: String,
     pub(crate) description: String,
-    /// 0: always shown; 1: shown by `-o wide`.
+    /// 0: always shown. 1: shown by `-o wide`.
     pub(crate) priority: i64,
 }
 
-/// Name and priority of the columns after the name.
+/// Name and priority of each column after the name column.
 type Short = (&'static str, i64);
 
 const AGE: Short = ("Age", 0);
@@ -109,7 +109,7 @@ fn short(resource: &Resource) -> &'static [Short] {
     }
 }
 
-/// The cells of an object (in the form in which it is kept), one for each column.
+/// The cells of an object in its stored form, one per column.
 pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     if resource.is("", "events") {
         return event(object, now);
@@ -131,7 +131,7 @@ fn custom_cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value 
     match (column.kind.as_str(), value) {
         ("date", Value::String(time)) => json!(age(time, now)),
         ("string", Value::String(text)) => json!(text),
-        // What Go's templates print for nothing.
+        // Go's templates print this for nil.
         ("string", Value::Null) => json!("<no value>"),
         ("string", other) => json!(other.to_string()),
         (_, other) => other.clone(),
@@ -289,7 +289,7 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// How long ago `time` was, as kubectl says it.
+/// The age of `time` in kubectl's format.
 pub(crate) fn age(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => human(now.as_second().saturating_sub(time.as_second())),

@@ -1,4 +1,4 @@
-//! `CustomResourceDefinition`s: what they must contain, and the resources that they make.
+//! `CustomResourceDefinition`s: their required content, and the resources they define.
 
 use super::error::{ApiError, Cause};
 use super::meta::{as_map, at, set_at, text, text_at};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const PLURAL: &str = "customresourcedefinitions";
 
-/// Refuses a definition that a real API server would refuse for its outline.
+/// Refuses a definition whose outline a real API server would refuse.
 pub(crate) fn validate(definition: &Value) -> Result<(), ApiError> {
     let mut causes = Vec::new();
     let spec = definition.get("spec").unwrap_or(&Value::Null);
@@ -43,7 +43,7 @@ pub(crate) fn validate(definition: &Value) -> Result<(), ApiError> {
     Err(ApiError::invalid(GROUP, "CustomResourceDefinition", name, &causes))
 }
 
-/// Fills in names that follow from others, and the conversion.
+/// Fills in the derived names and the conversion.
 pub(crate) fn complete(definition: &mut Value) {
     let kind = text_at(definition, &["spec", "names", "kind"]).to_owned();
     if text_at(definition, &["spec", "names", "singular"]).is_empty() {
@@ -83,12 +83,12 @@ pub(crate) fn accept(definition: &mut Value, now: &str) {
     as_map(definition).insert("status".to_owned(), status);
 }
 
-/// The storage that a definition's objects have.
+/// The storage of a definition's objects.
 pub(crate) fn storage(definition: &Value) -> Storage {
     Storage::new(text_at(definition, &["spec", "group"]), text_at(definition, &["spec", "names", "plural"]))
 }
 
-/// The resources that a definition makes: one for each served version.
+/// The resources of a definition: one for each served version.
 pub(crate) fn resources(definition: &Value) -> Vec<Resource> {
     let versions = at(definition, &["spec", "versions"]).and_then(Value::as_array);
     let name_of = |version: &Value| text_at(version, &["name"]).to_owned();

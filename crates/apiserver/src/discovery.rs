@@ -1,12 +1,10 @@
-//! What clients ask to learn which resources there are: the old documents, one per group version, and the aggregated
-//! one that kubectl prefers.
+//! Discovery: the old documents, one per group version, and the aggregated one that kubectl prefers.
 
 use super::resource::{Registry, Resource};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The release that this server and its kubelets say they are: one that kubectl 1.32 and later talk to without a
-/// warning about the difference.
+/// The release that this server and its kubelets claim. kubectl 1.32 and later give no version warning for it.
 const VERSION: (&str, &str, &str) = ("1", "33", "v1.33.1");
 
 /// `/version`
@@ -26,7 +24,7 @@ fn verbs(resource: &Resource) -> Value {
     json!(verbs)
 }
 
-/// Subresources with the kind and the verbs that they have.
+/// Subresources with their kind and verbs.
 fn subresources(resource: &Resource) -> Vec<(&'static str, Value, Value)> {
     let mut all = Vec::new();
     let own = json!({ "group": resource.group, "version": resource.version, "kind": resource.kind });
@@ -45,7 +43,7 @@ fn subresources(resource: &Resource) -> Vec<(&'static str, Value, Value)> {
     all
 }
 
-/// `/api/v1` and `/apis/GROUP/VERSION`; None when there is no such group version.
+/// `/api/v1` and `/apis/GROUP/VERSION`. `None` if there is no such group version.
 pub(crate) fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut resources = Vec::new();
     for resource in registry.iter().filter(|r| r.group == group && r.version == version) {
@@ -74,7 +72,7 @@ pub(crate) fn resource_list(registry: &Registry, group: &str, version: &str) -> 
                  "resources": resources }))
 }
 
-/// Questions that are answered and not stored.
+/// Reviews: requests that are answered but not stored.
 fn reviews(group: &str, version: &str) -> Vec<Value> {
     let review = |name: &str, kind: &str| json!({ "name": name, "singularName": kind.to_lowercase(), "namespaced": false, "kind": kind, "verbs": ["create"] });
     match (group, version) {
@@ -84,7 +82,7 @@ fn reviews(group: &str, version: &str) -> Vec<Value> {
     }
 }
 
-/// All groups with their versions, the core group as an empty name.
+/// All groups with their versions. The core group has an empty name.
 fn groups(registry: &Registry) -> BTreeMap<String, Vec<String>> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (group, version) in registry.group_versions() {
@@ -118,7 +116,7 @@ pub(crate) fn group_list(registry: &Registry) -> Value {
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": all })
 }
 
-/// `/apis/GROUP`; None when there is no such group.
+/// `/apis/GROUP`. `None` if there is no such group.
 pub(crate) fn group(registry: &Registry, name: &str) -> Option<Value> {
     let groups = groups(registry);
     let mut group = api_group(name, groups.get(name).filter(|_| !name.is_empty())?);

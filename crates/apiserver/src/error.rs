@@ -1,6 +1,6 @@
-//! Failures as the API reports them: `metav1.Status` with code, reason and details.
+//! Failures in the API's format: `metav1.Status` with code, reason and details.
 //!
-//! Owns the wording that clients match on (client-go looks at reasons and codes, people read the messages).
+//! Owns the wording that clients match on: client-go looks at reasons and codes, people read the messages.
 
 use serde_json::{Value, json};
 
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 pub struct ApiError {
     /// HTTP status code.
     pub code: u16,
-    /// Machine-readable reason, for example `NotFound`; empty when there is none.
+    /// Machine-readable reason, for example `NotFound`. Empty if there is none.
     pub reason: &'static str,
     /// Text for people.
     pub message: String,
-    /// `details` of the Status; `Value::Null` when there are none.
+    /// `details` of the Status. `Value::Null` if there are none.
     pub details: Value,
 }
 
-/// One field that a request got wrong.
+/// One wrong field of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// Machine-readable reason, for example `FieldValueInvalid`.
@@ -36,8 +36,8 @@ impl ApiError {
         Self { code, reason, message: message.into(), details: Value::Null }
     }
 
-    /// Nothing is served at this path. Such an answer has no Status, only text: that is how clients tell a resource
-    /// that does not exist from an object that does not.
+    /// Nothing is served at this path. The answer is plain text without a Status, which is how clients tell a missing
+    /// resource from a missing object.
     #[must_use]
     pub fn no_route() -> Self {
         Self::new(404, "", "404 page not found")
@@ -49,7 +49,7 @@ impl ApiError {
         self.code == 404 && self.reason.is_empty()
     }
 
-    /// Options that do not fit together.
+    /// Options that contradict each other.
     #[must_use]
     pub fn invalid_options(kind: &str, cause: &Cause) -> Self {
         Self::invalid("meta.k8s.io", kind, "", std::slice::from_ref(cause))
@@ -76,7 +76,7 @@ impl ApiError {
         error
     }
 
-    /// Somebody else wrote first, or the object is another one than expected.
+    /// Someone else wrote first, or the object is not the expected one.
     #[must_use]
     pub fn conflict(group: &str, plural: &str, name: &str, why: &str) -> Self {
         let message =
@@ -86,7 +86,7 @@ impl ApiError {
         error
     }
 
-    /// The standard text of a lost update.
+    /// The standard text for a lost update.
     #[must_use]
     pub fn modified(group: &str, plural: &str, name: &str) -> Self {
         let why =
@@ -112,13 +112,13 @@ impl ApiError {
         error
     }
 
-    /// The request itself cannot be understood.
+    /// The request is malformed.
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// The asked resource version is no longer known.
+    /// The requested resource version is no longer known.
     #[must_use]
     pub fn expired(asked: u64, oldest: u64) -> Self {
         Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
@@ -132,7 +132,7 @@ impl ApiError {
         Self::new(410, "Expired", text)
     }
 
-    /// The asked resource version lies in the future.
+    /// The requested resource version is in the future.
     #[must_use]
     pub fn too_large_version(asked: u64, current: u64) -> Self {
         let mut error = Self::new(
@@ -165,7 +165,7 @@ impl ApiError {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
-    /// The body is in a format that is not understood.
+    /// The body is in an unsupported format.
     #[must_use]
     pub fn unsupported_media_type(accepted: &str) -> Self {
         Self::new(
@@ -177,13 +177,13 @@ impl ApiError {
         )
     }
 
-    /// The answer cannot be given in any of the asked formats.
+    /// None of the requested answer formats is supported.
     #[must_use]
     pub fn not_acceptable() -> Self {
         Self::new(406, "NotAcceptable", "only the following media types are accepted: application/json")
     }
 
-    /// Asked too often; to come back after some seconds.
+    /// Too many requests. The client should retry after some seconds.
     #[must_use]
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
         let mut error = Self::new(
@@ -195,19 +195,19 @@ impl ApiError {
         error
     }
 
-    /// The server is down for the moment.
+    /// The server is temporarily unavailable.
     #[must_use]
     pub fn unavailable() -> Self {
         Self::new(503, "ServiceUnavailable", "the server is currently unable to handle the request")
     }
 
-    /// Something broke inside.
+    /// An internal failure.
     #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "InternalError", format!("Internal error occurred: {}", message.into()))
     }
 
-    /// Seconds to wait that the answer names in its `Retry-After` header.
+    /// The number of seconds in the answer's `Retry-After` header.
     #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         self.details.get("retryAfterSeconds").and_then(Value::as_u64)
@@ -221,7 +221,7 @@ impl ApiError {
             "message": self.message, "reason": self.reason, "code": self.code,
         });
         let Some(map) = status.as_object_mut() else { return status };
-        // As with Go's `omitempty`.
+        // Empty strings are left out, as by Go's `omitempty`.
         let told = |value: &Value| value.as_str() != Some("");
         map.retain(|_, value| told(value));
         if let Some(details) = self.details.as_object() {
@@ -249,13 +249,13 @@ impl Cause {
         }
     }
 
-    /// An option that must not be there.
+    /// An option that must be absent.
     #[must_use]
     pub fn forbidden(field: &str, why: &str) -> Self {
         Self { reason: "FieldValueForbidden", field: field.to_owned(), message: format!("Forbidden: {why}") }
     }
 
-    /// A value that must be there.
+    /// A missing value.
     #[must_use]
     pub fn required(field: impl Into<String>) -> Self {
         Self { reason: "FieldValueRequired", field: field.into(), message: "Required value".to_owned() }

@@ -1,4 +1,4 @@
-//! One request from end to end: faults, routing, and the verbs that write.
+//! Handles one request from end to end: faults, routing, and the verbs that write.
 
 use super::error::{ApiError, Cause};
 use super::hooks::{After, Before, Call, Disconnected, Verb};
@@ -63,7 +63,7 @@ impl ApiServer {
         let resource = self
             .read(|store| store.registry.find(&call.group, &call.version, &call.resource))
             .ok_or_else(ApiError::no_route)?;
-        // A cluster-wide resource below a namespace, or one object of a namespaced resource without one.
+        // A cluster-wide resource below a namespace, or one namespaced object without its namespace.
         let misplaced = resource.namespaced == call.namespace.is_empty();
         let across =
             resource.namespaced && matches!(call.verb, Verb::List | Verb::Watch) && call.name.is_empty();
@@ -138,7 +138,7 @@ impl ApiServer {
         }
         match segments.as_slice() {
             ["healthz" | "livez" | "readyz", ..] => Ok(Response::new(Body::from("ok"))),
-            // An empty document in the one format that kubectl asks for: it then relies on version 3.
+            // An empty document in the one format that kubectl accepts. kubectl then relies on version 3.
             ["openapi", "v2"] => {
                 let mut response = Response::new(Body::empty());
                 let kind = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -292,7 +292,7 @@ impl ApiServer {
     }
 }
 
-/// Whether the answer to a deletion is the object itself, as it was.
+/// Whether a deletion is answered with the deleted object.
 fn returns_deleted(resource: &Resource) -> bool {
     [("", "pods"), ("", "namespaces"), (crd::GROUP, crd::PLURAL)].iter().any(|(g, p)| resource.is(g, p))
 }
@@ -304,7 +304,7 @@ fn written(rendering: &Rendering, outcome: &Outcome) -> Response<Body> {
     response
 }
 
-/// Kind and version in the body, where given, must be those of the URL.
+/// Kind and version in the body, if given, must match the URL.
 fn check_type(resource: &Resource, sent: &Value) -> Result<(), ApiError> {
     let (api_version, kind) = type_of(sent);
     if !kind.is_empty() && kind != resource.kind && resource.custom.is_some() {

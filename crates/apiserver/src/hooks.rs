@@ -1,19 +1,19 @@
-//! Where faults come in: an [`Interceptor`] sees each request before and after it takes effect, and each frame of a
-//! watch before it is sent.
+//! Fault injection. An [`Interceptor`] sees each request before and after it takes effect, and each frame of a watch
+//! before it is sent.
 //!
-//! Its answers are data; the waiting is done by the server on tokio's clock, so a simulation can pause it.
+//! An interceptor only returns data. The server does the waiting, on tokio's clock, so a simulation can pause it.
 
 use super::error::ApiError;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The connection broke; the client does not learn whether its request took effect.
+/// The connection broke. The client does not learn whether its request took effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection was reset")]
 pub struct Disconnected;
 
-/// What a request wants.
+/// The verb of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     /// Read one object.
@@ -32,7 +32,7 @@ pub enum Verb {
     Delete,
     /// Delete many objects.
     DeleteCollection,
-    /// Anything that is no request for a resource: discovery, schemas, health.
+    /// Anything but a request for a resource: discovery, schemas, health.
     Other,
 }
 
@@ -41,13 +41,13 @@ pub enum Verb {
 pub struct Call {
     /// The number of this request on its front, from 1.
     pub number: u64,
-    /// What it wants.
+    /// The verb.
     pub verb: Verb,
-    /// API group; empty for the core group.
+    /// API group. Empty for the core group.
     pub group: String,
     /// API version.
     pub version: String,
-    /// Plural of the resource; empty for [`Verb::Other`].
+    /// Plural of the resource. Empty for [`Verb::Other`].
     pub resource: String,
     /// Namespace, or empty.
     pub namespace: String,
@@ -55,7 +55,7 @@ pub struct Call {
     pub name: String,
     /// Subresource, or empty.
     pub subresource: String,
-    /// Query parameters; of repeated ones the last.
+    /// Query parameters. If one is repeated, its last value.
     pub query: BTreeMap<String, String>,
     /// Path of the URL.
     pub path: String,
@@ -65,33 +65,33 @@ pub struct Call {
     pub body: Bytes,
 }
 
-/// What happens before a request takes effect.
+/// What to do before a request takes effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Before {
-    /// It goes on.
+    /// Continue.
     Proceed,
-    /// It goes on after a while.
+    /// Continue after a delay.
     Delay(Duration),
-    /// It is refused, without effect.
+    /// Refuse the request. It has no effect.
     Fail(ApiError),
-    /// It is never answered, without effect.
+    /// Never answer. The request has no effect.
     Hang,
-    /// The connection breaks, without effect.
+    /// Break the connection. The request has no effect.
     Disconnect,
 }
 
-/// What happens after a request took effect.
+/// What to do after a request took effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum After {
-    /// The answer is sent.
+    /// Send the answer.
     Deliver,
-    /// The answer is sent after a while.
+    /// Send the answer after a delay.
     Delay(Duration),
-    /// Another answer is sent, although the effect is there.
+    /// Send another answer. The effect stays.
     Fail(ApiError),
-    /// It is never answered, although the effect is there.
+    /// Never answer. The effect stays.
     Hang,
-    /// The connection breaks, although the effect is there.
+    /// Break the connection. The effect stays.
     Disconnect,
 }
 
@@ -102,7 +102,7 @@ pub struct FrameFacts<'a> {
     pub index: u64,
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub event: &'static str,
-    /// The resource version that it carries.
+    /// The resource version of the frame.
     pub revision: u64,
     /// Namespace of the object.
     pub namespace: &'a str,
@@ -110,44 +110,44 @@ pub struct FrameFacts<'a> {
     pub name: &'a str,
 }
 
-/// What happens to a frame of a watch.
+/// What to do with a frame of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFrame {
-    /// It is sent.
+    /// Send it.
     Deliver,
-    /// It and what follows is sent after a while.
+    /// Send it and everything after it later.
     Delay(Duration),
-    /// It is left out; the watch goes on.
+    /// Leave it out. The watch continues.
     Hide,
-    /// It is sent twice.
+    /// Send it twice.
     Duplicate,
-    /// The watch ends before it, as on a graceful shutdown.
+    /// End the watch before it, as in a graceful shutdown.
     Close,
-    /// The connection breaks in the middle of it.
+    /// Break the connection in the middle of it.
     Tear,
-    /// Nothing comes any more, and the connection stays open.
+    /// Send nothing more, and keep the connection open.
     Stall,
-    /// An ERROR frame with 410 is sent instead, and the watch ends.
+    /// Send an ERROR frame with 410 instead, and end the watch.
     Expire,
-    /// The same after a while in which nothing comes.
+    /// Like [`OnFrame::Expire`], after a silence.
     ExpireAfter(Duration),
 }
 
-/// Decides about faults. All methods default to none.
+/// Decides which faults to inject. Every method defaults to no fault.
 pub trait Interceptor: Send + Sync {
-    /// Before the request takes effect.
+    /// Called before the request takes effect.
     fn before(&self, call: &Call) -> Before {
         let _ = call;
         Before::Proceed
     }
 
-    /// After it took effect, with the status code of its answer.
+    /// Called after it took effect, with the status code of its answer.
     fn after(&self, call: &Call, code: u16) -> After {
         let _ = (call, code);
         After::Deliver
     }
 
-    /// Before a frame of a watch is sent.
+    /// Called before a frame of a watch is sent.
     fn frame(&self, call: &Call, frame: &FrameFacts<'_>) -> OnFrame {
         let _ = (call, frame);
         OnFrame::Deliver
@@ -166,9 +166,9 @@ pub enum View {
     /// Everything is current.
     #[default]
     Current,
-    /// Watches and reads with `resourceVersion=0` (or one that is old enough) show this revision; other reads are
-    /// current, as on an API server whose watch cache lags.
+    /// Watches and reads with `resourceVersion=0` (or an old enough version) show this revision. Other reads are
+    /// current. This is an API server whose watch cache lags.
     CacheAt(u64),
-    /// All reads and watches show this revision, as on an API server whose etcd member lags.
+    /// All reads and watches show this revision. This is an API server whose etcd member lags.
     AllAt(u64),
 }

@@ -1,10 +1,10 @@
-//! Identifiers that depend on nothing but the seed: UIDs and the tails of generated names.
+//! Identifiers that depend only on the seed: UIDs and the suffixes of generated names.
 
-/// A small deterministic generator (SplitMix64): the same seed gives the same identifiers in every run.
+/// A small deterministic generator (`SplitMix64`). The same seed gives the same identifiers in every run.
 #[derive(Debug, Clone)]
 pub(crate) struct Ids(u64);
 
-/// What the API server uses for generated names: no vowels and nothing that looks like another character.
+/// The API server's alphabet for generated names: no vowels, and no characters that look alike.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Ids {

@@ -1,11 +1,11 @@
-//! How a request wants something written, whatever it writes.
+//! The parts of a write request that do not depend on the object.
 
 use super::ownership::Writer;
 use super::resource::Resource;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// What to do about fields that the schema does not know.
+/// How to treat fields that the schema does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -14,7 +14,7 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-/// How a request wants something written.
+/// How a request writes, whatever it writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Intent {
     pub(crate) resource: Arc<Resource>,

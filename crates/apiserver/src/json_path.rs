@@ -12,7 +12,7 @@ enum Step {
     Filter(Vec<String>, String, bool),
 }
 
-/// All values at `path`; none when the path does not parse.
+/// All values at `path`. Empty if the path does not parse.
 pub(crate) fn find<'a>(object: &'a Value, path: &str) -> Vec<&'a Value> {
     let Some(steps) = parse(path) else { return Vec::new() };
     steps
@@ -68,7 +68,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Where the bracket closes, outside of quotes and inner brackets.
+/// The position of the closing bracket, outside quotes and inner brackets.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     for (index, c) in text.char_indices() {
@@ -104,7 +104,7 @@ fn unquoted(text: &str) -> &str {
     text.trim_matches(['"', '\''])
 }
 
-/// Up to the next dot or bracket; a backslash makes the next character part of the name.
+/// The name up to the next dot or bracket. A backslash makes the next character part of the name.
 fn field_name(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut characters = text.char_indices();

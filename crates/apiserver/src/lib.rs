@@ -1,16 +1,16 @@
 //! A simulated Kubernetes API server.
 //!
-//! One cluster, any number of fronts. An [`ApiServer`] is a front: it answers HTTP requests, in process as a
-//! [`tower::Service`] under [`kube::Client`] or on loopback for kubectl ([`ApiServer::serve`]). [`ApiServer::front`]
-//! makes another one over the same cluster, with its own faults ([`Interceptor`]) and its own lag ([`View`]): another
-//! replica of the API server, or the network path of one client.
+//! One cluster has any number of fronts. An [`ApiServer`] is a front: it answers HTTP requests, in process as a
+//! [`tower::Service`] under [`kube::Client`], or on loopback for kubectl ([`ApiServer::serve`]). [`ApiServer::front`]
+//! creates another front to the same cluster, with its own faults ([`Interceptor`]) and its own lag ([`View`]). It
+//! stands for another replica of the API server, or for the network path of one client.
 //!
-//! Deliberately absent: authentication and authorisation, admission policies (stored, not evaluated: what they would
-//! warn of is handed in, [`Builder::advice`]), most of CEL in schemas, schemas of built-in kinds, owner references and
-//! garbage collection, schedulers, kubelets.
+//! Deliberately absent: authentication and authorisation, admission policies (stored but not evaluated;
+//! [`Builder::advice`] supplies their warnings), most of CEL in schemas, schemas of built-in kinds, owner references
+//! and garbage collection, schedulers, kubelets.
 //!
-//! Invariants: no task of its own besides connections; waiting is on tokio's clock only, time comes from the clock and
-//! identifiers from the seed that were handed in. The lock on the cluster is never held across an await.
+//! Invariants: only connections have tasks. All waiting is on tokio's clock. Time comes from the clock and identifiers
+//! from the seed that were handed in. The lock on the cluster is never held across an await.
 
 mod admission;
 mod codec;
@@ -63,8 +63,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Behaviour, Store};
 
-/// How many changes are remembered when the builder is not told otherwise: enough for any scenario, and a bound on
-/// what a noisy one can fill.
+/// The default number of remembered changes: enough for any scenario, and a limit for noisy ones.
 const DEFAULT_HISTORY: usize = 20_000;
 
 type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -76,7 +75,7 @@ struct Cluster {
     clock: Clock,
 }
 
-/// A front of the simulated cluster; clones are the same front.
+/// A front of the simulated cluster. Clones are the same front.
 #[derive(Clone)]
 pub struct ApiServer {
     cluster: Arc<Cluster>,
@@ -92,7 +91,7 @@ impl std::fmt::Debug for ApiServer {
     }
 }
 
-/// How a cluster is set up.
+/// The settings of a cluster.
 #[derive(Clone)]
 pub struct Builder {
     seed: u64,
@@ -107,14 +106,14 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// How many changes the log keeps; what is older is answered with 410.
+    /// How many changes the log keeps. A request for older ones is answered with 410.
     #[must_use]
     pub fn history(mut self, changes: usize) -> Self {
         self.behaviour.history = changes.max(1);
         self
     }
 
-    /// What happens to deleted pods (default: they go at once).
+    /// What happens to deleted pods (default: they are removed at once).
     #[must_use]
     pub fn pod_termination(mut self, pods: PodTermination) -> Self {
         self.behaviour.pods = pods;
@@ -128,14 +127,14 @@ impl Builder {
         self
     }
 
-    /// What the server warns of in a custom resource that it takes, as admission policies do (default: nothing).
+    /// The warnings for an accepted custom resource, as from admission policies (default: none).
     #[must_use]
     pub fn advice(mut self, advice: fn(&Value) -> Vec<String>) -> Self {
         self.behaviour.advice = advice;
         self
     }
 
-    /// The cluster, with the namespaces `default`, `kube-system` and `kube-node-lease`.
+    /// Creates the cluster, with the namespaces `default`, `kube-system` and `kube-node-lease`.
     #[must_use]
     pub fn build(self) -> ApiServer {
         let server = ApiServer {
@@ -155,7 +154,7 @@ impl Builder {
 }
 
 impl ApiServer {
-    /// A cluster whose identifiers follow from `seed` and whose timestamps come from `clock`.
+    /// A cluster with identifiers from `seed` and timestamps from `clock`.
     pub fn builder(seed: u64, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Builder {
         let behaviour = Behaviour {
             pods: PodTermination::default(),
@@ -166,7 +165,7 @@ impl ApiServer {
         Builder { seed, clock: Arc::new(clock), behaviour }
     }
 
-    /// A cluster on tokio's clock, which tests pause: its time starts at `epoch`.
+    /// A cluster on tokio's clock, which tests pause. Its time starts at `epoch`.
     #[must_use]
     pub fn simulated(seed: u64, epoch: Timestamp) -> Self {
         let start = tokio::time::Instant::now();
@@ -177,7 +176,7 @@ impl ApiServer {
         Self::builder(seed, clock).build()
     }
 
-    /// Another front of the same cluster: undisturbed, current, with open watches and a call count of its own.
+    /// Another front of the same cluster: without faults, current, and with its own watches and call count.
     #[must_use]
     pub fn front(&self) -> Self {
         Self {
@@ -189,25 +188,25 @@ impl ApiServer {
         }
     }
 
-    /// This front with faults. Watches that are open already keep the interceptor that they began with.
+    /// This front with faults. Open watches keep the interceptor with which they started.
     #[must_use]
     pub fn with_interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
         self.interceptor = interceptor;
         self
     }
 
-    /// How current this front is from now on.
+    /// Sets how current this front is from now on.
     pub fn set_view(&self, view: View) {
         self.views.send_replace(view);
     }
 
-    /// Breaks all watches that are open on this front, without a last word.
+    /// Breaks all open watches of this front without a last frame.
     pub fn cut_watches(&self) {
         self.cuts.send_modify(|count| *count = count.saturating_add(1));
     }
 
-    /// Forgets all history up to now: older watches and page tokens are answered with 410. Watches that are open and
-    /// keep up are not affected.
+    /// Forgets all history up to now. Older watches and page tokens are answered with 410. Open watches that keep up
+    /// are not affected.
     pub fn compact(&self) {
         self.write(|store| {
             let revision = store.revision();
@@ -231,7 +230,7 @@ impl ApiServer {
         look(&self.cluster.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the cluster, then tells the watches.
+    /// Changes the cluster, then notifies the watches.
     fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
         let (result, revision) = {
             let mut store = self.cluster.store.lock().unwrap_or_else(PoisonError::into_inner);
@@ -266,7 +265,7 @@ impl ApiServer {
         &*self.interceptor
     }
 
-    /// The revision up to which watches and cached reads of this front see.
+    /// The revision that watches and cached reads of this front see.
     fn cache_revision(&self, store: &Store) -> u64 {
         match self.views.latest() {
             View::Current => store.revision(),
@@ -274,7 +273,7 @@ impl ApiServer {
         }
     }
 
-    /// The revision that reads without a stated one see.
+    /// The revision that reads without a version see.
     fn latest_revision(&self, store: &Store) -> u64 {
         match self.views.latest() {
             View::Current | View::CacheAt(_) => store.revision(),
@@ -282,7 +281,7 @@ impl ApiServer {
         }
     }
 
-    /// The changes of a resource after a revision, the revision up to which that is, and whether the resource is still
+    /// The changes of a resource after a revision, the revision that they reach, and whether the resource is still
     /// served.
     fn changes(&self, after: u64, resource: &Resource) -> Result<(Vec<Arc<Change>>, u64, bool), ApiError> {
         self.read(|store| {

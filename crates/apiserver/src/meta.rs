@@ -1,11 +1,11 @@
-//! Reading and writing `metadata` of objects that are plain JSON.
+//! Reads and writes `metadata` of objects that are plain JSON.
 
 use serde_json::{Map, Value};
 
-/// Namespace (empty for cluster-wide objects) and name of an object.
+/// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Namespace; empty for cluster-wide objects.
+    /// Namespace. Empty for cluster-wide objects.
     pub namespace: String,
     /// Name.
     pub name: String,
@@ -19,27 +19,27 @@ impl Key {
     }
 }
 
-/// A string below `metadata`; empty when absent.
+/// A string in `metadata`. Empty if absent.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The object's resource version; 0 when absent.
+/// The object's resource version. 0 if absent.
 pub(crate) fn revision(object: &Value) -> u64 {
     text(object, "resourceVersion").parse().unwrap_or_default()
 }
 
-/// A value by path; None when any step is absent.
+/// A value by path. `None` if any step is absent.
 pub(crate) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, step| value.get(step))
 }
 
-/// A string by path; empty when absent.
+/// A string by path. Empty if absent.
 pub(crate) fn text_at<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// `value` as a map, made one if it is anything else.
+/// `value` as a map. Replaces anything else with an empty map.
 pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -57,7 +57,7 @@ pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     as_map(as_map(object).entry("metadata").or_insert(Value::Null))
 }
 
-/// Sets or, with `Value::Null`, removes a field of `metadata`.
+/// Sets a field of `metadata`. `Value::Null` removes it.
 pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     let metadata = metadata_mut(object);
     if value.is_null() {
@@ -67,7 +67,7 @@ pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// Sets a value by path, with maps made on the way.
+/// Sets a value by path. Creates missing maps.
 pub(crate) fn set_at(object: &mut Value, path: &[&str], value: Value) {
     let mut place = object;
     for step in path {
@@ -81,7 +81,7 @@ pub(crate) fn remove(object: &mut Value, field: &str) {
     as_map(object).remove(field);
 }
 
-/// The object with another resource version, as watchers see it at that revision.
+/// The object with another resource version, as a watch shows it at that revision.
 pub(crate) fn with_revision(object: &Value, revision: u64) -> Value {
     let mut copy = object.clone();
     set(&mut copy, "resourceVersion", Value::String(revision.to_string()));

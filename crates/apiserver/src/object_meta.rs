@@ -1,4 +1,4 @@
-//! `metadata` as the API server decodes it: which fields there are, and of which type.
+//! `metadata` as the API server decodes it: the known fields and their types.
 
 use super::error::ApiError;
 use super::meta::at;
@@ -35,7 +35,7 @@ enum Type {
 impl Type {
     fn fits(self, value: &Value) -> bool {
         match (self, value) {
-            // As Go decodes it: null is the zero value of every type.
+            // As in Go, null is the zero value of every type.
             (_, Value::Null) => true,
             (Self::Text, value) => value.is_string(),
             (Self::Number, value) => value.is_i64(),
@@ -48,7 +48,7 @@ impl Type {
     }
 }
 
-/// Removes what `metadata` has no field for; returns the paths of what it removed.
+/// Removes unknown fields of `metadata`. Returns their paths.
 pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     let mut unknown = Vec::new();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -63,7 +63,7 @@ pub(crate) fn prune(object: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// Refuses what cannot be decoded.
+/// Refuses metadata that cannot be decoded.
 pub(crate) fn check(resource: &Resource, object: &Value) -> Result<(), ApiError> {
     let refused = |field: &str| {
         let kind = &resource.kind;

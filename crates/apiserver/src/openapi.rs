@@ -1,10 +1,10 @@
-//! As much of the `OpenAPI` documents as kubectl needs: that the server validates fields itself, and the schemas of
-//! custom resources for `kubectl explain`.
+//! The part of the `OpenAPI` documents that kubectl needs: the server validates fields itself, and `kubectl explain`
+//! gets the schemas of custom resources.
 
 use super::resource::{Registry, Resource};
 use serde_json::{Map, Value, json};
 
-/// `/openapi/v3`: where the documents are.
+/// `/openapi/v3`: the index of the documents.
 pub(crate) fn index(registry: &Registry) -> Value {
     let paths: Map<String, Value> = registry
         .group_versions()
@@ -19,7 +19,7 @@ pub(crate) fn index(registry: &Registry) -> Value {
     json!({ "paths": paths })
 }
 
-/// `/openapi/v3/...` of one group version; None when there is no such.
+/// `/openapi/v3/...` of one group version. `None` if there is no such version.
 pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut paths = Map::new();
     let mut schemas = Map::new();
@@ -64,8 +64,8 @@ fn operations(resource: &Resource) -> Value {
         .map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string", "uniqueItems": true } }))
         .collect();
     let mut content = Map::new();
-    // Strategic merge patch is left out on purpose: kubectl would then want the merge keys of every built-in list
-    // from here; without it, it uses those that are compiled into it.
+    // Strategic merge patch is left out on purpose: kubectl would then look here for the merge keys of every built-in
+    // list. Without it, kubectl uses its compiled-in keys.
     for media in
         ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"]
     {

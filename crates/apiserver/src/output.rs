@@ -1,4 +1,4 @@
-//! How answers are put into bytes: whole objects, their metadata alone, or tables.
+//! Encodes answers: whole objects, their metadata alone, or tables.
 
 use super::codec::to_served;
 use super::columns;
@@ -13,7 +13,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Fixed parts of the rendering of one request.
+/// How the answers to one request are encoded.
 #[derive(Debug, Clone)]
 pub(crate) struct Rendering {
     pub(crate) resource: Arc<Resource>,
@@ -116,7 +116,7 @@ impl Rendering {
     }
 }
 
-/// The object's metadata as an object of its own.
+/// The object's metadata as a separate object.
 fn partial(served: &Value) -> Value {
     json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
             "metadata": served.get("metadata").cloned().unwrap_or_default() })

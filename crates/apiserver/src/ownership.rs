@@ -1,8 +1,8 @@
-//! Who wrote which field: `metadata.managedFields`, and server-side apply on top of it.
+//! Tracks which manager wrote which field (`metadata.managedFields`), and server-side apply on top of it.
 //!
-//! A field is a path of steps; maps are walked, lists with a key are walked element by element, all other lists are
-//! one field. That a map is there at all (`.`) is recorded for labels and annotations only, where it matters to
-//! readers: a writer that lost its last annotation stays listed as long as others use the map that it made.
+//! A field is a path of steps. Maps are walked; lists with a key are walked element by element; any other list is one
+//! field. The existence of a map (`.`) is recorded only for labels and annotations. It matters to readers there: a
+//! writer without a remaining annotation stays listed while others use the map that it created.
 
 use super::error::{ApiError, Cause};
 use super::meta::{as_map, at};
@@ -25,7 +25,7 @@ enum Step {
 type Path = Vec<Step>;
 type Paths = BTreeSet<Path>;
 
-/// One writer's share.
+/// The fields of one writer.
 #[derive(Debug, Clone, PartialEq)]
 struct Share {
     writer: Writer,
@@ -34,7 +34,7 @@ struct Share {
     paths: Paths,
 }
 
-/// Who writes, and how.
+/// The writer, and its kind of write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Writer {
     pub(crate) manager: String,
@@ -44,7 +44,7 @@ pub(crate) struct Writer {
     pub(crate) subresource: String,
 }
 
-/// How elements of a list are told apart.
+/// How the elements of a list are identified.
 enum ListKind {
     Atomic,
     Set,
@@ -63,7 +63,7 @@ const OF_THE_SERVER: [&str; 8] = [
     "managedFields",
 ];
 
-/// Records in `new` that `writer` made it out of `old` (None: by creating it).
+/// Records in `new` what `writer` changed in `old`. `None` means that it created the object.
 pub(crate) fn record_update(
     resource: &Resource,
     writer: &Writer,
@@ -71,7 +71,7 @@ pub(crate) fn record_update(
     new: &mut Value,
     time: &str,
 ) {
-    // As in apiserver: what nobody has owned so far is not tracked by updates either.
+    // As in apiserver, updates do not track fields that nobody has owned so far.
     if old.is_some_and(|object| at(object, &["metadata", "managedFields"]).is_none()) {
         return;
     }
@@ -99,7 +99,7 @@ pub(crate) fn record_update(
     write(new, shares);
 }
 
-/// Server-side apply: `current` with what `applied` says, and without what the same manager no longer says.
+/// Server-side apply: adds to `current` what `applied` contains, and removes what the same manager no longer applies.
 pub(crate) fn apply(
     resource: &Resource,
     writer: &Writer,
@@ -129,7 +129,7 @@ pub(crate) fn apply(
         .filter(|path| !says.contains_key(*path))
         .filter(|path| !shares.iter().enumerate().any(|(i, share)| i != index && share.paths.contains(*path)))
         .partition(|path| names_element(path));
-    // What names an element goes last: without it the rest of the element could not be found.
+    // Remove the key of an element last: without it the rest of the element could not be found.
     for path in fields.into_iter().chain(names) {
         remove_path(&mut result, path);
     }
@@ -151,7 +151,7 @@ pub(crate) fn apply(
     Ok(result)
 }
 
-/// Whether the path leads to labels or annotations as such.
+/// Whether the path leads to the whole map of labels or annotations.
 fn is_map_itself(path: &[Step]) -> bool {
     match path {
         [Step::Field(metadata), Step::Field(map)] => {
@@ -245,7 +245,7 @@ fn schema_at<'a>(schema: &'a Value, path: &[Step]) -> Option<&'a Value> {
     })
 }
 
-/// `{"type":"Ready"}`, the identity of an element of a keyed list.
+/// `{"type":"Ready"}`: identifies an element of a keyed list.
 fn element_key(element: &Value, keys: &[String]) -> String {
     let identity: Map<String, Value> =
         keys.iter().filter_map(|key| element.get(key).map(|value| (key.clone(), value.clone()))).collect();
@@ -347,7 +347,7 @@ fn merge_applied(resource: &Resource, target: &mut Value, applied: &Value, path:
     }
 }
 
-/// Whether the path leads to a field that tells its element from the others of its list.
+/// Whether the path leads to a key field, which identifies its element in the list.
 fn names_element(path: &[Step]) -> bool {
     match path {
         [.., Step::Key(key), Step::Field(name)] => {
@@ -357,7 +357,7 @@ fn names_element(path: &[Step]) -> bool {
     }
 }
 
-/// Removes a field, and the maps, elements and lists that this leaves empty.
+/// Removes a field, and the maps, elements and lists that become empty.
 fn remove_path(value: &mut Value, path: &[Step]) {
     let Some((step, rest)) = path.split_first() else { return };
     match (step, value) {
@@ -376,7 +376,7 @@ fn remove_path(value: &mut Value, path: &[Step]) {
             let Some(position) = list.iter().position(|element| is_part_of(&key, element)) else { return };
             let Some(element) = list.get_mut(position) else { return };
             match rest {
-                // A name stays as long as there is something that it names.
+                // A key stays while its element has other fields.
                 [Step::Field(name)] if key.get(name).is_some() => {
                     if is_part_of(element, &key) {
                         list.remove(position);

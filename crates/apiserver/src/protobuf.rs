@@ -1,12 +1,13 @@
-//! Request bodies in Kubernetes' protobuf form, which `kubectl create namespace|secret|configmap|…` sends.
+//! Decodes request bodies in Kubernetes' protobuf, which `kubectl create namespace|secret|configmap|…` sends.
 //!
-//! Only the kinds that these commands make, and of them only the fields that they set; answers are always JSON, which
+//! It knows only the kinds and fields that these commands send. Answers are always JSON, which clients that send
+//! protobuf accept too.
 //! clients that send protobuf accept too.
 
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
-/// What every such body begins with.
+/// The first bytes of every protobuf body.
 const MAGIC: &[u8] = b"k8s\0";
 
 #[derive(Clone, Copy)]
@@ -75,12 +76,12 @@ const DELETE_OPTIONS: &[Field] = &[
 ];
 const EVICTION: &[Field] = &[METADATA, (2, "deleteOptions", One(DELETE_OPTIONS))];
 
-/// Whether the body is in this form.
+/// Whether the body is protobuf.
 pub(crate) fn is_protobuf(body: &[u8]) -> bool {
     body.starts_with(MAGIC)
 }
 
-/// The object in the body; None when it is of no known kind or does not parse.
+/// The object in the body. `None` if its kind is unknown or it does not parse.
 pub(crate) fn decode(body: &[u8]) -> Option<Value> {
     let envelope = message(body.strip_prefix(MAGIC)?)?;
     let part = |number: u64| {
@@ -101,7 +102,7 @@ pub(crate) fn decode(body: &[u8]) -> Option<Value> {
         "RoleBinding" | "ClusterRoleBinding" => BINDING,
         "DeleteOptions" => DELETE_OPTIONS,
         "Eviction" => EVICTION,
-        // The question does not matter: the answer is always yes.
+        // The question does not matter, because the answer is always yes.
         "SelfSubjectAccessReview" | "SelfSubjectReview" => &[],
         _ => return None,
     };
@@ -121,7 +122,7 @@ fn object(bytes: &[u8], fields: &[Field]) -> Option<Map<String, Value>> {
 fn put(object: &mut Map<String, Value>, name: &str, kind: Kind, wire: &Wire<'_>) -> Option<()> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     match (kind, wire) {
-        // Go's encoder writes empty texts too; they mean absent.
+        // Go's encoder also writes empty texts, which mean absent.
         (Text, Wire::Bytes([])) => {}
         (Text, Wire::Bytes(bytes)) => {
             object.insert(name.to_owned(), json!(text(bytes)?));
@@ -176,7 +177,7 @@ enum Wire<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message, in their order.
+/// The fields of a message, in order.
 fn message(mut rest: &[u8]) -> Option<Vec<(u64, Wire<'_>)>> {
     let mut fields = Vec::new();
     while !rest.is_empty() {
@@ -219,7 +220,7 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// What `kubectl create namespace x` sends.
+    /// The body that `kubectl create namespace x` sends.
     const CREATE_NAMESPACE: &[u8] =
         b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09Namespace\x12\x19\x0a\x11\x0a\x01x\x12\0\x1a\0\"\0\
         *\x002\x008\0B\0\x12\0\x1a\x02\x0a\0\x1a\0\"\0";

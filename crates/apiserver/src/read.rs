@@ -1,4 +1,4 @@
-//! Reading: get, list with pages and resource versions, and the start of a watch.
+//! Reads: get, list with pages and resource versions, and the start of a watch.
 
 use super::ApiServer;
 use super::codec::to_served;
@@ -15,14 +15,14 @@ use http::Response;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// How a request pins the state that it wants to read.
+/// Which state a request wants to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pin {
-    /// The newest there is.
+    /// The newest state.
     Latest,
-    /// Whatever is at hand, but not older than this.
+    /// Any available state, but not older than this.
     AtLeast(u64),
-    /// Exactly this.
+    /// Exactly this state.
     Exact(u64),
 }
 
@@ -34,7 +34,7 @@ fn flag(call: &Call, name: &str) -> bool {
     matches!(parameter(call, name), "true" | "1")
 }
 
-/// Both selectors of a request.
+/// The label selector and the field selector of a request.
 pub(super) fn selectors(call: &Call, resource: &Resource) -> Result<Selectors, ApiError> {
     let (labels, fields) = (parameter(call, "labelSelector"), parameter(call, "fieldSelector"));
     let parsed = Selectors::parse(labels, fields).map_err(ApiError::bad_request)?;
@@ -44,7 +44,7 @@ pub(super) fn selectors(call: &Call, resource: &Resource) -> Result<Selectors, A
     }
 }
 
-/// The selected objects as they are now.
+/// The selected objects in their current state.
 pub(super) fn selected(
     store: &Store,
     rendering: &Rendering,
@@ -81,7 +81,7 @@ fn pin(call: &Call) -> Result<Pin, ApiError> {
     }
 }
 
-/// `REVISION/NAMESPACE/NAME` of the last object of a page.
+/// Parses `REVISION/NAMESPACE/NAME` of the last object of a page.
 fn parse_token(token: &str) -> Result<(u64, Key), ApiError> {
     let mut parts = token.splitn(3, '/');
     let revision = parts.next().and_then(|revision| revision.parse().ok());
@@ -108,7 +108,7 @@ impl ApiServer {
         Ok(json_response(200, rendering.object(&object).to_string()))
     }
 
-    /// The revision that answers a pin.
+    /// The revision to answer a pin with.
     fn readable(&self, store: &Store, pin: Pin) -> Result<u64, ApiError> {
         let (latest, cached) = (self.latest_revision(store), self.cache_revision(store));
         match pin {
@@ -117,7 +117,7 @@ impl ApiServer {
                 Err(ApiError::too_large_version(revision, latest))
             }
             Pin::Exact(revision) => Ok(revision),
-            // A cache that is not there yet waits; the newest state is what it would wait for.
+            // A real cache would wait for the revision. The newest state is what it would wait for.
             Pin::AtLeast(revision) => Ok(if revision > cached { latest } else { cached }),
         }
     }
@@ -166,7 +166,7 @@ impl ApiServer {
         }
         let wanted = pin(call)?;
         let state = self.read(|store| self.watch_start(store, call, &rendering, wanted, &selectors));
-        // As in apiserver: once the request is understood, what is wrong with its revision is said by a frame.
+        // As in apiserver, once the request is understood, an error about its revision is sent as a frame.
         let (start, initial, refusal) = match state {
             Ok((start, initial)) => (start, initial, None),
             Err(error) => (0, Vec::new(), Some(error)),
@@ -200,7 +200,7 @@ impl ApiServer {
         wanted: Pin,
         selectors: &Selectors,
     ) -> Result<(u64, Vec<Arc<Value>>), ApiError> {
-        // Without a version, or with 0, a watch begins with what there is.
+        // Without a version, or with 0, a watch begins with the existing objects.
         let from_state = flag(call, "sendInitialEvents") || matches!(wanted, Pin::Latest | Pin::AtLeast(0));
         let start = match wanted {
             Pin::AtLeast(revision) | Pin::Exact(revision) if !from_state => revision,
@@ -232,7 +232,7 @@ fn list_metadata(
     if let (Some((last, _)), true) = (page.last(), remaining > 0) {
         let token = format!("{revision}/{}/{}", last.namespace, last.name);
         metadata.insert("continue".to_owned(), json!(token));
-        // As in apiserver: not told when selectors would make it a guess.
+        // As in apiserver, left out if selectors would make it a guess.
         if selectors.is_empty() {
             metadata.insert("remainingItemCount".to_owned(), json!(remaining));
         }

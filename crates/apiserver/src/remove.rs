@@ -1,7 +1,7 @@
-//! Deleting objects, and what follows from a write: served resources, emptied namespaces, taints of nodes.
+//! Deletes objects, and does what follows from a write: served resources, emptied namespaces, node taints.
 //!
-//! Kubernetes leaves some of this to controllers (namespace deletion, node taints). Here they act within the same
-//! call, as very fast controllers: nothing of it needs a task of its own.
+//! Kubernetes leaves namespace deletion and node taints to controllers. Here they act within the same call, like very
+//! fast controllers, so none needs a task.
 
 use super::admission;
 use super::crd;
@@ -15,13 +15,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The field manager of what controllers do.
+/// The field manager of what controllers write.
 const CONTROLLER: &str = "kube-controller-manager";
 
-/// Seconds that a pod gets to stop when neither request nor pod says otherwise.
+/// Seconds that a pod gets to stop if neither the request nor the pod says otherwise.
 const POD_GRACE_SECONDS: i64 = 30;
 
-/// What a deletion asks for.
+/// The options of a deletion.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
@@ -30,12 +30,12 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: bool,
 }
 
-/// What became of the object.
+/// The result of a deletion.
 #[derive(Debug, Clone)]
 pub(crate) enum Deleted {
-    /// It is gone; this is what it was.
+    /// The object is gone. This was its last state.
     Gone(Arc<Value>),
-    /// It is marked and waits for its finalizers or its kubelet.
+    /// The object is marked, and waits for its finalizers or its kubelet.
     Marked(Arc<Value>),
 }
 
@@ -101,7 +101,7 @@ impl Store {
         self.commit(storage, key, Some(marked), &intent.writer.manager, intent.now).unwrap_or_default()
     }
 
-    /// Removes an object for good, with all that depends on its being there.
+    /// Removes an object for good, along with everything that depends on it.
     pub(crate) fn remove_now(&mut self, storage: &Storage, key: &Key, manager: &str, now: Timestamp) {
         if *storage == Storage::new(crd::GROUP, crd::PLURAL)
             && let Some(definition) = self.get(storage, key).cloned()
@@ -119,7 +119,7 @@ impl Store {
         }
     }
 
-    /// Deletes all that is in a namespace, then the namespace unless finalizers keep something.
+    /// Deletes everything in a namespace, then the namespace itself unless finalizers keep something.
     fn empty_namespace(&mut self, namespace: &str, manager: &str, now: Timestamp) {
         for (storage, key, object) in self.contents(namespace) {
             if !meta::has_finalizers(&object) {
@@ -146,7 +146,7 @@ impl Store {
         found
     }
 
-    /// Removes a namespace that is being deleted and has become empty.
+    /// Removes a namespace that is being deleted and is now empty.
     fn finish_namespace(&mut self, namespace: &str, now: Timestamp) {
         let (storage, key) = (Storage::new("", "namespaces"), Key::new("", namespace));
         let terminating = self.get(&storage, &key).is_some_and(|object| meta::is_terminating(object));
@@ -155,7 +155,7 @@ impl Store {
         }
     }
 
-    /// What follows from a write to an object that is still there.
+    /// Does what follows from a write to an existing object.
     pub(crate) fn follow_up(&mut self, storage: &Storage, key: &Key, now: Timestamp) {
         let Some(object) = self.get(storage, key).cloned() else { return };
         if *storage == Storage::new(crd::GROUP, crd::PLURAL) {
@@ -178,7 +178,7 @@ impl Store {
     }
 }
 
-/// Seconds that the object may take to stop: only pods that are bound to a node need any.
+/// Seconds that the object may take to stop. Only pods bound to a node need any.
 fn grace(intent: &Intent, object: &Value, options: &DeleteOptions) -> i64 {
     let bound = !meta::text_at(object, &["spec", "nodeName"]).is_empty();
     if !intent.resource.is("", "pods") || !bound {

@@ -1,4 +1,4 @@
-//! What an HTTP request asks for: path, query, body, and the format of the answer.
+//! Parses an HTTP request: path, query, body, and the format of the answer.
 
 use super::error::ApiError;
 use super::hooks::{Call, Verb};
@@ -8,17 +8,17 @@ use http::{HeaderMap, Method, Request, header};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// In which form an answer is wanted.
+/// The requested form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Full,
     /// `PartialObjectMetadata`
     Metadata,
-    /// What `kubectl get` prints.
+    /// The table that `kubectl get` prints.
     Table(Include),
 }
 
-/// What each row of a table carries.
+/// What each row of a table includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,
@@ -26,7 +26,7 @@ pub(crate) enum Include {
     Object,
 }
 
-/// The outline of a request; nothing is looked up yet.
+/// Parses the outline of a request. Nothing is looked up yet.
 pub(crate) fn parse(number: u64, request: &Request<Bytes>) -> Result<Call, ApiError> {
     let uri = request.uri();
     let query: BTreeMap<String, String> = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
@@ -70,11 +70,11 @@ pub(crate) fn parse(number: u64, request: &Request<Bytes>) -> Result<Call, ApiEr
     Ok(call)
 }
 
-/// Namespace, resource, name and subresource; empty where absent.
+/// Namespace, resource, name and subresource. Empty if absent.
 fn target<'a>(segments: &[&'a str]) -> Option<(&'a str, &'a str, &'a str, &'a str)> {
     match segments {
         [] => None,
-        // A namespace itself, not something in it.
+        // A namespace itself, not an object in it.
         ["namespaces", name] => Some(("", "namespaces", name, "")),
         ["namespaces", name, sub @ ("status" | "finalize")] => Some(("", "namespaces", name, sub)),
         ["namespaces", namespace, resource] => Some((namespace, resource, "", "")),
@@ -101,7 +101,7 @@ fn verb(method: &Method, call: &Call) -> Result<Verb, ApiError> {
     })
 }
 
-/// A header as text; empty when absent or not text.
+/// A header as text. Empty if absent or not text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
@@ -125,7 +125,7 @@ fn is_json(kind: &str) -> bool {
     matches!(kind, "" | "application/json" | "*/*" | "application/*")
 }
 
-/// The first form of the `Accept` header that can be served.
+/// The first supported form in the `Accept` header.
 pub(crate) fn shape(accept: &str, call: &Call) -> Result<Shape, ApiError> {
     for (kind, parameters) in media_ranges(accept) {
         if !is_json(kind) {
@@ -150,7 +150,7 @@ pub(crate) fn shape(accept: &str, call: &Call) -> Result<Shape, ApiError> {
     Err(ApiError::not_acceptable())
 }
 
-/// Whether aggregated discovery (`apidiscovery.k8s.io/v2`) is asked for before the old form.
+/// Whether aggregated discovery (`apidiscovery.k8s.io/v2`) is preferred to the old form.
 pub(crate) fn wants_aggregated_discovery(accept: &str) -> bool {
     media_ranges(accept).filter(|(kind, _)| is_json(kind)).find_map(|(_, parameters)| {
         match (parameters.get("as").copied(), parameters.get("v").copied()) {
@@ -161,7 +161,7 @@ pub(crate) fn wants_aggregated_discovery(accept: &str) -> bool {
     }) == Some(true)
 }
 
-/// The body as JSON; `application/yaml` is taken too, and protobuf of a few kinds.
+/// The body as JSON. Also accepts `application/yaml`, and protobuf for a few kinds.
 pub(crate) fn body(call: &Call, headers: &HeaderMap) -> Result<Value, ApiError> {
     match content_type(headers) {
         "" | "application/json" | "application/yaml" | "application/vnd.kubernetes.protobuf" => {

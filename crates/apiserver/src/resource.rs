@@ -1,17 +1,17 @@
-//! Which resources exist: the built-in ones as a table, those of `CustomResourceDefinition`s as they are applied.
+//! The existing resources: the built-in ones from a table, and those of applied `CustomResourceDefinition`s.
 //!
-//! A [`Resource`] is one served (group, version, plural). Two of them can share one [`Storage`]: the versions of a
-//! custom resource, and the two faces of events.
+//! A [`Resource`] is one served (group, version, plural). Several can share one [`Storage`]: the versions of a custom
+//! resource, and the two forms of events.
 
 use super::error::{ApiError, Cause};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where objects are kept: group and plural, whatever the version.
+/// Where objects are stored: group and plural, whatever the version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Storage {
-    /// API group; empty for the core group.
+    /// API group. Empty for the core group.
     pub group: String,
     /// Plural name, lower case.
     pub plural: String,
@@ -25,12 +25,12 @@ impl Storage {
     }
 }
 
-/// What becomes of `status` in a create request.
+/// How a create request's `status` is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatusOnCreate {
-    /// Stored as sent (nodes: the kubelet registers itself with a status).
+    /// Stored as sent. A kubelet registers its node with a status.
     Keep,
-    /// Dropped: only the status subresource writes it.
+    /// Dropped: only the status subresource may write it.
     Drop,
     /// `{phase: Pending}`, as for pods.
     Pending,
@@ -49,7 +49,7 @@ pub(crate) struct PrinterColumn {
     pub(crate) json_path: String,
 }
 
-/// One served (group, version, plural) with all that is known about it.
+/// One served (group, version, plural) and everything known about it.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, as columns of a table")]
 pub(crate) struct Resource {
@@ -62,23 +62,23 @@ pub(crate) struct Resource {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
-    /// Whether there is a `status` subresource (then the main resource does not write it).
+    /// Whether there is a `status` subresource. If so, the main resource does not write the status.
     pub(crate) status: bool,
     pub(crate) status_on_create: StatusOnCreate,
     /// Whether `metadata.generation` counts changes of the spec.
     pub(crate) generation: bool,
-    /// Whether a PUT without a resource version is taken.
+    /// Whether a PUT without a resource version is accepted.
     pub(crate) unconditional_update: bool,
-    /// Whether a PUT creates what does not exist.
+    /// Whether a PUT creates a missing object.
     pub(crate) create_on_update: bool,
     pub(crate) storage: Storage,
-    /// The version in which objects are kept.
+    /// The version in which objects are stored.
     pub(crate) storage_version: String,
     /// Present for custom resources only.
     pub(crate) custom: Option<Arc<Custom>>,
 }
 
-/// What only custom resources have.
+/// The parts that only custom resources have.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Custom {
     /// `openAPIV3Schema`, or null.
@@ -94,7 +94,7 @@ impl Resource {
         join_api_version(&self.group, &self.version)
     }
 
-    /// The `apiVersion` in which objects are kept.
+    /// The `apiVersion` in which objects are stored.
     pub(crate) fn stored_api_version(&self) -> String {
         join_api_version(&self.storage.group, &self.storage_version)
     }
@@ -103,12 +103,12 @@ impl Resource {
         self.storage.group == group && self.storage.plural == plural
     }
 
-    /// Whether it has the subresource `scale`.
+    /// Whether the resource has the subresource `scale`.
     pub(crate) fn has_scale(&self) -> bool {
         self.is("apps", "deployments") || self.is("apps", "replicasets")
     }
 
-    /// The refusal of an object of this kind.
+    /// The refusal of an invalid object of this kind.
     pub(crate) fn invalid(&self, name: &str, causes: &[Cause]) -> ApiError {
         ApiError::invalid(&self.group, &self.kind, name, causes)
     }
@@ -125,7 +125,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// With the built-in resources.
+    /// A registry with the built-in resources.
     pub(crate) fn builtin() -> Self {
         let mut registry = Self::default();
         for row in BUILTIN {
@@ -148,12 +148,12 @@ impl Registry {
         self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned())).cloned()
     }
 
-    /// By `apiVersion` and `kind`, as written in manifests.
+    /// Finds a resource by `apiVersion` and `kind`, as written in manifests.
     pub(crate) fn find_kind(&self, api_version: &str, kind: &str) -> Option<Arc<Resource>> {
         self.served.values().find(|r| r.kind == kind && r.api_version() == api_version).cloned()
     }
 
-    /// The resource in the version in which `storage` keeps its objects.
+    /// The resource in the version that `storage` stores.
     pub(crate) fn stored(&self, storage: &Storage) -> Option<Arc<Resource>> {
         self.served
             .values()
@@ -165,7 +165,7 @@ impl Registry {
         self.served.values()
     }
 
-    /// (group, version) pairs, each once, the core group first.
+    /// Each (group, version) pair once, the core group first.
     pub(crate) fn group_versions(&self) -> Vec<(String, String)> {
         let mut pairs: Vec<_> = self.served.keys().map(|(g, v, _)| (g.clone(), v.clone())).collect();
         pairs.dedup();
@@ -182,7 +182,7 @@ struct Row {
     plural: &'static str,
     short: &'static [&'static str],
     namespaced: bool,
-    /// None: no status subresource.
+    /// `None`: there is no status subresource.
     status: Option<StatusOnCreate>,
     generation: bool,
     unconditional_update: bool,
@@ -237,7 +237,7 @@ impl Row {
     }
 
     fn resource(&self) -> Resource {
-        // Both faces of events are one storage, kept in the core form.
+        // Both forms of events share one storage, in the core form.
         let storage_group = if self.plural == "events" { "" } else { self.group };
         let in_all = matches!(self.plural, "pods" | "services" | "deployments");
         Resource {

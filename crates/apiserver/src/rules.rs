@@ -1,6 +1,7 @@
-//! Rules of schemas in CEL (`x-kubernetes-validations`), as far as FLIPOP's definitions use the language.
+//! Schema rules in CEL (`x-kubernetes-validations`), limited to the forms that FLIPOP's definitions use.
 //!
-//! Two forms are understood: `self in ['a', 'b']` and `self.matches('expression')`. A rule of another form is taken as
+//! Two forms are known: `self in ['a', 'b']` and `self.matches('expression')`. Any other rule counts as met. A test
+//! ensures that FLIPOP's definitions use only these two.
 //! met; a test holds FLIPOP's definitions to these two.
 
 use regex::Regex;
@@ -15,7 +16,7 @@ enum Rule {
 fn parse(rule: &str) -> Option<Rule> {
     let rule = rule.trim();
     if let Some(pattern) = rule.strip_prefix("self.matches('").and_then(|rest| rest.strip_suffix("')")) {
-        // The two escapes that patterns need, in the source text of a string.
+        // The two escapes that patterns need, as written in a CEL string.
         let pattern = pattern.replace("\\\\", "\\");
         return Regex::new(&pattern).ok().map(Rule::Matches);
     }
@@ -24,7 +25,7 @@ fn parse(rule: &str) -> Option<Rule> {
     list.split(',').map(text).collect::<Option<Vec<_>>>().map(Rule::OneOf)
 }
 
-/// The messages of the rules of this schema that a value breaks.
+/// The messages of this schema's rules that a value breaks.
 pub(crate) fn broken<'a>(value: &Value, schema: &'a Value) -> Vec<&'a str> {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
     let text = |rule: &'a Value, field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The rules anywhere in a schema.
+    /// All rules in a schema.
     fn rules(schema: &Value, found: &mut Vec<String>) {
         match schema {
             Value::Object(map) => {

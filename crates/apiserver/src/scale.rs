@@ -1,4 +1,4 @@
-//! The subresource `scale` of what has replicas, in the form `autoscaling/v1`.
+//! The subresource `scale` of resources with replicas, as `autoscaling/v1`.
 
 use super::ApiServer;
 use super::error::ApiError;
@@ -27,7 +27,7 @@ fn scale(object: &Value) -> Value {
 }
 
 impl ApiServer {
-    /// Reads or writes the scale that a call is about; what it writes is `spec.replicas` of the object.
+    /// Reads or writes the scale of the call's object. A write sets the object's `spec.replicas`.
     pub(super) fn scale(&self, call: &Call, intent: &Intent) -> Result<Response<Body>, ApiError> {
         let key = Key::new(&call.namespace, &call.name);
         let object = self.read(|store| store.require(&intent.resource, &key))?;

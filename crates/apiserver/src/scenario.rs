@@ -1,7 +1,7 @@
-//! What scenario code does to the cluster, without HTTP: nodes and pods come, change and go, YAML is applied.
+//! Changes that scenario code makes to the cluster without HTTP: nodes, pods and applied YAML.
 //!
-//! The same rules hold as for requests (schemas, generations, field managers); only [`ApiServer::insert_unchecked`]
-//! passes them by.
+//! The same rules apply as for requests (schemas, generations, field managers). Only [`ApiServer::insert_unchecked`]
+//! bypasses them.
 
 use super::error::ApiError;
 use super::intent::{FieldValidation, Intent};
@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The field manager of what a scenario applies.
+/// The field manager of scenario code.
 const SCENARIO: &str = "sandbox";
-/// The field manager of what kubelets write.
+/// The field manager of kubelets.
 const KUBELET: &str = "kubelet";
 
-/// A step of a scenario that cannot be done.
+/// A scenario step that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// The text is not YAML.
@@ -54,15 +54,15 @@ pub enum ScenarioError {
 pub struct NodeSpec {
     /// Name.
     pub name: String,
-    /// `spec.providerID`, for example `digitalocean://123`; empty for none.
+    /// `spec.providerID`, for example `digitalocean://123`. Empty means none.
     pub provider_id: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// `InternalIP`; empty for none.
+    /// `InternalIP`. Empty means none.
     pub internal_ip: String,
-    /// `ExternalIP`; empty for none.
+    /// `ExternalIP`. Empty means none.
     pub external_ip: String,
-    /// Whether it is ready from the start.
+    /// Whether the node is ready from the start.
     pub ready: bool,
 }
 
@@ -75,45 +75,45 @@ pub struct PodSpec {
     pub name: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// The node that it runs on; empty for none yet.
+    /// The node that the pod runs on. Empty if it has none yet.
     pub node: String,
-    /// Whether it is running and ready from the start.
+    /// Whether the pod is running and ready from the start.
     pub ready: bool,
-    /// The name of the `ReplicaSet` in the same namespace that controls it; empty for none.
+    /// The `ReplicaSet` in the same namespace that controls the pod. Empty means none.
     pub set: String,
 }
 
-/// What came of applying an object.
+/// The result of applying an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// Its kind.
     pub kind: String,
-    /// Where it is.
+    /// Its namespace and name.
     pub key: Key,
-    /// What the server warns of.
+    /// The server's warnings.
     pub warnings: Vec<String>,
 }
 
-/// A Ready condition.
+/// The status of a Ready condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
     /// `True`
     Ready,
     /// `False`
     NotReady,
-    /// `Unknown`: nobody has heard from it.
+    /// `Unknown`: nobody has heard from the object.
     Unknown,
 }
 
 impl Readiness {
-    /// Ready or not.
+    /// From a flag.
     #[must_use]
     pub fn of(ready: bool) -> Self {
         if ready { Self::Ready } else { Self::NotReady }
     }
 }
 
-/// The changes of the whole cluster, in order.
+/// All changes of the cluster, in order.
 #[derive(Debug)]
 pub struct Changes {
     server: ApiServer,
@@ -122,7 +122,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The changes since the last call, waiting until there is one. Changes that the log no longer holds are skipped.
+    /// The changes since the last call. Waits until there is one. Skips changes that the log no longer holds.
     pub async fn next(&mut self) -> Vec<Arc<Change>> {
         loop {
             self.revisions.mark_seen();
@@ -133,7 +133,7 @@ impl Changes {
         }
     }
 
-    /// The changes since the last call, without waiting.
+    /// The changes since the last call. Does not wait.
     pub fn drain(&mut self) -> Vec<Arc<Change>> {
         let (news, revision) = self.server.read(|store| {
             let from = self.cursor.max(store.oldest());
@@ -145,7 +145,7 @@ impl Changes {
     }
 }
 
-/// What a call is about, for errors.
+/// Adds the object of a call to its error.
 fn refused(kind: &str, name: &str) -> impl FnOnce(ApiError) -> ScenarioError {
     move |error| ScenarioError::Refused {
         kind: kind.to_owned(),
@@ -188,7 +188,7 @@ impl ApiServer {
         }
     }
 
-    /// Creates an object. `manager` is the field manager that is recorded.
+    /// Creates an object. `manager` is the recorded field manager.
     ///
     /// # Errors
     /// If the kind is unknown or the server refuses the object.
@@ -229,7 +229,7 @@ impl ApiServer {
         Ok(outcome.object)
     }
 
-    /// Deletes an object; `now` passes by the grace period of pods.
+    /// Deletes an object. `now` bypasses the grace period of pods.
     ///
     /// # Errors
     /// If the kind or the object is unknown.
@@ -246,7 +246,7 @@ impl ApiServer {
         self.write(|store| store.delete(&intent, key, &options)).map(drop).map_err(refused(kind, &key.name))
     }
 
-    /// One object as it is now.
+    /// One object in its current state.
     #[must_use]
     pub fn object(&self, api_version: &str, kind: &str, key: &Key) -> Option<Value> {
         let resource = self.resource(api_version, kind).ok()?;
@@ -254,7 +254,7 @@ impl ApiServer {
             .map(|stored| codec::to_served(&resource, &stored).into_owned())
     }
 
-    /// All objects of a kind as they are now, in the order of namespace and name.
+    /// All objects of a kind in their current state, ordered by namespace and name.
     #[must_use]
     pub fn objects(&self, api_version: &str, kind: &str) -> Vec<Value> {
         let Ok(resource) = self.resource(api_version, kind) else { return Vec::new() };
@@ -266,10 +266,10 @@ impl ApiServer {
         })
     }
 
-    /// Applies YAML documents in their order, as `kubectl apply -n NAMESPACE` does. Returns kind and key of each.
+    /// Applies YAML documents in order, like `kubectl apply -n NAMESPACE`. Returns kind and key of each.
     ///
     /// # Errors
-    /// If a document cannot be read or is refused; those before it are applied.
+    /// If a document cannot be read or is refused. Earlier documents stay applied.
     pub fn apply_yaml(&self, yaml: &str, namespace: &str) -> Result<Vec<(String, Key)>, ScenarioError> {
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(yaml).map_err(|error| ScenarioError::Yaml(error.to_string()))?;
@@ -282,7 +282,7 @@ impl ApiServer {
         Ok(applied)
     }
 
-    /// Applies one object as `kubectl apply -n NAMESPACE` does: a field that the kind does not have is refused.
+    /// Applies one object like `kubectl apply -n NAMESPACE`. Refuses unknown fields.
     ///
     /// # Errors
     /// If the kind is unknown or the server refuses the object.
@@ -312,8 +312,8 @@ impl ApiServer {
         Ok(Applied { kind, key, warnings: outcome.warnings })
     }
 
-    /// Stores an object as it is, past every schema: what an older API server or definition had let in. Returns false
-    /// when no served resource fits it.
+    /// Stores an object without any schema check, like one accepted by an older API server or definition. Returns false
+    /// if no served resource fits it.
     #[must_use]
     pub fn insert_unchecked(&self, object: Value) -> bool {
         let (api_version, kind) = type_of(&object);
@@ -334,7 +334,7 @@ impl ApiServer {
         true
     }
 
-    /// Where objects of a kind are kept, to tell [`Change`]s apart.
+    /// The storage of a kind's objects, to filter [`Change`]s.
     ///
     /// # Errors
     /// If the kind is unknown.
@@ -342,7 +342,7 @@ impl ApiServer {
         self.resource(api_version, kind).map(|resource| resource.storage.clone())
     }
 
-    /// Creates a node, as its kubelet and the cloud's controller do.
+    /// Creates a node, as its kubelet and the cloud controller would.
     ///
     /// # Errors
     /// If the server refuses it.
@@ -386,25 +386,31 @@ impl ApiServer {
                 "lastHeartbeatTime": now, "lastTransitionTime": now })
     }
 
-    /// Sets a node's Ready condition. Its time of transition stays where its status does.
-    ///
-    /// # Errors
-    /// If there is no such node.
-    pub fn set_node_ready(&self, name: &str, readiness: Readiness) -> Result<(), ScenarioError> {
-        let node = self.object("v1", "Node", &Key::new("", name)).unwrap_or_default();
-        let conditions = at(&node, &["status", "conditions"]).and_then(Value::as_array);
-        let mut ready = self.ready_condition(readiness, "Kubelet");
+    /// The Ready condition that replaces the object's current one. Its transition time stays if the status does.
+    fn next_ready(&self, (kind, key): (&str, &Key), readiness: Readiness, prefix: &str) -> Value {
+        let object = self.object("v1", kind, key).unwrap_or_default();
+        let conditions = at(&object, &["status", "conditions"]).and_then(Value::as_array);
+        let mut ready = self.ready_condition(readiness, prefix);
         let same = |was: &&Value| ["type", "status"].iter().all(|field| was.get(field) == ready.get(field));
         let was = conditions.into_iter().flatten().find(same);
         let since = was.and_then(|was| was.get("lastTransitionTime")).cloned();
         if let Some((ready, since)) = ready.as_object_mut().zip(since) {
             ready.insert("lastTransitionTime".to_owned(), since);
         }
+        ready
+    }
+
+    /// Sets a node's Ready condition.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn set_node_ready(&self, name: &str, readiness: Readiness) -> Result<(), ScenarioError> {
+        let ready = self.next_ready(("Node", &Key::new("", name)), readiness, "Kubelet");
         let patch = json!({ "status": { "conditions": [ready] } });
         self.patch_object(("v1", "Node"), &Key::new("", name), "status", patch, KUBELET).map(drop)
     }
 
-    /// Deletes a node. Its pods stay, as there is no garbage collector.
+    /// Deletes a node. Its pods stay, because there is no garbage collector.
     ///
     /// # Errors
     /// If there is no such node.
@@ -412,7 +418,7 @@ impl ApiServer {
         self.delete_object("v1", "Node", &Key::new("", name), false)
     }
 
-    /// Cordons a node, or ends that.
+    /// Cordons or uncordons a node.
     ///
     /// # Errors
     /// If there is no such node.
@@ -422,7 +428,7 @@ impl ApiServer {
         self.patch_object(("v1", "Node"), &Key::new("", name), "", patch, SCENARIO).map(drop)
     }
 
-    /// Sets a label of a node, or removes it.
+    /// Sets or removes a label of a node.
     ///
     /// # Errors
     /// If there is no such node or the label is malformed.
@@ -431,7 +437,7 @@ impl ApiServer {
         self.patch_object(("v1", "Node"), &Key::new("", name), "", patch, SCENARIO).map(drop)
     }
 
-    /// Gives a node a taint, or (with no effect) takes all taints of that key from it.
+    /// Adds a taint to a node. Without an effect, removes all taints with that key.
     ///
     /// # Errors
     /// If there is no such node.
@@ -454,7 +460,7 @@ impl ApiServer {
         self.patch_object(("v1", "Node"), &key, "", patch, SCENARIO).map(drop)
     }
 
-    /// Creates a pod and, where asked for, lets it run and be ready.
+    /// Creates a pod. If requested, it is running and ready.
     ///
     /// # Errors
     /// If the server refuses it.
@@ -475,14 +481,14 @@ impl ApiServer {
         if pod.ready { self.set_pod_ready(&Key::new(&pod.namespace, &pod.name), true) } else { Ok(()) }
     }
 
-    /// Lets a pod run and be ready, or run and not be ready.
+    /// Makes a pod run, ready or not.
     ///
     /// # Errors
     /// If there is no such pod.
     pub fn set_pod_ready(&self, pod: &Key, ready: bool) -> Result<(), ScenarioError> {
         let patch = json!({ "status": {
             "phase": "Running",
-            "conditions": [self.ready_condition(Readiness::of(ready), "Containers")],
+            "conditions": [self.next_ready(("Pod", pod), Readiness::of(ready), "Containers")],
             "containerStatuses": [{ "name": "app", "ready": ready, "restartCount": 0, "image": "example.invalid/app",
                                     "imageID": "", "state": { "running": { "startedAt": seconds(self.now()) } } }],
         } });

@@ -1,14 +1,14 @@
 //! Structural schemas of custom resources: pruning, defaulting, validation.
 //!
 //! Evaluates types, required, enum, bounds, lengths, pattern, list types, the Kubernetes extensions
-//! `preserve-unknown-fields`, `int-or-string` and `nullable`, and CEL rules of a few forms ([`rules`]). As on a real
-//! API server, an update is not refused for a value that was wrong before and has not been touched.
+//! `preserve-unknown-fields`, `int-or-string` and `nullable`, and a few forms of CEL rules ([`rules`]). As on a real
+//! API server, an update is not refused for a value that was already wrong and is unchanged.
 
 use super::error::Cause;
 use super::rules;
 use serde_json::{Map, Value};
 
-/// Removes what the schema does not know; returns the paths of what it removed.
+/// Removes fields that the schema does not know. Returns their paths.
 pub(crate) fn prune(object: &mut Value, schema: &Value) -> Vec<String> {
     let mut unknown = Vec::new();
     let Value::Object(map) = object else { return unknown };
@@ -63,7 +63,7 @@ fn prune_value(value: &mut Value, schema: &Value, path: &str, unknown: &mut Vec<
                 }
             }
         }
-        // Whole numbers lose their fraction, as Go writes them.
+        // Whole numbers lose their fraction, as in Go's output.
         Value::Number(number) => {
             let whole = number.as_f64().filter(|_| number.is_f64()).and_then(whole_number);
             if let Some(whole) = whole {
@@ -74,13 +74,13 @@ fn prune_value(value: &mut Value, schema: &Value, path: &str, unknown: &mut Vec<
     }
 }
 
-/// The integer that a float stands for; None when it is none or too large to be sure.
+/// The integer that a float stands for. `None` if it has a fraction or is too large to be exact.
 fn whole_number(float: f64) -> Option<i64> {
     let exact = float.fract() == 0.0 && float.abs() < 9e15;
     exact.then(|| format!("{float:.0}").parse().ok()).flatten()
 }
 
-/// Fills in the defaults of absent fields, and of nulls where null is not allowed.
+/// Sets the defaults of absent fields, and of nulls where null is not allowed.
 pub(crate) fn set_defaults(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(map) => {
@@ -108,7 +108,7 @@ pub(crate) fn set_defaults(value: &mut Value, schema: &Value) {
     }
 }
 
-/// What is wrong with `object`. Values equal to those in `old` are not complained about.
+/// The errors in `object`. Values that equal those in `old` are not reported.
 pub(crate) fn validate(object: &Value, old: Option<&Value>, schema: &Value) -> Vec<Cause> {
     let mut check = Check { causes: Vec::new() };
     if let Some(map) = object.as_object() {
@@ -242,7 +242,7 @@ impl Check {
         self.unique(list, schema, path);
         let Some(items) = schema.get("items") else { return };
         for (index, value) in list.iter().enumerate() {
-            // An element counts as untouched wherever it stood before.
+            // An element that existed before counts as unchanged, wherever it was.
             let before = old.and_then(Value::as_array).and_then(|old| old.iter().find(|o| *o == value));
             self.value(value, before, items, &format!("{path}[{index}]"));
         }

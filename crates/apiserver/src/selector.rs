@@ -1,12 +1,12 @@
 //! Label and field selectors, with the grammar of apimachinery's `labels.Parse` and `fields.ParseSelector`.
 //!
-//! Written for this simulation alone, so that it and the operator cannot share one misunderstanding.
+//! Written separately for this simulation, so that it cannot share a misunderstanding with the operator.
 
 use super::meta::{at, text, text_at};
 use super::resource::Resource;
 use serde_json::Value;
 
-/// All requirements must hold.
+/// A set of requirements. All must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Selectors {
     labels: Vec<Requirement>,
@@ -18,7 +18,7 @@ enum Requirement {
     Exists(String),
     Absent(String),
     In(String, Vec<String>),
-    /// Also holds when the key is absent.
+    /// Also holds if the key is absent.
     NotIn(String, Vec<String>),
     Greater(String, i64),
     Less(String, i64),
@@ -32,12 +32,12 @@ struct FieldTerm {
 }
 
 impl Selectors {
-    /// Both kinds of selectors; empty texts select everything.
+    /// Parses both kinds of selectors. An empty text selects everything.
     pub(crate) fn parse(labels: &str, fields: &str) -> Result<Self, String> {
         Ok(Self { labels: parse_labels(labels)?, fields: parse_fields(fields)? })
     }
 
-    /// Also requires a name, for watches of one object.
+    /// Also requires a name, for a watch of one object.
     pub(crate) fn require_name(&mut self, name: &str) {
         self.fields.push(FieldTerm { path: "metadata.name".to_owned(), value: name.to_owned(), equal: true });
     }
@@ -46,12 +46,12 @@ impl Selectors {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The first field that cannot be selected by.
+    /// The first field that does not support selection.
     pub(crate) fn unsupported_field(&self, resource: &Resource) -> Option<&str> {
         self.fields.iter().map(|term| term.path.as_str()).find(|path| !supports_field(resource, path))
     }
 
-    /// Whether `object`, in the version that `resource` serves, is selected.
+    /// Whether `object`, in the version served by `resource`, is selected.
     pub(crate) fn select(&self, object: &Value) -> bool {
         self.labels.iter().all(|requirement| requirement.holds(object))
             && self.fields.iter().all(|term| (field(object, &term.path) == term.value) == term.equal)
@@ -73,7 +73,7 @@ impl Requirement {
     }
 }
 
-/// The value of a selectable field as text; empty when absent.
+/// The value of a selectable field as text. Empty if absent.
 fn field(object: &Value, path: &str) -> String {
     let steps: Vec<&str> = path.split('.').collect();
     match (path, at(object, &steps)) {
@@ -152,7 +152,7 @@ fn parse_fields(selector: &str) -> Result<Vec<FieldTerm>, String> {
     Ok(terms)
 }
 
-/// Words and punctuation of a label selector.
+/// A token of a label selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Word(String),
@@ -275,7 +275,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `(a, b, c)`; an empty place is an empty value, as in `(a,)`.
+    /// `(a, b, c)`. An empty place is an empty value, as in `(a,)`.
     fn values(&mut self) -> Result<Vec<String>, String> {
         if self.tokens.next() != Some(Token::Open) {
             return Err(self.unexpected(None, "'('"));

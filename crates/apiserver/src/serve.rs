@@ -1,4 +1,4 @@
-//! The two ways in: a tower service for clients in this process, and HTTP/1.1 on a socket.
+//! The two entries: a tower service for clients in this process, and HTTP/1.1 on a socket.
 
 use super::ApiServer;
 use super::error::ApiError;
@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// The largest request body, as in apiserver (3 MiB).
+/// Largest request body, as in apiserver (3 MiB).
 const BODY_BYTES_MAX: usize = 3 << 20;
 
 impl tower::Service<Request<kube::client::Body>> for ApiServer {
@@ -45,13 +45,13 @@ impl tower::Service<Request<kube::client::Body>> for ApiServer {
 }
 
 impl ApiServer {
-    /// A client of this front that stays in this process. `namespace` is what it takes for the default one.
+    /// An in-process client of this front, with `namespace` as its default.
     #[must_use]
     pub fn client(&self, namespace: &str) -> kube::Client {
         kube::Client::new(self.clone(), namespace)
     }
 
-    /// Serves this front on a socket until `stop` is cancelled; open connections are then closed.
+    /// Serves this front on a socket until `stop` is cancelled, then closes open connections.
     ///
     /// # Errors
     /// If the socket stops accepting connections.
@@ -73,7 +73,7 @@ impl ApiServer {
     }
 
     async fn connection(self, stream: TcpStream) {
-        // Answers are small and awaited one by one: waiting to fill a segment would only delay them.
+        // Answers are small and awaited one by one. Waiting to fill a segment would only delay them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "failed to switch off Nagle's algorithm");
         }
@@ -98,7 +98,7 @@ impl ApiServer {
         }
     }
 
-    /// Answers one request, with the faults of this front. The answer is dated by the cluster's clock.
+    /// Answers one request, with the faults of this front. The cluster's clock dates the answer.
     ///
     /// # Errors
     /// If the front's interceptor breaks the connection.
@@ -111,7 +111,7 @@ impl ApiServer {
     }
 }
 
-/// As HTTP writes a moment: in whole seconds.
+/// An HTTP date, in whole seconds.
 fn date(now: Timestamp) -> Option<HeaderValue> {
     let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&now).ok()?;
     HeaderValue::try_from(text).ok()
@@ -129,6 +129,6 @@ pub fn kubeconfig_yaml(url: &str, namespace: &str) -> String {
                        "context": { "cluster": "sandbox", "user": "sandbox", "namespace": namespace } }],
         "current-context": "sandbox",
     });
-    // JSON is YAML; indented it is as readable.
+    // JSON is valid YAML, and readable when indented.
     serde_json::to_string_pretty(&config).unwrap_or_default()
 }

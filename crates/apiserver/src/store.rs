@@ -1,10 +1,10 @@
-//! The state of the cluster: every object, one revision counter, and the log of what changed.
+//! The state of the cluster: all objects, one revision counter, and the log of changes.
 //!
-//! Owned by one place at a time (a mutex in [`super::ApiServer`], never held across an await). Time and seed are
-//! handed in; nothing here waits, so equal calls in equal order give equal states.
+//! A mutex in [`super::ApiServer`] guards it and is never held across an await. Time and seed are handed in, and
+//! nothing waits here. So equal calls in equal order give equal states.
 //!
-//! Invariants: revision `n` is the `n`-th change, and the log holds each revision after `trimmed` exactly once, in
-//! order; objects are never changed in place, so that a reader's copy stays what it was.
+//! Invariants: revision `n` is the `n`-th change. The log holds each revision after `trimmed` exactly once, in order.
+//! Objects are never changed in place, so a reader's copy stays unchanged.
 
 use super::error::ApiError;
 use super::ids::Ids;
@@ -18,45 +18,45 @@ use std::sync::Arc;
 /// One write to one object.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// The revision that this change made.
+    /// The revision of this change.
     pub revision: u64,
     /// When it was made, by the server's clock.
     pub time: Timestamp,
-    /// Where the object is kept.
+    /// The storage of the object.
     pub storage: Storage,
-    /// Which object.
+    /// The object's namespace and name.
     pub key: Key,
-    /// The object as it was; None for a creation.
+    /// The object before the change. `None` for a creation.
     pub before: Option<Arc<Value>>,
-    /// The object as it is; None for a deletion.
+    /// The object after the change. `None` for a deletion.
     pub after: Option<Arc<Value>>,
-    /// The field manager that asked for it.
+    /// The field manager that made the change.
     pub manager: String,
 }
 
-/// What happens to a pod that is deleted while it is bound to a node.
+/// What happens to a deleted pod that is bound to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PodTermination {
-    /// It is marked and then removed at once, as if its kubelet were very fast.
+    /// It is marked and removed at once, as if its kubelet were very fast.
     #[default]
     Immediate,
-    /// It stays, marked, until it is deleted with a grace period of 0 (there is no kubelet).
+    /// It stays, marked, until it is deleted with a grace period of 0. There is no kubelet.
     Linger,
 }
 
-/// How the parts of Kubernetes behave that are no API server but act on its objects.
+/// The behaviour of Kubernetes components other than the API server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Behaviour {
     pub(crate) pods: PodTermination,
-    /// Whether nodes get the taints of the node lifecycle controller when they are cordoned or not ready.
+    /// Whether cordoned and unready nodes get the taints of the node lifecycle controller.
     pub(crate) node_taints: bool,
     /// How many changes the log keeps.
     pub(crate) history: usize,
-    /// What admission policies warn of in a custom resource.
+    /// The warnings of admission policies for a custom resource.
     pub(crate) advice: fn(&Value) -> Vec<String>,
 }
 
-/// See the module.
+/// The state, as described in the module.
 #[derive(Debug)]
 pub(crate) struct Store {
     revision: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Store {
     log: VecDeque<Arc<Change>>,
     /// The newest revision that is no longer in the log.
     trimmed: u64,
-    /// Reads and new watches before this revision are refused, as after etcd's compaction.
+    /// Reads and new watches before this revision are refused, as after a compaction in etcd.
     compacted: u64,
     pub(crate) registry: Registry,
     pub(crate) ids: Ids,
@@ -74,7 +74,7 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn new(seed: u64, behaviour: Behaviour) -> Self {
         Self {
-            // A fresh cluster is at 1: 0 has a meaning of its own in requests.
+            // A fresh cluster starts at 1, because 0 has a special meaning in requests.
             revision: 1,
             objects: BTreeMap::new(),
             log: VecDeque::new(),
@@ -100,14 +100,14 @@ impl Store {
         self.objects.get(storage).and_then(|table| table.get(key))
     }
 
-    /// Like [`Self::get`], as a refusal when it is not there.
+    /// Like [`Self::get`], but refuses if the object is missing.
     pub(crate) fn require(&self, resource: &Resource, key: &Key) -> Result<Arc<Value>, ApiError> {
         self.get(&resource.storage, key)
             .cloned()
             .ok_or_else(|| ApiError::not_found(&resource.group, &resource.plural, &key.name))
     }
 
-    /// All objects of a storage, in the order of namespace and name.
+    /// All objects of a storage, ordered by namespace and name.
     pub(crate) fn all(&self, storage: &Storage) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
         self.objects.get(storage).into_iter().flatten()
     }
@@ -140,7 +140,7 @@ impl Store {
         if revision < oldest { Err(ApiError::expired(revision, oldest)) } else { Ok(()) }
     }
 
-    /// What changed after `revision`; an error when part of it is no longer in the log.
+    /// The changes after `revision`. An error if the log no longer holds all of them.
     pub(crate) fn changes_after(
         &self,
         revision: u64,
@@ -152,12 +152,13 @@ impl Store {
         Ok(self.log.iter().skip(known))
     }
 
-    /// Forgets what was before `revision`: older reads and new watches are refused. Open watches are not affected.
+    /// Forgets everything before `revision`: older reads and new watches are refused. Open watches are not affected.
     pub(crate) fn compact(&mut self, revision: u64) {
         self.compacted = self.compacted.max(revision.min(self.revision));
     }
 
-    /// Writes one change; the object gets its new resource version. Returns what is stored (for a deletion: what was).
+    /// Writes one change and sets the object's new resource version. Returns the stored object, or for a deletion its
+    /// last state.
     pub(crate) fn commit(
         &mut self,
         storage: &Storage,

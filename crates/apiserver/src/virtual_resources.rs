@@ -1,4 +1,4 @@
-//! Requests that look like resources but store nothing: questions about access, evictions.
+//! Requests for resources that store nothing: access reviews and evictions.
 
 use super::error::ApiError;
 use super::hooks::{Call, Verb};
@@ -7,7 +7,7 @@ use super::remove::DeleteOptions;
 use super::request::decode;
 use serde_json::{Value, json};
 
-/// Answers a review; None when the request is for something else. Everybody may do everything here.
+/// Answers a review. `None` if the request is for something else. Everyone may do everything here.
 pub(crate) fn review(call: &Call) -> Result<Option<Value>, ApiError> {
     let status = match (call.group.as_str(), call.resource.as_str()) {
         ("authorization.k8s.io", "selfsubjectaccessreviews") => json!({ "allowed": true }),
@@ -24,7 +24,7 @@ pub(crate) fn review(call: &Call) -> Result<Option<Value>, ApiError> {
     Ok(Some(answer))
 }
 
-/// The deletion that an eviction asks for.
+/// The deletion that an eviction requests.
 pub(crate) fn eviction_options(eviction: &Value) -> DeleteOptions {
     let option = |path: &[&str]| at(eviction, path).and_then(Value::as_str).map(str::to_owned);
     DeleteOptions {

@@ -1,7 +1,7 @@
-//! Watches: a cursor into the log of changes that turns into frames whenever it is asked.
+//! Watches. Each is a cursor into the log of changes, and is turned into frames on demand.
 //!
-//! Nothing is pushed and no task runs: the body of the answer pulls from the store when the revision has moved. So a
-//! watch that nobody reads costs nothing, and a slow reader meets 410 once the log has moved on without it.
+//! Nothing is pushed and no task runs: the body of the answer pulls from the store when the revision has moved. So an
+//! unread watch costs nothing, and a slow reader gets 410 once the log has moved on.
 
 use super::ApiServer;
 use super::codec::to_served;
@@ -22,12 +22,12 @@ use tokio::time::Instant;
 
 /// How often a watch that allows bookmarks gets one, as in apiserver's watch cache.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
-/// How long before its end a watch gets a last bookmark.
+/// A watch gets a last bookmark this long before its end.
 const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// How long a watch lasts when the client does not say.
+/// How long a watch lasts if the client sets no timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// One frame, not yet put into bytes.
+/// One frame, not yet encoded.
 #[derive(Debug, Clone)]
 struct Frame {
     event: &'static str,
@@ -37,7 +37,7 @@ struct Frame {
     name: String,
 }
 
-/// What a watch was asked for.
+/// The parameters of a watch.
 #[derive(Debug, Clone)]
 pub(super) struct WatchSpec {
     pub(super) rendering: Rendering,
@@ -47,11 +47,11 @@ pub(super) struct WatchSpec {
     pub(super) timeout: Option<u64>,
     /// Changes after this revision are sent.
     pub(super) start: u64,
-    /// Objects to send as ADDED first.
+    /// Objects to send first, as ADDED.
     pub(super) initial: Vec<Arc<Value>>,
-    /// Whether a marked bookmark closes the initial objects.
+    /// Whether a marked bookmark follows the initial objects.
     pub(super) mark_initial_end: bool,
-    /// Why it cannot be served: the only frame then.
+    /// Why the watch cannot be served. It is then the only frame.
     pub(super) refusal: Option<ApiError>,
 }
 
@@ -105,7 +105,7 @@ impl Watcher {
         watcher
     }
 
-    /// The bytes of the next frame; None when the watch is over.
+    /// The bytes of the next frame. `None` if the watch is over.
     pub(super) async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if self.torn || self.cuts.has_changed() {
@@ -134,14 +134,14 @@ impl Watcher {
         }
     }
 
-    /// Waits for news, the time of a bookmark, or the end.
+    /// Waits for a change, the next bookmark, or the end.
     async fn wait(&mut self) {
         tokio::select! {
             biased;
             _ = self.cuts.changed() => self.torn = true,
             _ = self.revisions.changed() => {}
             _ = self.views.changed() => {}
-            // Before bookmarks: a reader that slept past the end gets none of those that it missed.
+            // Checked before bookmarks: a reader that slept past the end gets none of the missed ones.
             () = tokio::time::sleep_until(self.end) => self.ended = true,
             () = tokio::time::sleep_until(self.next_bookmark), if self.spec.bookmarks => {
                 self.queue.push_back(bookmark(&self.spec, self.cursor, false));
@@ -157,7 +157,7 @@ impl Watcher {
         self.next_bookmark = last.map_or(self.end + BOOKMARK_PERIOD, |last| regular.min(last));
     }
 
-    /// Takes over what changed since the last look.
+    /// Takes over the changes since the last call.
     fn pull(&mut self) {
         self.revisions.mark_seen();
         self.views.mark_seen();
@@ -180,7 +180,8 @@ impl Watcher {
         self.ended = !served;
     }
 
-    /// What a change means to this watch: an object that enters its selection is added, one that leaves is deleted.
+    /// The meaning of a change for this watch: an object that enters the selection is ADDED, one that leaves it is
+    /// DELETED.
     fn transition(&self, change: &Change) -> Option<Frame> {
         if !self.spec.namespace.is_empty() && change.key.namespace != self.spec.namespace {
             return None;
@@ -194,7 +195,7 @@ impl Watcher {
             (None, None) => None,
             (None, Some(after)) => Some(frame(rendering, "ADDED", &after, change.revision)),
             (Some(_), Some(after)) => Some(frame(rendering, "MODIFIED", &after, change.revision)),
-            // The last state that was selected, with the revision of its leaving.
+            // The last selected state, with the revision at which it left.
             (Some(before), None) => {
                 let left = with_revision(&before, change.revision);
                 Some(frame(rendering, "DELETED", &left, change.revision))
@@ -202,7 +203,7 @@ impl Watcher {
         }
     }
 
-    /// The bytes of a frame, unless the interceptor wants otherwise.
+    /// The bytes of a frame, subject to the interceptor.
     async fn send(&mut self, next: Frame) -> Option<io::Result<Bytes>> {
         let facts = FrameFacts {
             index: self.index,

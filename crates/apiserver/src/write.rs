@@ -1,4 +1,4 @@
-//! Creating and changing objects: what the API server checks, keeps, fills in and records on the way.
+//! Creates and changes objects: the checks, defaults, stored parts and records of the API server.
 
 use super::admission;
 use super::codec::{to_served, to_stored};
@@ -13,10 +13,10 @@ use super::{object_meta, schema};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Field manager of the operator, whose own writes the policies leave out.
+/// Field manager of the operator. Admission policies skip its writes.
 const OPERATOR: &str = "flipop";
 
-/// The change that a request asks for.
+/// The change that a request makes.
 #[derive(Debug, Clone)]
 pub(crate) enum Edit {
     Replace(Value),
@@ -24,7 +24,7 @@ pub(crate) enum Edit {
     Apply { configuration: Value, force: bool },
 }
 
-/// What came of it.
+/// The result of a write.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     /// The stored form.
@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
 }
 
 impl Store {
-    /// Creates an object from what a request sent.
+    /// Creates an object from the body of a request.
     pub(crate) fn create(
         &mut self,
         intent: &Intent,
@@ -63,7 +63,7 @@ impl Store {
             set(&mut object, "generation", json!(1));
         }
         admission::complete(resource, &mut object);
-        // Who applies owns what it says; who creates owns the defaults too. What the server adds later has no owner.
+        // An apply owns what it contains; a create also owns the defaults. Nobody owns what the server adds later.
         let applied = (intent.writer.operation == "Apply").then(|| object.clone());
         let mut warnings = check(intent, None, &mut object)?;
         warnings.extend(self.advice(intent, &object));
@@ -80,7 +80,7 @@ impl Store {
         Ok(Outcome { object, created: true, warnings })
     }
 
-    /// Changes an object, or creates it where PUT and apply do.
+    /// Changes an object. A PUT or apply may also create it.
     pub(crate) fn update(&mut self, intent: &Intent, key: &Key, edit: &Edit) -> Result<Outcome, ApiError> {
         let resource = &intent.resource;
         let Some(existing) = self.get(&resource.storage, key).cloned() else {
@@ -134,7 +134,7 @@ impl Store {
         self.create(intent, &key.namespace, sent)
     }
 
-    /// The key of a new object, with its name generated if asked for.
+    /// The key of a new object. Generates the name if requested.
     fn name_new(&mut self, intent: &Intent, namespace: &str, object: &mut Value) -> Result<Key, ApiError> {
         let stated = text(object, "namespace");
         let (wanted, fits) = if intent.resource.namespaced {
@@ -193,7 +193,7 @@ impl Store {
         }
     }
 
-    /// What admission policies say about an object that somebody other than the operator writes.
+    /// The warnings of admission policies, unless the operator writes.
     fn advice(&self, intent: &Intent, object: &Value) -> Vec<String> {
         let asked =
             intent.resource.custom.is_some() && !intent.is_status() && intent.writer.manager != OPERATOR;
@@ -212,7 +212,7 @@ impl Store {
     }
 }
 
-/// The object that the request would make, in the version that it speaks.
+/// The object that the request would produce, in the version of the request.
 fn candidate(intent: &Intent, served: &Value, edit: &Edit) -> Result<Value, ApiError> {
     match edit {
         Edit::Replace(value) => Ok(value.clone()),
@@ -238,7 +238,7 @@ fn initial_status(resource: &Resource, object: &mut Value) {
         StatusOnCreate::Keep => {}
         StatusOnCreate::Drop => {
             meta::remove(object, "status");
-            // A real server fills in the default of an absent status whenever it reads the object.
+            // A real server adds the default of an absent status whenever it reads the object.
             if let Some(custom) = &resource.custom {
                 schema::set_defaults(object, &custom.schema);
             }
@@ -254,7 +254,7 @@ fn initial_status(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Schema, names and labels. Returns warnings for the client.
+/// Checks schema, names and labels. Returns warnings for the client.
 fn check(intent: &Intent, old: Option<&Value>, object: &mut Value) -> Result<Vec<String>, ApiError> {
     let resource = &intent.resource;
     let name = text(object, "name").to_owned();
@@ -264,7 +264,7 @@ fn check(intent: &Intent, old: Option<&Value>, object: &mut Value) -> Result<Vec
         let mut unknown = schema::prune(object, &custom.schema);
         unknown.extend(object_meta::prune(object));
         if old.is_none() && resource.status && !intent.is_status() {
-            // It is not stored, so its values do not matter.
+            // The status is not stored, so its values do not matter.
             meta::remove(object, "status");
         }
         match intent.validation {
@@ -311,7 +311,7 @@ fn check_identity(key: &Key, candidate: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Optimistic concurrency and the identity of the object.
+/// Checks optimistic concurrency and the identity of the object.
 fn check_versions(
     intent: &Intent,
     key: &Key,
@@ -332,7 +332,7 @@ fn check_versions(
         let cause = Cause::invalid("metadata.resourceVersion", &json!(0), why);
         return Err(ApiError::invalid(&resource.group, &resource.plural, &key.name, &[cause]));
     }
-    // Apply does not carry over what it is applied to: only a version in the configuration itself is meant.
+    // An apply does not carry over the existing version: only a version in the configuration itself counts.
     let sent = match edit {
         Edit::Apply { configuration, .. } => text(configuration, "resourceVersion"),
         Edit::Replace(_) | Edit::Patch(_) => sent,
@@ -351,7 +351,7 @@ fn check_versions(
     Ok(())
 }
 
-/// The parts of the candidate that this request may write, on top of the existing rest.
+/// The existing object with the parts of the candidate that this request may write.
 fn combine(intent: &Intent, existing: &Value, candidate: Value) -> Value {
     let resource = &intent.resource;
     let managed = meta::at(&candidate, &["metadata", "managedFields"]).filter(|m| m.is_array()).cloned();
@@ -394,7 +394,7 @@ fn combine(intent: &Intent, existing: &Value, candidate: Value) -> Value {
     object
 }
 
-/// Whether anything but metadata (and status, where that is written apart) changed.
+/// Whether anything changed except metadata, and except the status if it is a subresource.
 fn spec_differs(resource: &Resource, old: &Value, new: &Value) -> bool {
     let skip = |field: &str| field == "metadata" || (field == "status" && resource.status);
     let part = |object: &Value| -> Vec<(String, Value)> {

@@ -1,8 +1,7 @@
-//! The client that latencies are compared with: it watches the nodes and posts one assign request, and does nothing
-//! else.
+//! The client that latencies are compared with. It only watches the nodes and posts one assign request.
 //!
-//! It is a process of its own, because the operator is one: both cross the same borders. It acts only on a failure
-//! whose reason names it, as the operator acts only where an address has to move.
+//! It is a separate process, like the operator, so both cross the same boundaries. It acts only on a failure whose
+//! reason names it, as the operator acts only when an address has to move.
 
 use crate::world::{BARE, BARE_TOKEN, World};
 use clap::Args;
@@ -20,13 +19,13 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::process::Command;
 
-/// Reason of the condition that the bare client answers.
+/// The condition's reason that the bare client reacts to.
 pub(crate) const REASON: &str = "Bare";
 
-/// Path of the nodes.
+/// The path of the nodes.
 const NODES: &str = "/api/v1/nodes";
 
-/// Longest watch that kube's client asks for; then the next one goes on where it ended.
+/// The longest watch that kube's client asks for. The next watch continues where it ended.
 const WATCH_SECONDS: u32 = 290;
 
 /// What it is told.
@@ -49,7 +48,7 @@ pub(crate) struct Bare {
     droplets: Vec<u64>,
 }
 
-/// As much of a node as the question needs.
+/// The parts of a node that are needed.
 #[derive(Debug, Clone, Deserialize)]
 struct Node {
     metadata: Version,
@@ -104,7 +103,7 @@ impl Bare {
         let watch = WatchParams::default().labels(selector).timeout(WATCH_SECONDS);
         let mut version = list.metadata.resource_version;
         let mut droplets = droplets.iter().cycle();
-        // Tells the benchmark that it listens, and opens the connection that the operator has open too.
+        // Tells the benchmark that it is watching, and opens the connection that the operator has open too.
         let mut told = false;
         loop {
             let events = cluster.request_events::<Node>(nodes.watch(&watch, &version)?).await?;
@@ -133,7 +132,7 @@ impl Bare {
         }
     }
 
-    /// Starts one as a process and waits until it listens.
+    /// Starts the client as a process, and waits until it is watching.
     pub(crate) async fn start(world: &World, selector: &str, ip: Ipv4Addr) -> Outcome<Process> {
         let cloud = world.cloud();
         let region = crate::world::REGION;

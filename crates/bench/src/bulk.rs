@@ -1,8 +1,8 @@
-//! Thousands of objects at once, written into the store behind the API server's back.
+//! Creates thousands of objects at once by writing to the API server's store directly.
 //!
-//! Through the API each pod takes two requests, and 50,000 pods take minutes. One object of each kind is made through
-//! the API, read back, and copied with other names: what the store holds is what the API server would have written,
-//! in JSON instead of protobuf, which it reads as well.
+//! Through the API each pod takes two requests, so 50,000 pods take minutes. One object of each kind is created through
+//! the API, read back, and copied under other names. The store then holds what the API server would have written, but
+//! as JSON instead of protobuf. The API server reads both.
 
 use crate::world::World;
 use base64::Engine as _;
@@ -11,46 +11,46 @@ use flipop_envtest::{Failure, Outcome};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
-/// Objects of one transaction: the store allows 128 operations.
+/// Objects per transaction. The store allows 128 operations.
 const BATCH: usize = 100;
 
-/// Transactions under way.
+/// Transactions in parallel.
 const AT_ONCE: usize = 4;
 
-/// An object to be copied, without what is its own.
+/// An object to copy, without its individual fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     object: Value,
     folder: &'static str,
 }
 
-/// What one copy is called, and what it has of its own.
+/// The name and the individual fields of one copy.
 #[derive(Debug, Clone)]
 pub(crate) struct Copied {
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
-    /// JSON pointers and what is put there.
+    /// JSON pointers and their values.
     pub(crate) fields: Vec<(&'static str, Value)>,
 }
 
 impl Template {
-    /// Reads an object at its path in the API; `folder` is where the store has such objects.
+    /// Reads an object at its path in the API. `folder` is where the store keeps such objects.
     pub(crate) async fn read(world: &World, path: &str, folder: &'static str) -> Outcome<Self> {
         let request = http::Request::get(path).body(Vec::new())?;
         let mut object: Value = world.client.request(request).await?;
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            // The store's own revision takes its place.
+            // The store's own revision replaces it.
             metadata.remove("resourceVersion");
         }
         Ok(Self { object, folder })
     }
 
-    /// Bytes of its JSON.
+    /// The size of its JSON in bytes.
     pub(crate) fn size(&self) -> usize {
         self.object.to_string().len()
     }
 
-    /// Key and value of one copy.
+    /// The key and the value of one copy.
     fn copy(&self, number: usize, copied: &Copied) -> Outcome<(String, String)> {
         let Copied { namespace, name, fields } = copied;
         let mut object = self.object.clone();
@@ -70,7 +70,7 @@ impl Template {
     }
 }
 
-/// Writes copies of a template; `first` keeps the uids of several calls apart.
+/// Writes copies of a template. `first` keeps the uids of several calls distinct.
 pub(crate) async fn write(world: &World, template: &Template, first: usize, copies: &[Copied]) -> Outcome {
     let http = reqwest::Client::builder().no_proxy().build()?;
     let url = format!("{}/v3/kv/txn", world.server.store_url());

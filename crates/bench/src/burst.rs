@@ -1,8 +1,8 @@
-//! Nodes that become ready one after the other: how many calls it takes to publish them, and how soon all are there.
+//! Nodes that become ready one after another: how many calls publish them, and how soon all are published.
 //!
-//! Calls are counted from before the record set is made, so that its zone and its records being read is in the number.
-//! The last change is taken from the moment at which the simulated provider made it; what the provider itself took is
-//! its answers to the calls that began after the last node was ready, which follow one another.
+//! The count starts before the record set is created, so it includes the reads of its zone and records. The time of the
+//! last change is when the simulated provider made it. The provider's own share is its answers to the calls that began
+//! after the last node was ready; they follow one another.
 
 use crate::report::Report;
 use crate::stats::{Ms, Samples};
@@ -17,23 +17,23 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Nodes that become ready.
+/// How many nodes become ready.
 const NODES: u32 = 50;
 
-/// Within this time.
+/// The time within which they do.
 const SPREAD: Duration = Duration::from_secs(5);
 
-/// Calls: one for each record at `DigitalOcean`, which has no batches, and what is read.
+/// The most calls. `DigitalOcean` has no batches, so each record takes one; the rest are reads.
 const CALLS_DIGITALOCEAN: usize = 60;
 const CALLS_CLOUDFLARE: usize = 8;
 
-/// From the last node being ready to the last record, beside what the provider takes.
+/// From the last ready node to the last record, without the provider's own time.
 const GOAL: Duration = Duration::from_millis(1_500);
 
-/// Calls that would come late come within this.
+/// The time in which late calls would come.
 const AFTER: Duration = Duration::from_secs(3);
 
-/// More would use up what the operator grants DNS of a minute's requests, which is not what is measured.
+/// More rounds would use up the share of a minute's requests that the operator grants DNS, which is not measured here.
 const ROUNDS: usize = 3;
 
 pub(crate) async fn measure(
@@ -75,7 +75,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// One burst: calls, time from the last node to the last record, and how much of that the provider's answers took.
+/// One burst: the calls, the time from the last node to the last record, and the provider's share of it.
 async fn burst(
     world: &World,
     (provider, name): (Provider, &str),
@@ -112,7 +112,7 @@ async fn burst(
         }
     }
     let all = calls(world, provider, since);
-    // Each of these was answered before the last change, which has its effect before its own answer.
+    // Each of these was answered before the last change, which takes effect before its own answer.
     let late = all.iter().filter(|call| call.at_us > ready_us && call.at_us / 1_000 < last_ms).count();
     let provider_took = Duration::from_millis(LATENCY_MS.saturating_mul(u64::try_from(late)?));
     shown(world).await?;
@@ -124,7 +124,7 @@ async fn burst(
     Ok((all.len(), late, provider_took))
 }
 
-/// The status says the same.
+/// Waits until the status shows the same.
 async fn shown(world: &World) -> Outcome {
     eventually("all addresses are in the status", SOON, || async move {
         let set = world.cluster.get(Kind::RecordSet, TEAM, POOL).await?;

@@ -1,4 +1,4 @@
-//! DNS at both providers, in zones that hold much else: what the figures of bursts and of failovers have in common.
+//! DNS at both providers, in zones with many other records: the common part of bursts and failovers.
 
 use crate::report::Report;
 use crate::world::{Stage, World};
@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 const TTL: u64 = 300;
 
-/// Both providers, as specs call them.
+/// Both providers, and their names in specs.
 pub(crate) const PROVIDERS: [(Provider, &str); 2] =
     [(Provider::DigitalOcean, "digitalocean"), (Provider::Cloudflare, "cloudflare")];
 
@@ -33,7 +33,7 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     Ok(())
 }
 
-/// Makes the zone and what else is in it.
+/// Creates the zone and its other records.
 fn fill(world: &World, provider: Provider) -> Outcome<Vec<RecordView>> {
     let cloud = world.cloud();
     match provider {

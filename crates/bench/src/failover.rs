@@ -1,4 +1,5 @@
-//! From sending the write that makes a node `NotReady` to the arrival of the assign request, beside a bare client.
+//! From sending the write that makes a node `NotReady` to the arrival of the assign request, compared with a bare
+//! client.
 
 use crate::bare::{self, Bare};
 use crate::hang::Hangs;
@@ -15,38 +16,38 @@ use serde_json::json;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// The operator may take this much longer than the bare client, at the median.
+/// How much longer the operator's median may be than the bare client's.
 const GOAL: Duration = Duration::from_millis(2);
 
-/// Samples of each of the two clients and conditions.
+/// Samples per client and condition.
 const SAMPLES: usize = 32;
 const SAMPLES_QUICK: usize = 6;
 
-/// Taken before and thrown away: first connections, first pages of code.
+/// Samples that are discarded first: they include first connections and first loads of code.
 const WARM_UP: usize = 3;
 
-/// What the last sample set in motion has ended by then.
+/// The time after which all effects of the last sample have ended.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 const BARE_IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 11);
 const NODES: [&str; 2] = ["alpha", "beta"];
 
-/// Who is to answer a failure.
+/// The client that is to answer a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Operator,
     Bare,
 }
 
-/// The two clients' samples.
+/// The samples of the two clients.
 #[derive(Debug, Default)]
 struct Pair {
     operator: Samples,
     bare: Samples,
 }
 
-/// Which node has the address.
+/// The node that has the address, and the other one.
 #[derive(Debug)]
 struct Places {
     holder: &'static str,
@@ -58,7 +59,7 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     let samples = if quick { SAMPLES_QUICK } else { SAMPLES };
     world.cluster.namespace("web", None).await?;
     world.cloud().add_ip(Some(IP), crate::world::REGION);
-    // Some thousand calls in a minute are what is measured, not what is limited.
+    // The benchmark makes thousands of calls a minute. It measures them and must not be limited.
     world.cloud().tune(|knobs| knobs.rate_limits = false);
     for node in NODES {
         world.node(node, "work").await?;
@@ -99,7 +100,7 @@ fn row(report: &mut Report, figure: &str, Pair { operator, bare }: &Pair) {
     );
 }
 
-/// Takes samples of both in turn.
+/// Takes samples of both clients in turn.
 async fn pairs(
     world: &World,
     places: &mut Places,
@@ -114,7 +115,7 @@ async fn pairs(
                     hangs.ensure(world).await?;
                 }
                 let sample = sample(world, places, who).await?;
-                // One whose hung call may have ended meanwhile says nothing.
+                // A sample does not count if its hung call may have ended meanwhile.
                 if hangs.as_ref().is_none_or(|hangs| hangs.holds(world)) {
                     break sample;
                 }
@@ -130,7 +131,7 @@ async fn pairs(
     Ok(pair)
 }
 
-/// One failure, answered by one of the two; afterwards all is as it was, or mirrored.
+/// One failure, answered by one of the clients. Afterwards everything is as before, or mirrored.
 async fn sample(world: &World, places: &mut Places, who: Who) -> Outcome<Duration> {
     let (node, token, reason) = match who {
         Who::Operator => (places.holder, OPERATOR, "Operator"),
@@ -161,7 +162,7 @@ async fn sample(world: &World, places: &mut Places, who: Who) -> Outcome<Duratio
     Ok(Duration::from_micros(call.at_us.saturating_sub(sent_us)))
 }
 
-/// The address stands, and the other node waits for one.
+/// Waits until the address is active and the other node waits for one.
 async fn settled(world: &World, places: &Places) -> Outcome {
     let Places { holder, spare } = *places;
     world

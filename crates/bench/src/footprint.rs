@@ -1,4 +1,4 @@
-//! Memory and open files of a process, as the kernel counts them.
+//! Memory and open files of a process, as the kernel reports them.
 
 use flipop_envtest::{Failure, Outcome};
 use std::fmt::{self, Display};
@@ -7,18 +7,18 @@ use std::fs;
 /// All in KiB.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
-    /// Resident, the binary's own pages included: what `kubectl top` and limits come close to.
+    /// Resident memory, including the binary's pages. `kubectl top` and limits are close to it.
     pub(crate) resident: u64,
-    /// The most that it ever was.
+    /// The peak of resident memory.
     peak: u64,
-    /// Heap and stacks alone.
+    /// Heap and stacks only.
     anonymous: u64,
-    /// Resident, pages that are shared with others in proportion.
+    /// Resident memory, with shared pages counted in proportion.
     proportional: u64,
 }
 
 impl Memory {
-    /// Of a process that runs.
+    /// The memory of a running process.
     pub(crate) fn of(id: u32) -> Outcome<Self> {
         let status = fs::read_to_string(format!("/proc/{id}/status"))?;
         let rollup = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
@@ -31,7 +31,7 @@ impl Memory {
     }
 }
 
-/// Files, sockets and pipes that a process has open.
+/// The number of files, sockets and pipes that a process has open.
 pub(crate) fn open_files(id: u32) -> Outcome<u64> {
     Ok(u64::try_from(fs::read_dir(format!("/proc/{id}/fd"))?.count())?)
 }

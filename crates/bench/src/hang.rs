@@ -6,10 +6,10 @@ use flipop_envtest::Outcome;
 use flipop_envtest::cluster::Kind;
 use std::net::Ipv4Addr;
 
-/// The client gives up after 10 s; so long a call certainly hangs.
+/// The client gives up after 10 s, so for this long a call certainly hangs.
 const CERTAIN_US: u64 = 8_000_000;
 
-/// One hung call after the other, each for a pool of its own.
+/// One hung call after another, each for its own pool.
 #[derive(Debug, Default)]
 pub(crate) struct Hangs {
     count: u8,
@@ -18,7 +18,7 @@ pub(crate) struct Hangs {
 }
 
 impl Hangs {
-    /// Returns at once while a call hangs, and otherwise when the next one does.
+    /// Returns at once while a call hangs, and otherwise once the next one does.
     pub(crate) async fn ensure(&mut self, world: &World) -> Outcome {
         let cloud = world.cloud();
         if self.holds(world) {
@@ -42,7 +42,7 @@ impl Hangs {
         Ok(())
     }
 
-    /// A call hangs at this moment.
+    /// Whether a call hangs now.
     pub(crate) fn holds(&self, world: &World) -> bool {
         let now_us = world.cloud().now_us();
         self.arrived_us.is_some_and(|arrived| now_us.saturating_sub(arrived) < CERTAIN_US)

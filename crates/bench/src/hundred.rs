@@ -1,4 +1,4 @@
-//! A hundred nodes that have their addresses already: what start and rest have in common.
+//! A hundred nodes that already have their addresses: the common part of start and rest.
 
 use crate::report::Report;
 use crate::standing::{COUNT, ip, node};
@@ -8,10 +8,10 @@ use flipop_envtest::Outcome;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use std::net::Ipv4Addr;
 
-/// Milliseconds that the provider takes for each answer.
+/// How long the provider takes for each answer, in milliseconds.
 const LATENCY_MS: u64 = 50;
 
-/// Requests under way while the cluster is made.
+/// Parallel requests while the cluster is created.
 const AT_ONCE: usize = 8;
 
 pub(crate) async fn measure(

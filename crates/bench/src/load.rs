@@ -1,4 +1,4 @@
-//! Pods that change all the time, as in a busy cluster.
+//! Pods that change constantly, as in a busy cluster.
 
 use crate::world::{SOON, World};
 use flipop_envtest::nodes::NewPod;
@@ -13,16 +13,16 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// Updates a second, in all.
+/// Updates per second in total.
 pub(crate) const RATE: u64 = 200;
 
-/// Writers, each with its share of the rate.
+/// Writers, which share the rate.
 const WRITERS: u64 = 4;
 
 /// Pods that change in turn.
 const PODS: u64 = 100;
 
-/// A running load. Dropping it ends it.
+/// A running load. Dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct Load {
     writers: JoinSet<Outcome>,
@@ -31,7 +31,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Makes pods with the label `app=web` on a node that is no candidate, and changes them at the full rate.
+    /// Creates pods with the label `app=web` on a node that is no candidate, and changes them at the full rate.
     pub(crate) async fn start(world: &World) -> Outcome<Self> {
         world.node("busy", "busy").await?;
         for number in 0..PODS {
@@ -55,12 +55,12 @@ impl Load {
         }
     }
 
-    /// Ends it; says how many updates a second there really were.
+    /// Stops the load, and returns the actual rate of updates per second.
     pub(crate) async fn end(mut self) -> Outcome<f64> {
         let written = u32::try_from(self.written.load(Ordering::Relaxed))?;
         let rate = f64::from(written) / self.since.elapsed().as_secs_f64();
         while let Some(ended) = self.writers.try_join_next() {
-            // A writer ends only because a write failed.
+            // A writer ends only if a write failed.
             ended??;
         }
         self.writers.shutdown().await;

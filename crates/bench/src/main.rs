@@ -1,9 +1,9 @@
-//! Measures the operator's release binary from outside: a real kube-apiserver, simulated providers, loopback.
+//! Measures the operator's release binary from outside, with a real kube-apiserver and simulated providers on loopback.
 //!
-//! Owns: what is measured, how, and the goals. Does not own: servers and processes (`flipop-envtest`), the simulated
-//! account (`flipop-cloud`). Invariants: the binary is a black box, seen through the API server, its audit log, the
-//! provider's call log and `/proc`; latencies are compared with a bare client's in the same run, because a loaded
-//! machine slows both; each figure has a cluster and an account of its own.
+//! This crate defines the measurements and the goals. Servers and processes are in `flipop-envtest`, the simulated
+//! account in `flipop-cloud`. Invariants: the binary is a black box, seen through the API server, its audit log, the
+//! provider's call log and `/proc`. Latencies are compared with a bare client's in the same run, because a loaded
+//! machine slows both. Each figure has its own cluster and account.
 
 mod bare;
 mod bulk;
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// True when every goal is met.
+/// True if every goal is met.
 async fn measure(run: &Run) -> Outcome<bool> {
     let assets = match assets::find()? {
         Found::Assets(assets) => assets,
@@ -160,8 +160,8 @@ async fn measure(run: &Run) -> Outcome<bool> {
     Ok(report.all_met())
 }
 
-/// For whoever waits in front of a terminal.
+/// Writes a line for the user at the terminal.
 fn say(text: &str) {
-    // A terminal that is gone is no reason to stop.
+    // A closed terminal is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,9 +1,9 @@
-//! A failover of a pool's address, as DNS sees it: the address goes when its node fails, and comes back when it stands on
-//! another one.
+//! A failover of a pool's address as DNS sees it: the address is dropped when its node fails, and published again when
+//! it is on another node.
 //!
-//! The round that publishes begins with its first call. It is due when the assignment is confirmed (the answer that says
-//! so was sent) or when the round that dropped the address has ended, whichever is later. Both orders are measured: by
-//! itself the drop round is the faster one, so it is slowed down for the other.
+//! The publishing round begins with its first call. It is due when the assignment is confirmed (the confirming answer
+//! was sent) or when the round that dropped the address has ended, whichever is later. Both orders are measured. The
+//! drop round is normally the faster one, so it is slowed down for the other order.
 
 use crate::report::Report;
 use crate::stats::{Ms, Samples};
@@ -17,24 +17,24 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// From the moment at which the round is due.
+/// From when the round is due.
 const GOAL: Duration = Duration::from_millis(50);
 
 /// Calls of the round.
 const CALLS: usize = 2;
 
-/// Milliseconds that an assignment takes.
+/// How long an assignment takes, in milliseconds.
 const ACTION_MS: u64 = 900;
 
-/// By so much a drop round is slowed down: it ends after the assignment.
+/// How much a drop round is slowed down, so that it ends after the assignment.
 const SLOW_MS: u64 = 2_500;
 
 const SAMPLES: usize = 10;
 
-/// Rounds of one record set are spaced over 2 s: a failover by itself is measured.
+/// Rounds of one record set are spaced over 2 s. The pause keeps failovers apart.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// What comes after the round comes within this.
+/// The time in which calls after the round would come.
 const AFTER: Duration = Duration::from_millis(500);
 
 const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(203, 0, 113, 10), Ipv4Addr::new(203, 0, 113, 11)];
@@ -89,7 +89,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Fails the node of the first address: how late the round began, and how many calls it took.
+/// Fails the node of the first address. Returns how late the round began, and how many calls it took.
 async fn failover(world: &World, provider: Provider, slow: bool) -> Outcome<(Duration, usize)> {
     let (cloud, [ip, _]) = (world.cloud(), IPS);
     let pool = world.cluster.get(Kind::Pool, TEAM, POOL).await?;
@@ -107,7 +107,7 @@ async fn failover(world: &World, provider: Provider, slow: bool) -> Outcome<(Dur
     let polls = cloud.calls(since).into_iter().filter(|call| call.op == Op::GetAction);
     let confirmed_ms = polls.filter_map(|call| call.ended_ms).max();
     let confirmed_ms = confirmed_ms.ok_or_else(|| Failure::new("no action was looked at"))?;
-    // One call drops the address; the rest is the round in question.
+    // One call drops the address. The rest is the measured round.
     let Some((dropped, round)) = calls.split_first() else { return Err(Failure::new("nothing was written")) };
     let (Some(ended_ms), Some(first)) = (dropped.ended_ms, round.first()) else {
         return Err(Failure::new(format!("the address was not dropped and published: {calls:#?}")));
@@ -117,10 +117,10 @@ async fn failover(world: &World, provider: Provider, slow: bool) -> Outcome<(Dur
     Ok((Duration::from_micros(first.at_us.saturating_sub(due_ms.saturating_mul(1_000))), round.len()))
 }
 
-/// What all paths of calls about records have in them, at either provider.
+/// Part of the path of all record calls, at either provider.
 const ZONE_CALLS: &str = "records";
 
-/// Both addresses are active and published, the first one on another node than this.
+/// Waits until both addresses are active and published, the first one on another node than `except`.
 async fn settled(world: &World, provider: Provider, except: Option<&str>) -> Outcome {
     let [ip, _] = IPS;
     let both = |status: &crate::world::Status| {

@@ -1,7 +1,7 @@
 //! From the end of a fault to the repaired assignment.
 //!
-//! Repaired is when the address comes to a healthy node's droplet. Where the faulted request itself brought it there
-//! and only the answer was lost, it is when the status says so.
+//! An assignment is repaired when the address gets to a healthy node's droplet. If the faulted request itself brought
+//! it there and only the answer was lost, it is repaired when the status says so.
 
 use crate::report::Report;
 use crate::stats::{Ms, Samples};
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// An assignment that failed is repaired so soon after the fault's end.
+/// How soon after the fault's end a failed assignment must be repaired.
 const GOAL: Duration = Duration::from_secs(2);
 
-/// Or, when the provider said when to come back, so soon after that time.
+/// How soon after the time that the provider asked for, if it did.
 const DUE_SLACK: Duration = Duration::from_millis(500);
 
-/// What the provider says then.
+/// The wait that the provider asks for.
 const RETRY_AFTER_S: u64 = 3;
 
 /// How long an action runs before it fails.
@@ -29,7 +29,7 @@ const ACTION_MS: u64 = 500;
 const ROUNDS: usize = 3;
 
 const IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
-/// Droplets of the nodes.
+/// The droplets of the nodes.
 type Droplets = BTreeMap<String, u64>;
 
 const NODES: [&str; 3] = ["alpha", "beta", "gamma"];
@@ -91,7 +91,7 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
             samples.push(took);
             world.nodes.set_ready(&holder, true).await?;
             holder = new;
-            // A node that was behind the others for an error is a candidate like them after a while.
+            // A node that ranked behind the others after an error is soon a candidate like them.
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         let limit = if case.due { DUE_SLACK } else { GOAL };
@@ -107,7 +107,7 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     Ok(())
 }
 
-/// Makes the next assignment fail once; how long after the fault's end it was repaired, and where the address is.
+/// Makes the next assignment fail once. Returns the time from the fault's end to the repair, and the address's node.
 async fn repair(
     world: &World,
     droplets: &Droplets,
@@ -135,7 +135,7 @@ async fn repair(
     Ok((repaired.saturating_sub(fault_end), now))
 }
 
-/// Waits until the status says where the address is and the account agrees; not on `except`.
+/// Waits until status and account agree on where the address is, which must not be `except`.
 async fn stands(world: &World, droplets: &Droplets, except: Option<&str>) -> Outcome<String> {
     let found = RefCell::new(String::new());
     world

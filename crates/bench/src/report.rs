@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-/// What was measured, in the order of measuring.
+/// The measurements, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,
@@ -18,7 +18,7 @@ struct Row {
 }
 
 impl Report {
-    /// One figure with its goal.
+    /// Adds one figure with its goal.
     pub(crate) fn row(
         &mut self,
         figure: impl Display,
@@ -32,13 +32,13 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Something that helps to read the table.
+    /// Adds a note that helps to read the table.
     pub(crate) fn note(&mut self, note: impl Display) {
         crate::say(&format!("  {note}"));
         self.notes.push(note.to_string());
     }
 
-    /// True when no goal was missed.
+    /// True if no goal was missed.
     pub(crate) fn all_met(&self) -> bool {
         self.rows.iter().all(|row| row.met)
     }

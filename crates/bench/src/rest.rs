@@ -1,4 +1,4 @@
-//! A hundred standing assignments, and nothing happens; then somebody else moves two.
+//! A hundred assignments at rest, and then two addresses moved by others.
 
 use crate::footprint::Memory;
 use crate::report::Report;
@@ -11,22 +11,22 @@ use flipop_envtest::{Failure, Outcome};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Provider calls an hour.
+/// The most provider calls per hour.
 const CALLS: u128 = 75;
 
-/// A change by others is acted on within this.
+/// The most time until the operator acts on a change by others.
 const NOTICED: Duration = Duration::from_mins(1);
 
 /// Resident memory, in KiB.
 const MEMORY: u64 = 15 * 1_024;
 
-/// Lists that the window lasts: one begins about every 50 s.
+/// How many lists the window spans. One begins about every 50 s.
 const LISTS: usize = 4;
 
 /// Longer than the time between two lists.
 const LIST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How often the log of calls is looked at.
+/// How often the call log is read.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> Outcome {
@@ -81,7 +81,7 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
     Ok(())
 }
 
-/// Takes one address off its droplet and puts another one on a strange droplet; how long each stays unrepaired.
+/// Takes one address off its droplet and puts another on a strange droplet. Returns how long each stays unrepaired.
 async fn moved_by_others(world: &World) -> Outcome<Samples> {
     let cloud = world.cloud();
     let stranger = cloud.add_droplet("stranger", REGION);
@@ -103,7 +103,7 @@ fn is_list(call: &Call) -> bool {
     call.op == Op::ListReservedIps && call.token == OPERATOR
 }
 
-/// Waits for a call from number `since` on.
+/// Waits for a call with number `since` or later.
 async fn next_call(world: &World, since: u64, wanted: impl Fn(&Call) -> bool) -> Outcome<Call> {
     let found = async {
         loop {

@@ -1,4 +1,4 @@
-//! A large cluster: memory, and the time from exec to the first assign request when nobody holds the lease.
+//! A large cluster: memory, and the time from exec to the first assign request while nobody holds the lease.
 
 use crate::bulk::{self, Copied, Template};
 use crate::footprint::Memory;
@@ -21,19 +21,19 @@ const MEMORY: u64 = 40 * 1_024;
 /// From exec to the arrival of the first assign request.
 const GOAL: Duration = Duration::from_millis(1_500);
 
-/// Starts.
+/// How many starts are measured.
 const ROUNDS: usize = 5;
 
-/// So long after the last start memory is read.
+/// How long after the last start memory is read.
 const REST: Duration = Duration::from_secs(20);
 
-/// Of a hundred pods so many match.
+/// How many of a hundred pods match.
 const MATCHING_PERCENT: usize = 15;
 
-/// Namespaces of the pods that do not match, beside the one of those that do.
+/// The namespaces of pods that do not match, besides that of the matching ones.
 const NAMESPACES: usize = 20;
 
-/// Addresses of the pool, of which the first is the one to assign.
+/// The pool's addresses. The first one is to be assigned.
 const IPS: u8 = 10;
 
 fn ip(number: u8) -> Ipv4Addr {
@@ -93,7 +93,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// Starts the operator; how long after that its first assign request arrived.
+/// Starts the operator. Returns the time until its first assign request arrived.
 async fn first_assign(world: &World) -> Outcome<(Duration, Operator)> {
     let cloud = world.cloud();
     let (since, mut changes) = (cloud.next_call(), cloud.changes());
@@ -103,19 +103,19 @@ async fn first_assign(world: &World) -> Outcome<(Duration, Operator)> {
     Ok((Duration::from_micros(call.at_us.saturating_sub(started_us)), operator))
 }
 
-/// All addresses stand.
+/// Waits until all addresses are active.
 async fn settled(world: &World) -> Outcome {
     let all = |status: &crate::world::Status| match status.active().len() {
         count if count == usize::from(IPS) => Ok(()),
         count => Err(format!("{count} are active")),
     };
     world.pool_shows("all addresses are active", SOON, all).await?;
-    // Annotations, and whatever the status write set in motion.
+    // Annotations, and all effects of the status write.
     tokio::time::sleep(Duration::from_secs(2)).await;
     Ok(())
 }
 
-/// Makes the cluster; sizes of a node and of a pod.
+/// Creates the cluster. Returns the sizes of a node and of a pod.
 async fn populate(world: &World, nodes: usize, pods: usize) -> Outcome<(usize, usize)> {
     world.cluster.namespace("web", None).await?;
     let template = make_node(world).await?;
@@ -135,12 +135,12 @@ async fn populate(world: &World, nodes: usize, pods: usize) -> Outcome<(usize, u
     let copies: Vec<Copied> = (0..pods).map(|number| copied_pod(number, nodes)).collect();
     bulk::write(world, &pod, nodes, &copies).await?;
     say(&format!("  a node is {} bytes, a pod {}", template.size(), pod.size()));
-    // The API server takes them in from its own watches of the store.
+    // The API server takes them in through its own watches of the store.
     tokio::time::sleep(Duration::from_secs(5)).await;
     Ok((template.size(), pod.size()))
 }
 
-/// Every 100 pods hold the same share of matching ones, and these go round all nodes.
+/// Every 100 pods contain the same share of matching ones, which are spread over all nodes.
 fn copied_pod(number: usize, nodes: usize) -> Copied {
     let (hundred, rest) = (number / 100, number % 100);
     let matches = rest < MATCHING_PERCENT;
@@ -159,7 +159,7 @@ fn copied_pod(number: usize, nodes: usize) -> Copied {
     Copied { namespace: Some(namespace), name: format!("web-6f7d9c8b5d-{number:05}"), fields }
 }
 
-/// A node such as kubelets report, without a label of the pool.
+/// A node as kubelets report it, without the pool's label.
 async fn make_node(world: &World) -> Outcome<Template> {
     let condition = |kind: &str, status: &str| {
         json!({
@@ -210,7 +210,7 @@ async fn make_node(world: &World) -> Outcome<Template> {
     Template::read(world, "/api/v1/nodes/template", "minions").await
 }
 
-/// A pod such as a Deployment makes, on a node that is no candidate.
+/// A pod as a Deployment creates it, on a node that is no candidate.
 async fn make_pod(world: &World) -> Outcome<Template> {
     let env: Vec<Value> =
         (0..12).map(|number| json!({ "name": format!("SETTING_{number}"), "value": "some value" })).collect();

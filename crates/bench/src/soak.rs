@@ -1,8 +1,8 @@
-//! Hours in a few minutes: nodes, pods, objects and calls fail and change without a pause, and memory and open files
-//! stay where they were.
+//! Hours of operation in a few minutes: nodes, pods, objects and calls fail and change constantly, while memory and
+//! open files stay level.
 //!
-//! The first quarter of the time warms up; the last is compared with the second. Judged is the median of each, because
-//! a single sample meets whatever is under way.
+//! The first quarter of the time is warm-up. The last quarter is compared with the second by their medians, because a
+//! single sample may include passing work.
 
 use crate::footprint::{Memory, open_files};
 use crate::load::Load;
@@ -19,17 +19,17 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// Nodes that take turns, and the addresses for half of them.
+/// Nodes that take turns, and addresses for half of them.
 const NODES: u8 = 12;
 const ADDRESSES: u8 = 6;
 
-/// Between two changes.
+/// The time between two changes.
 const PACE: Duration = Duration::from_millis(500);
 
-/// One sample after so many changes.
+/// One sample after this many changes.
 const SAMPLE_EVERY: u64 = 10;
 
-/// What a heap without leaks may still differ by, in KiB.
+/// The variation of a heap without leaks, in KiB.
 const MEMORY_SLACK: u64 = 1_024;
 
 /// Connections that happen to be open.
@@ -40,7 +40,7 @@ const FILES_SLACK: u64 = 4;
 struct Series(Vec<u64>);
 
 impl Series {
-    /// The median of a quarter of the time, counted from 0.
+    /// The median of one quarter of the time, counted from 0.
     fn quarter(&self, number: usize) -> u64 {
         let length = self.0.len() / 4;
         let mut part: Vec<u64> = self.0.iter().skip(number * length).take(length).copied().collect();
@@ -107,7 +107,7 @@ pub(crate) async fn measure(stage: &Stage, minutes: u64, report: &mut Report) ->
 async fn furnish(world: &World) -> Outcome {
     world.cluster.namespace("web", None).await?;
     world.cloud().add_domain(ZONE);
-    // More happens here in a minute than a token allows.
+    // The soak makes more calls per minute than a token allows.
     world.cloud().tune(|knobs| knobs.rate_limits = false);
     for number in 0..NODES {
         world.node(&node(number), "work").await?;
@@ -129,7 +129,7 @@ async fn record_set(world: &World, name: &str) -> Outcome {
     world.cluster.create(Kind::RecordSet, TEAM, name, &spec).await
 }
 
-/// The next of the things that happen in turn.
+/// Makes the next change in turn.
 async fn change(world: &World, number: u64) -> Outcome {
     let turn = u8::try_from(number / 8 % u64::from(NODES))?;
     let (name, pod) = (node(turn), format!("web-{turn}"));
@@ -152,7 +152,7 @@ async fn change(world: &World, number: u64) -> Outcome {
     }
 }
 
-/// In the end every address stands again, and the process is well.
+/// Waits until every address is active again and the process is healthy.
 async fn settles(world: &World, operator: &mut Operator) -> Outcome {
     for number in 0..NODES {
         world.nodes.set_ready(&node(number), true).await?;

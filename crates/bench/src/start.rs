@@ -1,8 +1,8 @@
-//! Taking over a hundred standing assignments.
+//! Taking over a hundred existing assignments.
 //!
-//! The operator begins as a standby, its watches in sync, and the lease is given up by its holder. From the answer
-//! to the request with which the operator takes it, to the answer to its last write of the pool's status, both by
-//! the API server's own clock (its audit log). Status and annotations were wiped before, so all have to be written.
+//! The operator begins as a standby with its watches in sync, and the holder releases the lease. The time runs from the
+//! answer to the operator's lease request to the answer to its last write of the pool's status, both by the API
+//! server's clock (its audit log). Status and annotations are wiped before, so all have to be written.
 
 use crate::report::Report;
 use crate::standing::{COUNT, node, settled};
@@ -20,10 +20,10 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use std::time::Duration;
 
-/// Provider calls until everything stands.
+/// Provider calls until everything is reported.
 const CALLS: usize = 3;
 
-/// From the lease's answer to the last status.
+/// From the lease's answer to the last status write.
 const GOAL: Duration = Duration::from_millis(500);
 
 /// Repetitions.
@@ -66,7 +66,7 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
     Ok(())
 }
 
-/// Wipes what an operator would have written, lets another hold the lease, and starts the operator.
+/// Wipes what an operator would have written, lets another holder take the lease, and starts the operator.
 async fn standby(world: &World) -> Outcome<Operator> {
     world.cluster.replace_status(Kind::Pool, TEAM, POOL, &json!({})).await?;
     for number in 1..=COUNT {
@@ -92,12 +92,12 @@ async fn standby(world: &World) -> Outcome<Operator> {
         }
     })
     .await?;
-    // Watches that follow from what the first ones showed.
+    // The watches that depend on what the first ones showed.
     tokio::time::sleep(Duration::from_secs(1)).await;
     Ok(operator)
 }
 
-/// As client-go gives a lease up.
+/// Releases the lease as client-go does.
 async fn release(world: &World) -> Outcome {
     let patch = json!({ "spec": { "holderIdentity": "", "leaseDurationSeconds": 1 } });
     Ok(leases(world).patch(LEASE, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
@@ -107,7 +107,7 @@ fn leases(world: &World) -> Api<Lease> {
     Api::namespaced(world.client.clone(), NAMESPACE)
 }
 
-/// How many writes of this resource there were, and how long after `led` the last one was answered.
+/// The number of writes of this resource, and how long after `led` the last one was answered.
 fn after(led: &Write, writes: &[Write], resource: &str) -> Outcome<(usize, Duration)> {
     let of: Vec<&Write> = writes.iter().filter(|write| write.resource == resource).collect();
     let last = of.last().ok_or_else(|| Failure::new(format!("no write of {resource}: {writes:#?}")))?;

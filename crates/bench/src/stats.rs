@@ -1,4 +1,4 @@
-//! Samples and what is said about them.
+//! Samples and their statistics.
 
 use std::fmt::{self, Display};
 use std::time::Duration;
@@ -17,7 +17,7 @@ impl Samples {
         self.0.len()
     }
 
-    /// The middle one (the upper of two).
+    /// The middle sample (the upper of two).
     pub(crate) fn median(&self) -> Duration {
         self.0.get(self.0.len() / 2).copied().unwrap_or_default()
     }
@@ -33,7 +33,7 @@ impl Display for Samples {
     }
 }
 
-/// A duration as text, in a unit that suits it.
+/// A duration as text, in a suitable unit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ms(pub(crate) Duration);
 
@@ -44,7 +44,7 @@ impl Display for Ms {
     }
 }
 
-/// How much longer `a` is than `b`, as text, with its sign.
+/// How much longer `a` is than `b`, as text with a sign.
 pub(crate) fn above(a: Duration, b: Duration) -> String {
     if a >= b { format!("+{}", Ms(a.saturating_sub(b))) } else { format!("−{}", Ms(b.saturating_sub(a))) }
 }

@@ -1,4 +1,4 @@
-//! A cluster, an account, and the operator's binary between the two; and the questions that figures ask of them.
+//! A cluster, an account and the operator's binary between them, and the questions that figures ask of them.
 
 use flipop_cloud::{Call, Change, Cloud, CloudServer, Op, Options, Provider};
 use flipop_envtest::apiserver::ApiServer;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-/// The region in which everything stands.
+/// The region of everything.
 pub(crate) const REGION: &str = "nyc3";
 
 /// Namespace of the pools.
@@ -27,7 +27,7 @@ pub(crate) const TEAM: &str = "default";
 /// The pool that is measured.
 pub(crate) const POOL: &str = "measured";
 
-/// Names of the tokens in the provider's log of calls.
+/// The tokens' names in the provider's call log.
 pub(crate) const OPERATOR: &str = "operator";
 pub(crate) const BARE: &str = "bare";
 
@@ -36,10 +36,10 @@ const CLOUDFLARE_TOKEN: &str = "bench-cloudflare-token";
 /// Token of the bare client.
 pub(crate) const BARE_TOKEN: &str = "bench-bare-token";
 
-/// What takes no waiting by design is done within this, or the run is over.
+/// The time limit for work that involves no waiting by design.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-/// What all figures share.
+/// The parts that all figures share.
 #[derive(Debug)]
 pub(crate) struct Stage {
     assets: Assets,
@@ -47,7 +47,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Without a path: the release binary of this repository.
+    /// Without a path, uses the release binary of this repository.
     pub(crate) fn new(assets: Assets, binary: Option<PathBuf>) -> Outcome<Self> {
         let binary = match binary {
             Some(binary) => binary.canonicalize()?,
@@ -87,7 +87,7 @@ impl Stage {
     }
 }
 
-/// `target/release/flipop` of the target folder that this program is in.
+/// `target/release/flipop` in the target folder of this program.
 fn release_binary() -> Outcome<PathBuf> {
     Ok(assets::target_folder()?.join("release/flipop"))
 }
@@ -112,7 +112,7 @@ impl World {
         self.cloud.digitalocean_url()
     }
 
-    /// Gives the operator a Cloudflare too.
+    /// Gives the operator a Cloudflare account too.
     pub(crate) fn add_cloudflare(&mut self) {
         self.cloud().add_token(Provider::Cloudflare, OPERATOR, CLOUDFLARE_TOKEN, &["*"]);
         let launch = self.launch.clone().env("CLOUDFLARE_TOKEN", CLOUDFLARE_TOKEN);
@@ -123,19 +123,19 @@ impl World {
         self.server.audit()
     }
 
-    /// Starts the operator as in production: no detailed logs.
+    /// Starts the operator as in production, without detailed logs.
     pub(crate) fn start(&self) -> Outcome<Operator> {
         self.launch.start(self.server.folder())
     }
 
-    /// A droplet and its Ready node with this value of the label `pool`.
+    /// Creates a droplet and its Ready node with this value of the label `pool`.
     pub(crate) async fn node(&self, name: &str, pool: &str) -> Outcome<u64> {
         let droplet = self.cloud().add_droplet(name, REGION);
         self.nodes.create(&NewNode::new(name).droplet(droplet).label("pool", pool)).await?;
         Ok(droplet)
     }
 
-    /// Makes a pool of these addresses for the nodes with this value of the label `pool`.
+    /// Creates a pool of these addresses for the nodes with this value of the label `pool`.
     pub(crate) async fn pool(&self, name: &str, ips: &[Ipv4Addr], pool: &str, pods: Option<&str>) -> Outcome {
         let ips: Vec<String> = ips.iter().map(ToString::to_string).collect();
         let mut matching = json!({ "nodeLabel": format!("pool={pool}") });
@@ -147,7 +147,7 @@ impl World {
         self.cluster.create(Kind::Pool, TEAM, name, &spec).await
     }
 
-    /// Waits until the status of the measured pool is right; `Err` says what is wrong.
+    /// Waits until the status of the measured pool is right. `Err` of `right` says what is wrong.
     pub(crate) async fn pool_shows(
         &self,
         what: &str,
@@ -163,7 +163,7 @@ impl World {
         .await
     }
 
-    /// Waits until a call has arrived; follow `changes` from before the cause.
+    /// Waits until a call has arrived. Subscribe to `changes` before its cause.
     pub(crate) async fn call(
         &self,
         changes: &mut broadcast::Receiver<Change>,
@@ -175,7 +175,7 @@ impl World {
                 if let Some(call) = self.cloud().calls(since).into_iter().find(|call| wanted(call)) {
                     return Ok(call);
                 }
-                // Every effect of a call is a change; a call without one is found at the next look.
+                // Every effect of a call is a change. A call without an effect is found at the next look.
                 match tokio::time::timeout(LOOK, changes.recv()).await {
                     Ok(Err(RecvError::Closed)) => return Err(Failure::new("the account is closed")),
                     Ok(Ok(_) | Err(RecvError::Lagged(_))) | Err(_) => {}
@@ -196,15 +196,15 @@ impl World {
     }
 }
 
-/// How often it is looked for a call that changed nothing.
+/// How often to look for a call that changed nothing.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// An assign request of this token.
+/// Whether it is an assign request of this token.
 pub(crate) fn is_assign(call: &Call, token: &str) -> bool {
     call.op == Op::AssignIp && call.token == token
 }
 
-/// Status of a pool.
+/// The status of a pool.
 #[derive(Debug)]
 pub(crate) struct Status(Value);
 
@@ -223,7 +223,7 @@ impl Status {
             .collect()
     }
 
-    /// Err unless exactly this address is active, on this node, and these candidates wait.
+    /// `Err` unless exactly this address is active, on this node, and these candidates wait.
     pub(crate) fn stands(&self, ip: Ipv4Addr, node: &str, waiting: &[&str]) -> Result<(), String> {
         let active = self.active();
         if active != BTreeMap::from([(ip.to_string(), node.to_owned())]) {

@@ -1,4 +1,4 @@
-//! The zones of the figures about DNS, and what the operator does there.
+//! The zones of the DNS figures, and the operator's calls there.
 
 use crate::world::{OPERATOR, SOON, World};
 use flipop_cloud::{Call, Provider};
@@ -6,23 +6,23 @@ use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use std::collections::BTreeSet;
 
-/// Milliseconds that a provider takes for each answer.
+/// How long a provider takes for each answer, in milliseconds.
 pub(crate) const LATENCY_MS: u64 = 50;
 
-/// Records in a zone that are not the operator's.
+/// How many records in a zone are not the operator's.
 pub(crate) const OTHERS: u16 = 400;
 
 /// The zone, at either provider.
 pub(crate) const ZONE: &str = "example.com";
 
-/// The operator's calls for DNS at a provider, from number `since` on. All of Cloudflare's are.
+/// The operator's DNS calls at a provider, from number `since` on. All of its calls to Cloudflare are.
 pub(crate) fn calls(world: &World, provider: Provider, since: u64) -> Vec<Call> {
     let dns = |call: &Call| provider == Provider::Cloudflare || call.path.starts_with("/v2/domains");
     let calls = world.cloud().calls(since).into_iter();
     calls.filter(|call| call.provider == provider && call.token == OPERATOR && dns(call)).collect()
 }
 
-/// Waits until exactly these addresses are at a name, each once.
+/// Waits until a name has exactly these addresses, each once.
 pub(crate) async fn holds(
     world: &World,
     provider: Provider,

@@ -1,11 +1,11 @@
-//! Actions on reserved IPs: asynchronous, with a due time and an outcome that is fixed when they start.
+//! Actions on reserved IPs. They are asynchronous; their due time and outcome are fixed when they start.
 
 use std::net::Ipv4Addr;
 
 /// How an action ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionOutcome {
-    /// It does what was asked.
+    /// It succeeds.
     Completed,
     /// It fails and changes nothing.
     Errored,
@@ -13,28 +13,28 @@ pub enum ActionOutcome {
     Never,
 }
 
-/// How an action will go.
+/// The planned course of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActionPlan {
-    /// Its end.
+    /// Its outcome.
     pub outcome: ActionOutcome,
-    /// Milliseconds from its start to its end; absent: as long as actions take at the moment.
+    /// Milliseconds from start to end. `None`: the current default.
     pub duration_ms: Option<u64>,
 }
 
-/// What an action does.
+/// The effect of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActionKind {
     /// Moves the address to a droplet.
     Assign(u64),
-    /// Takes the address off its droplet.
+    /// Removes the address from its droplet.
     Unassign,
-    /// The creation of the address, over when it is made.
+    /// Creates the address. Over once the address exists.
     Reserve,
 }
 
 impl ActionKind {
-    /// The provider's name for it.
+    /// The provider's name for this kind.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Assign(_) => "assign_ip",
@@ -44,7 +44,7 @@ impl ActionKind {
     }
 }
 
-/// Where an action stands.
+/// The status of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActionStatus {
     InProgress,
@@ -53,7 +53,7 @@ pub(super) enum ActionStatus {
 }
 
 impl ActionStatus {
-    /// The provider's name for it.
+    /// The provider's name for this status.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::InProgress => "in-progress",

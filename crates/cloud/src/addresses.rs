@@ -1,7 +1,7 @@
-//! Where reserved IPs stand, and how they move as time goes on.
+//! The places of reserved IPs, and their moves over time.
 //!
-//! Invariants: one address per droplet, in the droplet's region; one action in progress per address and per
-//! droplet; an address stands where it stood until its action has completed.
+//! Invariants: a droplet has at most one address, in its own region. An address and a droplet each have at most one
+//! action in progress. An address stays in place until its action has completed.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use super::faults::Refusal;
 use super::world::{ReservedIp, World};
 
 impl World {
-    /// Moves time on and ends the actions that are due.
+    /// Advances the time and ends the actions that are due.
     pub(super) fn advance(&mut self, now_ms: u64) {
         while let Some((due_ms, id)) = self.due.first().copied().filter(|&(due_ms, _)| due_ms <= now_ms) {
             self.due.remove(&(due_ms, id));
@@ -22,7 +22,7 @@ impl World {
         self.now_ms = self.now_ms.max(now_ms);
     }
 
-    /// Whether this droplet can hold one more address.
+    /// Whether this droplet can hold another address.
     pub(super) fn check_holder(&self, id: u64, region: Option<&str>) -> Result<(), Refusal> {
         let Some(droplet) = self.droplets.get(&id) else { return Err(Refusal::NotFound) };
         if region.is_some_and(|region| region != droplet.region) {
@@ -34,12 +34,12 @@ impl World {
         Ok(())
     }
 
-    /// True while something is pending on the address: it reads `locked`.
+    /// Whether something is pending on the address, which then reads `locked`.
     pub(super) fn ip_busy(&self, ip: &ReservedIp) -> bool {
         ip.pending.is_some() || ip.busy_until_ms > self.now_ms
     }
 
-    /// True while something is pending on the droplet, actions of addresses included.
+    /// Whether something is pending on the droplet, including actions of addresses.
     pub(super) fn droplet_busy(&self, id: u64) -> bool {
         let target_of = |action: &Action| match action.kind {
             ActionKind::Assign(target) => target == id,
@@ -80,7 +80,7 @@ impl World {
         ip
     }
 
-    /// An address that the account never had, from a block that is reserved for documentation.
+    /// An address that the account never had, from a block reserved for benchmarks.
     fn invent_ip(&mut self) -> Ipv4Addr {
         loop {
             let low = u8::try_from(self.seed.below(254)).unwrap_or(0).saturating_add(1);
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// Gives an address back, wherever it stands.
+    /// Releases an address, wherever it is.
     pub(super) fn release_ip(&mut self, ip: Ipv4Addr) -> bool {
         let Some(gone) = self.ips_mut().remove(&ip) else { return false };
         if let Some(from) = gone.droplet {
@@ -105,7 +105,7 @@ impl World {
         true
     }
 
-    /// Starts an action and gives its id.
+    /// Starts an action and returns its ID.
     pub(super) fn start_action(&mut self, ip: Ipv4Addr, kind: ActionKind, plan: Option<ActionPlan>) -> u64 {
         let id = self.fresh_id().saturating_add(1_000_000);
         let outcome = plan.map_or(self.knobs.action_outcome, |plan| plan.outcome);
@@ -137,7 +137,7 @@ impl World {
         id
     }
 
-    /// Ends an action as its outcome says; an assignment that has become impossible fails.
+    /// Ends an action with its planned outcome. An assignment that has become impossible fails.
     pub(super) fn end_action(&mut self, id: u64) {
         let Some(action) = self.actions.get(&id).cloned() else { return };
         if action.status != ActionStatus::InProgress {

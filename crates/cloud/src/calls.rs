@@ -1,6 +1,6 @@
-//! The log of what was asked of the simulated providers.
+//! The log of calls to the simulated providers.
 //!
-//! Invariant: an entry names the token, it never holds it.
+//! Invariant: an entry has the name of the token, never the token.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,10 +8,10 @@ use http::Method;
 
 use super::wire::{Op, Provider};
 
-/// Entries kept: enough for every test, and a bound for simulations of many days (the counters go on).
+/// Most entries kept: enough for every test, and a limit for simulations of many days. The counters continue.
 const ENTRIES_MAX: usize = 200_000;
 
-/// Longest request body that an entry keeps, in bytes.
+/// Longest logged request body, in bytes.
 const BODY_MAX: usize = 64 * 1024;
 
 /// One call.
@@ -21,13 +21,13 @@ pub struct Call {
     pub seq: u64,
     /// When it arrived, in milliseconds since the world began.
     pub at_ms: u64,
-    /// The same in microseconds, for those who measure.
+    /// `at_ms` in microseconds, for measurements.
     pub at_us: u64,
-    /// When its answer was sent or its connection cut; absent while it is under way.
+    /// When its answer was sent or its connection cut. `None` while it is under way.
     pub ended_ms: Option<u64>,
     /// The provider that it was sent to.
     pub provider: Provider,
-    /// What it asked for.
+    /// The requested operation.
     pub op: Op,
     /// HTTP method.
     pub method: Method,
@@ -35,13 +35,13 @@ pub struct Call {
     pub path: String,
     /// Query, as sent.
     pub query: String,
-    /// Name of the token; empty when it was none that the provider knows.
+    /// Name of the token. Empty if the provider does not know the token.
     pub token: String,
-    /// The status that was answered; absent when no answer was sent (yet).
+    /// The status of the answer. `None` if no answer was sent (yet).
     pub status: Option<u16>,
-    /// True when the call was a change and took effect, whatever was answered.
+    /// Whether the call was a change and took effect, whatever was answered.
     pub effect: bool,
-    /// The injected fault, if any, by its name.
+    /// Name of the injected fault, if any.
     pub fault: Option<String>,
     /// The request's body.
     pub body: String,
@@ -57,7 +57,7 @@ pub(super) struct CallLog {
 }
 
 impl CallLog {
-    /// Enters a call and gives its number.
+    /// Adds a call and returns its number.
     pub(super) fn enter(&mut self, mut call: Call) -> u64 {
         call.seq = self.next;
         self.next = self.next.saturating_add(1);
@@ -80,7 +80,7 @@ impl CallLog {
         self.entries.get_mut(index)
     }
 
-    /// Notes that the call took effect.
+    /// Records that the call took effect.
     pub(super) fn took_effect(&mut self, seq: u64) {
         self.effects = self.effects.saturating_add(1);
         if let Some(call) = self.entry(seq) {
@@ -88,7 +88,7 @@ impl CallLog {
         }
     }
 
-    /// Closes a call.
+    /// Records how a call ended.
     pub(super) fn close(&mut self, seq: u64, now_ms: u64, status: Option<u16>) {
         if let Some(call) = self.entry(seq) {
             call.ended_ms = Some(now_ms);
@@ -106,12 +106,12 @@ impl CallLog {
         self.next
     }
 
-    /// How many calls of this kind there were.
+    /// The number of calls of this kind.
     pub(super) fn count(&self, provider: Provider, op: Op) -> u64 {
         self.counts.get(&(provider, op)).copied().unwrap_or(0)
     }
 
-    /// How many changes took effect.
+    /// The number of changes that took effect.
     pub(super) fn effects(&self) -> u64 {
         self.effects
     }

@@ -1,4 +1,4 @@
-//! The form of answers at Cloudflare: the envelope, errors, pages of lists.
+//! The format of Cloudflare's answers: the envelope, errors, and pages of lists.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,13 @@ use super::faults::Refusal;
 use super::wire::{MalformedBody, Page, Reply};
 use super::world::Context;
 
-/// An error in the provider's form.
+/// An error in the provider's format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) status: u16,
     pub(super) code: u32,
     pub(super) message: String,
-    /// The particular error behind a general one.
+    /// The specific error behind a general one.
     pub(super) chain: Option<(u32, String)>,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn success(result: &Value) -> Reply {
 pub(super) fn listing(page: Page, entries: Vec<Value>) -> Reply {
     let total = entries.len();
     let entries = page.cut(entries);
-    // An empty list has no pages at all here, unlike at the other provider.
+    // Here an empty list has no pages, unlike at DigitalOcean.
     let total_pages = total.div_ceil(page.per_page);
     let body = json!({
         "success": true,
@@ -98,7 +98,7 @@ pub(super) fn listing(page: Page, entries: Vec<Value>) -> Reply {
     Reply::json(200, &body)
 }
 
-/// The page that was asked for.
+/// The requested page.
 pub(super) fn page(call: &Context<'_>, default: usize, max: usize) -> Result<Page, Problem> {
     Page::read(call.request, default, max).map_err(|name| Problem {
         status: 400,

@@ -1,7 +1,7 @@
-//! DNS records at the simulated Cloudflare, one by one and in batches.
+//! DNS records at the simulated Cloudflare, singly and in batches.
 //!
-//! Invariants: a CNAME shares its name with no A, AAAA or CNAME; no two records have the same name, type and
-//! content; a proxied record has TTL 1; a batch does all that it says, or nothing.
+//! Invariants: a CNAME shares its name with no A, AAAA or CNAME. No two records have the same name, type and content. A
+//! proxied record has TTL 1. A batch is carried out completely or not at all.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,19 +14,19 @@ use super::wire::{Op, Provider, Reply, Request};
 use super::world::{Context, World};
 use super::zones::{CfRecord, Plan, Zone};
 
-/// TTL that stands for "automatic".
+/// The TTL that means "automatic".
 const TTL_AUTO: u64 = 1;
-/// Greatest TTL.
+/// Largest TTL.
 const TTL_MAX: u64 = 86_400;
 /// Longest comment on the free plan.
 const COMMENT_MAX: usize = 100;
-/// Records on one page at most.
+/// Most records on one page.
 const PER_PAGE_MAX: usize = 5_000_000;
 const PER_PAGE_DEFAULT: usize = 100;
-/// Types of records that this simulation knows.
+/// Record types that this simulation knows.
 const TYPES: [&str; 9] = ["A", "AAAA", "CAA", "CNAME", "MX", "NS", "PTR", "SRV", "TXT"];
 
-/// What one write asks for.
+/// One requested write.
 #[derive(Debug, Clone)]
 enum Write {
     Delete(String),
@@ -35,20 +35,20 @@ enum Write {
     Post(Map<String, Value>),
 }
 
-/// What one write did.
+/// The result of one write.
 #[derive(Debug, Clone)]
 struct Written {
     verb: RecordVerb,
     record: CfRecord,
-    /// The content before, if there was one.
+    /// The previous content, if there was a record.
     replaced: Option<String>,
 }
 
 impl World {
-    /// The zone whose id is the first segment.
+    /// The zone whose ID is the first path segment.
     pub(super) fn zone(&self, call: &Context<'_>) -> Result<&Zone, Problem> {
         let id = call.route.arg(0);
-        // Documents of the field hold ids that no real zone has: one that was added is found.
+        // Documents use IDs that no real zone has. A zone added with such an ID is found.
         if let Some(zone) = self.zones.now().get(id) {
             return Ok(zone);
         }
@@ -126,7 +126,7 @@ impl World {
         Ok(success(&json!({"deletes": deletes, "patches": patches, "puts": puts, "posts": posts})))
     }
 
-    /// Does all writes in order on a copy of the zone, and keeps it if none of them fails.
+    /// Makes all writes in order on a copy of the zone, and keeps the copy if none fails.
     fn commit(&mut self, mut zone: Zone, writes: Vec<Write>) -> Result<Vec<Written>, Problem> {
         let mut written = Vec::with_capacity(writes.len());
         for write in writes {
@@ -177,7 +177,7 @@ impl World {
         Ok(Written { verb, record, replaced })
     }
 
-    /// Adds a record out of band, unchecked, and gives its id.
+    /// Adds a record from outside the API, unchecked, and returns its ID.
     pub(super) fn add_cf_record(&mut self, zone: &str, mut record: CfRecord) -> String {
         record.id = self.seed.hex32();
         record.order = self.fresh_id();
@@ -190,7 +190,7 @@ impl World {
         id
     }
 
-    /// Deletes a record out of band; false when there is none.
+    /// Deletes a record from outside the API. Returns false if there is none.
     pub(super) fn drop_cf_record(&mut self, zone: &str, id: &str) -> bool {
         let zones = self.zones.change(self.now_ms, self.knobs.list_lag_ms);
         zones.get_mut(zone).is_some_and(|zone| zone.records.remove(id).is_some())
@@ -219,7 +219,7 @@ impl World {
     }
 }
 
-/// A record of which nothing is known yet.
+/// A record with no content yet.
 pub(super) fn blank(id: String) -> CfRecord {
     CfRecord {
         id,
@@ -237,7 +237,7 @@ pub(super) fn blank(id: String) -> CfRecord {
     }
 }
 
-/// The filters of a list. What is not given matches all; other parameters are ignored, as they are there.
+/// The filters of a list. A missing filter matches everything. Like the real API, ignores other parameters.
 struct Filter {
     name: Option<String>,
     name_start: Option<String>,
@@ -267,7 +267,7 @@ impl Filter {
     }
 }
 
-/// A list of objects in the body of a batch; null and absent are empty.
+/// A list of objects in the body of a batch. Null and absent count as empty.
 fn objects(body: &Map<String, Value>, name: &str) -> Result<Vec<Map<String, Value>>, Problem> {
     match body.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
@@ -292,7 +292,7 @@ fn text(body: &Map<String, Value>, name: &str) -> Result<Option<String>, Problem
     }
 }
 
-/// Lays the fields of a request over a record and checks the result.
+/// Applies the fields of a request to a record and checks the result.
 fn apply(mut record: CfRecord, body: &Map<String, Value>, zone: &Zone) -> Result<CfRecord, Problem> {
     if let Some(rtype) = text(body, "type")? {
         record.rtype = rtype;
@@ -314,7 +314,7 @@ fn apply(mut record: CfRecord, body: &Map<String, Value>, zone: &Zone) -> Result
     Ok(record)
 }
 
-/// The part of [`apply`] that is about TTL, proxying, comment, tags and priority.
+/// The part of [`apply`] for TTL, proxying, comment, tags and priority.
 fn apply_flags(record: &mut CfRecord, body: &Map<String, Value>, plan: Plan) -> Result<(), Problem> {
     let malformed = || Problem::from(super::wire::MalformedBody);
     if let Some(proxied) = body.get("proxied") {
@@ -324,7 +324,7 @@ fn apply_flags(record: &mut CfRecord, body: &Map<String, Value>, plan: Plan) -> 
         }
     }
     if let Some(ttl) = body.get("ttl") {
-        // Official clients write whole numbers as floats at times.
+        // Official clients sometimes write whole numbers as floats.
         record.ttl = ttl.as_u64().or_else(|| whole(ttl)).ok_or_else(malformed)?;
         if record.ttl != TTL_AUTO && !(plan.ttl_min()..=TTL_MAX).contains(&record.ttl) {
             let min = plan.ttl_min();
@@ -382,7 +382,7 @@ fn check_content(record: &CfRecord) -> Result<(), Problem> {
     }
 }
 
-/// What other records of the zone forbid.
+/// Checks for conflicts with other records of the zone.
 fn check_neighbours(record: &CfRecord, zone: &Zone) -> Result<(), Problem> {
     let others = zone.records.values();
     for other in others.filter(|other| other.id != record.id && other.name == record.name) {
@@ -402,7 +402,7 @@ fn check_neighbours(record: &CfRecord, zone: &Zone) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The fully qualified name: what does not end in the zone is taken as relative to it.
+/// The fully qualified name. A name that does not end in the zone is relative to it.
 fn full_name(name: &str, zone: &str) -> String {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     let inside = name.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));

@@ -1,7 +1,7 @@
 //! The v4 API of Cloudflare: authentication, limits, and zones.
 //!
-//! Records are in `cf_records`. Invariants: every answer is the envelope with `success`, `errors`,
-//! `messages` and `result`; who may not see a zone gets the same answer as for one that does not exist.
+//! Records are in `cf_records`. Invariants: every answer is the envelope with `success`, `errors`, `messages` and
+//! `result`. A token that may not see a zone gets the same answer as for a zone that does not exist.
 
 use std::collections::BTreeMap;
 
@@ -95,11 +95,11 @@ impl World {
 
     fn list_zones(&self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
         let page = page(call, 20, 50)?;
-        // The filter takes a name in either form.
+        // The filter accepts a name in either form.
         let name = call.request.param("name").map(|name| {
             idna::domain_to_ascii(&name).unwrap_or_else(|_unconvertible| name.to_ascii_lowercase())
         });
-        // Without the permission the list is not refused: it is empty.
+        // Without the permission, the list is empty instead of refused.
         let zones = self.zones.now().values().filter(|_| token.allows("zone:read"));
         let mut zones: Vec<&Zone> =
             zones.filter(|zone| name.as_deref().is_none_or(|name| name == zone.name)).collect();
@@ -107,7 +107,7 @@ impl World {
         Ok(listing(page, zones.into_iter().map(Zone::render).collect()))
     }
 
-    /// Adds a zone, under an invented id unless one is given, and gives its id.
+    /// Adds a zone and returns its ID. Invents the ID unless one is given.
     pub(super) fn add_zone(&mut self, id: Option<&str>, name: &str, plan: Plan) -> String {
         let id = id.map_or_else(|| self.seed.hex32(), str::to_owned);
         let zone = Zone { id: id.clone(), name: name.to_owned(), plan, records: BTreeMap::new() };
@@ -118,7 +118,7 @@ impl World {
 
 impl Zone {
     fn render(&self) -> Value {
-        // Zones are shown in the scripts of their languages, unlike records.
+        // Zone names are shown in their native script, unlike record names.
         let (name, _) = idna::domain_to_unicode(&self.name);
         json!({
             "id": self.id,
@@ -147,7 +147,7 @@ impl Zone {
     }
 }
 
-/// How a call without a valid token is refused.
+/// The refusal of a call without a valid token.
 fn refused(call: &Context<'_>) -> Problem {
     match (call.request.authorization.as_deref(), call.request.bearer(), call.route.op) {
         (None, _, _) => Problem::new(400, 9106, "Missing X-Auth-Key, X-Auth-Email or Authorization headers"),

@@ -1,11 +1,11 @@
-//! The part of the handle that is about DNS: zones and records, changed from outside the API.
+//! The DNS part of the handle: zones and records, changed from outside the API.
 
 use super::cf_records::blank;
 use super::handle::Cloud;
 use super::wire::Provider;
 use super::zones::{CfRecord, Plan};
 
-/// A DNS record as a test sees it, alike for both providers.
+/// A DNS record for tests, the same for both providers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordView {
     /// Fully qualified name.
@@ -14,9 +14,9 @@ pub struct RecordView {
     pub rtype: String,
     /// Content.
     pub data: String,
-    /// TTL in seconds; 1 is "automatic" at Cloudflare.
+    /// TTL in seconds. At Cloudflare 1 means "automatic".
     pub ttl: u64,
-    /// Id, as text.
+    /// ID, as text.
     pub id: String,
     /// Cloudflare only: whether requests go through its network.
     pub proxied: bool,
@@ -49,19 +49,19 @@ impl Cloud {
         self.with(|world| world.add_domain(name));
     }
 
-    /// Adds a zone to Cloudflare and gives its id.
+    /// Adds a zone to Cloudflare and returns its ID.
     #[must_use]
     pub fn add_zone(&self, name: &str, plan: Plan) -> String {
         self.with(|world| world.add_zone(None, name, plan))
     }
 
-    /// Adds a zone with this id to Cloudflare.
+    /// Adds a zone with this ID to Cloudflare.
     pub fn add_zone_with_id(&self, id: &str, name: &str, plan: Plan) {
         self.with(|world| world.add_zone(Some(id), name, plan));
     }
 
-    /// Adds a record out of band, unchecked; `zone` is a name at either provider. Gives its id, or nothing
-    /// when there is no such zone or the name is not in it.
+    /// Adds a record from outside the API, unchecked. `zone` is a name at either provider. Returns its ID, or `None` if
+    /// there is no such zone or the name is outside it.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn add_record(&self, provider: Provider, zone: &str, record: &RecordView) -> Option<String> {
         self.with(|world| match provider {
@@ -91,7 +91,7 @@ impl Cloud {
         })
     }
 
-    /// Deletes a record out of band; false when there is none.
+    /// Deletes a record from outside the API. Returns false if there is none.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn delete_record(&self, provider: Provider, zone: &str, id: &str) -> bool {
         self.with(|world| match provider {
@@ -104,7 +104,7 @@ impl Cloud {
         })
     }
 
-    /// All records of a zone, in the order in which they were made; empty when there is no such zone.
+    /// All records of a zone, in the order of creation. Empty if there is no such zone.
     #[must_use]
     pub fn records(&self, provider: Provider, zone: &str) -> Vec<RecordView> {
         self.with(|world| match provider {

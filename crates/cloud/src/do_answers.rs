@@ -1,4 +1,4 @@
-//! The form of answers at `DigitalOcean`: errors, pages of lists.
+//! The format of `DigitalOcean`'s answers: errors and pages of lists.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use super::world::Context;
 const PER_PAGE_DEFAULT: usize = 20;
 const PER_PAGE_MAX: usize = 200;
 
-/// An error in the provider's form.
+/// An error in the provider's format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) status: u16,
@@ -72,7 +72,7 @@ impl From<&Refusal> for Problem {
     }
 }
 
-/// One page of a list, with its links and its total.
+/// One page of a list, with its links and total.
 pub(super) fn list(call: &Context<'_>, key: &str, entries: Vec<Value>) -> Result<Reply, Problem> {
     let page = Page::read(call.request, PER_PAGE_DEFAULT, PER_PAGE_MAX)
         .map_err(|name| Problem { status: 400, message: format!("{name} is out of range") })?;
@@ -113,7 +113,7 @@ fn links(call: &Context<'_>, page: Page, total: usize) -> Value {
     if pages.is_empty() { json!({}) } else { json!({ "pages": pages }) }
 }
 
-/// A field that must be text if it is there; `""` and null count as absent.
+/// A field that must be text if present. `""` and null count as absent.
 pub(super) fn text(
     body: &Map<String, Value>,
     name: &str,

@@ -1,8 +1,8 @@
 //! Domains and their records at the simulated `DigitalOcean`.
 //!
-//! Names are stored relative to the zone; a name with a final dot is absolute and cut down to that. The
-//! real API keeps two equal A records apart, so this one does. Invariants: a CNAME shares its name with
-//! nothing; every record's content is valid for its type; ids are never used twice.
+//! Names are stored relative to the zone. A name with a final dot is absolute and is reduced to that. Like the real
+//! API, this one keeps two equal A records as separate records. Invariants: a CNAME shares its name with nothing. Every
+//! record's content is valid for its type. IDs are never reused.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,13 +15,13 @@ use super::wire::{Op, Provider, Reply};
 use super::world::{Context, World};
 use super::zones::{Domain, Record};
 
-/// TTL of a record whose creator gave none.
+/// TTL of a record created without one.
 const TTL_DEFAULT: u32 = 1_800;
-/// Least TTL of a record.
+/// Smallest TTL of a record.
 const TTL_MIN: u32 = 30;
-/// Greatest TTL of a record: what a DNS answer can carry.
+/// Largest TTL of a record, which is the limit of a DNS answer.
 const TTL_MAX: u32 = 2_147_483_647;
-/// Types of records that can be made.
+/// Record types that can be created.
 const TYPES: [&str; 8] = ["A", "AAAA", "CAA", "CNAME", "MX", "NS", "SRV", "TXT"];
 
 /// Numeric fields besides the TTL.
@@ -95,7 +95,7 @@ impl World {
         self.domains.change(self.now_ms, self.knobs.list_lag_ms)
     }
 
-    /// Adds a zone with the records that every zone begins with; false when it is there already.
+    /// Adds a zone with its initial records. Returns false if it exists already.
     pub(super) fn add_domain(&mut self, zone: &str) -> bool {
         if self.domains.now().contains_key(zone) {
             return false;
@@ -120,7 +120,7 @@ impl World {
         true
     }
 
-    /// Puts a record into a zone, new or in the place of the one with its id.
+    /// Puts a record into a zone. Replaces a record with the same ID.
     pub(super) fn put_record(&mut self, zone: &str, record: Record) {
         let (fqdn, rtype, data) = (record.fqdn(zone), record.rtype.clone(), record.data.clone());
         let id = record.id.to_string();
@@ -131,7 +131,7 @@ impl World {
         self.note(ChangeKind::Record { provider, verb, id, fqdn, rtype, data, replaced });
     }
 
-    /// Takes a record out of a zone; false when it is not there.
+    /// Removes a record from a zone. Returns false if it is not there.
     pub(super) fn take_record(&mut self, zone: &str, id: u64) -> bool {
         let old = self.domains_mut().get_mut(zone).and_then(|domain| domain.records.remove(&id));
         let Some(old) = old else { return false };
@@ -164,7 +164,7 @@ impl World {
         Ok(Reply::json(201, &json!({"domain": {"name": name, "ttl": TTL_DEFAULT, "zone_file": null}})))
     }
 
-    /// Adds a record without checking it, as an earlier owner may have left it.
+    /// Adds a record without checking it, like one left by an earlier owner.
     pub(super) fn add_plain_record(
         &mut self,
         zone: &str,
@@ -224,7 +224,7 @@ impl World {
         Ok(Reply::json(201, &json!({ "domain_record": rendered })))
     }
 
-    /// PUT and PATCH do the same: what is not given stays. The schema asks for the type in both.
+    /// PUT and PATCH do the same: missing fields keep their value. The schema requires the type in both.
     fn edit_record(&mut self, call: &Context<'_>, zone: &str) -> Result<Reply, Problem> {
         let old = self.record(call, zone)?.clone();
         let body = call.request.object()?;
@@ -235,7 +235,7 @@ impl World {
             return Err(Problem::unprocessable("SOA records cannot be changed this way."));
         }
         let mut record = old;
-        // Targets are stored without their final dot, which the check of the new state asks for.
+        // Targets are stored without their final dot, but the check of the new state requires it.
         if points_to_host(&record.rtype) && !body.contains_key("data") {
             return Err(Problem::unprocessable("Data needs to end with a dot (.)"));
         }
@@ -267,7 +267,7 @@ fn render_domain(name: &str, domain: &Domain) -> Value {
     json!({"name": name, "ttl": TTL_DEFAULT, "zone_file": zone_file})
 }
 
-/// Lays the fields of a request over a record and checks the result.
+/// Applies the fields of a request to a record and checks the result.
 fn apply(mut record: Record, body: &Map<String, Value>, zone: &str) -> Result<Record, Problem> {
     if let Some(rtype) = text(body, "type", "Type is not valid.")? {
         record.rtype = rtype;
@@ -326,7 +326,7 @@ fn takes_number(rtype: &str, name: &str) -> bool {
     }
 }
 
-/// Those without which the type makes no sense (a weight has a default).
+/// Whether the type requires this number. A weight has a default.
 fn needs_number(rtype: &str, name: &str) -> bool {
     name != "weight" && takes_number(rtype, name)
 }
@@ -364,7 +364,7 @@ fn check_data(record: &mut Record) -> Result<(), Problem> {
     }
 }
 
-/// The name as it is stored: in lower case, relative to the zone.
+/// The name as stored: in lower case, relative to the zone.
 fn relative(name: &str, zone: &str) -> Result<String, Problem> {
     let name = name.to_ascii_lowercase();
     let name = match name.strip_suffix('.') {

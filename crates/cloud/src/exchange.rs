@@ -1,4 +1,4 @@
-//! A call from its arrival to its answer: the log, the choice of a fault, and what the fault makes of the answer.
+//! A call from its arrival to its answer: the log, the choice of a fault, and the fault's effect on the answer.
 
 use super::calls::Call;
 use super::faults::{Fault, Garble, Subject, When};
@@ -17,22 +17,22 @@ pub(super) struct Ticket {
     pub(super) fault: Option<Fault>,
     /// Milliseconds until the call takes effect.
     pub(super) before_ms: u64,
-    /// Milliseconds from then to the answer.
+    /// Milliseconds from the effect to the answer.
     pub(super) after_ms: u64,
 }
 
-/// What the client gets.
+/// What the client receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
     Answer(Reply),
-    /// The announced length is that of the reply, but the connection ends after half of it.
+    /// The announced length is that of the reply, but the connection ends half-way.
     Truncate(Reply),
     Reset,
     Hang,
 }
 
 impl World {
-    /// Takes a call in: logs it, and decides what will become of it.
+    /// Accepts a call: logs it and decides its course.
     pub(super) fn admit(&mut self, now_us: u64, request: Request) -> Ticket {
         self.advance(now_us / 1_000);
         let route = request.route();
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Closes a call; without a status its connection was cut.
+    /// Records the end of a call. Without a status, its connection was cut.
     pub(super) fn close(&mut self, now_ms: u64, seq: u64, status: Option<u16>) {
         self.advance(now_ms);
         self.calls.close(seq, self.now_ms, status);

@@ -1,24 +1,24 @@
-//! Faults as data: what goes wrong, for which calls, and how often.
+//! Faults as data: the fault, the calls it affects, and how often.
 //!
-//! Owns: the queue of injections and the choice of one for a call. Does not own: what a fault does to a
-//! reply (see `exchange`) or to a connection (see `server`). Invariant: the first injection that matches is
-//! the one that applies; one that is used up is gone.
+//! Owns the queue of injections and the choice of one for a call. It does not own a fault's effect on a reply (see
+//! `exchange`) or on a connection (see `server`). Invariant: the first injection that matches applies, and a used-up
+//! injection is gone.
 
 use std::fmt;
 
 use super::actions::ActionPlan;
 use super::wire::{Op, Provider};
 
-/// Before or after the call took effect.
+/// Before or after the call takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// The call never took effect.
     Before,
-    /// The call took effect; only its answer is lost.
+    /// The call took effect, but its answer is lost.
     After,
 }
 
-/// A refusal in the provider's own words; the call has no effect.
+/// A refusal in the provider's own words. The call has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// 422: an event is pending on the address.
@@ -37,37 +37,37 @@ pub enum Refusal {
     Forbidden,
     /// 422: the account may not have more reserved IPs.
     Quota,
-    /// 400 of Cloudflare with code 81058: the record is already there.
+    /// 400 of Cloudflare with code 81058: the record already exists.
     IdenticalRecord,
     /// Any other status with a message of the caller's choice.
     Status(u16, String),
 }
 
-/// What becomes of an answer whose call took effect.
+/// How to spoil the answer of a call that took effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Garble {
-    /// The body is cut off in the middle, its length being right: JSON that does not parse.
+    /// The body is cut in the middle but has the right length, so the JSON does not parse.
     MalformedJson,
     /// Status 200 with a page of HTML.
     Html,
-    /// The connection ends before the announced length is reached.
+    /// The connection ends before the announced length.
     Truncated,
-    /// So many bytes of white space before the JSON.
+    /// This many bytes of white space before the JSON.
     Oversized(usize),
     /// An empty body with the right status.
     Empty,
     /// JSON `null` with the right status.
     Null,
-    /// Each object of the answer has one more field.
+    /// Each object of the answer has an extra field.
     UnknownFields,
-    /// `meta.total` of a list is one more than it shows.
+    /// `meta.total` of a list is one too high.
     WrongTotal,
 }
 
 /// One fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The provider says no.
+    /// The provider refuses.
     Refuse(Refusal),
     /// 429, with `retry-after` in seconds if given.
     Throttle {
@@ -78,16 +78,16 @@ pub enum Fault {
     Reset(When),
     /// No answer ever comes.
     Hang(When),
-    /// The call takes longer: so long before, and so long after it takes effect.
+    /// The call takes longer, before and after its effect.
     Delay {
         /// Milliseconds before the effect.
         before_ms: u64,
         /// Milliseconds between the effect and the answer.
         after_ms: u64,
     },
-    /// The call takes effect, the answer is spoilt.
+    /// The call takes effect, but its answer is spoilt.
     Garble(Garble),
-    /// An answer of the caller's choice; the call has no effect.
+    /// A custom answer. The call has no effect.
     Answer {
         /// HTTP status.
         status: u16,
@@ -101,7 +101,7 @@ pub enum Fault {
         /// Scheme and host.
         base: String,
     },
-    /// The action that the call starts goes this way.
+    /// The action that the call starts takes this course.
     Action(ActionPlan),
 }
 
@@ -113,7 +113,7 @@ impl Fault {
         Self::Answer { status, headers, body: Vec::new() }
     }
 
-    /// A plain status with a message, as the provider would word it.
+    /// A bare status with a message in the provider's format.
     #[must_use]
     pub fn status(status: u16) -> Self {
         Self::Refuse(Refusal::Status(status, "injected".to_owned()))
@@ -137,18 +137,18 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Which calls a fault applies to: all that is given must match.
+/// The calls that a fault applies to. Every given field must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Target {
     /// The provider.
     pub provider: Option<Provider>,
     /// The operation.
     pub op: Option<Op>,
-    /// True: only calls that can change something.
+    /// If true, only calls that can change something.
     pub mutating: bool,
     /// Start of the path.
     pub path_prefix: Option<String>,
-    /// A piece of text in path, query or body, for example an address.
+    /// A text in path, query or body, for example an address.
     pub contains: Option<String>,
     /// Name of the token.
     pub token: Option<String>,
@@ -173,25 +173,25 @@ impl Target {
         Self { provider: Some(provider), ..Self::default() }
     }
 
-    /// The same, for one provider only.
+    /// This target, limited to one provider.
     #[must_use]
     pub fn of(self, provider: Provider) -> Self {
         Self { provider: Some(provider), ..self }
     }
 
-    /// The same, for calls that hold this text in path, query or body.
+    /// This target, limited to calls with this text in path, query or body.
     #[must_use]
     pub fn containing(self, text: &str) -> Self {
         Self { contains: Some(text.to_owned()), ..self }
     }
 
-    /// The same, for calls that can change something.
+    /// This target, limited to calls that can change something.
     #[must_use]
     pub fn mutating(self) -> Self {
         Self { mutating: true, ..self }
     }
 
-    /// The same, for calls with this token.
+    /// This target, limited to calls with this token.
     #[must_use]
     pub fn token(self, name: &str) -> Self {
         Self { token: Some(name.to_owned()), ..self }
@@ -210,7 +210,7 @@ impl Target {
     }
 }
 
-/// A call as an injection sees it.
+/// The parts of a call that an injection checks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) provider: Provider,
@@ -221,7 +221,7 @@ pub(super) struct Subject<'a> {
     pub(super) token: &'a str,
 }
 
-/// A fault, the calls that it is for, and how many of them it hits.
+/// A fault, its target, and how many calls it affects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Injection {
     target: Target,
@@ -243,7 +243,7 @@ impl Injection {
         Self { target, skip: n.saturating_sub(1), times: Some(1), fault }
     }
 
-    /// The next so many matching calls.
+    /// The next `times` matching calls.
     #[must_use]
     pub fn times(target: Target, times: u64, fault: Fault) -> Self {
         Self { target, skip: 0, times: Some(times), fault }
@@ -256,7 +256,7 @@ impl Injection {
     }
 }
 
-/// Names an injection, to withdraw it.
+/// The ID of an injection, for withdrawing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InjectionId(u64);
 
@@ -276,24 +276,24 @@ impl FaultQueue {
         id
     }
 
-    /// Withdraws an injection; false when it is used up or unknown.
+    /// Withdraws an injection. Returns false if it is used up or unknown.
     pub(super) fn withdraw(&mut self, id: InjectionId) -> bool {
         let before = self.injections.len();
         self.injections.retain(|(other, _)| *other != id);
         self.injections.len() < before
     }
 
-    /// Withdraws all.
+    /// Withdraws all injections.
     pub(super) fn clear(&mut self) {
         self.injections.clear();
     }
 
-    /// True while the injection is in force.
+    /// Whether the injection is in force.
     pub(super) fn holds(&self, id: InjectionId) -> bool {
         self.injections.iter().any(|(other, _)| *other == id)
     }
 
-    /// The fault for this call. Injections that still skip calls count it, unless another one takes it.
+    /// The fault for this call. An injection that still skips calls counts this one, unless another injection takes it.
     pub(super) fn take(&mut self, call: &Subject<'_>) -> Option<Fault> {
         let mut hit = None;
         for (index, (_, injection)) in self.injections.iter_mut().enumerate() {

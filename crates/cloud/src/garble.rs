@@ -1,4 +1,4 @@
-//! Answers spoilt on purpose.
+//! Spoils answers on purpose.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::faults::Garble;
 use super::wire::Reply;
 
-/// Spoils an answer. `Truncated` is the connection's business and changes nothing here.
+/// Spoils an answer. `Truncated` is left to the connection.
 pub(super) fn spoil(mut reply: Reply, garble: &Garble) -> Reply {
     match garble {
         Garble::MalformedJson => reply.body = first_half(&reply.body),

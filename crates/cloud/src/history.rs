@@ -1,17 +1,17 @@
-//! A value with its recent past, for lists that lag behind what was written.
+//! A value with its recent past, for lists that lag behind writes.
 //!
-//! Invariant: with a lag of 0 nothing is copied and nothing is kept.
+//! Invariant: with a lag of 0, nothing is copied or kept.
 
 use std::collections::VecDeque;
 
-/// Past states kept at most: more writes than this within one lag make the oldest reads younger.
+/// Most past states kept. With more writes than this within one lag, the oldest reads are less outdated than asked for.
 const PAST_STATES_MAX: usize = 256;
 
-/// The current value, and what it was before.
+/// The current value and its earlier states.
 #[derive(Debug, Clone)]
 pub(super) struct History<T> {
     current: T,
-    /// Earlier values with the time at which each was replaced.
+    /// Earlier values, each with the time at which it was replaced.
     past: VecDeque<(u64, T)>,
 }
 
@@ -22,12 +22,12 @@ impl<T: Clone + Default> Default for History<T> {
 }
 
 impl<T: Clone> History<T> {
-    /// The value as it is.
+    /// The current value.
     pub(super) fn now(&self) -> &T {
         &self.current
     }
 
-    /// The value for a change at `now_ms`; the old one is kept while lists lag by `lag_ms`.
+    /// The value, for a change at `now_ms`. The old one is kept while lists lag by `lag_ms`.
     pub(super) fn change(&mut self, now_ms: u64, lag_ms: u64) -> &mut T {
         let outdated = |&(replaced_ms, _): &(u64, T)| replaced_ms.saturating_add(lag_ms) <= now_ms;
         while self.past.front().is_some_and(outdated) || self.past.len() >= PAST_STATES_MAX {
@@ -39,7 +39,7 @@ impl<T: Clone> History<T> {
         &mut self.current
     }
 
-    /// The value as a list shows it that lags by `lag_ms`.
+    /// The value as shown by a list that lags by `lag_ms`.
     pub(super) fn seen(&self, now_ms: u64, lag_ms: u64) -> &T {
         let past = self.past.iter().find(|&&(replaced_ms, _)| replaced_ms.saturating_add(lag_ms) > now_ms);
         past.filter(|_| lag_ms > 0).map_or(&self.current, |(_, value)| value)

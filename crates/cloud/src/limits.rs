@@ -12,7 +12,7 @@ pub(super) const DO_MINUTE: usize = 250;
 pub(super) const DO_CREATIONS: usize = 12;
 /// Requests per five minutes at Cloudflare.
 pub(super) const CF_REQUESTS: usize = 1_200;
-/// Cloudflare counts over five minutes, and blocks for as long.
+/// Cloudflare counts over five minutes and blocks for the same time.
 pub(super) const CF_WINDOW_MS: u64 = 300_000;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -26,7 +26,7 @@ pub(super) struct DoWindows {
 }
 
 impl DoWindows {
-    /// The window that refuses requests; when none does, that of the hour.
+    /// The window that refuses requests, or the hourly window if none does.
     pub(super) fn tighter(&mut self, now_ms: u64) -> &mut Window {
         if self.minute.remaining(now_ms) == 0 && self.hour.remaining(now_ms) > 0 {
             &mut self.minute
@@ -43,7 +43,7 @@ pub(super) struct CfWindow {
     pub(super) blocked_until_ms: u64,
 }
 
-/// All windows.
+/// The windows of all tokens.
 #[derive(Debug)]
 pub(super) struct Limits {
     digitalocean: BTreeMap<String, DoWindows>,

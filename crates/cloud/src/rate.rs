@@ -1,10 +1,10 @@
 //! Sliding windows of requests, as the providers count them.
 //!
-//! A window never refills at once: each request leaves it when it has become as old as the window is long.
+//! A window never refills at once: each request leaves it at the age of the window's length.
 
 use std::collections::VecDeque;
 
-/// So many requests in so many milliseconds.
+/// A limit of requests in a span of milliseconds.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     limit: usize,
@@ -23,29 +23,29 @@ impl Window {
         }
     }
 
-    /// Requests that are left.
+    /// The requests that are left.
     pub(super) fn remaining(&mut self, now_ms: u64) -> usize {
         self.expire(now_ms);
         self.limit.saturating_sub(self.sent_ms.len())
     }
 
-    /// Counts one request, whether or not there is room for it.
+    /// Counts one request, even if the window is full.
     pub(super) fn count(&mut self, now_ms: u64) {
         self.expire(now_ms);
         self.sent_ms.push_back(now_ms);
     }
 
-    /// When the oldest request leaves the window; now, when there is none.
+    /// When the oldest request leaves the window. Now, if there is none.
     pub(super) fn reset_ms(&self, now_ms: u64) -> u64 {
         self.sent_ms.front().map_or(now_ms, |sent| sent.saturating_add(self.length_ms))
     }
 
-    /// Requests that the window holds when empty.
+    /// The capacity of the window.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Makes as if all but `remaining` requests had been sent at `now_ms`.
+    /// Pretends that all but `remaining` requests were sent at `now_ms`.
     pub(super) fn fill(&mut self, now_ms: u64, remaining: usize) {
         self.expire(now_ms);
         while self.limit.saturating_sub(self.sent_ms.len()) > remaining {

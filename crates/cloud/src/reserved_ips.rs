@@ -150,7 +150,7 @@ impl World {
         Ok(Reply::json(201, &json!({ "action": action })))
     }
 
-    /// Whether the assignment of an address to this droplet may begin now.
+    /// Whether an address can be assigned to this droplet now.
     fn check_droplet(&self, id: u64, region: Option<&str>) -> Result<(), Problem> {
         self.check_holder(id, region).map_err(|refusal| Problem::from(&refusal))?;
         if self.droplet_busy(id) { Err(Problem::from(&Refusal::PendingEventOnDroplet)) } else { Ok(()) }

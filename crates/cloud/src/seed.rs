@@ -1,5 +1,5 @@
-//! The one source of invented values (ids, addresses): a small generator whose whole state is the seed, so
-//! that the same seed and the same calls give the same world.
+//! The only source of invented values (IDs, addresses). The generator's whole state is the seed, so the same seed and
+//! calls give the same world.
 
 /// A splitmix64 generator.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ impl Seed {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`; 0 when `limit` is 0.
+    /// A number below `limit`. 0 if `limit` is 0.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.bits().checked_rem(limit).unwrap_or(0)
     }

@@ -1,7 +1,7 @@
-//! The simulated providers on loopback, each on a port of its own, and a third port that is a trap.
+//! The simulated providers on loopback, each on its own port, and a trap on a third port.
 //!
-//! Owns: listeners, connections, and what a fault does to a connection. Does not own: answers (`exchange`).
-//! Invariants: every task is tracked and awaited by `stop`; a reset is a real TCP reset.
+//! Owns listeners, connections, and a fault's effect on a connection. Answers belong to `exchange`. Invariants: `stop`
+//! awaits every task. A reset is a real TCP reset.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -25,7 +25,7 @@ use super::garble::first_half;
 use super::handle::{Cloud, Options};
 use super::wire::{Provider, Reply, Request};
 
-/// Largest request body that is read: far above anything that a client has to send.
+/// Largest request body that is read: far more than any client needs.
 const REQUEST_BODY_MAX: usize = 4 * 1024 * 1024;
 
 /// The simulated providers, listening.
@@ -38,16 +38,16 @@ pub struct CloudServer {
     trapped: Arc<Mutex<Vec<Trapped>>>,
 }
 
-/// A request that came to the trap.
+/// A request that reached the trap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trapped {
     /// HTTP method.
     pub method: String,
-    /// Path and query; empty when they hold a token.
+    /// Path and query. Empty if they contain a token.
     pub target: String,
-    /// True when a token that a provider knows is anywhere in the request.
+    /// Whether any part of the request contains a token that a provider knows.
     pub carried_token: bool,
-    /// True when there was an `authorization` header.
+    /// Whether there was an `authorization` header.
     pub authorization: bool,
 }
 
@@ -61,7 +61,7 @@ impl CloudServer {
     /// Starts both providers and the trap on free ports of 127.0.0.1.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// If no port is available.
     pub async fn start(options: Options) -> io::Result<Self> {
         let cloud = Cloud::new(options);
         let trapped = Arc::new(Mutex::new(Vec::new()));
@@ -72,19 +72,19 @@ impl CloudServer {
         Ok(Self { cloud, digitalocean, cloudflare, trap, trapped })
     }
 
-    /// The handle on the simulated world.
+    /// The handle to the simulated world.
     #[must_use]
     pub fn cloud(&self) -> &Cloud {
         &self.cloud
     }
 
-    /// Base URL of `DigitalOcean`, to which `v2/…` is appended.
+    /// Base URL of `DigitalOcean`. Append `v2/…`.
     #[must_use]
     pub fn digitalocean_url(&self) -> String {
         format!("http://{}/", self.digitalocean)
     }
 
-    /// Base URL of Cloudflare, to which `/zones…` is appended.
+    /// Base URL of Cloudflare. Append `/zones…`.
     #[must_use]
     pub fn cloudflare_url(&self) -> String {
         format!("http://{}/client/v4", self.cloudflare)
@@ -96,7 +96,7 @@ impl CloudServer {
         format!("http://{}/", self.trap)
     }
 
-    /// What came to the trap.
+    /// The requests that reached the trap.
     #[must_use]
     pub fn trapped(&self) -> Vec<Trapped> {
         self.trapped.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -118,7 +118,7 @@ async fn listen(cloud: &Cloud, role: Role) -> io::Result<SocketAddr> {
             tokio::select! {
                 biased;
                 () = cloud.cancel().cancelled() => return,
-                // An accept that fails concerns that client only.
+                // A failed accept affects only that client.
                 accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                     let connection = serve(cloud.clone(), role.clone(), stream, address);
                     cloud.tracker().spawn(connection);
@@ -129,9 +129,9 @@ async fn listen(cloud: &Cloud, role: Role) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// Serves one connection until it ends, is to be reset, or the server stops.
+/// Serves one connection until it ends, is reset, or the server stops.
 async fn serve(cloud: Cloud, role: Role, stream: TcpStream, address: SocketAddr) {
-    // Small answers must not wait for acknowledgements; without it they still arrive.
+    // Small answers must not wait for acknowledgements. On failure they still arrive.
     let _ = stream.set_nodelay(true);
     let reset = Arc::new(Notify::new());
     let service = service_fn(|request: http::Request<Incoming>| {
@@ -143,10 +143,10 @@ async fn serve(cloud: Cloud, role: Role, stream: TcpStream, address: SocketAddr)
         biased;
         () = cloud.cancel().cancelled() => {}
         () = reset.notified() => {
-            // With lingering off, closing sends a reset instead of an orderly end.
+            // With lingering off, closing sends a reset.
             let _ = connection.into_parts().io.into_inner().set_zero_linger();
         }
-        // However the connection ends, it is the client's to notice.
+        // Only the client needs to notice how the connection ends.
         _ = &mut connection => {}
     }
 }
@@ -226,13 +226,13 @@ fn response(reply: &Reply, only: Option<Bytes>) -> http::Response<Payload> {
 enum Ending {
     /// The regular end.
     Whole,
-    /// One turn of waiting, so that what there is gets sent, then a failure.
+    /// One turn of waiting, so that the data is sent, then a failure.
     Flush,
-    /// The failure that makes the server cut the connection.
+    /// A failure, which makes the server cut the connection.
     Cut,
 }
 
-/// A body that may break off before its announced length.
+/// A body that may end before its announced length.
 #[derive(Debug)]
 struct Payload {
     data: Option<Bytes>,
@@ -240,7 +240,7 @@ struct Payload {
     ending: Ending,
 }
 
-/// The body was to break off here.
+/// The body ends here on purpose.
 #[derive(Debug)]
 struct BrokenOff;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::wire::Provider;
 
-/// A token as the provider knows it. The secret itself is only the key under which it is stored.
+/// A token as the provider knows it. The secret itself is only the key under which the token is stored.
 #[derive(Clone)]
 pub(super) struct Token {
     pub(super) name: String,
@@ -20,7 +20,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// True when the token may do what `scope` (for example `reserved_ip:read`) stands for.
+    /// Whether the token has `scope`, for example `reserved_ip:read`.
     pub(super) fn allows(&self, scope: &str) -> bool {
         let family = scope.split(':').next().unwrap_or_default();
         self.scopes.iter().any(|own| {

@@ -1,4 +1,4 @@
-//! DNS zones and their records, as the two accounts keep them.
+//! DNS zones and their records, as stored by the two accounts.
 
 use std::collections::BTreeMap;
 
@@ -28,17 +28,17 @@ impl Record {
     }
 }
 
-/// What a zone's owner pays for; it decides on limits.
+/// The plan of a zone, which sets its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// TTL from 60 s, 200 changes in a batch, no tags.
+    /// TTL from 60 s, 200 changes per batch, no tags.
     Free,
-    /// TTL from 30 s, 3,500 changes in a batch, tags.
+    /// TTL from 30 s, 3,500 changes per batch, tags.
     Enterprise,
 }
 
 impl Plan {
-    /// Least TTL but for 1, which means automatic.
+    /// Smallest TTL except 1, which means automatic.
     pub(super) fn ttl_min(self) -> u64 {
         match self {
             Self::Free => 60,
@@ -46,7 +46,7 @@ impl Plan {
         }
     }
 
-    /// Changes in one batch.
+    /// Most changes in one batch.
     pub(super) fn batch_max(self) -> usize {
         match self {
             Self::Free => 200,
@@ -54,7 +54,7 @@ impl Plan {
         }
     }
 
-    /// Tags on one record.
+    /// Most tags on one record.
     pub(super) fn tags_max(self) -> usize {
         match self {
             Self::Free => 0,

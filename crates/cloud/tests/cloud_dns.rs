@@ -249,7 +249,7 @@ async fn a_batch_deletes_first_does_all_or_nothing_and_has_a_limit() {
         made["result"]["posts"].as_array().unwrap().iter().map(|r| r["id"].clone()).collect();
     assert_eq!(made["result"]["deletes"], json!([]));
 
-    // Only because deletes come first is this no duplicate.
+    // Not a duplicate, only because deletes come first.
     let swap = batch(json!({"posts": [a("192.0.2.1")], "deletes": [{"id": ids[0]}]})).await;
     assert_eq!(swap.status, 200);
     assert_eq!(swap.json()["result"]["deletes"][0]["content"], "192.0.2.1");

@@ -1,4 +1,4 @@
-//! What the simulated providers do to a client when told to misbehave, over real connections.
+//! The faults of the simulated providers, over real connections.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -62,7 +62,7 @@ async fn spoilt_answers_are_spoilt_in_the_way_that_was_asked_for() {
     server.stop().await;
 }
 
-/// A call in process: no socket, so that a paused clock is the only clock.
+/// An in-process call. Without a socket, a paused clock is the only clock.
 fn request(method: &str, path: &str, body: &Value) -> Request {
     Request {
         provider: Provider::DigitalOcean,
@@ -106,7 +106,7 @@ async fn a_call_that_hangs_before_its_effect_has_none_and_after_it_has_one() {
     assert_eq!(cloud.calls(0).iter().filter_map(|call| call.ended_ms).count(), 0);
 }
 
-/// Over a connection: the other calls go on, and stopping the server ends the one that hangs.
+/// Over a connection: other calls continue, and stopping the server ends the hanging one.
 #[tokio::test]
 async fn a_hanging_connection_holds_up_neither_others_nor_the_end() {
     let server = start().await;
@@ -199,7 +199,7 @@ async fn the_trap_tells_who_carried_a_token_to_it() {
     server.stop().await;
 }
 
-/// On tokio's paused clock and without a socket.
+/// On tokio's paused clock, without a socket.
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_and_the_same_calls_give_the_same_answers_and_times() {
     async fn story(seed: u64) -> Vec<String> {

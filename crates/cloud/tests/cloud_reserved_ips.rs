@@ -1,4 +1,4 @@
-//! The simulated `DigitalOcean`, part reserved IPs, over real connections.
+//! Reserved IPs at the simulated `DigitalOcean`, over real connections.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,8 +1,8 @@
-//! An HTTP proxy on loopback in front of the API server that meets chosen requests with faults of their own.
+//! An HTTP proxy on loopback in front of the API server. It applies faults to chosen requests.
 //!
-//! It speaks TLS on both sides, in front with a certificate of its own, and leaves credentials as they are, so the API
-//! server sees who asks. Everything that no [`Rule`] is for passes through, watches included. For faults of the network,
-//! which know nothing of requests, see [`crate::proxy`]. Invariant: dropping it closes every connection.
+//! It speaks TLS on both sides, with its own certificate towards clients, and passes credentials on, so the API server
+//! knows the user. Requests without a [`Rule`] pass through, including watches. For network faults that know nothing of
+//! requests, see [`crate::proxy`]. Invariant: dropping the proxy closes every connection.
 
 use crate::tls::Certificates;
 use crate::{Failure, Outcome};
@@ -39,7 +39,7 @@ use tokio_rustls::TlsAcceptor;
 /// Pause after a failed `accept`.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// An answer of the proxy's own.
+/// An answer of the proxy itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     status: u16,
@@ -48,19 +48,19 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A failure as the API server words it.
+    /// A failure in the API server's format.
     #[must_use]
     pub fn failure(status: u16) -> Self {
         Self { status, retry_after_s: None, body: failure(status, None) }
     }
 
-    /// The same, with the time after which to come back, as header and in the body.
+    /// The same with a retry time, in the header and in the body.
     #[must_use]
     pub fn retry_after(status: u16, seconds: u32) -> Self {
         Self { status, retry_after_s: Some(seconds), body: failure(status, Some(seconds)) }
     }
 
-    /// Another body, as it is.
+    /// The same with this body, unchanged.
     #[must_use]
     pub fn with_body(self, body: &str) -> Self {
         Self { body: body.to_owned(), ..self }
@@ -105,24 +105,24 @@ fn failure(status: u16, retry_after_s: Option<u32>) -> String {
     .to_string()
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meet {
-    /// It never arrives; this is the answer.
+    /// It never arrives, and gets this answer.
     Instead(Answer),
-    /// It takes effect; this is the answer all the same.
+    /// It takes effect, but gets this answer.
     After(Answer),
-    /// It never arrives, and nothing is answered.
+    /// It never arrives, and gets no answer.
     Swallow,
-    /// It takes effect, and nothing is answered.
+    /// It takes effect, but gets no answer.
     Mute,
-    /// It is answered, but of the answer's body nothing arrives, and nobody is told.
+    /// It is answered, but the answer's body never arrives.
     Stall,
-    /// Its connection breaks after so many bytes of the answer's body.
+    /// Its connection breaks after this many bytes of the answer's body.
     Break(usize),
 }
 
-/// Which requests are met, how, and how often.
+/// Which requests meet a fault, which one, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     verb: Option<&'static str>,
@@ -132,14 +132,14 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Requests with this verb (`get` for lists too, `watch`, `create`, `update`, `patch`, `delete`; empty: any) that have
-    /// this text in path or query.
+    /// For requests with this verb and this text in path or query. Verbs: `get` (also for lists), `watch`, `create`,
+    /// `update`, `patch`, `delete`; empty for any.
     #[must_use]
     pub fn new(verb: &'static str, part: &str, meet: Meet) -> Self {
         Self { verb: Some(verb).filter(|verb| !verb.is_empty()), part: part.to_owned(), times: None, meet }
     }
 
-    /// So many of them only.
+    /// Limits the rule to this many requests.
     #[must_use]
     pub fn times(self, times: u64) -> Self {
         Self { times: Some(times), ..self }
@@ -150,11 +150,11 @@ impl Rule {
     }
 }
 
-/// Names a rule.
+/// Identifies a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleId(usize);
 
-/// A request that came.
+/// A request that arrived.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// When.
@@ -163,7 +163,7 @@ pub struct Seen {
     pub verb: &'static str,
     /// Path and query.
     pub target: String,
-    /// A rule met it.
+    /// Whether a rule applied to it.
     pub met: bool,
 }
 
@@ -179,7 +179,7 @@ pub struct ApiProxy {
     authority_pem: String,
     shared: Arc<Shared>,
     cuts: watch::Sender<u64>,
-    // Its drop ends every task, and with them every connection.
+    // Dropping it ends every task, and with them every connection.
     _tasks: JoinSet<()>,
 }
 
@@ -190,10 +190,10 @@ impl Debug for ApiProxy {
 }
 
 impl ApiProxy {
-    /// A proxy on a free port, without rules, in front of the server that a kubeconfig file names.
+    /// Starts a proxy on a free port, without rules, in front of the server in a kubeconfig file.
     ///
     /// # Errors
-    /// When no port can be had, or the file is none.
+    /// If no port is free, or the file is invalid.
     pub async fn start(kubeconfig: &Path) -> Outcome<Self> {
         let certificates = Certificates::for_host("127.0.0.1")?;
         let acceptor = acceptor(&certificates)?;
@@ -207,16 +207,16 @@ impl ApiProxy {
         Ok(Self { address, authority_pem: certificates.authority_pem, shared, cuts, _tasks: tasks })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A copy of a kubeconfig file, beside it, that leads through the proxy.
+    /// Writes a copy of a kubeconfig file beside it that goes through the proxy.
     ///
     /// # Errors
-    /// When the file is none, or the copy cannot be written.
+    /// If the file is invalid, or the copy cannot be written.
     pub fn kubeconfig(&self, original: &Path) -> Outcome<PathBuf> {
         let mut content: serde_json::Value = serde_json::from_slice(&fs::read(original)?)?;
         let cluster = content.pointer_mut("/clusters/0/cluster");
@@ -229,7 +229,7 @@ impl ApiProxy {
         Ok(path)
     }
 
-    /// Adds a rule. Of several that are for a request the first counts.
+    /// Adds a rule. The first rule that applies to a request wins.
     #[must_use]
     pub fn meet(&self, rule: Rule) -> RuleId {
         let mut rules = locked(&self.shared.rules);
@@ -237,7 +237,7 @@ impl ApiProxy {
         RuleId(rules.len().saturating_sub(1))
     }
 
-    /// How many requests a rule has met.
+    /// How many requests a rule has applied to.
     #[must_use]
     pub fn met(&self, id: RuleId) -> u64 {
         locked(&self.shared.rules).get(id.0).map_or(0, |(_, met)| *met)
@@ -250,7 +250,7 @@ impl ApiProxy {
         }
     }
 
-    /// Ends every connection; new ones are served.
+    /// Closes every connection. New ones are served.
     pub fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts = cuts.saturating_add(1));
     }
@@ -275,7 +275,7 @@ fn acceptor(certificates: &Certificates) -> Outcome<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// A client without credentials: those of the requests pass through it.
+/// A client without credentials; those of the requests pass through it.
 async fn anonymous(kubeconfig: &Path) -> Outcome<Client> {
     let mut content = Kubeconfig::read_from(kubeconfig)?;
     for user in &mut content.auth_infos {
@@ -323,7 +323,7 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>)
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(shared.respond(request).await) }
     });
-    // How it ends is the client's to notice.
+    // The client notices how it ends.
     let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -340,7 +340,7 @@ impl Shared {
         let request = Request::from_parts(parts, Body::from(body.to_bytes()));
         let Ok(response) = self.client.send(request).await else { return Answer::failure(502).response() };
         let (mut head, body) = response.into_parts();
-        // How the body is framed is for each connection to say.
+        // Each connection decides for itself how the body is framed.
         for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
             head.headers.remove(name);
         }
@@ -364,7 +364,7 @@ impl Shared {
         Response::from_parts(head, Either::Right(Passed { body, ending }))
     }
 
-    /// What is to become of a request, by the first rule that is for it.
+    /// The fate of a request, by the first rule that applies.
     fn take(&self, verb: &'static str, target: &str) -> Option<Meet> {
         let meet =
             locked(&self.rules).iter_mut().find(|(rule, _)| rule.is_for(verb, target)).map(|(rule, met)| {
@@ -403,18 +403,18 @@ fn own(body: String) -> Payload {
     Either::Left(Full::new(Bytes::from(body)))
 }
 
-/// What follows of a body.
+/// How a body continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Whole,
     Stall,
-    /// So many bytes, then a failure.
+    /// This many bytes, then a failure.
     Break(usize),
-    /// One turn of waiting, so that what there is gets sent, then the failure.
+    /// One more turn, so that pending data is sent, then the failure.
     Flush,
 }
 
-/// The body of the API server's answer, as far as it arrives.
+/// The body of the API server's answer, as much of it as arrives.
 struct Passed {
     body: Body,
     ending: Ending,

@@ -1,7 +1,7 @@
 //! One kube-apiserver with its etcd.
 //!
-//! RBAC, Pod Security and admission policies are on; no controller manager, scheduler or kubelet runs, so tests
-//! write nodes, pods and their status themselves, and a namespace, once deleted, stays `Terminating`.
+//! RBAC, Pod Security and admission policies are on. No controller manager, scheduler or kubelet runs, so tests write
+//! nodes, pods and their status themselves, and a deleted namespace stays `Terminating`.
 
 use crate::assets::Assets;
 use crate::audit::Audit;
@@ -23,25 +23,25 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Admits the tests as `system:masters`. No secret: the server listens on loopback and dies with the test.
+/// Authenticates the tests as `system:masters`. It is no secret: the server listens on loopback and ends with the test.
 const ADMIN_TOKEN: &str = "envtest-admin";
 
-/// It takes about 3 s on an idle machine with 2 cores; several start at once while a compiler runs.
+/// A start takes about 3 s on an idle machine with 2 cores. Several servers may start at once while a compiler runs.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// How often it is asked whether it is ready.
+/// How often to check whether it is ready.
 const START_POLL: Duration = Duration::from_millis(100);
 
-/// Attempts to start, for the case that somebody took one of the ports.
+/// Attempts to start, in case another process takes one of the ports.
 const START_ATTEMPTS: u32 = 3;
 
-/// Validity of the operator's token, in seconds: longer than any test.
+/// The lifetime of the operator's token in seconds, longer than any test.
 const TOKEN_SECONDS: i64 = 6 * 3_600;
 
-/// A running API server and its store. Dropping it ends both and removes everything that they wrote.
+/// A running API server and its store. Dropping it ends both and removes all their files.
 #[derive(Debug)]
 pub struct ApiServer {
-    // Declared before the folder: fields are dropped in order, and the processes write into it.
+    // Declared before the folder: fields are dropped in order, and the processes write into the folder.
     apiserver: Process,
     etcd: Process,
     assets: Assets,
@@ -60,7 +60,7 @@ impl ApiServer {
     /// Starts both and waits until the API server is ready.
     ///
     /// # Errors
-    /// When it does not become ready.
+    /// If it does not become ready.
     pub async fn start(assets: &Assets) -> Outcome<Self> {
         tls::install_provider();
         let mut failures = Vec::new();
@@ -117,19 +117,19 @@ impl ApiServer {
         Ok(client.request_text(http::Request::get("/readyz").body(Vec::new())?).await.map(drop)?)
     }
 
-    /// Its address.
+    /// Its URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.secure)
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.ports.secure).into()
     }
 
-    /// Address of its store (etcd, whose gateway takes JSON over HTTP): for thousands of objects at once.
+    /// The URL of its store, for writing thousands of objects at once. etcd's gateway takes JSON over HTTP.
     #[must_use]
     pub fn store_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports.etcd)
@@ -145,27 +145,27 @@ impl ApiServer {
         self.folder.path().join("certificates/apiserver.crt")
     }
 
-    /// A client that may do everything.
+    /// A client with all rights.
     ///
     /// # Errors
-    /// When the kubeconfig cannot be written.
+    /// If the kubeconfig cannot be written.
     pub async fn client(&self) -> Outcome<Client> {
         connect(&self.kubeconfig("admin", ADMIN_TOKEN, "default")?).await
     }
 
-    /// `kubectl` as the administrator.
+    /// `kubectl` with the administrator's identity.
     ///
     /// # Errors
-    /// When the kubeconfig cannot be written.
+    /// If the kubeconfig cannot be written.
     pub fn kubectl(&self) -> Outcome<Kubectl> {
         let kubeconfig = self.kubeconfig("admin", ADMIN_TOKEN, "default")?;
         Ok(Kubectl::new(self.assets.kubectl.clone(), kubeconfig, self.folder.path().join("kubectl-cache")))
     }
 
-    /// Writes a kubeconfig file for the bearer of a token.
+    /// Writes a kubeconfig file with a bearer token.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn kubeconfig(&self, name: &str, token: &str, namespace: &str) -> Outcome<PathBuf> {
         let path = self.folder.path().join(format!("{name}.kubeconfig"));
         // JSON is YAML.
@@ -183,10 +183,10 @@ impl ApiServer {
         Ok(path)
     }
 
-    /// Writes a kubeconfig file for a service account, with a token of its own.
+    /// Writes a kubeconfig file for a service account, with its own token.
     ///
     /// # Errors
-    /// When the service account does not exist.
+    /// If the service account does not exist.
     pub async fn service_account(&self, namespace: &str, name: &str) -> Outcome<PathBuf> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await?, namespace);
         let wanted = TokenRequest {
@@ -201,16 +201,16 @@ impl ApiServer {
         self.kubeconfig(&format!("{namespace}-{name}"), &token, namespace)
     }
 
-    /// What was written, and by whom.
+    /// The log of writes and their users.
     #[must_use]
     pub fn audit(&self) -> Audit {
         Audit::new(self.folder.path().join("audit.log"))
     }
 
-    /// Starts `kube-controller-manager` with these controllers only, if there is one (see [`Assets`]).
+    /// Starts `kube-controller-manager` with only these controllers, if the program exists (see [`Assets`]).
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn controllers(&self, names: &[&str]) -> Outcome<Option<Process>> {
         let Some(program) = &self.assets.kube_controller_manager else { return Ok(None) };
         let kubeconfig = self.kubeconfig("admin", ADMIN_TOKEN, "default")?;
@@ -224,25 +224,25 @@ impl ApiServer {
         Process::start("kube-controller-manager", &mut command, &log).map(Some)
     }
 
-    /// Ends the API server at once; its store stays.
+    /// Kills the API server. Its store keeps running.
     pub fn stop(&mut self) {
         self.apiserver.kill();
     }
 
-    /// Starts the API server again, at the same address and with the same store.
+    /// Starts the API server again at the same address with the same store.
     ///
     /// # Errors
-    /// When it does not become ready.
+    /// If it does not become ready.
     pub async fn start_again(&mut self) -> Outcome {
         self.apiserver = start_apiserver(&self.assets, self.folder.path(), self.ports)?;
         self.ready().await
     }
 
-    /// Forgets the history of the store: a watch from before can only be resumed by what the API server itself
-    /// remembers, which is nothing after [`ApiServer::start_again`].
+    /// Compacts the store's history. An older watch can then be resumed only from the API server's own memory, which is
+    /// empty after [`ApiServer::start_again`].
     ///
     /// # Errors
-    /// When the store refuses.
+    /// If the store refuses.
     pub async fn compact(&self) -> Outcome {
         let http = reqwest::Client::builder().no_proxy().build()?;
         let post = async |path: &str, body: serde_json::Value| -> Outcome<serde_json::Value> {
@@ -255,10 +255,10 @@ impl ApiServer {
         post("/v3/kv/compaction", json!({ "revision": revision, "physical": true })).await.map(drop)
     }
 
-    /// Freezes the API server: connections stay open and nothing is answered.
+    /// Freezes the API server: connections stay open, but nothing is answered.
     ///
     /// # Errors
-    /// When it has ended.
+    /// If it has ended.
     pub fn freeze(&mut self) -> Outcome {
         self.apiserver.signal(Signal::STOP)
     }
@@ -266,23 +266,23 @@ impl ApiServer {
     /// Ends [`ApiServer::freeze`].
     ///
     /// # Errors
-    /// When it has ended.
+    /// If it has ended.
     pub fn thaw(&mut self) -> Outcome {
         self.apiserver.signal(Signal::CONT)
     }
 
-    /// The last lines that API server and store printed.
+    /// The last lines of output from API server and store.
     #[must_use]
     pub fn log_tail(&self) -> String {
         format!("kube-apiserver:\n{}\netcd:\n{}", self.apiserver.log_tail(), self.etcd.log_tail())
     }
 }
 
-/// A copy of a kubeconfig file, beside it, that leads through a proxy. The server's certificate is for the host, whatever
-/// the port.
+/// Writes a copy of a kubeconfig file beside it that goes through a proxy. The server's certificate is for the host, so
+/// any port will do.
 ///
 /// # Errors
-/// When the file is none, or the copy cannot be written.
+/// If the file is invalid, or the copy cannot be written.
 pub fn kubeconfig_through(kubeconfig: &Path, proxy: SocketAddr) -> Outcome<PathBuf> {
     let mut content: serde_json::Value = serde_json::from_slice(&fs::read(kubeconfig)?)?;
     let server = content.pointer_mut("/clusters/0/cluster/server");
@@ -295,7 +295,7 @@ pub fn kubeconfig_through(kubeconfig: &Path, proxy: SocketAddr) -> Outcome<PathB
 /// A client with the identity of a kubeconfig file.
 ///
 /// # Errors
-/// When the file is none.
+/// If the file is invalid.
 pub async fn connect(kubeconfig: &Path) -> Outcome<Client> {
     let content = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(content, &KubeConfigOptions::default()).await?;
@@ -327,9 +327,9 @@ fn start_apiserver(assets: &Assets, folder: &Path, ports: Ports) -> Outcome<Proc
         .args(["--service-account-signing-key-file", &file("signing.key")])
         .args(["--service-account-issuer", "https://kubernetes.default.svc"])
         .args(["--service-cluster-ip-range", "10.0.0.0/24", "--authorization-mode", "RBAC"])
-        // Without a controller manager nobody would make what these wait for.
+        // Without a controller manager nothing creates the objects that these wait for.
         .args(["--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition"])
-        // Nobody asks for the endpoints of the service `kubernetes`, and loopback may not be in them.
+        // Nothing reads the endpoints of the service `kubernetes`, and they may not contain loopback.
         .args(["--endpoint-reconciler-type", "none"])
         .args(["--audit-policy-file", &file("audit-policy.yaml"), "--audit-log-path", &file("audit.log")]);
     Process::start("kube-apiserver", &mut command, &folder.join("kube-apiserver.log"))

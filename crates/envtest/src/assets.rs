@@ -1,8 +1,8 @@
-//! Where `kube-apiserver`, `etcd`, `kubectl` and `kube-controller-manager` come from.
+//! Finds or builds `kube-apiserver`, `etcd`, `kubectl` and `kube-controller-manager`.
 //!
-//! `KUBEBUILDER_ASSETS` if it is set (the folder that `setup-envtest` makes); otherwise they are built once with Go
-//! from the two modules in `servers/`, into `target/kubebuilder-assets/`. A lock file makes other processes wait
-//! for a build under way instead of doing it again.
+//! They come from `KUBEBUILDER_ASSETS` if it is set (the folder that `setup-envtest` creates). Otherwise Go builds them
+//! once from the two modules in `servers/`, into `target/kubebuilder-assets/`. A lock file makes other processes wait
+//! for a build under way instead of repeating it.
 
 use crate::{Failure, Outcome};
 use std::fs::{self, File};
@@ -25,23 +25,23 @@ pub struct Assets {
     pub etcd: PathBuf,
     /// The command-line client.
     pub kubectl: PathBuf,
-    /// The controllers, which folders made by `setup-envtest` lack.
+    /// The controllers. Folders from `setup-envtest` lack them.
     pub kube_controller_manager: Option<PathBuf>,
 }
 
-/// What came of looking for them.
+/// The result of the search.
 #[derive(Debug, Clone)]
 pub enum Found {
-    /// They are there.
+    /// The programs exist.
     Assets(Assets),
-    /// They are not, and cannot be made on this machine; says why.
+    /// They do not exist and cannot be built on this machine. The text says why.
     Nothing(String),
 }
 
-/// Finds the programs, and builds them if they can be built.
+/// Finds the programs, and builds them if possible.
 ///
 /// # Errors
-/// When `KUBEBUILDER_ASSETS` lacks one of them, or when the build fails.
+/// If `KUBEBUILDER_ASSETS` lacks one of them, or the build fails.
 pub fn find() -> Outcome<Found> {
     if let Some(folder) = environment("KUBEBUILDER_ASSETS") {
         return given(Path::new(&folder)).map(Found::Assets);
@@ -55,22 +55,22 @@ pub fn find() -> Outcome<Found> {
     built().map(Found::Assets)
 }
 
-/// True where Go can be run.
+/// Whether Go can be run.
 #[must_use]
 pub fn go_is_installed() -> bool {
     runs("go", "version")
 }
 
-/// Builds the Go program of a module of this repository.
+/// Builds the Go program of a module in this repository.
 ///
 /// # Errors
-/// When the build fails.
+/// If the build fails.
 pub fn build_go_program(module: &Path, program: &Path) -> Outcome {
-    // The flags of the API server's build: what both use is compiled once.
+    // The same flags as for the API server, so shared packages are compiled once.
     go_build(module, "-s -w", program, &[".".to_owned()])
 }
 
-/// True on a build server, where nothing may be left out.
+/// True on a build server, where no test may be skipped.
 #[must_use]
 pub fn nothing_may_be_skipped() -> bool {
     environment("CI").is_some_and(|value| !value.is_empty() && value != "false")
@@ -168,7 +168,7 @@ fn required_version(go_mod: &str, module: &str) -> Outcome<String> {
         .ok_or_else(|| Failure::new(format!("go.mod does not require {module}")))
 }
 
-/// Changes whenever what is built would.
+/// Changes whenever the build results would.
 fn fingerprint() -> u64 {
     let mut hasher = DefaultHasher::new();
     for part in [KUBERNETES_MOD, KUBERNETES_SUM, ETCD_MOD, ETCD_SUM] {
@@ -177,11 +177,11 @@ fn fingerprint() -> u64 {
     hasher.finish()
 }
 
-/// Cargo's `target` folder, in which the running program is. Cargo marks it with the first of these files only when it
-/// makes the folder itself; the second it keeps in any.
+/// Cargo's `target` folder, which contains the running program. Cargo writes the first of these files only if it
+/// creates the folder itself, and the second in any case.
 ///
 /// # Errors
-/// When the running program is elsewhere.
+/// If the running program is elsewhere.
 pub fn target_folder() -> Outcome<PathBuf> {
     let program = std::env::current_exe()?;
     program
@@ -191,7 +191,7 @@ pub fn target_folder() -> Outcome<PathBuf> {
         .ok_or_else(|| Failure::new(format!("{} is not in a target folder of cargo", program.display())))
 }
 
-/// For whoever waits in front of a terminal; a terminal that is gone is no reason to stop.
+/// Writes a line for the user at the terminal. A closed terminal is no reason to stop.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,7 +1,7 @@
 //! The API server's audit log: who wrote what.
 //!
-//! Only writes are in it. The server appends an entry before its client has the answer, so whoever saw the effect
-//! of a write finds it here.
+//! It contains only writes. The server appends an entry before its client gets the answer, so once a write's effect is
+//! visible, its entry is here.
 
 use crate::Outcome;
 use serde_json::Value;
@@ -17,21 +17,21 @@ pub struct Audit {
 /// One write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// Who.
+    /// The user.
     pub user: String,
     /// `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
     /// Resource, with the subresource after a slash, if any.
     pub resource: String,
-    /// Namespace; empty for what has none.
+    /// Namespace; empty for cluster-wide objects.
     pub namespace: String,
-    /// Name; empty when the server chose it.
+    /// Name; empty if the server chose it.
     pub name: String,
     /// HTTP status of the answer.
     pub status: u64,
     /// When the request arrived, as the server wrote it (RFC 3339 with microseconds).
     pub received: String,
-    /// When its answer was complete, written the same way by the same clock.
+    /// When its answer was complete, in the same format by the same clock.
     pub completed: String,
 }
 
@@ -50,10 +50,10 @@ rules:
         Self { path }
     }
 
-    /// How many entries there are: a place to count from.
+    /// The number of entries so far, as a position to count from.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// If the log cannot be read.
     pub fn position(&self) -> Outcome<usize> {
         Ok(self.text()?.lines().count())
     }
@@ -61,7 +61,7 @@ rules:
     /// The writes of one user since a position.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// If the log cannot be read.
     pub fn writes_of(&self, user: &str, since: usize) -> Outcome<Vec<Write>> {
         let text = self.text()?;
         Ok(text.lines().skip(since).filter_map(parse).filter(|write| write.user == user).collect())
@@ -70,7 +70,7 @@ rules:
     fn text(&self) -> Outcome<String> {
         match fs::read_to_string(&self.path) {
             Ok(text) => Ok(text),
-            // Not written to yet.
+            // Nothing has been written yet.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
             Err(error) => Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Objects of a cluster that are not nodes or pods: the two kinds of FLIPOP, its installation, namespaces, the Lease.
+//! Objects of a cluster except nodes and pods: FLIPOP's two kinds and its installation, namespaces, the Lease.
 
 use crate::kubectl::Kubectl;
 use crate::{Failure, Outcome, wait};
@@ -14,22 +14,22 @@ use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Where the operator is installed.
+/// The namespace of the operator.
 pub const NAMESPACE: &str = "flipop";
 
 /// The service account that the operator runs as.
 pub const SERVICE_ACCOUNT: &str = "flipop";
 
-/// Name of that account in logs and policies.
+/// The account's name in logs and policies.
 pub const USER: &str = "system:serviceaccount:flipop:flipop";
 
-/// The Lease that says which replica acts.
+/// The Lease that decides which replica acts.
 pub const LEASE: &str = "floating-ip-pool-controller-leader-election";
 
-/// A custom resource is served well within this after its definition is applied.
+/// The time until a custom resource is served after its definition is applied, with a wide margin.
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Both kinds of FLIPOP.
+/// FLIPOP's two kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `FloatingIPPool`
@@ -39,10 +39,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Pool, Self::RecordSet];
 
-    /// Name of the resource in URLs.
+    /// The resource's name in URLs.
     #[must_use]
     pub fn plural(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl Debug for Cluster {
 }
 
 impl Cluster {
-    /// With this identity.
+    /// With the identity of this client.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
@@ -89,10 +89,10 @@ impl Cluster {
         Api::namespaced_with(self.client.clone(), namespace, &kind.resource())
     }
 
-    /// Makes a namespace if it is not there; `enforce` is the Pod Security level that it enforces and warns about.
+    /// Creates a namespace unless it exists. `enforce` is the Pod Security level that it enforces and warns about.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn namespace(&self, name: &str, enforce: Option<&str>) -> Outcome {
         let labels = match enforce {
             Some(level) => {
@@ -109,10 +109,10 @@ impl Cluster {
         }
     }
 
-    /// Makes an object of either kind, as it is; with `dry_run` it is only checked. Gives the server's warnings.
+    /// Creates an object of either kind as it is, or only checks it with `dry_run`. Returns the server's warnings.
     ///
     /// # Errors
-    /// What the API server said against it.
+    /// The API server's refusal.
     pub async fn create_object(
         &self,
         namespace: &str,
@@ -122,11 +122,11 @@ impl Cluster {
         self.post(namespace, object, if dry_run { "?dryRun=All" } else { "" }).await
     }
 
-    /// Checks an object of either kind as `kubectl apply` has it checked: a field that the kind does not have is
-    /// refused. Gives the server's warnings, and makes nothing.
+    /// Checks an object of either kind as `kubectl apply` does: an unknown field is refused. Creates nothing, and
+    /// returns the server's warnings.
     ///
     /// # Errors
-    /// What the API server said against it.
+    /// The API server's refusal.
     pub async fn create_strictly(&self, namespace: &str, object: &Value) -> Outcome<Vec<String>> {
         self.post(namespace, object, "?dryRun=All&fieldValidation=Strict").await
     }
@@ -150,10 +150,10 @@ impl Cluster {
         Err(Failure::new(format!("{status}: {body}")))
     }
 
-    /// Makes an object with this spec.
+    /// Creates an object with this spec.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn create(&self, kind: Kind, namespace: &str, name: &str, spec: &Value) -> Outcome {
         let ApiResource { api_version, kind, .. } = kind.resource();
         let object = json!({
@@ -168,35 +168,35 @@ impl Cluster {
     /// Reads an object.
     ///
     /// # Errors
-    /// When it does not exist.
+    /// If it does not exist.
     pub async fn get(&self, kind: Kind, namespace: &str, name: &str) -> Outcome<Value> {
         Ok(serde_json::to_value(self.objects(kind, namespace).get(name).await?)?)
     }
 
-    /// All objects of a kind.
+    /// All objects of one kind.
     ///
     /// # Errors
-    /// When the kind is not installed.
+    /// If the kind is not installed.
     pub async fn list(&self, kind: Kind) -> Outcome<Vec<Value>> {
         let all: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind.resource());
         let objects = all.list(&ListParams::default()).await?.items;
         Ok(objects.iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
     }
 
-    /// Changes the spec of an object by merge patch: `null` removes a field.
+    /// Changes an object's spec by merge patch; `null` removes a field.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn patch_spec(&self, kind: Kind, namespace: &str, name: &str, spec: &Value) -> Outcome {
         let patch = json!({ "spec": spec });
         let objects = self.objects(kind, namespace);
         Ok(objects.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
     }
 
-    /// Replaces the whole status of an object, as the Go operator and a restored backup do.
+    /// Replaces an object's whole status, as the Go operator and a restored backup do.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn replace_status(&self, kind: Kind, namespace: &str, name: &str, status: &Value) -> Outcome {
         let objects = self.objects(kind, namespace);
         let mut object = objects.get(name).await?;
@@ -209,15 +209,15 @@ impl Cluster {
     /// Deletes an object.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn delete(&self, kind: Kind, namespace: &str, name: &str) -> Outcome {
         Ok(self.objects(kind, namespace).delete(name, &DeleteParams::default()).await.map(drop)?)
     }
 
-    /// Events about an object, as `Reason: note`.
+    /// The Events about an object, as `Reason: note`.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn events(&self, namespace: &str, about: &str) -> Outcome<Vec<String>> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let about = ListParams::default().fields(&format!("involvedObject.name={about}"));
@@ -233,16 +233,16 @@ impl Cluster {
     /// The operator's Lease, if there is one.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn lease(&self) -> Outcome<Option<Lease>> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
         Ok(leases.get_opt(LEASE).await?)
     }
 
-    /// Writes the operator's Lease as somebody who is no operator, whoever holds it.
+    /// Writes the operator's Lease as a stranger, whoever holds it.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn put_lease(&self, spec: LeaseSpec) -> Outcome {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
         let mut lease = Lease { spec: Some(spec), ..Lease::default() };
@@ -251,10 +251,10 @@ impl Cluster {
         Ok(leases.patch(LEASE, &PatchParams::apply("stranger").force(), &patch).await.map(drop)?)
     }
 
-    /// Deletes the operator's Lease, so that nobody waits for a dead holder.
+    /// Deletes the operator's Lease, so that no operator waits for a dead holder.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn delete_lease(&self) -> Outcome {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
         match leases.delete(LEASE, &DeleteParams::default()).await {
@@ -266,7 +266,7 @@ impl Cluster {
     /// Waits until both kinds are served.
     ///
     /// # Errors
-    /// When they are not.
+    /// If they are not.
     pub async fn kinds_established(&self) -> Outcome {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         wait::eventually("both kinds are served", ESTABLISHED_TIMEOUT, || async {
@@ -284,20 +284,21 @@ impl Cluster {
         .await
     }
 
-    /// Installs FLIPOP as docs/operations/install.md says: namespace (enforcing `restricted`), then the manifests of a folder.
+    /// Installs FLIPOP as in docs/operations/install.md: the namespace (enforcing `restricted`), then a folder's
+    /// manifests.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn install(&self, kubectl: &Kubectl, manifests: &str) -> Outcome {
         self.namespace(NAMESPACE, Some("restricted")).await?;
         kubectl.run(&["apply", "-n", NAMESPACE, "-f", manifests]).await?;
         self.kinds_established().await
     }
 
-    /// Deletes all objects that tests and operators make; installation and namespaces stay.
+    /// Deletes all objects that tests and operators create. The installation and namespaces stay.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn wipe(&self) -> Outcome {
         for kind in Kind::ALL {
             self.wipe_kind(kind).await?;
@@ -339,7 +340,7 @@ impl Cluster {
 
 /// The texts of `Warning: 299 - "text"` headers, in which quotes and backslashes are escaped.
 fn warnings(headers: &http::HeaderMap) -> Vec<String> {
-    // Bytes, because what a user wrote may be quoted in it.
+    // Read as bytes, because a warning may quote a user's text.
     let values = headers.get_all(http::header::WARNING).into_iter();
     values
         .map(|value| String::from_utf8_lossy(value.as_bytes()))

@@ -1,12 +1,12 @@
-//! Why a test cannot go on: a text and the place in the test that met it.
+//! Why a test cannot continue: a text and the place in the test.
 //!
-//! `?` on any error makes one. It deliberately is no [`std::error::Error`], so that the conversion can be generic.
+//! `?` on any error creates one. It is deliberately no [`std::error::Error`], so that the conversion can be generic.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::panic::Location;
 
-/// What a test or a step of it returns.
+/// The result of a test or of one of its steps.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 /// A failed step.

@@ -18,10 +18,10 @@ pub struct Kubectl {
     cache: PathBuf,
 }
 
-/// What a run printed.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// It exited with 0.
+    /// Whether it exited with 0.
     pub success: bool,
     /// Standard output.
     pub stdout: String,
@@ -42,28 +42,28 @@ impl Kubectl {
         Self { program, kubeconfig, cache }
     }
 
-    /// The same with another identity.
+    /// The same program with another identity.
     #[must_use]
     pub fn with_kubeconfig(&self, kubeconfig: &Path) -> Self {
         Self { kubeconfig: kubeconfig.to_owned(), ..self.clone() }
     }
 
-    /// The program: a path, or a name that `PATH` knows.
+    /// The program: a path, or a name on `PATH`.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The file with its identity.
+    /// The kubeconfig file.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Runs it and returns what it printed, whether it succeeded or not.
+    /// Runs it and returns its output, even if it fails.
     ///
     /// # Errors
-    /// When it cannot be started or does not end.
+    /// If it cannot be started or does not end.
     pub async fn attempt(&self, arguments: &[&str], input: Option<&str>) -> Outcome<Ran> {
         let mut command = Command::new(&self.program);
         command
@@ -88,18 +88,18 @@ impl Kubectl {
         })
     }
 
-    /// Runs it; it must succeed.
+    /// Runs it and expects success.
     ///
     /// # Errors
-    /// When it does not; with what it printed.
+    /// If it fails, with its output.
     pub async fn run(&self, arguments: &[&str]) -> Outcome<Ran> {
         succeeded(arguments, self.attempt(arguments, None).await?)
     }
 
-    /// `kubectl apply -f -` in a namespace; it must succeed.
+    /// Runs `kubectl apply -f -` in a namespace and expects success.
     ///
     /// # Errors
-    /// When it does not; with what it printed.
+    /// If it fails, with its output.
     pub async fn apply(&self, namespace: &str, yaml: &str) -> Outcome<Ran> {
         let arguments = ["apply", "-n", namespace, "-f", "-"];
         let ran = self.attempt(&arguments, Some(yaml)).await?;

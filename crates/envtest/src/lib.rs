@@ -1,13 +1,13 @@
 //! A real Kubernetes API server for tests and benchmarks, and the operator's binary as a black box in front of it.
 //!
-//! Owns: where `kube-apiserver`, `etcd` and `kubectl` come from ([`assets`]), their life as child processes
-//! ([`apiserver`], [`process`]), the operator as a child process ([`operator`]), a network between them that fails
-//! ([`proxy`]), an API server that fails ([`api_proxy`]), the objects that tests write ([`cluster`]), and ways to look
-//! ([`kubectl`], [`scrape`], [`audit`], [`wait`]). Does not own: the simulated providers (`flipop-cloud`) and what is
-//! expected of the operator (the tests).
+//! This crate finds or builds `kube-apiserver`, `etcd` and `kubectl` ([`assets`]) and runs them as child processes
+//! ([`apiserver`], [`process`]). It runs the operator as a child process ([`operator`]), with a failing network between
+//! them ([`proxy`]) or a failing API server ([`api_proxy`]). It writes the objects of tests ([`cluster`]) and observes
+//! the result ([`kubectl`], [`scrape`], [`audit`], [`wait`]). The simulated providers are in `flipop-cloud`, and the
+//! expectations are in the tests.
 //!
-//! Invariants: everything listens on loopback only; every process that is started ends when its owner is dropped,
-//! on a panic too; nothing is installed outside `target/` and temporary folders.
+//! Invariants: everything listens on loopback only. Every started process ends when its owner is dropped, even on a
+//! panic. Nothing is installed outside `target/` and temporary folders.
 
 pub mod api_proxy;
 pub mod apiserver;

@@ -1,4 +1,4 @@
-//! Nodes and pods as the API server would hold them if kubelets were there.
+//! Nodes and pods as the API server would hold them if kubelets ran.
 
 use crate::Outcome;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
-/// A node to be made.
+/// A node to create.
 #[derive(Debug, Clone)]
 pub struct NewNode {
     name: String,
@@ -33,42 +33,42 @@ impl NewNode {
         }
     }
 
-    /// It runs on this droplet.
+    /// Puts it on this droplet.
     #[must_use]
     pub fn droplet(mut self, id: u64) -> Self {
         self.provider_id = Some(format!("digitalocean://{id}"));
         self
     }
 
-    /// It has this label.
+    /// Adds this label.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), json!(value));
         self
     }
 
-    /// It has this annotation, written by whoever makes the node.
+    /// Adds this annotation, as written by the node's creator.
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), json!(value));
         self
     }
 
-    /// It has this taint.
+    /// Adds this taint.
     #[must_use]
     pub fn taint(mut self, key: &str, effect: &str) -> Self {
         self.taints.push(json!({ "key": key, "effect": effect }));
         self
     }
 
-    /// It has this address, of type `ExternalIP` or `InternalIP`.
+    /// Adds this address, of type `ExternalIP` or `InternalIP`.
     #[must_use]
     pub fn address(mut self, kind: &str, address: &str) -> Self {
         self.addresses.push(json!({ "type": kind, "address": address }));
         self
     }
 
-    /// It is not Ready.
+    /// Makes it not Ready.
     #[must_use]
     pub fn not_ready(mut self) -> Self {
         self.ready = false;
@@ -85,7 +85,7 @@ impl NewNode {
     }
 }
 
-/// A pod to be made: running on a node, unless it says otherwise.
+/// A pod to create: running on a node, unless set otherwise.
 #[derive(Debug, Clone)]
 pub struct NewPod {
     namespace: String,
@@ -108,14 +108,14 @@ impl NewPod {
         }
     }
 
-    /// It has this label.
+    /// Adds this label.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), json!(value));
         self
     }
 
-    /// It is not Ready.
+    /// Makes it not Ready.
     #[must_use]
     pub fn not_ready(mut self) -> Self {
         self.ready = false;
@@ -149,7 +149,7 @@ impl std::fmt::Debug for Nodes {
 }
 
 impl Nodes {
-    /// With this identity.
+    /// With the identity of this client.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
@@ -163,10 +163,10 @@ impl Nodes {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Makes a node and writes its status.
+    /// Creates a node and writes its status.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn create(&self, node: &NewNode) -> Outcome {
         let object = serde_json::from_value(node.object())?;
         self.nodes().create(&PostParams::default(), &object).await?;
@@ -174,19 +174,19 @@ impl Nodes {
         self.patch_status(&node.name, &status).await
     }
 
-    /// Writes the one address of a node, of type `ExternalIP`.
+    /// Sets the only address of a node, of type `ExternalIP`.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn set_external_ip(&self, name: &str, address: &str) -> Outcome {
         let patch = json!({ "status": { "addresses": [{ "type": "ExternalIP", "address": address }] } });
         Ok(self.nodes().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
     }
 
-    /// Makes a pod and writes its status.
+    /// Creates a pod and writes its status.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn create_pod(&self, pod: &NewPod) -> Outcome {
         let object = serde_json::from_value(pod.object())?;
         self.pods(&pod.namespace).create(&PostParams::default(), &object).await?;
@@ -196,15 +196,15 @@ impl Nodes {
     /// Reads a node.
     ///
     /// # Errors
-    /// When it does not exist.
+    /// If it does not exist.
     pub async fn get(&self, name: &str) -> Outcome<Node> {
         Ok(self.nodes().get(name).await?)
     }
 
-    /// Value of an annotation of a node.
+    /// The value of a node's annotation.
     ///
     /// # Errors
-    /// When the node does not exist.
+    /// If the node does not exist.
     pub async fn annotation(&self, name: &str, key: &str) -> Outcome<Option<String>> {
         Ok(self.get(name).await?.metadata.annotations.unwrap_or_default().get(key).cloned())
     }
@@ -212,23 +212,23 @@ impl Nodes {
     /// Changes a node by merge patch.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn patch(&self, name: &str, patch: &Value) -> Outcome {
         Ok(self.nodes().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop)?)
     }
 
-    /// Sets or, with None, removes a label of a node.
+    /// Sets a label of a node, or removes it with `None`.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn set_label(&self, name: &str, key: &str, value: Option<&str>) -> Outcome {
         self.patch(name, &json!({ "metadata": { "labels": { key: value } } })).await
     }
 
-    /// Sets or, with None, removes an annotation of a node.
+    /// Sets an annotation of a node, or removes it with `None`.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn set_annotation(&self, name: &str, key: &str, value: Option<&str>) -> Outcome {
         self.patch(name, &json!({ "metadata": { "annotations": { key: value } } })).await
     }
@@ -236,7 +236,7 @@ impl Nodes {
     /// Replaces all taints of a node: (key, value, effect).
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn set_taints(&self, name: &str, taints: &[(&str, &str, &str)]) -> Outcome {
         let taints: Vec<Value> = taints
             .iter()
@@ -245,10 +245,10 @@ impl Nodes {
         self.patch(name, &json!({ "spec": { "taints": taints } })).await
     }
 
-    /// Writes whether a node is Ready.
+    /// Sets whether a node is Ready.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn set_ready(&self, name: &str, ready: bool) -> Outcome {
         self.patch_status(name, &json!({ "conditions": [ready_condition(ready)] })).await
     }
@@ -256,27 +256,27 @@ impl Nodes {
     /// Replaces all addresses of a node: (type, address).
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn set_addresses(&self, name: &str, addresses: &[(&str, &str)]) -> Outcome {
         let addresses: Vec<Value> =
             addresses.iter().map(|(kind, address)| json!({ "type": kind, "address": address })).collect();
         self.patch_status(name, &json!({ "addresses": addresses })).await
     }
 
-    /// Changes the status of a node by merge patch.
+    /// Changes a node's status by merge patch.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn patch_status(&self, name: &str, status: &Value) -> Outcome {
         let patch = json!({ "status": status });
         let nodes = self.nodes();
         Ok(nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
     }
 
-    /// Writes whether a (running) pod is Ready.
+    /// Sets whether a running pod is Ready.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn set_pod_ready(&self, namespace: &str, name: &str, ready: bool) -> Outcome {
         let patch = json!({ "status": { "phase": "Running", "conditions": [ready_condition(ready)] } });
         let pods = self.pods(namespace);
@@ -286,7 +286,7 @@ impl Nodes {
     /// Puts a pod on a node, as a scheduler does.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn bind_pod(&self, namespace: &str, name: &str, node: &str) -> Outcome {
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding", "metadata": { "name": name },
@@ -300,24 +300,24 @@ impl Nodes {
     /// Deletes a node.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn delete(&self, name: &str) -> Outcome {
         Ok(self.nodes().delete(name, &DeleteParams::default()).await.map(drop)?)
     }
 
-    /// Asks a pod to end: it stays, terminating, as it does until a kubelet has ended it.
+    /// Asks a pod to terminate. It stays in that state, as it would until a kubelet has stopped it.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn terminate_pod(&self, namespace: &str, name: &str) -> Outcome {
         let later = DeleteParams::default().grace_period(600);
         Ok(self.pods(namespace).delete(name, &later).await.map(drop)?)
     }
 
-    /// Deletes a pod, at once as a kubelet would when it has ended.
+    /// Deletes a pod at once, as a kubelet does after it has stopped.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub async fn delete_pod(&self, namespace: &str, name: &str) -> Outcome {
         let now = DeleteParams::default().grace_period(0);
         Ok(self.pods(namespace).delete(name, &now).await.map(drop)?)

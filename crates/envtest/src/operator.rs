@@ -1,4 +1,4 @@
-//! The operator's binary as a child process: started, watched and ended from outside, as a cluster would.
+//! The operator's binary as a child process: started, observed and stopped from outside, as in a cluster.
 
 use crate::process::{FullPipe, Process};
 use crate::scrape::Scrape;
@@ -11,13 +11,13 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// It must answer on its metrics port well within this after its start.
+/// The time until it answers on its metrics port, with a wide margin.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A request to its metrics port that takes longer is a failure: a scrape waits for nothing.
+/// A slower request to its metrics port is a failure, because a scrape waits for nothing.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A process that was killed by SIGKILL is gone well within this.
+/// The time until it has ended after a signal, with a wide margin.
 const END_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The token that the simulated DigitalOcean knows.
@@ -28,7 +28,7 @@ pub const CLOUDFLARE_TOKEN: &str = "envtest-cloudflare-token";
 
 static COUNT: AtomicUsize = AtomicUsize::new(1);
 
-/// How to start an operator. The environment starts empty.
+/// How to start an operator. Its environment is empty at first.
 #[derive(Debug, Clone)]
 pub struct Launch {
     binary: PathBuf,
@@ -38,16 +38,16 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// This binary, without any flag or environment.
+    /// This binary, without flags or environment.
     #[must_use]
     pub fn bare(binary: &Path) -> Self {
         Self { binary: binary.to_owned(), arguments: Vec::new(), environment: Vec::new(), metrics_port: None }
     }
 
-    /// As in a cluster: a kubeconfig, a DigitalOcean with its token, metrics on a free port, detailed logs.
+    /// As in a cluster: a kubeconfig, a DigitalOcean with its token, metrics on a free port, and detailed logs.
     ///
     /// # Errors
-    /// When no port is free.
+    /// If no port is free.
     pub fn new(binary: &Path, kubeconfig: &Path, digitalocean: &str) -> Outcome<Self> {
         let launch = Self::bare(binary)
             .flag("--debug")
@@ -58,23 +58,23 @@ impl Launch {
         launch.metrics()
     }
 
-    /// With a Cloudflare and its token.
+    /// Adds a Cloudflare with its token.
     #[must_use]
     pub fn cloudflare(self, url: &str) -> Self {
         self.env("CLOUDFLARE_TOKEN", CLOUDFLARE_TOKEN).env("CLOUDFLARE_API_URL", url)
     }
 
-    /// Metrics on a free port of loopback.
+    /// Adds metrics on a free loopback port.
     ///
     /// # Errors
-    /// When no port is free.
+    /// If no port is free.
     pub fn metrics(mut self) -> Outcome<Self> {
         let port = ports::free_port()?;
         self.metrics_port = Some(port);
         Ok(self.flag(&format!("--metrics-bind-addr=127.0.0.1:{port}")))
     }
 
-    /// One more argument.
+    /// Adds an argument.
     #[must_use]
     pub fn flag(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
@@ -96,20 +96,20 @@ impl Launch {
         self
     }
 
-    /// Starts it, with its log in `folder`, and does not wait for anything.
+    /// Starts it, with its log in `folder`, and waits for nothing.
     ///
     /// # Errors
-    /// When the program cannot be started.
+    /// If the program cannot be started.
     pub fn start(&self, folder: &Path) -> Outcome<Operator> {
         let home = home(folder)?;
         let process = Process::start("the operator", &mut self.command(&home), &home.join("log"))?;
         self.operator(process)
     }
 
-    /// Starts it with a pipe that nobody reads for its log.
+    /// Starts it with its log going to a pipe that nobody reads.
     ///
     /// # Errors
-    /// When the program cannot be started.
+    /// If the program cannot be started.
     pub fn start_into(&self, folder: &Path, pipe: &FullPipe) -> Outcome<Operator> {
         self.operator(Process::start_into("the operator", &mut self.command(&home(folder)?), pipe)?)
     }
@@ -151,7 +151,7 @@ impl Operator {
     /// Waits until it answers `/healthz`.
     ///
     /// # Errors
-    /// When it does not, or ends.
+    /// If it does not, or ends.
     pub async fn healthy(&mut self) -> Outcome {
         let end = wait::deadline(START_TIMEOUT);
         loop {
@@ -168,10 +168,10 @@ impl Operator {
         }
     }
 
-    /// Where it serves its metrics.
+    /// The address of its metrics.
     ///
     /// # Errors
-    /// When it was started without.
+    /// If it was started without metrics.
     pub fn metrics_address(&self) -> Outcome<SocketAddr> {
         let port = self.metrics_port.ok_or_else(|| Failure::new("started without a metrics port"))?;
         Ok((Ipv4Addr::LOCALHOST, port).into())
@@ -180,7 +180,7 @@ impl Operator {
     /// Status and body of a GET on its metrics port.
     ///
     /// # Errors
-    /// When it does not answer within 2 s.
+    /// If it does not answer within 2 s.
     pub async fn get(&self, path: &str) -> Outcome<(u16, String)> {
         let answer = self.http.get(format!("http://{}{path}", self.metrics_address()?)).send().await?;
         Ok((answer.status().as_u16(), answer.text().await?))
@@ -189,7 +189,7 @@ impl Operator {
     /// Its metrics.
     ///
     /// # Errors
-    /// When it does not answer within 2 s, or not with 200.
+    /// If it does not answer with 200 within 2 s.
     pub async fn scrape(&self) -> Outcome<Scrape> {
         match self.get("/metrics").await? {
             (200, text) => Ok(Scrape::parse(&text)),
@@ -197,23 +197,23 @@ impl Operator {
         }
     }
 
-    /// True while it runs.
+    /// Whether it is running.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the kernel does not say.
     pub fn runs(&mut self) -> Outcome<bool> {
         Ok(self.process.ended()?.is_none())
     }
 
-    /// Kills it (SIGKILL): nothing of it runs when this returns.
+    /// Kills it (SIGKILL). When this returns, nothing of it runs.
     pub fn kill_9(&mut self) {
         self.process.kill();
     }
 
-    /// Asks it to end (SIGTERM) and waits for that.
+    /// Asks it to stop (SIGTERM) and waits for its end.
     ///
     /// # Errors
-    /// When it has ended before, or does not end.
+    /// If it has already ended, or does not end.
     pub async fn terminate(&mut self) -> Outcome<ExitStatus> {
         self.process.signal(Signal::TERM)?;
         self.wait_end(END_TIMEOUT).await
@@ -222,7 +222,7 @@ impl Operator {
     /// Sends a signal.
     ///
     /// # Errors
-    /// When it has ended.
+    /// If it has ended.
     pub fn signal(&mut self, signal: Signal) -> Outcome {
         self.process.signal(signal)
     }
@@ -230,18 +230,18 @@ impl Operator {
     /// Waits for its end.
     ///
     /// # Errors
-    /// When it still runs after `timeout`.
+    /// If it is still running after `timeout`.
     pub async fn wait_end(&mut self, timeout: Duration) -> Outcome<ExitStatus> {
         self.process.wait_end(timeout).await
     }
 
-    /// Everything that it logged.
+    /// Its complete log.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// The last lines that it logged.
+    /// The last lines of its log.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.process.log_tail()
@@ -256,7 +256,7 @@ impl Operator {
     /// Resident memory in KiB.
     ///
     /// # Errors
-    /// When it has ended.
+    /// If it has ended.
     pub fn resident_kib(&self) -> Outcome<u64> {
         self.process.resident_kib()
     }

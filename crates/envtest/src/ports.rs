@@ -1,24 +1,24 @@
 //! Free loopback ports.
 //!
-//! They come from below the range that the kernel gives to outgoing connections, so that nobody takes one between
-//! its choice here and the bind of the process that it is for; and none is given twice by one process.
+//! They are below the kernel's range for outgoing connections, so no connection takes one between its choice here and
+//! the bind of its process. One process never gets the same port twice.
 
 use crate::Failure;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// First port of the range; the kernel's own range for outgoing connections starts at 32768.
+/// The first port of the range. The kernel's range for outgoing connections starts at 32768.
 const FIRST: u16 = 20_000;
 
-/// How many ports the range has.
+/// The size of the range.
 const COUNT: u16 = 12_000;
 
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-/// A port of 127.0.0.1 on which nobody listens.
+/// A port of 127.0.0.1 on which nothing listens.
 ///
 /// # Errors
-/// When the whole range is taken.
+/// If the whole range is taken.
 pub fn free_port() -> Result<u16, Failure> {
     for _ in 0..COUNT {
         let port = FIRST + (start().wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT);
@@ -29,7 +29,7 @@ pub fn free_port() -> Result<u16, Failure> {
     Err(Failure::new(format!("no free port from {FIRST} to {}", FIRST + COUNT - 1)))
 }
 
-/// Processes that run at the same time start at different places.
+/// Processes that run at the same time start at different ports.
 fn start() -> u16 {
     u16::try_from(std::process::id().wrapping_mul(97) % u32::from(COUNT)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A child process that does not outlive its owner, with its output in a file.
+//! A child process that ends with its owner. Its output goes to a file.
 
 use crate::{Failure, Outcome, wait};
 use rustix::io::ioctl_fionbio;
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// How much of a log a failure shows, in lines: enough for the cause, not so much that it hides the failure.
+/// How many log lines a failure shows: enough for the cause, but not so many that they hide the failure.
 pub const TAIL_LINES: usize = 60;
 
-/// How often the end of a process is looked for.
+/// How often to check whether a process has ended.
 const EXIT_POLL: Duration = Duration::from_millis(5);
 
 /// A running child process. Dropping it kills it.
@@ -25,10 +25,10 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`; what it prints is appended to the file `log`.
+    /// Starts `command` and appends its output to the file `log`.
     ///
     /// # Errors
-    /// When the log cannot be opened or the program cannot be started.
+    /// If the log cannot be opened or the program cannot be started.
     pub fn start(name: &str, command: &mut Command, log: &Path) -> Outcome<Self> {
         let out = File::options().create(true).append(true).open(log)?;
         let err = out.try_clone()?;
@@ -38,10 +38,10 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
     }
 
-    /// Starts `command` with a pipe for what it prints, which nobody reads.
+    /// Starts `command` with its output going to a pipe that nobody reads.
     ///
     /// # Errors
-    /// When the program cannot be started.
+    /// If the program cannot be started.
     pub fn start_into(name: &str, command: &mut Command, pipe: &FullPipe) -> Outcome<Self> {
         let (out, err) = (pipe.writer.try_clone()?, pipe.writer.try_clone()?);
         let child = command.stdin(Stdio::null()).stdout(out).stderr(err).spawn()?;
@@ -57,9 +57,9 @@ impl Process {
     /// Sends a signal.
     ///
     /// # Errors
-    /// When the process has ended.
+    /// If the process has ended.
     pub fn signal(&mut self, signal: Signal) -> Outcome {
-        // A child that was waited for no longer owns its number: never signal a stranger.
+        // After a wait the child's number may belong to another process, which must not get the signal.
         if let Some(status) = self.child.try_wait()? {
             return Err(Failure::new(format!("{} has already ended: {status}", self.name)));
         }
@@ -68,10 +68,10 @@ impl Process {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// How it ended, or None while it runs.
+    /// Its exit status, or `None` while it runs.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the kernel does not say.
     pub fn ended(&mut self) -> Outcome<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -79,7 +79,7 @@ impl Process {
     /// Waits for its end.
     ///
     /// # Errors
-    /// When it still runs after `timeout`.
+    /// If it is still running after `timeout`.
     pub async fn wait_end(&mut self, timeout: Duration) -> Outcome<ExitStatus> {
         let deadline = wait::deadline(timeout);
         loop {
@@ -93,20 +93,20 @@ impl Process {
         }
     }
 
-    /// Kills it and waits for its end: nothing of it is left when this returns.
+    /// Kills it and waits for its end. When this returns, nothing of it is left.
     pub fn kill(&mut self) {
-        // Both fail only when it has ended already.
+        // Both fail only if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Everything that it printed.
+    /// Its complete output.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// The last lines that it printed.
+    /// The last lines of its output.
     #[must_use]
     pub fn log_tail(&self) -> String {
         tail(&self.log(), TAIL_LINES)
@@ -115,7 +115,7 @@ impl Process {
     /// Resident memory in KiB.
     ///
     /// # Errors
-    /// When the kernel does not say, because it has ended.
+    /// If the kernel does not say because it has ended.
     pub fn resident_kib(&self) -> Outcome<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         status
@@ -133,19 +133,19 @@ impl Drop for Process {
     }
 }
 
-/// A pipe without room for another byte: whoever writes into it stands still.
+/// A pipe without room for another byte, so every writer blocks.
 #[derive(Debug)]
 pub struct FullPipe {
-    // Its drop would turn every write into an error.
+    // Dropping it would turn every write into an error.
     _reader: PipeReader,
     writer: PipeWriter,
 }
 
 impl FullPipe {
-    /// A pipe that is full.
+    /// Creates a full pipe.
     ///
     /// # Errors
-    /// When there is none to be had.
+    /// If the pipe cannot be created.
     pub fn new() -> Outcome<Self> {
         let (reader, writer) = std::io::pipe()?;
         let pipe = Self { _reader: reader, writer };
@@ -153,12 +153,12 @@ impl FullPipe {
         Ok(pipe)
     }
 
-    /// Whether it has no room; a byte more is in it if it had.
+    /// Whether it is full. If it was not, it now holds one more byte.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the kernel does not say.
     pub fn is_full(&self) -> Outcome<bool> {
-        // Whoever has the other end of this description writes without blocking meanwhile, too.
+        // Meanwhile other users of this descriptor write without blocking, too.
         ioctl_fionbio(&self.writer, true)?;
         let written = (&self.writer).write(b".");
         ioctl_fionbio(&self.writer, false)?;

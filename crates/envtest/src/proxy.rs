@@ -1,7 +1,7 @@
-//! A TCP proxy on loopback that can cut, silence or delay what it forwards: a network that fails.
+//! A TCP proxy on loopback that can cut, silence or delay what it forwards: a failing network.
 //!
-//! It knows nothing of what it carries, so TLS passes through it. Silence keeps the bytes: what was sent meanwhile
-//! arrives when it ends, as after a partition that heals. Invariant: dropping the proxy closes every connection.
+//! It does not look into the data, so TLS passes through. Silence keeps the bytes: they arrive when it ends, as after a
+//! partition heals. Invariant: dropping the proxy closes every connection.
 
 use crate::{Failure, Outcome};
 use std::io;
@@ -15,46 +15,46 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Bytes that are read at a time. Small, so that a delay is felt by each part of a long answer.
+/// The size of a read. It is small, so that each part of a long answer is delayed.
 const CHUNK: usize = 16 << 10;
 
 /// Pause after a failed `accept`.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// What the network does to one direction.
+/// The state of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Flow {
     /// Everything arrives.
     #[default]
     Open,
-    /// Everything arrives, each part so much later.
+    /// Everything arrives, each part this much later.
     Delayed(Duration),
-    /// Nothing arrives, and nobody is told.
+    /// Nothing arrives, and neither side is told.
     Silent,
 }
 
-/// What the network does.
+/// The state of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// It forwards, in each direction as said.
+    /// It forwards, in each direction as given.
     Up {
         /// From clients to the server.
         requests: Flow,
         /// From the server to clients.
         answers: Flow,
     },
-    /// Every connection is reset, and each new one too.
+    /// Every connection is reset, including new ones.
     Cut,
 }
 
 impl Network {
-    /// Nothing is wrong.
+    /// No fault.
     pub const GOOD: Self = Self::Up { requests: Flow::Open, answers: Flow::Open };
 
-    /// Nothing arrives anywhere, and connections stay open.
+    /// Nothing arrives, and connections stay open.
     pub const SILENT: Self = Self::Up { requests: Flow::Silent, answers: Flow::Silent };
 
-    /// Requests take effect, and nobody hears of it.
+    /// Requests take effect, but their answers never arrive.
     pub const NO_ANSWERS: Self = Self::Up { requests: Flow::Open, answers: Flow::Silent };
 }
 
@@ -66,7 +66,7 @@ enum Direction {
 }
 
 impl Direction {
-    /// `None`: the connection has to go.
+    /// `None` if the connection has to be closed.
     fn flow(self, network: Network) -> Option<Flow> {
         match (network, self) {
             (Network::Cut, _) => None,
@@ -83,15 +83,15 @@ pub struct FaultProxy {
     network: watch::Sender<Network>,
     target: watch::Sender<SocketAddr>,
     accepted: Arc<AtomicU64>,
-    // Its drop ends every task, and with them every connection.
+    // Dropping it ends every task, and with them every connection.
     _tasks: JoinSet<()>,
 }
 
 impl FaultProxy {
-    /// A proxy on a free port, with nothing wrong.
+    /// Starts a proxy on a free port, without a fault.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// If no port is free.
     pub async fn start(target: SocketAddr) -> Outcome<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -102,32 +102,32 @@ impl FaultProxy {
         Ok(Self { address, network, target, accepted, _tasks: tasks })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Changes the network, for open connections too.
+    /// Changes the network, also for open connections.
     pub fn set(&self, network: Network) {
         self.network.send_replace(network);
     }
 
-    /// New connections go to another address from now on; the open ones stay.
+    /// Sends new connections to another address. Open ones stay.
     pub fn retarget(&self, target: SocketAddr) {
         self.target.send_replace(target);
     }
 
-    /// Connections that were made so far.
+    /// How many connections were made so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Fails while no client has connected.
+    /// Fails until a client has connected.
     ///
     /// # Errors
-    /// Until then.
+    /// If no client has connected.
     pub fn is_used(&self) -> Outcome {
         if self.accepted() == 0 { Err(Failure::new("nobody connected to the proxy")) } else { Ok(()) }
     }
@@ -154,7 +154,7 @@ async fn accept(
 
 /// Serves one connection until either side ends it or it is cut.
 async fn connect(client: TcpStream, target: SocketAddr, mut network: watch::Receiver<Network>) {
-    // With lingering off, closing sends a reset instead of an orderly end.
+    // With lingering off, closing sends a reset instead of a regular end.
     let _ = client.set_zero_linger();
     let _ = client.set_nodelay(true);
     if *network.borrow() == Network::Cut {
@@ -168,7 +168,7 @@ async fn connect(client: TcpStream, target: SocketAddr, mut network: watch::Rece
     tokio::select! {
         biased;
         _ = network.wait_for(|network| *network == Network::Cut) => {}
-        // An orderly end of one side leaves the other direction open until it ends too.
+        // If one side ends regularly, the other direction stays open until it ends too.
         _ = futures::future::try_join(requests, answers) => {}
     }
 }
@@ -200,7 +200,7 @@ async fn relay(
 mod tests {
     use super::*;
 
-    /// A server that answers each line with itself, on one connection.
+    /// A server that echoes each line.
     async fn echo() -> (SocketAddr, JoinSet<()>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -244,7 +244,7 @@ mod tests {
         }
         proxy.set(Network::Cut);
         let reset = hear(&mut stream).await.unwrap_err();
-        // Which of the two is seen depends on which half of the connection ends first.
+        // The half of the connection that ends first decides which of the two is seen.
         let kinds = [io::ErrorKind::ConnectionReset, io::ErrorKind::UnexpectedEof];
         assert!(kinds.contains(&reset.kind()), "{reset:?}");
         let mut refused = TcpStream::connect(proxy.address()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Prometheus text, read back.
+//! A parser for the Prometheus text format.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Scrape {
 /// One series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Name of the metric.
+    /// The metric's name.
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
@@ -21,7 +21,7 @@ pub struct Series {
 }
 
 impl Scrape {
-    /// Reads the text format. Lines that cannot be read are left out.
+    /// Parses the text format. Malformed lines are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut scrape = Self::default();
@@ -43,7 +43,7 @@ impl Scrape {
         self.types.get(name).map(String::as_str)
     }
 
-    /// The series of a metric that have all these labels.
+    /// The series of a metric with all these labels.
     #[must_use]
     pub fn series(&self, name: &str, labels: &[(&str, &str)]) -> Vec<&Series> {
         let has = |series: &Series, (key, value): &(&str, &str)| {
@@ -55,7 +55,7 @@ impl Scrape {
             .collect()
     }
 
-    /// Sum over the series of a metric that have all these labels; None when there are none.
+    /// The sum over the series of a metric with all these labels; `None` if there are none.
     #[must_use]
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let found = self.series(name, labels);
@@ -73,7 +73,7 @@ fn parse_series(line: &str) -> Option<Series> {
     Some(Series { name: name.to_owned(), labels, value })
 }
 
-/// Reads `a="b",c="d"}` and returns what follows. Values may hold escaped quotes, backslashes and newlines.
+/// Parses `a="b",c="d"}` and returns the rest. Values may contain escaped quotes, backslashes and newlines.
 fn parse_labels(mut rest: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let mut labels = BTreeMap::new();
     loop {

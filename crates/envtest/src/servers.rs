@@ -1,8 +1,8 @@
-//! A few API servers that tests take turns with: starting one costs seconds, wiping it milliseconds.
+//! A few API servers shared by tests: starting one takes seconds, wiping it milliseconds.
 //!
-//! A server belongs to one test at a time: pools and nodes are cluster-wide, and two operators on one server are two
-//! leaders at each other's objects. What a test leaves is wiped before the next; a test that changes what a wipe
-//! does not restore (definitions, roles, policies) says so, and its server is thrown away.
+//! A server belongs to one test at a time. Pools and nodes are cluster-wide, so two operators on one server would both
+//! lead over the same objects. A server is wiped before the next test. A test may change things that a wipe does not
+//! restore (definitions, roles, policies). It says so, and its server is discarded.
 
 use crate::Outcome;
 use crate::apiserver::ApiServer;
@@ -15,11 +15,11 @@ use std::sync::{Mutex, PoisonError};
 pub enum Installed {
     /// Nothing.
     Nothing,
-    /// The manifests of k8s/, in the namespace `flipop` that enforces `restricted`.
+    /// The manifests of k8s/, in the namespace `flipop`, which enforces `restricted`.
     Manifests,
 }
 
-/// Servers that no test holds.
+/// Servers that no test is using.
 #[derive(Debug)]
 pub struct Servers {
     manifests: String,
@@ -27,16 +27,16 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// `manifests` is the folder that [`Installed::Manifests`] applies. At most as many servers run as tests do.
+    /// `manifests` is the folder that [`Installed::Manifests`] applies. At most as many servers run as tests.
     #[must_use]
     pub fn new(manifests: &str) -> Self {
         Self { manifests: manifests.to_owned(), idle: Mutex::new(Vec::new()) }
     }
 
-    /// A server with this installed and no objects in it.
+    /// A server with this installation and without objects.
     ///
     /// # Errors
-    /// When it does not start or refuses the manifests.
+    /// If it does not start or refuses the manifests.
     pub async fn take(&self, assets: &Assets, installed: Installed) -> Outcome<ApiServer> {
         match installed {
             // Only installed servers are kept.
@@ -61,12 +61,12 @@ impl Servers {
         Ok(server)
     }
 
-    /// Takes back a server that has [`Installed::Manifests`] and nothing changed in it that a wipe does not restore.
+    /// Takes back a server with [`Installed::Manifests`] whose changes a wipe can restore.
     pub fn give_back(&self, server: ApiServer) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(server);
     }
 
-    /// Ends all servers that no test holds.
+    /// Ends all servers that no test is using.
     pub fn end(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

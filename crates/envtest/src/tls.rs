@@ -3,22 +3,22 @@
 use crate::Outcome;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 
-/// Makes ring the process's TLS provider; calling it again does nothing.
+/// Makes ring the process's TLS provider. Calling it again does nothing.
 pub fn install_provider() {
-    // Fails only when one is installed already.
+    // Fails only if one is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// A key pair in PEM, private key first, with which the API server signs tokens of service accounts.
+/// A key pair in PEM, private key first. The API server signs service accounts' tokens with it.
 pub(crate) fn signing_keys_pem() -> Outcome<(String, String)> {
     let keys = KeyPair::generate()?;
     Ok((keys.serialize_pem(), keys.public_key_pem()))
 }
 
-/// A certificate authority of its own and a server certificate that it signed.
+/// A new certificate authority, and a server certificate that it signed.
 #[derive(Debug, Clone)]
 pub struct Certificates {
-    /// The authority's certificate: what a client must trust.
+    /// The authority's certificate, which clients must trust.
     pub authority_pem: String,
     /// The server's certificate.
     pub certificate_pem: String,
@@ -30,7 +30,7 @@ impl Certificates {
     /// Certificates for a server of this host name.
     ///
     /// # Errors
-    /// When the name is none.
+    /// If the name is invalid.
     pub fn for_host(host: &str) -> Outcome<Self> {
         let mut authority = CertificateParams::default();
         authority.distinguished_name.push(DnType::CommonName, "Test authority");

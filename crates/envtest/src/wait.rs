@@ -1,4 +1,4 @@
-//! Waiting for something to become true, with a report of what was seen instead.
+//! Waits for a condition, and reports what was seen instead.
 
 use crate::{Failure, Outcome};
 use std::future::Future;
@@ -6,10 +6,10 @@ use std::panic::Location;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a condition is looked at: quick enough not to slow a test, slow enough for two cores.
+/// How often to check a condition: often enough not to slow tests, rarely enough for two cores.
 const POLL: Duration = Duration::from_millis(50);
 
-/// A point in the future. Real time: what is waited for is another process.
+/// A point in the future, in real time, because the condition depends on another process.
 pub(crate) fn deadline(timeout: Duration) -> Instant {
     now() + timeout
 }
@@ -22,10 +22,10 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Looks until `look` gives a value; `Err` says what was seen instead, and the last one is in the failure.
+/// Calls `look` until it returns a value. `Err` says what was seen instead; the failure contains the last one.
 ///
 /// # Errors
-/// When the timeout has passed.
+/// If the timeout passes.
 #[track_caller]
 pub fn eventually<T, Look, Seen>(
     what: &str,
@@ -55,10 +55,10 @@ where
     }
 }
 
-/// Looks for the whole of `time`: `look` must never fail.
+/// Calls `look` for the whole of `time`. It must never fail.
 ///
 /// # Errors
-/// What `look` said when it failed.
+/// The failure of `look`.
 #[track_caller]
 pub fn throughout<Look, Seen>(
     what: &str,

@@ -1,8 +1,7 @@
-//! What the admission policies of an installation (k8s/policy-warnings-*.yaml) warn of, without evaluating them.
+//! The warnings of an installation's admission policies (k8s/policy-warnings-*.yaml), without evaluating the policies.
 //!
-//! Most of it is the operator's own list of mistakes. What a policy warns of beyond that list is a row of `RULES`: a
-//! new warning of a policy that is no mistake to the operator gets a row there, and `tests/apiserver/verdicts.rs` holds
-//! both sides together on a real API server.
+//! Most of them are the operator's own list of mistakes. `RULES` has a row for each warning beyond that list.
+//! `tests/apiserver/verdicts.rs` checks on a real API server that both sides agree.
 
 use flipop::api::translate::pool::pool_object;
 use flipop::api::translate::record_set::record_set_object;
@@ -16,16 +15,16 @@ use flipop_core::model::spec::{RawMatch, RawRecordSet, SpecProblem};
 use flipop_core::records::spec::NodeSetSpec;
 use serde_json::Value;
 
-/// An object as a rule sees it.
+/// An object as rules see it.
 struct Seen<'a> {
     object: &'a Value,
     matching: &'a RawMatch,
     record_set: Option<&'a RawRecordSet>,
-    /// Where the records are to be.
+    /// The provider of the records.
     dns_provider: &'a str,
 }
 
-/// What may be said beyond the operator's own list of mistakes.
+/// A warning beyond the operator's own list of mistakes.
 type Rule = fn(&Seen<'_>) -> Option<String>;
 
 const RULES: [Rule; 13] = [
@@ -44,7 +43,7 @@ const RULES: [Rule; 13] = [
     impatient_with_the_agent,
 ];
 
-/// What the policies warn of in an object of one of FLIPOP's kinds; nothing for others and for what cannot be read.
+/// The policies' warnings about an object of FLIPOP's kinds. None for other objects and unreadable ones.
 #[must_use]
 pub fn advice(object: &Value) -> Vec<String> {
     match object.get("kind").and_then(Value::as_str) {
@@ -55,7 +54,7 @@ pub fn advice(object: &Value) -> Vec<String> {
     .unwrap_or_default()
 }
 
-/// The providers of an operator that has both tokens.
+/// The providers of an operator with both tokens.
 #[must_use]
 pub fn providers() -> Providers {
     Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, true)), false)
@@ -94,7 +93,7 @@ fn missing_match(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
-/// In a set this is the mistake that its zone and its name are missing, too.
+/// A record set without one also lacks its zone and its name.
 fn missing_record_set(seen: &Seen<'_>) -> Option<String> {
     let is_set = seen.object.get("kind").and_then(Value::as_str) == Some("NodeDNSRecordSet");
     (is_set && seen.record_set.is_none()).then(|| {
@@ -102,7 +101,7 @@ fn missing_record_set(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
-/// A record set of empty fields is none to the operator, since the Go operator's client writes an absent one so.
+/// To the operator a record set of empty fields is none, since the Go operator's client writes an absent one so.
 fn empty(seen: &Seen<'_>, field: &str, remedy: &str) -> Option<String> {
     let is_empty = seen.record_set.is_some_and(|set| *set == RawRecordSet::default());
     is_empty.then(|| {
@@ -120,7 +119,7 @@ fn default_deletes(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
-/// The presence of the annotation counts, and not its text.
+/// The annotation's presence counts, not its text.
 fn paused_by_false(seen: &Seen<'_>) -> Option<String> {
     let text = seen.object.get("metadata")?.get("annotations")?.get(PAUSED_ANNOTATION)?.as_str()?;
     let says_no = ["false", "no", "off", "0"].contains(&text.trim().to_ascii_lowercase().as_str());
@@ -140,7 +139,7 @@ fn empty_record_name(seen: &Seen<'_>) -> Option<String> {
     empty(seen, "recordName", "set it, for example to www, or to @ for the zone itself")
 }
 
-/// The values of a field of the tolerations that are none of these, shown; `None` without any.
+/// The unknown values in a field of the tolerations; `None` if there are none.
 fn unknown(seen: &Seen<'_>, field: &str, known: &[&str]) -> Option<String> {
     let tolerations = seen.matching.tolerations.iter();
     let values = tolerations.map(|toleration| match field {
@@ -177,7 +176,7 @@ fn raised_ttl(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
-/// Relative to the zone it would be a name that nobody means.
+/// A user hardly means a name with such an ending to be relative to the zone.
 fn outside_zone(seen: &Seen<'_>) -> Option<String> {
     let set = seen.record_set?;
     let (name, zone) = (set.record_name.to_ascii_lowercase(), set.zone.to_ascii_lowercase());
@@ -192,7 +191,7 @@ fn outside_zone(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
-/// Read as it was written: it is a field of pools alone.
+/// Read from the raw object, because only pools have this field.
 fn unreachable_minimum(seen: &Seen<'_>) -> Option<String> {
     let spec = seen.object.get("spec")?;
     let number = |field: &str| spec.get(field).and_then(Value::as_u64).unwrap_or_default();
@@ -218,7 +217,7 @@ fn impatient_with_the_agent(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
-/// A request to move an address is no part of the spec, and its answer is in `status.lastMove`.
+/// A request to move an address is no part of the spec. It is answered in `status.lastMove`.
 fn unreadable_move(seen: &Seen<'_>) -> Option<String> {
     let is_pool = seen.object.get("kind").and_then(Value::as_str) == Some("FloatingIPPool");
     let annotation = seen.object.get("metadata")?.get("annotations")?.get(MOVE_ANNOTATION)?.as_str();

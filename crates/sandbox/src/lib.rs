@@ -1,4 +1,4 @@
-//! What the demonstration shares with the tests: the warnings of the API server, and the picture of README.
+//! The parts that the demonstration shares with the tests: the API server's warnings, and the picture in README.
 
 pub mod advice;
 pub mod picture;

@@ -1,4 +1,4 @@
-//! Entry point of the sandbox: FLIPOP in a simulated world, on a machine that has nothing but Rust.
+//! Entry point of the sandbox: FLIPOP in a simulated world, on a machine with nothing but Rust.
 
 mod demo;
 mod replay;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Exit code after Ctrl-C in the middle of the story, as shells have it: 128 and the signal's number.
+/// The exit code after Ctrl-C during the story, as in shells: 128 plus the signal's number.
 const INTERRUPTED: u8 = 130;
 
 /// Shows what FLIPOP does, without a cluster, an account, Docker or Go.
@@ -93,14 +93,14 @@ fn main() -> ExitCode {
 }
 
 async fn act(flags: Flags) -> ExitCode {
-    // It takes the colours away where nobody would see them, and where NO_COLOR is set.
+    // Removes colours that would not be seen, or if NO_COLOR is set.
     let out = Box::new(anstream::stdout());
     let result = match flags.command {
         Some(Command::Serve { common, port }) => {
             let serving = demo::Serving { files: common.files, port, typed: typed() };
             demo::serve(serving, out, end_signal()).await
         }
-        // It is done already, on a runtime of its own.
+        // Already done, on its own runtime.
         Some(Command::Replay { .. }) => Ok(()),
         None => tokio::select! {
             result = demo::run(&flags.common.files, out) => result,
@@ -113,13 +113,13 @@ async fn act(flags: Flags) -> ExitCode {
     }
 }
 
-/// The lines of standard input, as they are typed. They are read on a thread of their own, since nothing can end a read
-/// that waits; the process does not wait for it.
+/// The typed lines of standard input. They are read on their own thread, since a blocked read cannot be ended. The
+/// process does not wait for that thread.
 fn typed() -> UnboundedReceiver<String> {
     let (sender, lines) = unbounded_channel();
     std::thread::spawn(move || {
         let lines = std::io::stdin().lines().map_while(Result::ok);
-        // Nobody listens any more when the story is over.
+        // The receiver is gone when the story is over.
         lines.into_iter().try_for_each(|line| sender.send(line).ok())
     });
     lines
@@ -130,7 +130,7 @@ fn failure(problem: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Ctrl-C, or what `kill` sends.
+/// Waits for Ctrl-C, or for the signal that `kill` sends.
 async fn end_signal() {
     let (Ok(mut term), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

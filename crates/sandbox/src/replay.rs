@@ -1,10 +1,10 @@
-//! `cargo sandbox replay`: the transcript of a simulation, and what the judge found in it.
+//! `cargo sandbox replay`: the transcript of a simulation, and the judge's findings.
 
 use flipop_simulation::{Plan, generate};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Plays the plan of a seed or of a file. Exit code 1 when it breaks an invariant, 2 when there is no such plan.
+/// Plays the plan of a seed or of a file. Exits with 1 if it breaks an invariant, and with 2 if there is no such plan.
 pub(crate) fn replay(plan: &str, out: &mut dyn Write) -> ExitCode {
     let plan = match read(plan) {
         Ok(plan) => plan,
@@ -15,7 +15,7 @@ pub(crate) fn replay(plan: &str, out: &mut dyn Write) -> ExitCode {
     };
     match tell(&plan, out) {
         Ok(true) => ExitCode::SUCCESS,
-        // A reader that has seen enough is no failure of ours.
+        // A reader that has seen enough is no failure.
         Ok(false) | Err(_) => ExitCode::FAILURE,
     }
 }

@@ -1,25 +1,25 @@
-//! What can happen beside the operator: what users, machines and the cloud do, and what befalls its processes.
+//! What can happen besides the operator's own work: acts of users, machines and the cloud, and faults of its processes.
 
 use flipop_cloud::Provider;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 
-/// What can happen beside the operator.
+/// What can happen besides the operator's own work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Act {
-    /// A droplet boots and joins as a ready node; a node of that name is replaced, as after a rebuild.
+    /// A droplet boots and joins as a ready node. It replaces a node of that name, as after a rebuild.
     AddNode {
         /// Name of node and droplet.
         node: String,
     },
-    /// The node object goes; the droplet stays.
+    /// The node object is deleted; the droplet stays.
     DeleteNode {
         /// Its name.
         node: String,
     },
-    /// The droplet goes, and the node with it.
+    /// The droplet is destroyed, and its node deleted.
     DestroyDroplet {
         /// Its name.
         node: String,
@@ -31,7 +31,7 @@ pub enum Act {
         /// The new value.
         ready: bool,
     },
-    /// The node's kubelet is heard of no more: its Ready condition becomes Unknown.
+    /// The node's kubelet falls silent: the Ready condition becomes Unknown.
     LoseContact {
         /// The node.
         node: String,
@@ -45,14 +45,14 @@ pub enum Act {
         /// Whether it has it.
         on: bool,
     },
-    /// The node is cordoned and tainted against everything, or no more.
+    /// The node is cordoned and tainted against everything, or released again.
     Drain {
         /// The node.
         node: String,
-        /// Whether it is.
+        /// Whether it is drained.
         drained: bool,
     },
-    /// The droplet is switched off, and its node is heard of no more; or on again.
+    /// The droplet is switched off and its node falls silent, or it is switched on again.
     PowerOff {
         /// The node.
         node: String,
@@ -63,19 +63,19 @@ pub enum Act {
     SetRole {
         /// The node.
         node: String,
-        /// Its value; absent removes the label.
+        /// The new value; absent removes the label.
         role: Option<String>,
     },
-    /// A pod (label `app`) starts on a node and is ready; one of that name is moved there.
+    /// A pod (label `app`) starts on a node and is ready. A pod of that name moves there.
     AddPod {
         /// Its name.
         pod: String,
         /// Value of its label `app`.
         app: String,
-        /// Where it runs.
+        /// The node that it runs on.
         node: String,
     },
-    /// A pod goes.
+    /// A pod is deleted.
     DeletePod {
         /// Its name.
         pod: String,
@@ -84,7 +84,7 @@ pub enum Act {
     SetPodReady {
         /// Its name.
         pod: String,
-        /// Whether it is.
+        /// Whether it is ready.
         ready: bool,
     },
     /// An address is reserved in the account, unassigned.
@@ -96,7 +96,7 @@ pub enum Act {
     MoveIp {
         /// The address.
         ip: Ipv4Addr,
-        /// The node whose droplet it goes to; absent: none.
+        /// The node whose droplet gets it; absent: none.
         node: Option<String>,
     },
     /// Somebody releases an address.
@@ -104,7 +104,7 @@ pub enum Act {
         /// The address.
         ip: Ipv4Addr,
     },
-    /// Something else keeps an address busy.
+    /// Something else locks an address.
     LockIp {
         /// The address.
         ip: Ipv4Addr,
@@ -118,7 +118,7 @@ pub enum Act {
         /// For how long.
         for_ms: u64,
     },
-    /// An object of ours is created.
+    /// One of our objects is created.
     Create {
         /// Its kind.
         kind: String,
@@ -127,7 +127,7 @@ pub enum Act {
         /// Its spec.
         spec: Value,
     },
-    /// An object of ours is edited.
+    /// One of our objects is edited.
     Edit {
         /// Its kind.
         kind: String,
@@ -136,7 +136,7 @@ pub enum Act {
         /// Merged into the spec.
         spec: Value,
     },
-    /// Somebody asks for a move of an address by the annotation on its pool.
+    /// Somebody requests a move of an address with the annotation on its pool.
     Ask {
         /// The pool.
         name: String,
@@ -144,17 +144,17 @@ pub enum Act {
         ip: Ipv4Addr,
         /// The node that is to get it.
         node: String,
-        /// What tells it from other requests.
+        /// Distinguishes the request from others.
         nonce: u64,
     },
-    /// An object of ours is deleted.
+    /// One of our objects is deleted.
     Delete {
         /// Its kind.
         kind: String,
         /// Its name.
         name: String,
     },
-    /// Somebody pauses an object of ours by its annotation, and resumes it later.
+    /// Somebody pauses one of our objects by its annotation, and resumes it later.
     PauseObject {
         /// Its kind.
         kind: String,
@@ -165,19 +165,19 @@ pub enum Act {
         /// For how long.
         for_ms: u64,
     },
-    /// GitOps writes the addresses back to what the user once wrote.
+    /// GitOps resets the addresses to what the user once wrote.
     RevertIps {
         /// The pool.
         name: String,
-        /// These.
+        /// The addresses.
         ips: Vec<Ipv4Addr>,
     },
-    /// The status is lost, as in a restore from a backup.
+    /// The status is lost, as after a restore from a backup.
     WipeStatus {
         /// The pool.
         name: String,
     },
-    /// A user lets go the address that a pool created last, and wants one fewer.
+    /// A user releases the address that a pool created last, and wants one fewer.
     Release {
         /// The pool.
         name: String,
@@ -188,10 +188,10 @@ pub enum Act {
         provider: Provider,
         /// The name, relative to the zone.
         name: String,
-        /// What the first record shows then; absent: it is deleted.
+        /// The new content of the first record; absent: the record is deleted.
         data: Option<Ipv4Addr>,
     },
-    /// A record of somebody else stands at a name for a while.
+    /// Somebody else's record exists at a name for a while.
     PlaceRecord {
         /// The provider of the zone.
         provider: Provider,
@@ -204,7 +204,7 @@ pub enum Act {
         /// For how long.
         for_ms: u64,
     },
-    /// The provider lets the operator's token in no more, for a while.
+    /// The provider rejects the operator's token for a while.
     RevokeToken {
         /// The provider.
         provider: Provider,
@@ -218,72 +218,73 @@ pub enum Act {
         /// For how long.
         for_ms: u64,
     },
-    /// How long actions of the provider take from now on.
+    /// How long the provider's actions take from now on.
     ActionTime {
         /// Milliseconds.
         ms: u64,
     },
     /// How many reserved IPs the account may have from now on.
     Quota {
-        /// So many.
+        /// The number of addresses.
         addresses: usize,
     },
-    /// Lists of the provider show what was true so long ago.
+    /// The provider's lists lag behind by this much.
     ListLag {
         /// Milliseconds.
         ms: u64,
     },
-    /// A replica dies, as by SIGKILL.
+    /// A replica dies, as after SIGKILL.
     Crash {
-        /// Which.
+        /// The replica.
         replica: usize,
-        /// How long until it starts again.
+        /// How long until it restarts.
         restart_ms: u64,
     },
-    /// A replica is told to end, as by SIGTERM.
+    /// A replica is told to stop, as by SIGTERM.
     Stop {
-        /// Which.
+        /// The replica.
         replica: usize,
-        /// How long after its end it starts again.
+        /// How long after its end it restarts.
         restart_ms: u64,
     },
-    /// Nothing that a replica sends leaves, and nothing reaches it, as when its machine hangs.
+    /// A replica neither sends nor receives anything, as when its machine hangs.
     Pause {
-        /// Which.
+        /// The replica.
         replica: usize,
         /// For how long.
         for_ms: u64,
     },
     /// A replica is cut off.
     Cut {
-        /// Which.
+        /// The replica.
         replica: usize,
-        /// From whom.
+        /// From which side.
         side: Side,
         /// For how long.
         for_ms: u64,
     },
-    /// The API server of a replica shows its watches what was true when this began.
+    /// A replica's API server shows its watches the state from before this act.
     Lag {
-        /// Which.
+        /// The replica.
         replica: usize,
         /// For how long.
         for_ms: u64,
-        /// Whether it shows the same in its lists, which a healthy one never does, to a process that has seen more:
-        /// one that starts meanwhile, and reads of single objects, leases and writes, meet the present.
+        /// Whether its lists show that state too. A healthy API server never does this to a process that has seen newer
+        /// state. A process that starts meanwhile sees the present, and so do reads of single objects, leases and
+        /// writes.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         lists: bool,
     },
     /// All watches of a replica break.
     CutWatches {
-        /// Which.
+        /// The replica.
         replica: usize,
     },
     /// The API server forgets its history.
     Compact,
 }
 
-/// Whom a replica talks to.
+/// The servers that a replica talks to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {

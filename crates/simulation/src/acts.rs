@@ -1,4 +1,4 @@
-//! What happens beside the operator, done to the simulated world.
+//! Applies acts to the simulated world.
 
 use super::bed::{Bed, Undo};
 use super::furnish;
@@ -10,7 +10,7 @@ use flipop_cloud::{Provider, RecordView};
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use serde_json::{Value, json};
 
-/// All that the operator needs of `DigitalOcean`.
+/// All scopes that the operator needs at `DigitalOcean`.
 const SCOPES: [&str; 7] = [
     "droplet:read",
     "reserved_ip:read",
@@ -22,18 +22,18 @@ const SCOPES: [&str; 7] = [
 ];
 
 impl Bed {
-    /// Lets something happen.
+    /// Applies an act.
     pub(super) fn act(&mut self, act: &Act) {
         self.network.tell("world", &serde_json::to_string(act).unwrap_or_default());
         if let Err(error) = self.try_act(act) {
-            // A step may meet a world in which it makes no sense (a drawn plan, or one that was shrunk).
+            // In a drawn or shrunk plan, a step may make no sense in the world as it is.
             self.network.tell("world", &format!("which makes no sense now: {error}"));
         }
         self.network.judge(|_judge| ());
     }
 
     /// # Errors
-    /// When it makes no sense in the world as it is.
+    /// If it makes no sense in the world as it is.
     fn try_act(&mut self, act: &Act) -> Result<(), ScenarioError> {
         match act {
             Act::AddNode { .. }
@@ -181,7 +181,7 @@ impl Bed {
         }
     }
 
-    /// Sets the annotation that pauses an object, or removes it.
+    /// Sets or removes the annotation that pauses an object.
     pub(super) fn annotate(&self, kind: &str, name: &str, text: Option<&str>) -> Result<(), ScenarioError> {
         let patch = json!({ "metadata": { "annotations": { ANNOTATION: text } } });
         let key = Key::new(USER_NAMESPACE, name);
@@ -245,7 +245,7 @@ impl Bed {
             }
             Act::Stop { replica, restart_ms } => {
                 if let Some(stops) = self.stops.get(replica) {
-                    // A replica that is not running has nothing to end.
+                    // A replica that is not running has nothing to stop.
                     let _unheard = stops.send(restart_ms);
                 }
             }
@@ -286,7 +286,7 @@ impl Bed {
                 let fqdn = format!("{name}.{zone}");
                 let records = self.cloud.records(*provider, zone).into_iter();
                 let mut ours = records.filter(|record| record.rtype == "A" && record.fqdn == fqdn);
-                // The last one stays: a name that is empty already can be emptied by nobody.
+                // The last record stays, so that every emptied name is the operator's doing.
                 let Some(record) = ours.next() else { return };
                 if data.is_none() && ours.next().is_none() {
                     return;
@@ -314,7 +314,7 @@ impl Bed {
     }
 }
 
-/// The spec of a pool without the address that it created last, and with one fewer desired.
+/// The pool's spec without the address that it created last, and with one fewer desired.
 fn released(pool: &Value) -> Option<Value> {
     let last = pool.pointer("/status/createdIPs")?.as_array()?.last()?.get("ip")?.clone();
     let field = |name: &str| {

@@ -1,19 +1,19 @@
 //! Requests to move addresses by hand, drawn from a seed.
 //!
-//! They are drawn beside the sequence of all other draws, so that all else in the plan of a seed is as it is without.
+//! They have their own sequence of draws, so the rest of a seed's plan is the same with and without them.
 
 use super::dice::roll;
 use super::plan::{Act, Step};
 use super::workloads::at;
 use std::net::Ipv4Addr;
 
-/// What tells these draws from others of the seed.
+/// Separates these draws from others of the seed.
 const SALT: u64 = 80;
 
-/// So many of a hundred seeds have requests.
+/// How many of a hundred seeds have requests.
 const SEEDS: usize = 60;
 
-/// No request comes before the pools are there, or in the last seconds.
+/// No request comes before the pools exist, or in the last seconds.
 const MARGIN_MS: u64 = 10_000;
 
 /// Up to four requests, in a world of these pools, addresses and nodes.

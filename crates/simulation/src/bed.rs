@@ -1,6 +1,6 @@
-//! The simulated world of one run: a cluster, an account, replicas, and what has to be undone in it.
+//! The simulated world of one run: a cluster, an account, replicas, and the faults that are to end later.
 //!
-//! Invariants: one thread, one paused clock, no I/O; everything invented follows from the plan's seed.
+//! Invariants: one thread, one paused clock, no I/O. Everything invented follows from the plan's seed.
 
 use super::judge::blindness::Blindness;
 use super::judge::{Judge, Violation, dns};
@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The wall clock at the beginning of every run, in milliseconds since 1970.
+/// The wall clock at the start of every run, in milliseconds since 1970.
 const EPOCH_MS: i64 = 1_790_000_000_000;
 
 /// How long an action of the provider takes unless the plan says otherwise.
 const ACTION_MS: u64 = 900;
 
-/// Something that the bed itself does later: the end of a passing trouble.
+/// Something that the bed does later: it ends a passing fault.
 #[derive(Debug, Clone)]
 pub(super) enum Undo {
     Wake {
@@ -36,17 +36,17 @@ pub(super) enum Undo {
     CatchUp {
         replica: usize,
     },
-    /// A record of somebody else goes.
+    /// Somebody else's record is deleted.
     Lift {
         provider: Provider,
         id: String,
     },
-    /// An object is paused no more.
+    /// An object is resumed.
     Resume {
         kind: String,
         name: String,
     },
-    /// A token is let in with every scope.
+    /// A token gets every scope again.
     LetIn {
         provider: Provider,
     },
@@ -62,7 +62,7 @@ pub(super) struct Bed {
     pub(super) droplets: BTreeMap<String, u64>,
     undos: BTreeMap<(u64, u64), Undo>,
     undone: u64,
-    /// The records of others.
+    /// Other people's records.
     pub(super) foreign: BTreeMap<Provider, Vec<RecordView>>,
 }
 
@@ -118,7 +118,7 @@ impl Bed {
         self.network.judge(|judge| judge.violations.clone())
     }
 
-    /// Lets time pass, with what the bed has to undo on the way.
+    /// Lets time pass, and ends the faults that are due on the way.
     pub(super) async fn wait_until(&mut self, at_ms: u64) {
         while let Some(entry) = self.undos.first_entry().filter(|entry| entry.key().0 <= at_ms) {
             let ((due_ms, _), undo) = entry.remove_entry();
@@ -161,16 +161,16 @@ impl Bed {
                 self.network.judge(|judge| judge.others_wrote(now_ms, None));
             }
             Undo::Resume { kind, name } => {
-                // It may be gone by now.
+                // The object may be gone by now.
                 let _gone = self.annotate(&kind, &name, None);
             }
             Undo::LetIn { provider } => self.let_in(provider, &["*"]),
         }
-        // It hears of this before it hears of what the operator does next.
+        // The judge hears of this before it hears of the operator's next call.
         self.network.judge(|_judge| ());
     }
 
-    /// The operator's token has these scopes from now on.
+    /// From now on the operator's token has these scopes.
     pub(super) fn let_in(&self, provider: Provider, scopes: &[&str]) {
         let [digitalocean, cloudflare] = TOKENS;
         let secret = match provider {

@@ -1,6 +1,6 @@
-//! Numbers that follow from a seed and a position alone, so that one decision less does not change all later ones.
+//! Numbers that depend only on a seed and a position, so one decision less does not change all later ones.
 
-/// The mixing of one number, as `SplitMix64` does it.
+/// Mixes one number as `SplitMix64` does.
 fn mixed(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -8,7 +8,7 @@ fn mixed(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number below `limit` for the question `salt` about the thing `number` in the run of `seed`; 0 when `limit` is 0.
+/// A number below `limit` for the question `salt` about item `number` in the run of `seed`; 0 if `limit` is 0.
 pub(super) fn roll(seed: u64, number: u64, salt: u64, limit: u64) -> u64 {
     mixed(mixed(mixed(seed) ^ number) ^ salt).checked_rem(limit).unwrap_or_default()
 }
@@ -41,7 +41,7 @@ impl Fingerprint {
     }
 }
 
-/// Numbers of one sequence, one after the other.
+/// A sequence of numbers.
 pub(super) struct Draw {
     pub(super) seed: u64,
     salt: u64,
@@ -49,7 +49,7 @@ pub(super) struct Draw {
 }
 
 impl Draw {
-    /// The sequence of a seed that answers the question `salt`.
+    /// The sequence of a seed for the question `salt`.
     pub(super) fn new(seed: u64, salt: u64) -> Self {
         Self { seed, salt, drawn: 0 }
     }
@@ -60,17 +60,17 @@ impl Draw {
         roll(self.seed, self.drawn, self.salt, limit)
     }
 
-    /// A number from `from` to `to`, both included.
+    /// A number from `from` to `to`, inclusive.
     pub(super) fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.below(to.saturating_sub(from) + 1)
     }
 
-    /// True in so many of a hundred cases.
+    /// True in this many of a hundred cases.
     pub(super) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these; none of none.
+    /// One of these choices; `None` if there are none.
     pub(super) fn of<T: Clone>(&mut self, choices: &[T]) -> Option<T> {
         let index = self.below(u64::try_from(choices.len()).unwrap_or_default());
         usize::try_from(index).ok().and_then(|index| choices.get(index)).cloned()

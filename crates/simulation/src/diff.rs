@@ -1,19 +1,19 @@
-//! What a write changed in an object, for people: fields by their paths, conditions by their types, the states of
-//! addresses by address.
+//! What a write changed in an object, for people: fields by path, conditions by type, and states of addresses by
+//! address.
 //!
-//! Invariant: the text follows from the two objects alone.
+//! Invariant: the text depends only on the two objects.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What every write changes and nobody asks about.
+/// Fields that every write changes and nobody asks about.
 const HUSHED: [&str; 4] =
     ["metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "metadata.uid"];
 
-/// Fields of conditions and of entries that only tell the time.
+/// Fields of conditions and entries that only hold times.
 const TIMES: [&str; 3] = ["lastTransitionTime", "lastHeartbeatTime", "creationTimestamp"];
 
-/// Longest value that is shown whole.
+/// The longest value that is shown in full.
 const VALUE_CHARS: usize = 80;
 
 /// The differences between two states of an object, each in a few words. Absent states count as empty.
@@ -41,8 +41,8 @@ fn walk(path: &str, before: &Value, after: &Value, all: &mut Vec<String>) {
     }
 }
 
-/// The parts of a value by name: the fields of an object, the entries of a list that have a type, an address or a
-/// key. Nothing counts as an object without fields.
+/// The parts of a value by name: the fields of an object, or the entries of a list that have a type, an address or a
+/// key. An absent value counts as an object without fields.
 fn fields(value: &Value) -> Option<BTreeMap<String, Value>> {
     match value {
         Value::Null => Some(BTreeMap::new()),
@@ -56,7 +56,7 @@ fn fields(value: &Value) -> Option<BTreeMap<String, Value>> {
 
 fn named(entry: &Value) -> Option<(String, Value)> {
     let name = ["type", "ip", "key"].iter().find_map(|name| entry.get(name)?.as_str())?.to_owned();
-    // A condition is told in one piece: its status and why.
+    // A condition is shown as one text: its status and the cause.
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let told = text("status").map(|status| {
         let why = [text("reason"), text("message")].into_iter().flatten().filter(|part| !part.is_empty());

@@ -1,4 +1,4 @@
-//! What a call of a replica is about, taken from its request alone.
+//! What a replica's call is about, from its request alone.
 
 use super::plan::Side;
 use flipop_cloud::Op;
@@ -10,29 +10,29 @@ use std::net::Ipv4Addr;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Facts {
     pub(super) side: Side,
-    /// Whose limits it counts against.
+    /// The provider whose limits it counts against.
     pub(super) account: Option<flipop_cloud::Provider>,
-    /// For people and for plans.
+    /// The description for people and plans.
     pub(super) what: String,
-    /// What distinguishes it from calls that are described alike: what a list or a watch selects, what a node or a
-    /// name gets.
+    /// Distinguishes calls with the same description: the selection of a list or watch, or the content for a node or a
+    /// name.
     pub(super) scope: String,
     pub(super) kind: Kind,
 }
 
-/// What a call wants.
+/// The purpose of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Kind {
-    /// The lease: a write that leaves us its holder or not, or a read.
+    /// The lease: a write, which takes or releases it, or a read.
     Lease { write: Option<Hold> },
     /// An Event.
     Event,
     /// A page of a list of objects.
     List {
         resource: String,
-        /// The most items of a page; 0: any number.
+        /// The page size; 0 means unlimited.
         limit: u64,
-        /// It is not the first page.
+        /// Whether it continues a list.
         goes_on: bool,
         selector: String,
     },
@@ -46,17 +46,17 @@ pub(super) enum Kind {
     Write { resource: String },
     /// The list of the account's addresses.
     ListIps,
-    /// An address goes to a droplet.
+    /// Assigns an address to a droplet.
     Assign { ip: Ipv4Addr, droplet: u64 },
-    /// An address goes off its droplet.
+    /// Takes an address off its droplet.
     Unassign { ip: Ipv4Addr },
-    /// An address is bought.
+    /// Buys an address.
     CreateIp,
-    /// A DNS record changes.
+    /// Changes a DNS record.
     Record,
 }
 
-/// What a write makes of the lease.
+/// The effect of a write on the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     Taken,
@@ -64,7 +64,7 @@ pub(super) enum Hold {
 }
 
 impl Facts {
-    /// Whether the call changes something and so needs leadership.
+    /// Whether the call changes something, which needs leadership.
     pub(super) fn mutates(&self) -> bool {
         match self.kind {
             Kind::Write { .. }
@@ -82,7 +82,7 @@ impl Facts {
         }
     }
 
-    /// Whether triggers count it: not what comes by the clock alone.
+    /// Whether triggers count the call. They ignore calls that only follow the clock.
     pub(super) fn counts(&self) -> bool {
         !matches!(self.kind, Kind::Lease { .. } | Kind::Event) && !self.what.starts_with("WATCH leases")
     }
@@ -112,7 +112,7 @@ fn target(path: &str) -> Target<'_> {
     }
 }
 
-/// Of a request to the API server.
+/// The facts of a request to the API server.
 pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> Facts {
     let Target { resource, name, subresource } = target(path);
     let watch = query.contains("watch=true") || query.contains("watch=1");
@@ -122,7 +122,7 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
         "leases" if reads => Kind::Lease { write: None },
         "leases" => Kind::Lease { write: Some(hold(body)) },
         "events" => Kind::Event,
-        // One object and what belongs to it, by fields: no list that shows everything of a kind.
+        // A read by fields, of one object and what belongs to it. It is not a list of everything of a kind.
         _ if reads && is_of_one(query) => Kind::Read,
         _ if reads && name.is_empty() => list(resource, query),
         _ if reads => Kind::Read,
@@ -133,11 +133,11 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
         (_, true, true) => "LIST",
         _ => method.as_str(),
     };
-    // The names of Events hold the machine's time.
+    // The names of Events contain the machine's time.
     let name = if resource == "events" { "" } else { name };
     let what = [verb, resource, name, subresource].into_iter().filter(|part| !part.is_empty());
     let what = what.collect::<Vec<_>>().join(" ");
-    // Another annotation is another request.
+    // Another annotation makes another request.
     let scope = match resource {
         "nodes" if !reads => String::from_utf8_lossy(body).into_owned(),
         _ => scope(path, query),
@@ -151,7 +151,7 @@ fn parameters(query: &str) -> Vec<(String, String)> {
     url.map(|url| url.query_pairs().into_owned().collect()).unwrap_or_default()
 }
 
-/// Whether a list shows one object, or what is on one node.
+/// Whether a list is about one object, or about one node.
 fn is_of_one(query: &str) -> bool {
     let of_one = |fields: &str| {
         ["metadata.name=", "spec.nodeName="].iter().any(|field| fields.starts_with(field) && fields != *field)
@@ -159,7 +159,7 @@ fn is_of_one(query: &str) -> bool {
     parameters(query).iter().any(|(name, value)| name == "fieldSelector" && of_one(value))
 }
 
-/// What distinguishes lists and watches of one kind: where, and what they select.
+/// Distinguishes lists and watches of one kind by path and selectors.
 fn scope(path: &str, query: &str) -> String {
     let selects = |name: &String| name == "labelSelector" || name == "fieldSelector";
     let selectors = parameters(query).into_iter().filter(|(name, _)| selects(name)).map(|(_, value)| value);
@@ -183,7 +183,7 @@ fn hold(body: &[u8]) -> Hold {
     if holder.is_empty() { Hold::Released } else { Hold::Taken }
 }
 
-/// Of a request to a provider.
+/// The facts of a request to a provider.
 pub(super) fn of_cloud(request: &flipop_cloud::Request) -> Facts {
     let op = request.op();
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
@@ -202,7 +202,7 @@ pub(super) fn of_cloud(request: &flipop_cloud::Request) -> Facts {
         (Op::ListRecords, ..) => (format!("{op:?}"), Kind::ReadRecords),
         _ => (format!("{op:?}"), Kind::Read),
     };
-    // A batch is described alike whatever the name at which it changes records.
+    // Batches are described alike, whatever the name whose records they change.
     let scope = if op == Op::BatchRecords {
         String::from_utf8_lossy(&request.body).into_owned()
     } else {

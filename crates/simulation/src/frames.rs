@@ -5,7 +5,7 @@ use super::plan::Then;
 use flipop_apiserver::{ApiServer, Call, FrameFacts, Interceptor, OnFrame};
 use std::time::Duration;
 
-/// Decides about the frames of one replica's watches.
+/// Decides on the frames of one replica's watches.
 pub(super) struct Frames {
     pub(super) network: Network,
     pub(super) api: ApiServer,

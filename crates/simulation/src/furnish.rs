@@ -1,17 +1,17 @@
-//! What every simulated world begins with, whoever plays in it.
+//! The initial content of every simulated world.
 
 use flipop_apiserver::{ApiServer, NodeSpec, ScenarioError};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// Where the operator runs.
+/// The operator's namespace.
 pub const NAMESPACE: &str = "flipop";
 
-/// Installs FLIPOP's kinds and makes the operator's namespace.
+/// Installs FLIPOP's kinds and creates the operator's namespace.
 ///
 /// # Errors
-/// When the API server refuses.
+/// If the API server refuses.
 pub fn install(api: &ApiServer) -> Result<(), ScenarioError> {
     for crd in flipop::api::crd::all() {
         api.apply_yaml(&crd.to_string(), "")?;
@@ -20,10 +20,10 @@ pub fn install(api: &ApiServer) -> Result<(), ScenarioError> {
     api.create_object("v1", "Namespace", "", namespace, "bed").map(drop)
 }
 
-/// Makes the ready node of a droplet. `number` ends its addresses.
+/// Creates the ready node of a droplet. `number` is the last part of its addresses.
 ///
 /// # Errors
-/// When the API server refuses.
+/// If the API server refuses.
 pub fn add_node(
     api: &ApiServer,
     name: &str,

@@ -1,9 +1,9 @@
 //! The test bed: the real operator in a simulated world, on a paused clock, judged at every step.
 //!
 //! A [`Plan`] says what happens: to nodes, pods, addresses and objects, and to calls, watches and processes. The real
-//! shell runs in it unchanged; only its [`flipop::operator::Platform`] is simulated: clock, randomness, the service
-//! under its Kubernetes clients and the transport under its provider clients. [`run`] plays a plan and returns what
-//! the judge found; the same plan gives the same transcript, byte for byte.
+//! shell runs unchanged; only its [`flipop::operator::Platform`] is simulated: the clock, randomness, the service under
+//! its Kubernetes clients and the transport under its provider clients. [`run`] plays a plan and returns what the judge
+//! found. The same plan gives the same transcript, byte for byte.
 
 mod act;
 mod acts;
@@ -42,12 +42,12 @@ use news::News;
 use std::io;
 use tokio::runtime::{Builder, Runtime};
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What must not be, and was.
+    /// The broken rules.
     pub violations: Vec<Violation>,
-    /// How much was done.
+    /// Counts of what was done.
     pub tally: Tally,
     /// The calls that triggers can name, up to the end of the plan.
     pub busy_calls: u64,
@@ -55,17 +55,17 @@ pub struct Outcome {
     pub busy_frames: u64,
     /// Renewals of the lease and Events, up to the end of the plan.
     pub busy_clockwork: u64,
-    /// What the calls that triggers can name were for, in their order.
+    /// The purpose of each call that triggers can name, in order.
     pub sorts: Vec<Sort>,
-    /// When there was such a call or frame.
+    /// The times of these calls and frames.
     pub moments: Vec<u64>,
-    /// The virtual time of the end.
+    /// The virtual time at the end.
     pub ended_ms: u64,
-    /// The end state, without what differs between equally good runs.
+    /// The end state, without details that differ between equally good runs.
     pub end: Vec<String>,
     /// A fingerprint of the transcript.
     pub fingerprint: u64,
-    /// The transcript, if it was wanted.
+    /// The transcript, if requested.
     pub story: String,
 }
 
@@ -74,18 +74,18 @@ fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_time().start_paused(true).build()
 }
 
-/// Plays a plan on a runtime of its own. `story`: whether the transcript's text is wanted too.
+/// Plays a plan on a runtime of its own. `story` asks for the transcript's text.
 ///
 /// # Errors
-/// When there can be no runtime.
+/// If the runtime cannot be built.
 pub fn run(plan: &Plan, story: bool) -> io::Result<Outcome> {
     Ok(runtime()?.block_on(play::run(plan.clone(), story, None)))
 }
 
-/// Plays a plan in the same way; with what came of it, all that changed in the cluster and in the accounts.
+/// Plays a plan in the same way. Also returns all changes in the cluster and in the accounts.
 ///
 /// # Errors
-/// When there can be no runtime.
+/// If the runtime cannot be built.
 pub fn watch(plan: &Plan) -> io::Result<(Outcome, Vec<News>)> {
     let mut news = Vec::new();
     let outcome = runtime()?.block_on(play::run(plan.clone(), false, Some(&mut news)));

@@ -1,9 +1,9 @@
 //! One process's way to the servers: the service under its Kubernetes clients, and the transport under its provider
 //! clients.
 //!
-//! A request travels on a task of its own, so that it takes effect even when its process has given it up or died, as a
-//! packet does. Invariants: a dead process sends nothing and hears nothing; a paused one sends nothing new, and hears
-//! of answers when it wakes.
+//! A request travels in its own task, like a packet: it takes effect even if its process has given it up or died.
+//! Invariants: a dead process sends and receives nothing. A paused process sends nothing new, and receives answers when
+//! it resumes.
 
 use super::facts::{self, Facts};
 use super::judge::{Ending, Process};
@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 /// More than the operator reads of any answer (4 MiB).
 const OVERSIZED_BYTES: usize = 5 << 20;
 
-/// The way of one process; clones are the same one.
+/// The way of one process. Clones share it.
 #[derive(Clone)]
 pub(super) struct Line {
     pub(super) network: Network,
@@ -39,7 +39,7 @@ pub(super) struct Line {
 /// No answer came, and none will.
 struct Lost;
 
-/// An answer of either side, as far as the network looks at it.
+/// An answer from either side, as far as the network looks at it.
 trait Answer: Send + 'static {
     fn ending(&self) -> Ending;
 }
@@ -60,7 +60,7 @@ impl Answer for flipop_cloud::Reply {
     }
 }
 
-/// A call that its process waits for; it is closed when the process stops waiting.
+/// A call that its process waits for. Dropping it closes the call.
 struct Waiting<'a> {
     line: &'a Line,
     seq: u64,
@@ -77,7 +77,7 @@ impl Drop for Waiting<'_> {
 impl Line {
     async fn until_awake(&self) {
         let Some(mut link) = self.network.link(self.process.replica) else { return };
-        // The other side of the channel lives as long as the network.
+        // The sender lives as long as the network.
         let _awake = link.wait_for(|link| !link.paused).await;
     }
 
@@ -86,7 +86,7 @@ impl Line {
         link.is_none_or(|link| link.latest().cut(side))
     }
 
-    /// Sends a call whose effect is `effect`, and waits for the answer as long as the process does.
+    /// Sends a call with the effect `effect`, and waits for the answer as long as the process does.
     async fn carry<R: Answer>(
         &self,
         facts: Facts,
@@ -98,7 +98,7 @@ impl Line {
         let (line, traveller) = (self.clone(), verdict.clone());
         self.network.tracker().spawn(async move {
             if let Some(answer) = line.travel(facts, traveller, effect).await {
-                // The process may have given the call up.
+                // The process may have given up the call.
                 let _given_up = sender.send(answer);
             }
         });
@@ -111,7 +111,7 @@ impl Line {
         answer
     }
 
-    /// There and back; `None`: no answer ever comes.
+    /// There and back. `None` if no answer ever comes.
     async fn travel<R: Answer>(
         &self,
         facts: Facts,
@@ -145,7 +145,7 @@ impl Line {
         Some(answer)
     }
 
-    /// The API server that answers: for a list it may be one that shows the past.
+    /// The API server that answers. A list may get one that shows past state.
     fn front_for(&self, facts: &Facts, verdict: &Verdict) -> ApiServer {
         let facts::Kind::List { .. } = facts.kind else { return self.front.clone() };
         if let Some((revision, for_ms)) = verdict.older.filter(|(_, for_ms)| *for_ms > 0) {
@@ -160,7 +160,7 @@ impl Line {
         past
     }
 
-    /// Lists and watches of this replica show a revision for a while.
+    /// Makes lists and watches of this replica show a revision for a while.
     fn show_past(&self, revision: u64, for_ms: u64) {
         let (network, front, replica) = (self.network.clone(), self.front.clone(), self.process.replica);
         network.show_past(replica, Some(revision));
@@ -194,7 +194,7 @@ impl Line {
         Ok(if watch { answer.map(|body| self.clone().frames(body)) } else { answer })
     }
 
-    /// The frames of a watch, as far as the way is open.
+    /// The frames of a watch, delivered while the way is open.
     fn frames(self, body: Body) -> Body {
         let frames =
             futures::stream::unfold((self, body.into_data_stream()), |(line, mut frames)| async move {
@@ -210,7 +210,7 @@ impl Line {
         self.until_awake().await;
         let body = match request.body_mut().take() {
             None => Bytes::new(),
-            // In the order of an HTTP/1 connection: whether there is a body decides how the head is written.
+            // As on an HTTP/1 connection: whether there is a body decides how the head is written.
             Some(body) if body.is_end_stream() => Bytes::new(),
             Some(body) => body.collect().await?.to_bytes(),
         };
@@ -259,7 +259,7 @@ fn refusal(status: u16, retry_after_s: Option<u64>) -> Response<Body> {
     response
 }
 
-/// What Cloudflare says to a record whose type and content are there already.
+/// Cloudflare's answer for a record whose type and content already exist.
 fn record_exists() -> flipop_cloud::Fault {
     let error = json!({ "code": 81_057, "message": "The record already exists." });
     let body = json!({ "success": false, "errors": [error], "messages": [], "result": null });
@@ -267,7 +267,7 @@ fn record_exists() -> flipop_cloud::Fault {
     flipop_cloud::Fault::Answer { status: 400, headers, body: body.to_string().into_bytes() }
 }
 
-/// What the simulated provider itself has to do about a fault.
+/// The part of a fault that the simulated provider itself plays.
 fn injected(fault: &Fault) -> Option<flipop_cloud::Fault> {
     let action =
         |outcome, duration_ms| Some(flipop_cloud::Fault::Action(ActionPlan { outcome, duration_ms }));
@@ -355,7 +355,7 @@ impl tower::Service<Request<kube::client::Body>> for Line {
     }
 }
 
-/// Holds the requests of a paused process back, before the last check of its permit.
+/// Holds back the requests of a paused process, before the last check of its permit.
 #[derive(Clone)]
 pub(super) struct Held<S> {
     pub(super) line: Line,

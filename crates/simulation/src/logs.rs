@@ -1,8 +1,8 @@
-//! The operator's own log lines, heard on the thread of the simulation.
+//! The operator's own log lines, heard on the simulation's thread.
 //!
-//! Spans are not kept: the story says which replica does what. Invariant: a line that holds a token, and any line of
-//! level ERROR, is a violation. Of one seed in [`ALL_LEVELS_EVERY`] the lines of all levels are searched for tokens, those
-//! of the libraries below too; they are not told, so that the story is the same.
+//! Spans are not kept, because the story says which replica does what. Invariant: a line that contains a token, and any
+//! line of level ERROR, is a violation. For one seed in [`ALL_LEVELS_EVERY`], the lines of all levels are searched for
+//! tokens, including those of libraries. They do not enter the story, so it stays the same.
 
 use super::judge::Violation;
 use super::story::Story;
@@ -17,7 +17,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// Searching all levels makes a run take twice as long.
 const ALL_LEVELS_EVERY: u64 = 16;
 
-/// Listens.
+/// The subscriber.
 pub(super) struct Listener {
     pub(super) seed: u64,
     pub(super) story: Story,

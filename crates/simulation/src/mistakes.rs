@@ -1,19 +1,19 @@
-//! Mistakes in specs: values that nobody can follow, for a few seconds, at every moment of an undisturbed run.
+//! Mistakes in specs: invalid values for a few seconds, at every moment of an undisturbed run.
 //!
-//! None of them may change anything: what stands stays, nothing is bought, and what was under way goes on once the spec
-//! is right again.
+//! No mistake may change anything: what exists stays, nothing is bought, and work under way continues once the spec is
+//! valid again.
 
 use super::plan::{Act, Plan, Step};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// How long a spec stays wrong.
+/// How long a spec stays invalid.
 const WRONG_MS: u64 = 4_000;
 
 /// An object of a plan: its kind and its name.
 type Object = (String, String);
 
-/// The specs as they are when the steps up to this moment are done.
+/// The specs after the steps up to this moment.
 pub(super) fn specs(plan: &Plan, until_ms: u64) -> BTreeMap<Object, Value> {
     let mut specs = BTreeMap::new();
     for step in plan.steps.iter().filter(|step| step.at_ms <= until_ms) {
@@ -56,7 +56,7 @@ fn merge(value: &mut Value, patch: &Value) {
     }
 }
 
-/// The patch that takes back another one.
+/// The patch that undoes another one.
 fn undo(value: &Value, patch: &Value) -> Value {
     let (Value::Object(fields), Value::Object(patch)) = (value, patch) else { return value.clone() };
     let back = |(name, change): (&String, &Value)| {
@@ -66,7 +66,7 @@ fn undo(value: &Value, patch: &Value) -> Value {
     patch.iter().map(back).collect()
 }
 
-/// What can be wrong with a spec, and must change nothing.
+/// The mistakes for a spec. None of them may change anything.
 fn mistakes(kind: &str, spec: &Value) -> Vec<Value> {
     let mut all = vec![
         json!({ "match": { "nodeLabel": "role in (edge" } }),
@@ -101,19 +101,19 @@ fn mistakes(kind: &str, spec: &Value) -> Vec<Value> {
         for entry in ["", "192.0.2.300", "2001:db8::1", "edge.example.com"] {
             all.push(json!({ "ips": given.iter().cloned().chain([json!(entry)]).collect::<Vec<_>>() }));
         }
-        // The same one again.
+        // The same address twice.
         all.push(json!({ "ips": given.iter().chain(given.first()).collect::<Vec<_>>() }));
     }
     all
 }
 
-/// A mistake at every call and event of an undisturbed run: each object and each mistake in turn.
+/// A mistake at every call and event of an undisturbed run, with each object and each mistake in turn.
 #[must_use]
 pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
     let mut plans = Vec::new();
     for (number, moment) in moments.iter().enumerate() {
         let (from_ms, to_ms) = (moment + 1, moment + 1 + WRONG_MS);
-        // Not while the plan itself edits something.
+        // The plan itself must not edit anything meanwhile.
         if plan.steps.iter().any(|step| (from_ms..=to_ms).contains(&step.at_ms)) {
             continue;
         }

@@ -1,7 +1,7 @@
-//! The network between replicas and the servers: which call meets which fault, how long each takes, who is cut off.
+//! The network between replicas and servers: which call meets which fault, how long each takes, and who is cut off.
 //!
-//! Every call passes here when it is sent, when it takes effect and when it ends, so this is also where the judge and
-//! the story hear of it. Invariant: what happens to a call follows from the plan and from the call's number.
+//! Every call passes here when it is sent, when it takes effect and when it ends. So the judge and the story hear of it
+//! here too. Invariant: the fate of a call depends only on the plan and the call's number.
 
 use super::dice::{Fingerprint, roll};
 use super::diff;
@@ -20,16 +20,17 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-/// The least and the spread of an undisturbed way, in milliseconds.
+/// The shortest undisturbed travel time, and its spread, in milliseconds.
 const WAY_MS: (u64, u64) = (3, 25);
 
-/// How long a process that dies "after the answer" lives on: all that it does at once is done by then.
+/// How long a process that dies "after the answer" lives on: long enough for what it does at once.
 const LAST_WORDS_MS: u64 = 1;
 
-/// Changes of the cluster whose times are remembered, for lists that show the past: some minutes, renewals included.
+/// How many changes of the cluster have their times remembered, for lists of past state. Some minutes, including
+/// renewals.
 const PAST_MAX: usize = 4_096;
 
-/// What a call that triggers can name is for.
+/// The purpose of a call that triggers can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
     /// A change at a provider.
@@ -40,7 +41,7 @@ pub enum Sort {
     ClusterWrite,
     /// A list of objects.
     ClusterList,
-    /// Any other read of the cluster, and the start of a watch.
+    /// Any other read of the cluster, or the start of a watch.
     ClusterRead,
 }
 
@@ -56,7 +57,7 @@ impl Sort {
     }
 }
 
-/// What happened while the plan went on, as far as sweeps need it.
+/// What happened during the plan, as far as sweeps need it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Busy {
     /// Calls that triggers can name.
@@ -65,21 +66,21 @@ pub(super) struct Busy {
     pub(super) frames: u64,
     /// Renewals of the lease, and Events.
     pub(super) clockwork: u64,
-    /// When there was such a call or frame.
+    /// The times of these calls and frames.
     pub(super) moments: BTreeSet<u64>,
 }
 
-/// What is true of the way to and from one replica.
+/// The state of the way to and from one replica.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Link {
-    /// The process that lives; 0: none.
+    /// The living process; 0 if none.
     pub(super) incarnation: u64,
     /// How long after its death the next one starts.
     pub(super) restart_ms: u64,
     pub(super) paused: bool,
     pub(super) kube_cut: bool,
     pub(super) cloud_cut: bool,
-    /// The revision that lists show; absent: the newest.
+    /// The revision that lists show; `None` for the newest.
     pub(super) past: Option<u64>,
 }
 
@@ -99,7 +100,7 @@ pub(super) enum Death {
     AfterReply { restart_ms: u64 },
 }
 
-/// What becomes of a call.
+/// The fate of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Verdict {
     pub(super) seq: u64,
@@ -107,17 +108,17 @@ pub(super) struct Verdict {
     pub(super) back_ms: u64,
     pub(super) fault: Option<Fault>,
     pub(super) death: Option<Death>,
-    /// The revision that a list shows, and for how long all lists and watches of the replica do from now on.
+    /// The revision that a list shows, and for how long all lists and watches of the replica show it too.
     pub(super) older: Option<(u64, u64)>,
 }
 
 struct State {
     judge: Judge,
     calls: u64,
-    /// What is going on; no more once the plan is over.
+    /// What happens during the plan. It ends with the plan.
     busy: Busy,
     over: bool,
-    /// Calls that are told only if they do not go well.
+    /// Calls that the story mentions only if they fail.
     hushed: BTreeSet<u64>,
     clockwork: u64,
     /// When each of the latest revisions was made.
@@ -136,7 +137,7 @@ struct Inner {
     tracker: TaskTracker,
 }
 
-/// The network; clones share it.
+/// The network. Clones share it.
 #[derive(Clone)]
 pub(super) struct Network(Arc<Inner>);
 
@@ -179,7 +180,7 @@ impl Network {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at, or changes, what the judge knows, once it has heard of everything so far.
+    /// Reads or changes the judge's knowledge, after the judge has heard of everything so far.
     pub(super) fn judge<T>(&self, look: impl FnOnce(&mut Judge) -> T) -> T {
         let now_ms = self.now_ms();
         let mut state = self.state();
@@ -187,7 +188,7 @@ impl Network {
         look(&mut state.judge)
     }
 
-    /// The link of a replica, now and later.
+    /// The link of a replica, and its later states.
     pub(super) fn link(&self, replica: usize) -> Option<signal::Receiver<Link>> {
         self.0.links.get(replica).map(signal::Sender::subscribe)
     }
@@ -203,7 +204,7 @@ impl Network {
         self.0.links.get(process.replica).is_some_and(|link| link.latest().incarnation == process.incarnation)
     }
 
-    /// A process dies here and now, and the next one starts after a while.
+    /// A process dies now, and the next one starts after a while.
     pub(super) fn kill(&self, process: Process, restart_ms: u64) {
         if !self.lives(process) {
             return;
@@ -216,7 +217,7 @@ impl Network {
         self.state().judge.died(process);
     }
 
-    /// A process sends a call. `None`: it is dead, or dies of it.
+    /// A process sends a call. `None` if it is dead, or dies of the call.
     pub(super) fn admit(&self, process: Process, facts: &Facts, body: &[u8]) -> Option<Verdict> {
         if !self.lives(process) {
             return None;
@@ -291,19 +292,19 @@ impl Network {
         }
     }
 
-    /// What happened so far; from now on nothing is counted any more.
+    /// What happened so far. From now on nothing is counted.
     pub(super) fn busy(&self) -> Busy {
         let mut state = self.state();
         state.over = true;
         state.busy.clone()
     }
 
-    /// The lists of a replica show this revision, or the newest again.
+    /// Makes the lists of a replica show this revision, or the newest again.
     pub(super) fn show_past(&self, replica: usize, past: Option<u64>) {
         self.relink(replica, |link| link.past = past);
     }
 
-    /// What the plan has for a place; nothing once all faults are over.
+    /// What the plan has for this call or frame; nothing once all faults are over.
     fn trigger(&self, on: &On, over: bool) -> Option<&Then> {
         let mut triggers = self.0.plan.triggers.iter().filter(|_| !over);
         triggers.find(|trigger| trigger.on == *on).map(|trigger| &trigger.then)
@@ -354,7 +355,7 @@ impl Network {
         verdict
     }
 
-    /// A call has taken effect, or has been refused, with this status.
+    /// A call took effect, or was refused, with this status.
     pub(super) fn took_effect(
         &self,
         process: Process,
@@ -376,7 +377,7 @@ impl Network {
         }
     }
 
-    /// A call is over for its process; `None`: given up.
+    /// A call is over for its process. `None` means given up.
     pub(super) fn ended(&self, process: Process, seq: u64, death: Option<Death>, ending: Option<Ending>) {
         let now_ms = self.now_ms();
         let how = match ending {
@@ -410,7 +411,7 @@ impl Network {
     }
 }
 
-/// What a change of the cluster was about. Of a lease only its holder is of interest, of Events what they say.
+/// What a change of the cluster was about. For a lease only its holder counts, and for an Event its text.
 fn told(change: &Change) -> Vec<String> {
     let (before, after) = (change.before.as_deref(), change.after.as_deref());
     let text = |object: Option<&Value>, pointer: &str| {
@@ -436,7 +437,7 @@ fn told(change: &Change) -> Vec<String> {
 }
 
 impl State {
-    /// Counts a call; answers how triggers name it.
+    /// Counts a call, and returns how triggers name it.
     fn number(&mut self, now_ms: u64, facts: &Facts) -> On {
         if !facts.counts() {
             self.clockwork += 1;
@@ -457,14 +458,14 @@ impl State {
         On::Call(number)
     }
 
-    /// The newest revision that there was then; nothing if that is long forgotten.
+    /// The newest revision at that time; `None` if it is forgotten.
     fn revision_at(&self, then_ms: u64) -> Option<u64> {
         let first = self.past.front()?.1.saturating_sub(1);
         let then = self.past.iter().rev().find(|(at_ms, _)| *at_ms <= then_ms);
         Some(then.map_or(first, |(_, revision)| *revision))
     }
 
-    /// Lets the judge hear of what changed since the last time.
+    /// Tells the judge what changed since the last time.
     fn hear(&mut self, now_ms: u64, by_operator: bool, story: &Story) {
         for change in self.changes.drain() {
             self.past.push_back((now_ms, change.revision));
@@ -484,7 +485,7 @@ impl State {
             story.explain(now_ms, "kube", || told(&change));
             self.judge.changed(now_ms, &change);
         }
-        // Actions end by themselves: the account is looked at so that they do so now.
+        // Actions end by themselves. Looking at the account makes them end now.
         let _looked = self.cloud.next_call();
         while let Ok(change) = self.cloud_changes.try_recv() {
             story.tell(now_ms, "cloud", &format!("{:?}", change.kind));

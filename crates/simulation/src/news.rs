@@ -1,7 +1,7 @@
-//! What happened in a simulated world: changes of the cluster and of the accounts in one order of time.
+//! What happened in a simulated world: changes of the cluster and of the accounts, in the order of time.
 //!
-//! It reads, it never acts. Invariant: of what happened at the same millisecond the cluster's side comes first, since
-//! that is where the reasons are.
+//! This module only reads. Invariant: within one millisecond, the cluster's changes come first, because they hold the
+//! reasons.
 
 use flipop_apiserver::{ApiServer, Change, Changes};
 use flipop_cloud::{Change as AccountChange, ChangeKind, Cloud};
@@ -28,7 +28,7 @@ pub enum What {
     Account(ChangeKind),
 }
 
-/// The news of a world from now on.
+/// The changes of a world from now on.
 #[derive(Debug)]
 pub struct Feed {
     cluster: Changes,
@@ -37,13 +37,13 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Of these two. `epoch`: when the world began, by the clock of the API server.
+    /// The changes of these two. `epoch` is the beginning of the world by the API server's clock.
     #[must_use]
     pub fn new(api: &ApiServer, cloud: &Cloud, epoch: Timestamp) -> Self {
         Self { cluster: api.subscribe(), account: cloud.changes(), epoch }
     }
 
-    /// The next of them, waiting until there are some; `None` when there will be no more.
+    /// Waits for the next changes; `None` if there will be no more.
     pub async fn next(&mut self) -> Option<Vec<News>> {
         tokio::select! {
             biased;
@@ -56,7 +56,7 @@ impl Feed {
         }
     }
 
-    /// Adds whatever else there is by now, and puts all in order.
+    /// Adds everything else so far, and sorts.
     pub fn complete(&mut self, news: &mut Vec<News>) {
         let changes = self.cluster.drain();
         news.extend(self.dated(changes));

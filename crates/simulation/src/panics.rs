@@ -1,4 +1,4 @@
-//! Panics of the operator's tasks. The real process ends with the first of them; a task of the simulation would only
+//! Panics of the operator's tasks. The real process ends at the first panic; in the simulation, only the task would
 //! vanish.
 
 use std::cell::RefCell;
@@ -10,12 +10,12 @@ thread_local! {
 
 static LISTEN: Once = Once::new();
 
-/// Listens to the panics of this thread from now on.
+/// Collects the panics of this thread from now on.
 pub(super) fn listen() {
     LISTEN.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // A thread that is about to end has nobody to tell.
+            // A thread that is ending has no list any more.
             let _gone = SEEN.try_with(|seen| seen.borrow_mut().push(panic.to_string()));
             before(panic);
         }));
@@ -23,7 +23,7 @@ pub(super) fn listen() {
     SEEN.take();
 }
 
-/// Those that there were.
+/// The panics so far.
 pub(super) fn seen() -> Vec<String> {
     SEEN.take()
 }

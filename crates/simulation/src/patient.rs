@@ -1,6 +1,6 @@
-//! Grace in drawn plans: objects that bear failures for a while, and failures that pass, last, or are overruled.
+//! Grace in drawn plans: objects that tolerate failures for a while, and failures that pass, last, or are overruled.
 //!
-//! Asked beside the sequence of draws, so that all else in the plan of a seed is as it is without.
+//! These have their own sequence of draws, so the rest of a seed's plan is the same with and without them.
 
 use super::dice::Draw;
 use super::plan::{Act, Step};
@@ -8,10 +8,10 @@ use super::scene::CHAOS_MS;
 use super::workloads::at;
 use serde_json::{Value, json};
 
-/// Which draw these are, among those of a seed.
+/// Separates these draws from others of the seed.
 const SALT: u64 = 90;
 
-/// For how many of a hundred plans.
+/// How many of a hundred plans have grace.
 const PLANS: u64 = 50;
 
 fn grace(draw: &mut Draw) -> Value {
@@ -20,7 +20,7 @@ fn grace(draw: &mut Draw) -> Value {
     json!({ "podSeconds": pods, "nodeSeconds": node, "recoverySeconds": recovery })
 }
 
-/// Gives objects of the plan a grace, and lets nodes and pods fail.
+/// Gives objects of the plan a grace, and makes nodes and pods fail.
 pub(super) fn add(seed: u64, (nodes, pods): (&[String], &[String]), replicas: usize, steps: &mut Vec<Step>) {
     let mut draw = Draw::new(seed, SALT);
     if !draw.chance(PLANS) {
@@ -51,7 +51,7 @@ pub(super) fn add(seed: u64, (nodes, pods): (&[String], &[String]), replicas: us
     }
 }
 
-/// Those that are there from the beginning come first: they fail more often.
+/// Nodes that exist from the beginning come twice, so they fail more often.
 fn numbers_of(nodes: &[String]) -> Vec<String> {
     nodes.iter().take(2).chain(nodes).cloned().collect()
 }
@@ -69,7 +69,7 @@ fn story(draw: &mut Draw, (nodes, pods): (&[String], &[String]), at_ms: u64) -> 
     match draw.below(7) {
         // A pod restarts.
         0 => vec![at(at_ms, pod_ready(false)), at(until_ms, pod_ready(true))],
-        // It crashes time and again.
+        // It keeps crashing.
         1 => (0..for_ms / 5_000)
             .flat_map(|turn| {
                 let at_ms = at_ms + turn * 5_000;
@@ -78,7 +78,7 @@ fn story(draw: &mut Draw, (nodes, pods): (&[String], &[String]), at_ms: u64) -> 
             .collect(),
         // A kubelet restarts.
         2 => vec![at(at_ms, ready(false)), at(until_ms, ready(true))],
-        // A reboot: the node is Ready before its pods are.
+        // A reboot: the node becomes Ready before its pods do.
         3 => vec![
             at(at_ms, ready(false)),
             at(at_ms, taint("not-ready", true)),
@@ -87,7 +87,7 @@ fn story(draw: &mut Draw, (nodes, pods): (&[String], &[String]), at_ms: u64) -> 
             at(until_ms + 100, taint("not-ready", false)),
             at(until_ms + later_ms / 4, pod_ready(true)),
         ],
-        // A kubelet says that it ends, and is heard of no more.
+        // A kubelet reports its end, and falls silent.
         4 => vec![
             at(at_ms, ready(false)),
             at(at_ms + later_ms, Act::LoseContact { node: node.clone() }),

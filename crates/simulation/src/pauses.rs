@@ -1,14 +1,14 @@
 //! Pauses of objects, for a few seconds, at every moment of an undisturbed run.
 //!
-//! None of them may lose anything or do it twice: what was sent is finished, and the rest is done once the pause is over.
+//! No pause may lose anything or repeat it: work that was sent is finished, and the rest is done after the pause.
 
 use super::mistakes::specs;
 use super::plan::{Act, Plan, Step};
 
-/// How long an object stays paused. Longer than an action of the provider takes.
+/// How long an object stays paused: longer than an action of the provider takes.
 const PAUSED_MS: u64 = 4_000;
 
-/// A pause at every call and event of an undisturbed run, of each object in turn.
+/// A pause at every call and event of an undisturbed run, with each object in turn.
 #[must_use]
 pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
     let mut plans = Vec::new();

@@ -1,6 +1,7 @@
-//! What happens in a simulation, as data: a plan can be written by hand, drawn from a seed, shrunk and committed.
+//! What happens in a simulation, as data. A plan can be written by hand, drawn from a seed, shrunk and committed.
 //!
-//! Invariant: a plan decides a run completely. Latencies and dice come from its seed, everything else stands in it.
+//! Invariant: a plan determines a run completely. Latencies and dice come from its seed; the plan states everything
+//! else.
 
 pub use super::act::{Act, Side};
 use flipop_cloud::Provider;
@@ -17,21 +18,21 @@ pub struct Plan {
     /// Replicas of the operator.
     #[serde(default = "one")]
     pub replicas: usize,
-    /// What users, machines and the cloud do, in order of time.
+    /// The acts of users, machines and the cloud, in the order of time.
     pub steps: Vec<Step>,
     /// Faults that last for a while.
     #[serde(default)]
     pub weather: Vec<Weather>,
-    /// Faults at one certain call or event.
+    /// Faults at one particular call or event.
     #[serde(default)]
     pub triggers: Vec<Trigger>,
-    /// When steps and faults are over: from here on everything has to come right.
+    /// When steps and faults are over. From then on everything has to become right.
     pub end_ms: u64,
-    /// For how long the operator may rest on what is true no more. It follows from the faults of the plan.
+    /// For how long the operator may act on outdated state. It follows from the faults of the plan.
     #[serde(default)]
     pub staleness_ms: u64,
-    /// How far the wall clock of a process may be wrong either way, in seconds: each start has another one, so that the
-    /// time of day jumps at every restart.
+    /// The largest error of a process's wall clock, in seconds, either way. Each start draws another error, so the time
+    /// of day jumps at every restart.
     #[serde(default, skip_serializing_if = "is_right")]
     pub skew_s: u64,
 }
@@ -45,7 +46,7 @@ fn one() -> usize {
     1
 }
 
-/// Something that happens at a time.
+/// An act at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -55,7 +56,7 @@ pub struct Step {
     pub act: Act,
 }
 
-/// Which calls a fault is for. What is absent matches everything.
+/// The calls that a fault is for. An absent field matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Which {
@@ -84,7 +85,7 @@ pub struct Weather {
     /// For which calls.
     #[serde(default)]
     pub which: Which,
-    /// For how many of a hundred of them.
+    /// For how many of a hundred such calls.
     pub percent: u64,
     /// What happens.
     pub fault: Fault,
@@ -94,9 +95,9 @@ pub struct Weather {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
-    /// It takes longer, before and after it takes effect.
+    /// It takes longer, before and after its effect.
     Delay {
-        /// At most so long each way.
+        /// The longest delay each way.
         ms: u64,
     },
     /// The connection is reset before it takes effect.
@@ -107,7 +108,7 @@ pub enum Fault {
     HangBefore,
     /// It takes effect, and nothing comes back.
     HangAfter,
-    /// It is refused with this status, without effect.
+    /// It is refused with this status and has no effect.
     Refuse {
         /// HTTP status.
         status: u16,
@@ -115,18 +116,18 @@ pub enum Fault {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_s: Option<u64>,
     },
-    /// It takes effect, and the answer is this status all the same.
+    /// It takes effect, but is answered with this status.
     RefuseAfter {
         /// HTTP status.
         status: u16,
     },
-    /// It takes effect, and the answer cannot be read.
+    /// It takes effect, but the answer cannot be read.
     Garble,
-    /// It takes effect, and the answer is an odd one.
+    /// It takes effect, but the answer is odd.
     Odd(Oddity),
     /// The action that it starts fails.
     ActionFails,
-    /// The action that it starts takes so long.
+    /// The action that it starts takes this long.
     ActionTakes {
         /// Milliseconds.
         ms: u64,
@@ -135,15 +136,15 @@ pub enum Fault {
     Pending,
     /// 422: the account may not have more addresses.
     QuotaReached,
-    /// 400 of Cloudflare, without effect: the record is already there. `identical`: in every field (81058), else in
-    /// type and content (81057).
+    /// 400 at Cloudflare, without effect: the record already exists. If `identical`, in every field (81058); otherwise
+    /// in type and content (81057).
     RecordExists {
         /// Which of the two.
         identical: bool,
     },
 }
 
-/// What an answer holds instead of what it should.
+/// What an odd answer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Oddity {
@@ -153,11 +154,11 @@ pub enum Oddity {
     Empty,
     /// JSON `null`.
     Null,
-    /// All that it should, and fields that nobody knows: no fault at all.
+    /// The right content and some unknown fields: no fault at all.
     UnknownFields,
-    /// More than any answer is allowed to be.
+    /// More than an answer may hold.
     Oversized,
-    /// A list whose total is one more than it shows.
+    /// A list whose total is one more than the items that it shows.
     WrongTotal,
 }
 
@@ -175,11 +176,11 @@ pub struct Trigger {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum On {
-    /// The n-th call, from 1, of those that are neither renewals of the lease nor Events.
+    /// The n-th call, from 1, except renewals of the lease and Events.
     Call(u64),
-    /// The n-th of those that are: renewals of the lease and Events.
+    /// The n-th renewal of the lease or Event.
     Clockwork(u64),
-    /// The n-th frame, from 1, that shows a change on a watch of nodes, pods or objects of ours.
+    /// The n-th frame, from 1, that shows a change on a watch of nodes, pods or our objects.
     Frame(u64),
 }
 
@@ -187,32 +188,32 @@ pub enum On {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Then {
-    /// The process dies when it is about to send the call, and starts again after a while.
+    /// The process dies before it sends the call, and restarts after a while.
     CrashBefore {
         /// Milliseconds.
         restart_ms: u64,
     },
-    /// It dies when the call has taken effect, before it learns of it.
+    /// It dies after the call's effect, before it learns of it.
     CrashAfterEffect {
         /// Milliseconds.
         restart_ms: u64,
     },
-    /// It dies when it has dealt with the answer.
+    /// It dies after it has processed the answer.
     CrashAfterReply {
         /// Milliseconds.
         restart_ms: u64,
     },
     /// The call meets this fault.
     Meet(Fault),
-    /// The call, a list, shows what was true so long before, and so do all lists and watches of its replica for a
-    /// while.
+    /// The call, a list, shows the state from this long ago. For a while all lists and watches of its replica do so
+    /// too.
     Older {
-        /// Milliseconds between what is shown and the call.
+        /// The age of the state, in milliseconds.
         ms: u64,
-        /// For how long, in milliseconds; 0: only this list does.
+        /// For how long, in milliseconds; 0 means only this list.
         for_ms: u64,
     },
-    /// The watch shows nothing for so long, and then 410: what happened meanwhile is seen as its end state only.
+    /// The watch shows nothing for this long, and then 410. Of the changes meanwhile only the end state is seen.
     Hide {
         /// Milliseconds.
         for_ms: u64,
@@ -221,13 +222,13 @@ pub enum Then {
     Stall,
     /// The watch breaks off in the middle of the frame.
     Tear,
-    /// The watch ends before it, as when an API server shuts down.
+    /// The watch ends before the frame, as when an API server shuts down.
     End,
     /// The watch ends with 410 instead.
     Expire,
     /// The watch breaks off in the middle of the frame, and the API server has forgotten all history.
     Forget,
-    /// The frame and all that follow come so much later.
+    /// The frame and all later ones are delayed.
     Late {
         /// Milliseconds.
         ms: u64,
@@ -242,18 +243,18 @@ pub enum Then {
 pub struct PlanError(String);
 
 impl Plan {
-    /// From YAML.
+    /// Parses YAML.
     ///
     /// # Errors
-    /// When the text is no plan.
+    /// If the text is no plan.
     pub fn from_yaml(text: &str) -> Result<Self, PlanError> {
         serde_saphyr::from_str(text).map_err(|error| PlanError(error.to_string()))
     }
 
-    /// As YAML.
+    /// Formats the plan as YAML.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn to_yaml(&self) -> Result<String, PlanError> {
         serde_saphyr::to_string(self).map_err(|error| PlanError(error.to_string()))
     }

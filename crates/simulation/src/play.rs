@@ -1,4 +1,4 @@
-//! A run from its beginning to its end: the plan, the time in which everything has to come right, and what came of it.
+//! A run from beginning to end: the plan, the time in which everything has to become right, and the result.
 
 use super::bed::{Bed, epoch};
 use super::judge::dns;
@@ -12,7 +12,7 @@ use super::{Outcome, logs, panics};
 use crate::news::{Feed, News};
 use std::sync::{Arc, Mutex};
 
-/// Runs a plan on the paused clock of the runtime that calls it, and gathers what happens if that is wanted.
+/// Runs a plan on the paused clock of the calling runtime, and gathers the changes if requested.
 pub(super) async fn run(plan: Plan, wanted: bool, gathered: Option<&mut Vec<News>>) -> Outcome {
     let story = Story::new(wanted);
     let wrong = Arc::new(Mutex::new(Vec::new()));
@@ -62,7 +62,7 @@ pub(super) async fn run(plan: Plan, wanted: bool, gathered: Option<&mut Vec<News
     }
 }
 
-/// The plan, then the time in which everything has to come right. What happened until the plan was over.
+/// Plays the plan, then the time in which everything has to become right. Returns what happened during the plan.
 async fn play(bed: &mut Bed) -> Busy {
     let plan = bed.network.plan().clone();
     for step in plan.steps.iter().filter(|step| step.at_ms <= plan.end_ms) {
@@ -79,7 +79,7 @@ async fn play(bed: &mut Bed) -> Busy {
     busy
 }
 
-/// Waits until the world is as desired, and then watches that nothing is written.
+/// Waits until the world is as desired, and then checks that nothing is written.
 async fn await_rest(bed: &mut Bed) {
     let begin_ms = bed.network.now_ms();
     let patience = Patience::of(bed.network.plan());
@@ -113,7 +113,7 @@ async fn await_rest(bed: &mut Bed) {
     }
 }
 
-/// What there is to see now.
+/// What can be seen now.
 fn look(bed: &Bed) -> Sight {
     let (ips, records) = (settled::views(&bed.cloud), dns::records(&bed.cloud));
     bed.network.judge(|judge| Sight::of(judge, ips, records))

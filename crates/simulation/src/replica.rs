@@ -1,6 +1,6 @@
-//! One replica of the operator: the production assembly on a simulated platform, started, killed and started again.
+//! One replica of the operator: the production assembly on a simulated platform, started, killed and restarted.
 //!
-//! Invariant: nothing of a process outlives it but the packets that it has sent.
+//! Invariant: nothing of a process outlives it except the packets that it has sent.
 
 use super::dice::roll;
 use super::furnish::NAMESPACE;
@@ -26,19 +26,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Layer;
 
-/// What logs call the simulated API server.
+/// The simulated API server's name in logs.
 const SERVER: &str = "https://simulated";
 
-/// Which wall clock a process has is another question than all others.
+/// Separates the draws for wall clocks from all others.
 const CLOCK_SALT: u64 = 20;
 
-/// How long after it ended by itself a process is started again, as by a kubelet.
+/// How long after its own end a process is restarted, as by a kubelet.
 const RESTART_MS: u64 = 1_500;
 
-/// A request to end well, with the time until the next start.
+/// Requests to stop gracefully, with the time until the next start.
 pub(super) type Stops = mpsc::UnboundedReceiver<u64>;
 
-/// What a replica runs on.
+/// The parts that a replica runs on.
 pub(super) struct Replica {
     pub(super) number: usize,
     pub(super) network: Network,
@@ -47,12 +47,12 @@ pub(super) struct Replica {
     pub(super) epoch: jiff::Timestamp,
 }
 
-/// A number of each process.
+/// A number that is unique to each process.
 fn salt(process: Process) -> u64 {
     u64::try_from(process.replica).unwrap_or_default().rotate_left(32) ^ process.incarnation
 }
 
-/// What a process that starts now takes the time of day for.
+/// The time of day according to a process that starts now.
 fn wall_clock(plan: &Plan, epoch: jiff::Timestamp, now_ms: u64, process: Process) -> jiff::Timestamp {
     let signed = |number: u64| i64::try_from(number).unwrap_or_default();
     let above = roll(plan.seed, salt(process), CLOCK_SALT, 2 * plan.skew_s + 1);
@@ -62,7 +62,7 @@ fn wall_clock(plan: &Plan, epoch: jiff::Timestamp, now_ms: u64, process: Process
 }
 
 impl Replica {
-    /// Runs one process after the other, for ever.
+    /// Runs one process after another, for ever.
     pub(super) async fn run(self, mut stops: Stops) {
         let mut incarnation = 0;
         loop {
@@ -70,7 +70,7 @@ impl Replica {
             let process = Process { replica: self.number, incarnation };
             self.network.relink(self.number, |link| {
                 link.incarnation = incarnation;
-                // A new process has nothing to tell a list of the past by.
+                // A new process cannot recognize a list of past state.
                 link.past = None;
             });
             self.network.tell(&process.to_string(), "starts");
@@ -79,7 +79,7 @@ impl Replica {
         }
     }
 
-    /// Runs one process to its end; answers when to start the next one.
+    /// Runs one process to its end, and returns the time until the next start.
     async fn live(&self, process: Process, stops: &mut Stops) -> u64 {
         let Some(mut link) = self.network.link(self.number) else { return RESTART_MS };
         let shutdown = CancellationToken::new();

@@ -1,14 +1,14 @@
-//! Names and numbers that plans, the simulated world and the judge share.
+//! Names and numbers shared by plans, the simulated world and the judge.
 
 use flipop_cloud::Provider;
 
 /// How long steps and faults go on.
 pub(super) const CHAOS_MS: u64 = 600_000;
 
-/// Where all addresses and droplets are.
+/// The region of all addresses and droplets.
 pub(super) const REGION: &str = "nyc3";
 
-/// Where the objects of users are.
+/// The namespace of users' objects.
 pub(super) const USER_NAMESPACE: &str = "default";
 
 /// The group and version of our kinds.
@@ -34,7 +34,7 @@ pub(super) const PROMPT_MS: u64 = 5_000;
 /// The tokens of the simulated accounts: `DigitalOcean`, Cloudflare.
 pub(super) const TOKENS: [&str; 2] = ["simulated-token-5f2a", "simulated-token-91c7"];
 
-/// What the simulated account calls the operator's token.
+/// The operator's token in the simulated account.
 pub(super) fn token_name(provider: Provider) -> &'static str {
     match provider {
         Provider::DigitalOcean => "operator at DigitalOcean",

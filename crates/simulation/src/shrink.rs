@@ -1,11 +1,11 @@
-//! A failing plan, made as small as it can be while it still fails.
+//! Makes a failing plan as small as possible.
 
 use super::plan::Plan;
 
-/// Runs at most: a plan of a few dozen parts needs a few hundred.
+/// The most runs. A plan of a few dozen parts needs a few hundred.
 const MAX_RUNS: usize = 400;
 
-/// The smallest plan found for which `fails` holds; the plan itself if none is smaller.
+/// The smallest plan found for which `fails` holds. The plan itself if none is smaller.
 #[must_use]
 pub fn shrink(plan: &Plan, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
     let mut best = plan.clone();
@@ -51,7 +51,7 @@ fn size(plan: &Plan) -> usize {
     plan.steps.len() + plan.weather.len() + plan.triggers.len()
 }
 
-/// The plan without `count` of its parts, from number `from`: weather, triggers, steps.
+/// The plan without `count` of its parts from number `from`, counted over weather, triggers and steps.
 fn without(plan: &Plan, from: usize, count: usize) -> Plan {
     let mut number = 0;
     let mut keep = || {

@@ -1,16 +1,16 @@
 //! The transcript of a run: each line with its virtual time, and a fingerprint of all of them.
 //!
-//! What every run has hundreds of, and details that cost time to make, are told only to those who read: the first
-//! are in the fingerprint alone, the second in the text alone.
+//! Two sorts of lines are rarely read. Lines that every run has by the hundreds enter only the fingerprint. Details
+//! that are slow to make enter only the text.
 //!
-//! Invariants: no line holds anything of the machine (its clock, its addresses, names of Events): the same plan gives
-//! the same bytes. Whether the text is wanted changes no fingerprint.
+//! Invariants: no line contains anything of the machine (its clock, its addresses, names of Events), so the same plan
+//! gives the same bytes. Asking for the text changes no fingerprint.
 
 use super::dice::Fingerprint;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The transcript; clones share it.
+/// The transcript. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Story(Arc<Mutex<Told>>);
 
@@ -31,7 +31,7 @@ fn line(now_ms: u64, who: &str, text: &str, mark: &str) -> String {
 }
 
 impl Story {
-    /// With the text itself, or with its fingerprint alone.
+    /// With the text, or with the fingerprint alone.
     pub(super) fn new(wanted: bool) -> Self {
         Self(Arc::new(Mutex::new(Told { wanted, ..Told::default() })))
     }
@@ -45,7 +45,7 @@ impl Story {
         self.tell_marked(now_ms, who, text, "");
     }
 
-    /// Adds a line; the fingerprint of what it stands for (`mark`) is of no interest to people.
+    /// Adds a line. `mark`, the fingerprint of its content, is of no interest to people.
     pub(super) fn tell_marked(&self, now_ms: u64, who: &str, text: &str, mark: &str) {
         let marked = line(now_ms, who, text, mark);
         let mut told = self.lock();
@@ -56,7 +56,7 @@ impl Story {
         }
     }
 
-    /// Adds a line that nobody reads: it is counted.
+    /// Adds a line to the fingerprint only, and counts it.
     pub(super) fn hush(&self, now_ms: u64, who: &str, text: &str) {
         let line = line(now_ms, who, text, "");
         let mut told = self.lock();
@@ -64,7 +64,7 @@ impl Story {
         told.hushed += 1;
     }
 
-    /// Adds what `detail` has to say to the text, if that is wanted.
+    /// Adds details to the text, if the text is wanted.
     pub(super) fn explain(&self, now_ms: u64, who: &str, detail: impl FnOnce() -> Vec<String>) {
         if !self.lock().wanted {
             return;

@@ -1,31 +1,31 @@
 //! Sweeps: an undisturbed plan, disturbed once at every call or at every event that a watch shows.
 //!
-//! Two comparisons with the undisturbed run tell whether anything was lost or done twice: the end state, and how often
-//! addresses were bought and moved, records changed and objects written. The judge looks at every step on top of that.
+//! Two comparisons with the undisturbed run show whether anything was lost or done twice: the end state, and the counts
+//! of purchases, moves, changed records and written objects. The judge also checks every step.
 
 use super::plan::{Act, Fault, On, Plan, Step, Then, Trigger};
 use super::{Outcome, Sort, mistakes, pauses};
 use std::net::Ipv4Addr;
 
-/// How long a process that died takes to be back.
+/// How long a process takes to restart.
 const RESTART_MS: u64 = 1_000;
 
-/// With a disturbed watch the world may be seen as it was for as long as a silent watch goes unnoticed.
+/// With a disturbed watch, the view may be as old as a silent watch can go unnoticed.
 const STALE_MS: u64 = 130_000;
 
-/// How long after the last step of a plan everything is read again, for lists that show the past.
+/// How long after the last step of a plan everything is read again, for lists of past state.
 const REREAD_MS: u64 = 15_000;
 
-/// How much more than the undisturbed run a disturbed one may do.
+/// How much more a disturbed run may do than the undisturbed one.
 #[derive(Debug, Clone, Copy)]
 pub struct Spare {
-    /// Assignments, of each address and of all, and so many addresses taken off.
+    /// Assignments, of each address and in total, and removals.
     pub assigns: usize,
     /// Changes of DNS records.
     pub records: usize,
     /// Writes of objects.
     pub writes: usize,
-    /// Those of them that annotate nodes.
+    /// Those among them that annotate nodes.
     pub annotations: usize,
     /// Whether the end must be the same.
     pub same_end: bool,
@@ -36,8 +36,8 @@ fn disturbed(plan: &Plan, on: On, then: Then) -> Plan {
     Plan { name, triggers: vec![Trigger { on, then }], ..plan.clone() }
 }
 
-/// A crash at every call of an undisturbed run, renewals of the lease and Events too: before it is sent, after its
-/// effect, and after its answer.
+/// A crash at every call of an undisturbed run, including renewals of the lease and Events: before it is sent, after
+/// its effect, and after its answer.
 #[must_use]
 pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     let deaths = [
@@ -47,7 +47,7 @@ pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     ];
     let calls = (1..=undisturbed.busy_calls)
         .flat_map(|call| deaths.iter().map(move |then| (On::Call(call), then.clone())));
-    // A renewal is like the next: one death for each.
+    // All renewals are alike, so each gets one kind of death.
     let clockwork = (1..=undisturbed.busy_clockwork)
         .zip(deaths.iter().cycle())
         .map(|(call, then)| (On::Clockwork(call), then.clone()));
@@ -62,7 +62,7 @@ pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// What can become of a call's answer, by what the call is for.
+/// What can happen to a call's answer, by the purpose of the call.
 fn losses(sort: Sort) -> Vec<Fault> {
     let lost = [Fault::ResetBefore, Fault::ResetAfter, Fault::HangBefore, Fault::HangAfter];
     let refuse = |status, retry_after_s| Fault::Refuse { status, retry_after_s };
@@ -72,7 +72,7 @@ fn losses(sort: Sort) -> Vec<Fault> {
                 [Fault::RefuseAfter { status: 502 }, Fault::Garble, refuse(500, None), refuse(429, Some(3))];
             lost.into_iter().chain(more).collect()
         }
-        // Whether a read that is lost had arrived makes no difference.
+        // For a lost read it does not matter whether it had arrived.
         Sort::ProviderRead => {
             vec![Fault::ResetAfter, Fault::HangBefore, Fault::Garble, refuse(500, None), refuse(429, Some(3))]
         }
@@ -91,7 +91,7 @@ fn losses(sort: Sort) -> Vec<Fault> {
     }
 }
 
-/// A call whose outcome is not learnt, or that is refused, at every call of an undisturbed run.
+/// A lost answer or a refusal at every call of an undisturbed run.
 #[must_use]
 pub fn lost_answers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     (1..)
@@ -107,7 +107,8 @@ pub fn lost_answers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// A watch that hides, delays, doubles, ends, breaks off, expires or falls silent at every event of an undisturbed run.
+/// A watch that hides, delays, doubles, ends, breaks off, expires or falls silent, at every event of an undisturbed
+/// run.
 #[must_use]
 pub fn blindness(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     let blinds = [
@@ -135,8 +136,7 @@ pub fn blindness(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// The same plan with everything listed once more after its last step, by the process that knows it all already or by
-/// a new one.
+/// The same plan with everything listed once more after its last step, by the same process or by a new one.
 #[must_use]
 pub fn rereads(plan: &Plan) -> [Plan; 2] {
     let at_ms = plan.end_ms + REREAD_MS;
@@ -154,8 +154,8 @@ pub fn rereads(plan: &Plan) -> [Plan; 2] {
     })
 }
 
-/// A list that shows the past, at every list of an undisturbed run: once or for a while, a little older or a lot. A new
-/// process cannot know that it is lied to: to it the past is shown once, and the watch that follows tells what came
+/// A list of past state at every list of an undisturbed run, once or for a while, a little older or a lot. A new
+/// process cannot know that a list is old. So it meets past state only once, and the following watch shows what came
 /// after.
 #[must_use]
 pub fn stale_lists(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
@@ -177,8 +177,8 @@ pub fn stale_lists(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// Somebody moves, unassigns or releases the first address that is assigned, at every call and event of an undisturbed
-/// run: just before the call arrives, while it is under way, and after its answer.
+/// Somebody moves, unassigns or releases the first assigned address, at every call and event of an undisturbed run:
+/// just before the call arrives, while it is under way, and after its answer.
 #[must_use]
 pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     const AFTER_MS: [u64; 3] = [1, 15, 60];
@@ -199,7 +199,7 @@ pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// The first replica is told to end, or hangs until another leads, at every call and event of an undisturbed run.
+/// The first replica is told to stop, or hangs until another leads, at every call and event of an undisturbed run.
 #[must_use]
 pub fn handovers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     const HANGS_MS: u64 = 20_000;
@@ -219,13 +219,13 @@ pub fn handovers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// A spec that nobody can follow, for some seconds, at every call and event of an undisturbed run.
+/// An invalid spec for some seconds, at every call and event of an undisturbed run.
 #[must_use]
 pub fn mistakes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     mistakes::at_every(plan, &undisturbed.moments)
 }
 
-/// A pause of an object, for some seconds, at every call and event of an undisturbed run.
+/// A pause of an object for some seconds, at every call and event of an undisturbed run.
 #[must_use]
 pub fn pauses(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     pauses::at_every(plan, &undisturbed.moments)
@@ -240,7 +240,7 @@ fn with_step(plan: &Plan, step: Step) -> Plan {
     plan
 }
 
-/// In what a disturbed run differs from the undisturbed one, though it must not.
+/// How a disturbed run differs from the undisturbed one although it must not.
 #[must_use]
 pub fn differences(undisturbed: &Outcome, outcome: &Outcome, spare: Spare) -> Vec<String> {
     let mut all: Vec<String> =
@@ -279,7 +279,7 @@ pub fn differences(undisturbed: &Outcome, outcome: &Outcome, spare: Spare) -> Ve
 }
 
 fn assigned_too_often(ip: Ipv4Addr, allowed: usize, outcome: &Outcome) -> Option<String> {
-    // Addresses that were bought are others in each run.
+    // Each run buys other addresses.
     let made = outcome.tally.assigns.get(&ip).copied().unwrap_or_default();
     (made > allowed).then(|| format!("{ip} was assigned {made} times, not {allowed} at most"))
 }

@@ -47,7 +47,7 @@ fn node(number: u64) -> String {
     format!("node-{number}")
 }
 
-/// So many nodes and addresses, from the beginning.
+/// This many nodes and addresses, from the beginning.
 fn scene(nodes: u64, ips: u8) -> Vec<Step> {
     let nodes = (1..=nodes).map(|number| at(0, Act::AddNode { node: node(number) }));
     let ips = (1..=ips).map(|last| at(0, Act::AddIp { ip: ip(last) }));
@@ -77,7 +77,7 @@ fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
     }
 }
 
-/// Those in which an address is moved by hand, by an operator of one replica or of two.
+/// The plans in which an address is moved by hand, with one replica and with two.
 #[must_use]
 pub fn by_hand() -> Vec<Plan> {
     let alone = plan("move an address by hand", scene(3, 2), vec![pool(2), at(8_000, ask(1, 3))]);
@@ -87,7 +87,13 @@ pub fn by_hand() -> Vec<Plan> {
     vec![alone, watched]
 }
 
-/// All of them.
+/// The plans in which objects are paused and resumed.
+#[must_use]
+pub fn pauses() -> Vec<Plan> {
+    vec![paused(), paused_while_buying()]
+}
+
+/// The plans in which users ask for nothing unusual.
 #[must_use]
 pub fn all() -> Vec<Plan> {
     vec![
@@ -103,7 +109,7 @@ pub fn all() -> Vec<Plan> {
             vec![
                 at(1_000, create("pool", pool_spec(&[ip(1), ip(2), ip(3)], Some(3)))),
                 at(20_000, edit("pool", json!({ "desiredIPs": 5 }))),
-                // Late enough for a creation whose reply was lost to be resolved: a lease to expire, and two lists.
+                // Late enough to resolve a creation whose reply was lost: a lease expires, and two lists follow.
                 at(150_000, edit("pool", json!({ "desiredIPs": 1 }))),
             ],
         ),
@@ -132,14 +138,12 @@ pub fn all() -> Vec<Plan> {
         plan(
             "a pool is deleted",
             scene(2, 2),
-            // Late enough for a watch that was silent when the pool came.
+            // Late enough for a watch that was silent when the pool was created.
             vec![pool(2), at(100_000, Act::Delete { kind: POOL.to_owned(), name: "pool".to_owned() })],
         ),
         pool_dns(),
         node_dns(),
         two_pools(),
-        paused(),
-        paused_while_buying(),
     ]
 }
 
@@ -162,7 +166,7 @@ fn pool_dns() -> Plan {
         vec![
             pool(2),
             at(15_000, edit("pool", dns("edge"))),
-            // Late enough for a successor to finish what a process left half done, and early enough for the others.
+            // Late enough for a successor to finish another process's work, and early enough for the later steps.
             at(60_000, edit("pool", dns("other"))),
             at(75_000, edit("pool", json!({ "dnsRecordSet": null }))),
             at(90_000, edit("pool", dns("last"))),
@@ -209,7 +213,7 @@ fn two_pools() -> Plan {
     )
 }
 
-/// A pause that begins while an address moves, and another that is over before the node is back.
+/// A pause that begins while an address moves, and another that ends before the node is back.
 fn paused() -> Plan {
     let pause = |at_ms, kind: &str, name: &str, for_ms| {
         let (kind, name) = (kind.to_owned(), name.to_owned());
@@ -241,7 +245,7 @@ fn paused() -> Plan {
     )
 }
 
-/// A purchase is finished in a pause, and none follows before its end.
+/// A pause in which a purchase is finished. No other purchase follows before the end of the pause.
 fn paused_while_buying() -> Plan {
     let (kind, name) = (POOL.to_owned(), "pool".to_owned());
     plan(
@@ -254,7 +258,7 @@ fn paused_while_buying() -> Plan {
     )
 }
 
-/// A grace that starts, runs, and ends in each way, of a pool and of a record set.
+/// A grace that starts, runs, and ends in each possible way, for a pool and for a record set.
 #[must_use]
 pub fn grace() -> Vec<Plan> {
     let bearing = |pod_s: u64, node_s: u64, pods: bool| {
@@ -313,7 +317,7 @@ pub fn grace() -> Vec<Plan> {
     ]
 }
 
-/// Hours in each of which something fails and comes back: what a process lives through that nobody restarts.
+/// Many hours, each with a failure and a recovery, as seen by a process that is never restarted.
 #[must_use]
 pub fn hours(hours: u64) -> Plan {
     const HOUR_MS: u64 = 3_600_000;

@@ -1,8 +1,8 @@
-//! FNV-1a: the same number on every machine and with every compiler.
+//! FNV-1a: a hash that is the same on every machine and with every compiler.
 
 use std::fmt::{self, Display};
 
-/// The hash of what was added so far.
+/// The hash of everything added so far.
 pub(crate) struct Fnv(u64);
 
 impl Default for Fnv {

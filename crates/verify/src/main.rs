@@ -1,7 +1,7 @@
-//! Tests the tests: "no violation was found" says something only of tests that find violations.
+//! Tests the tests: "no violation was found" means something only if the tests can find violations.
 //!
-//! Owns what is run and what is kept of it (`target/verify/`). Does not own the tests themselves. One module per
-//! subcommand; each ends with a count, and fails when it is not as it should be.
+//! This crate defines what is run and which results are kept (`target/verify/`). The tests themselves are elsewhere.
+//! There is one module per subcommand. Each ends with a count, and fails unless the count is as required.
 
 mod fnv;
 mod mutants;
@@ -13,20 +13,20 @@ use clap::{Parser, Subcommand};
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Why a run says nothing.
+/// Why a run has no result.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// A file or a process.
+    /// A file or a process failed.
     #[error("failed to {0}: {1}")]
     Io(String, std::io::Error),
-    /// A text that is not what it should be.
+    /// Unexpected content.
     #[error("{0}")]
     Other(String),
 }
 
 type Outcome<T> = Result<T, Failure>;
 
-/// Names what was tried when input or output fails.
+/// Names the step that failed when input or output fails.
 trait Doing<T> {
     fn doing(self, what: impl Into<String>) -> Outcome<T>;
 }
@@ -67,8 +67,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// For whoever waits.
+/// Writes a line for the user.
 fn say(text: &str) {
-    // A terminal that is gone is no reason to stop.
+    // A closed terminal is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

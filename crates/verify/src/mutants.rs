@@ -1,7 +1,7 @@
-//! What cargo-mutants found: every line of a crate, broken in every way that it knows.
+//! The results of cargo-mutants, which breaks every line of a crate in every way that it knows.
 //!
-//! `mutations` are faults that somebody thought of; these are all the others. A mutant that is not noticed may be harmless
-//! (the next list shows the same), so that a share of them passes, and the rest is named in the results.
+//! `mutations` holds faults that somebody thought of; these are all the others. An unnoticed mutant may be harmless
+//! (the next list shows the same). So a given share has to be noticed, and the results name the rest.
 
 use crate::{Doing, Failure, Outcome, say};
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,13 @@ use std::path::Path;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mutants {
-    /// The folder of its lists; `{shard}` is the number of the shard.
+    /// The folder of its lists; `{shard}` is the shard's number.
     pub(crate) lists: String,
-    /// So many of a hundred have to be noticed.
+    /// How many of a hundred mutants must be noticed.
     pub(crate) least_percent: usize,
 }
 
-/// How many mutants were noticed, by a failed test or by a test without end, and how many were not.
+/// How many mutants were noticed, by a failed test or by one that did not end, and how many were not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Count {
@@ -27,7 +27,7 @@ pub(crate) struct Count {
     pub(crate) missed: usize,
 }
 
-/// The lists that cargo-mutants leaves.
+/// The lists that cargo-mutants writes.
 #[derive(Debug)]
 pub(crate) struct Lists {
     pub(crate) count: Count,
@@ -47,13 +47,13 @@ impl Lists {
     }
 }
 
-/// Whether it came to its end: nothing missed, something missed, or a test without end among them.
+/// Whether the run was complete: nothing missed, something missed, or some test did not end.
 pub(crate) fn is_complete(code: i32) -> bool {
     matches!(code, 0 | 2 | 3)
 }
 
 impl Mutants {
-    /// Whether enough were noticed in all shards together.
+    /// Whether enough mutants were noticed in all shards together.
     pub(crate) fn judge(&self, name: &str, counts: impl Iterator<Item = Count>) -> bool {
         let sum = |all: Count, one: Count| Count {
             caught: all.caught + one.caught,
@@ -67,7 +67,7 @@ impl Mutants {
     }
 }
 
-/// The arguments of cargo that name all mutants, of whatever shard.
+/// The cargo arguments that list all mutants, of all shards.
 pub(crate) fn listing(args: &[String]) -> Vec<String> {
     let own = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
     let mut listing = unsharded(args.get(..own).unwrap_or_default());
@@ -75,7 +75,7 @@ pub(crate) fn listing(args: &[String]) -> Vec<String> {
     listing
 }
 
-/// The arguments of cargo that try mutants again which no list says were caught.
+/// The cargo arguments that retry all mutants that no list calls caught.
 pub(crate) fn again(args: &[String]) -> Vec<String> {
     let mut again = unsharded(args);
     let end = again.iter().position(|arg| arg == "--").unwrap_or(again.len());
@@ -88,7 +88,7 @@ fn unsharded(args: &[String]) -> Vec<String> {
     args.iter().enumerate().filter(|(at, _)| !shard.contains(at)).map(|(_, arg)| arg.clone()).collect()
 }
 
-/// Leaves a list by which all mutants but the missed ones were caught: `--re` would not choose among all kinds of them.
+/// Writes a list that calls all mutants but the missed ones caught. `--re` cannot select some kinds of mutants.
 pub(crate) fn count_as_caught(all: &str, missed: &[String], folder: &Path) -> Outcome<()> {
     let missed: BTreeSet<&str> = missed.iter().map(String::as_str).collect();
     let known: BTreeSet<&str> = all.lines().collect();
@@ -106,7 +106,7 @@ pub(crate) fn count_as_caught(all: &str, missed: &[String], folder: &Path) -> Ou
 }
 
 impl Count {
-    /// This count, after those that were missed were tried again.
+    /// This count after a retry of the missed mutants.
     pub(crate) fn retried(self, again: Self) -> Outcome<Self> {
         if again.caught + again.missed == self.missed {
             Ok(Self { caught: self.caught + again.caught, missed: again.missed })

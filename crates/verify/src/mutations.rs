@@ -1,8 +1,8 @@
-//! Mutations: faults that are put into the operator one at a time, each of which some test has to notice.
+//! Mutations: faults put into the operator one at a time. Some test has to notice each of them.
 //!
 //! A mutation is data (`crates/verify/mutations/*.yaml`). It is applied to a scratch copy under `target/`, never to the
-//! files themselves. A test that fails without any mutation, a filter that selects no test, a mutation that does not
-//! compile and one that hangs are faults of the harness, and none of them counts as noticed.
+//! files themselves. Faults of the harness never count as noticed: a test that fails without a mutation, a filter that
+//! selects no test, or a mutation that does not compile or that hangs.
 
 mod results;
 mod scratch;
@@ -17,7 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where mutations are.
+/// The folder of the mutations.
 const FOLDER: &str = "crates/verify/mutations";
 
 /// See the module.
@@ -36,24 +36,24 @@ pub(crate) struct Mutations {
     timeout_s: u64,
 }
 
-/// A fault to put in.
+/// A fault to apply.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutation {
-    /// What is wrong then, in a sentence.
+    /// The resulting fault, in a sentence.
     name: String,
     /// The file, relative to the repository.
     file: String,
     /// A text that occurs in it exactly once.
     find: String,
-    /// What stands there instead.
+    /// The replacement.
     replace: String,
-    /// Arguments of `cargo test`: each of these has to fail.
+    /// Arguments of `cargo test`. Each must fail.
     tests: Vec<String>,
 }
 
 impl Mutations {
-    /// True when every selected mutation was noticed.
+    /// True if every selected mutation was noticed.
     pub(crate) fn run(&self) -> Outcome<bool> {
         let root = crate::run::told(Command::new("git").args(["rev-parse", "--show-toplevel"]))?;
         let root = PathBuf::from(root.trim());
@@ -98,7 +98,7 @@ fn load(root: &Path) -> Outcome<BTreeMap<String, (String, Mutation)>> {
     Ok(all)
 }
 
-/// One mutation, from the unchanged sources to the verdict.
+/// Tests one mutation, from the unchanged sources to the verdict.
 fn one(
     scratch: &Scratch,
     results: &mut Results,

@@ -1,4 +1,4 @@
-//! Processes with an end, and what they said.
+//! Processes with a time limit, and their output.
 
 use crate::{Doing, Outcome};
 use std::fs::File;
@@ -7,15 +7,15 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Between two looks at a process.
+/// The time between two looks at a process.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How a process ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None`: it did not in time, and was killed with all its children.
+    /// `None` if it did not end in time and was killed with all its children.
     pub(crate) status: Option<ExitStatus>,
-    /// What it wrote to both streams.
+    /// Its output on both streams.
     pub(crate) output: String,
 }
 
@@ -24,14 +24,14 @@ impl Ended {
         self.status.is_some_and(|status| status.success())
     }
 
-    /// The end of what it wrote.
+    /// The end of the output.
     pub(crate) fn tail(&self) -> String {
         let lines: Vec<&str> = self.output.lines().collect();
         lines.iter().skip(lines.len().saturating_sub(40)).copied().collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Runs a command to its end; what it writes goes through the file `log`.
+/// Runs a command to its end. The file `log` holds its output.
 pub(crate) fn to_end(mut command: Command, timeout: Duration, log: &Path) -> Outcome<Ended> {
     let what = format!("run {}", command.get_program().to_string_lossy());
     let folder = log.parent().unwrap_or(log);
@@ -62,7 +62,7 @@ fn wait(child: &mut Child, timeout: Duration) -> std::io::Result<Option<ExitStat
     Ok(None)
 }
 
-/// What a command that only tells something says.
+/// The output of a command that only prints something.
 pub(crate) fn told(command: &mut Command) -> Outcome<String> {
     let what = format!("run {}", command.get_program().to_string_lossy());
     let output = command.output().doing(what)?;

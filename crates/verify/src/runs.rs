@@ -1,7 +1,7 @@
-//! Long runs: more seeds, more repetitions and more minutes than CI has time for, in shards.
+//! Long runs, in shards: more seeds, repetitions and minutes than CI has time for.
 //!
-//! A run is data (`crates/verify/runs.yaml`). What came of each shard is kept in `target/verify/runs.yaml` with the command
-//! that repeats it; a shard that passed on exactly these sources is not run again.
+//! A run is data (`crates/verify/runs.yaml`). The result of each shard is kept in `target/verify/runs.yaml` with the
+//! command that repeats it. A shard that passed on exactly these sources is not run again.
 
 use crate::mutants::{self, Count, Mutants};
 use crate::run::{self, to_end};
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What is run.
+/// The file of the runs.
 const FILE: &str = "crates/verify/runs.yaml";
 
-/// Where results are.
+/// The file of the results.
 const RESULTS: &str = "target/verify/runs.yaml";
 
-/// What a result is about, except where a run says that something has no part in it.
+/// The sources that a result is about, unless a run excludes some.
 const SOURCES: [&str; 13] = [
     "Cargo.lock",
     "Cargo.toml",
@@ -69,12 +69,12 @@ struct Run {
     env: BTreeMap<String, String>,
     #[serde(default = "one")]
     shards: u32,
-    /// Sources that have no part in it: folders, or `*` and the end of a name.
+    /// Sources that do not affect it: folders, or `*` and the end of a name.
     #[serde(default)]
     without: Vec<String>,
-    /// It is a run of cargo-mutants, and passes by what was noticed.
+    /// For a run of cargo-mutants: when it passes.
     mutants: Option<Mutants>,
-    /// Lines of the output that hold one of these are kept.
+    /// Output lines that contain one of these are kept.
     keep: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ fn one() -> u32 {
     1
 }
 
-/// One shard.
+/// The result of one shard.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
     run: String,
@@ -97,7 +97,7 @@ struct Row {
     commit: String,
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Results {
     command: String,
@@ -105,7 +105,7 @@ struct Results {
 }
 
 impl Runs {
-    /// True when every selected shard passed.
+    /// True if every selected shard passed.
     pub(crate) fn run(&self) -> Outcome<bool> {
         let root =
             PathBuf::from(run::told(Command::new("git").args(["rev-parse", "--show-toplevel"]))?.trim());
@@ -122,7 +122,7 @@ impl Runs {
         let mut good = true;
         for run in chosen {
             let now = fingerprint(&tree, &run.without);
-            // What was noted counts where the sources that have a part in it were what they are now.
+            // An earlier result counts if the sources that affect the run were the same.
             let same = |row: &Row| {
                 let then = tree_of(&root, &row.commit).map(|tree| fingerprint(&tree, &run.without));
                 row.run == run.name && then.is_ok_and(|then| then == now)
@@ -141,7 +141,7 @@ impl Runs {
                 let Told { passed, mutants, command, said } =
                     self.shard(&root, run, shard, missed.as_ref())?;
                 good &= passed;
-                // Another run may have noted something meanwhile.
+                // Another run may have added results meanwhile.
                 results = load(&root)?;
                 results.table.retain(|row| row.run != run.name || row.shard != label);
                 let (date, commit) = (today(), commit.clone());
@@ -167,7 +167,7 @@ impl Runs {
         Ok(good)
     }
 
-    /// `before`: what the shard has missed, and nothing else is tried.
+    /// `before`: the mutants that the shard missed. Only these are retried.
     fn shard(&self, root: &Path, run: &Run, shard: u32, before: Option<&Missed>) -> Outcome<Told> {
         let number = shard.to_string();
         let fill = |text: &str| text.replace("{shard}", &number);
@@ -195,7 +195,7 @@ impl Runs {
         let (mut passed, mut count) = (ended.succeeded(), None);
         if let Some(mutants) = &run.mutants {
             let lists = mutants::Lists::read(&root.join(fill(&mutants.lists)))?;
-            // Mutants that were missed are a result too, and not a failure of the shard.
+            // Missed mutants are a result, not a failure of the shard.
             passed = ended.status.and_then(|status| status.code()).is_some_and(mutants::is_complete);
             count = Some(match before {
                 Some(before) => before.count.retried(lists.count)?,
@@ -212,7 +212,7 @@ impl Runs {
     }
 }
 
-/// What came of a shard.
+/// The result of running a shard.
 struct Told {
     passed: bool,
     mutants: Option<Count>,
@@ -220,7 +220,7 @@ struct Told {
     said: Vec<String>,
 }
 
-/// What a shard has missed.
+/// The mutants that a shard missed.
 struct Missed {
     count: Count,
     names: Vec<String>,
@@ -234,7 +234,7 @@ impl Missed {
 }
 
 impl Row {
-    /// What it has missed, if it has missed anything: the lines that name a mutant are as many.
+    /// The mutants that it missed, if any. They are the last lines of `said`.
     fn missed(&self) -> Option<Missed> {
         let count = self.mutants.filter(|count| count.missed > 0)?;
         let names = self.said.iter().skip(self.said.len().checked_sub(count.missed)?).cloned().collect();
@@ -242,7 +242,7 @@ impl Row {
     }
 }
 
-/// The committed tree, as `git ls-tree` tells it, and its commit.
+/// The committed tree, as `git ls-tree` prints it, and its commit.
 fn tree(root: &Path, committed: bool) -> Outcome<(String, String)> {
     let mut status = Command::new("git");
     status.current_dir(root).args(["status", "--porcelain", "--"]).args(SOURCES);
@@ -261,14 +261,14 @@ fn tree_of(root: &Path, commit: &str) -> Outcome<String> {
     if tree.is_empty() { Err(Failure::Other(format!("there is no commit {commit} here"))) } else { Ok(tree) }
 }
 
-/// A fingerprint of the sources that have a part in a run.
+/// A fingerprint of the sources that affect a run.
 fn fingerprint(tree: &str, without: &[String]) -> String {
     let mut hash = crate::fnv::Fnv::default();
     tree.lines().filter(|line| counts(line, without)).for_each(|line| hash.add(line.as_bytes()));
     hash.to_string()
 }
 
-/// Whether a line of `git ls-tree` names a source that has a part in a run.
+/// Whether a line of `git ls-tree` names a source that affects a run.
 fn counts(line: &str, without: &[String]) -> bool {
     let path = line.split_once('\t').map_or("", |(_, path)| path);
     let within =

@@ -1,4 +1,4 @@
-//! `NodeDNSRecordSet`: its spec and its status.
+//! Translates the spec and status of a `NodeDNSRecordSet`.
 
 use super::{
     Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_record_set, readable_meta, second,
@@ -10,7 +10,7 @@ use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::RawRecordSetSpec;
 use flipop_core::records::status::{RecordSetStatus, SuspectNode};
 
-/// A record set as the watch showed it.
+/// A record set as shown by the watch.
 #[must_use]
 pub fn record_set_object(seen: &Seen<NodeDNSRecordSet>) -> RecordSetObject {
     let (meta, spec, status) = match seen {
@@ -51,13 +51,13 @@ pub fn plain_status(status: &NodeDNSRecordSetStatus) -> RecordSetStatus {
     }
 }
 
-/// A node of which it cannot be read since when it fails is no suspect.
+/// A node is a suspect only if the start of its failure is readable.
 fn suspect(node: &api::SuspectNode) -> Option<(String, SuspectNode)> {
     let since_s = node.since.as_ref()?.0.as_second();
     Some((node.node.clone(), SuspectNode { since_s, reason: node.reason.clone() }))
 }
 
-/// The status as it is written. `before` are the conditions that stand there now, whose times are kept.
+/// The status as written. `before` holds the current conditions, whose times are kept.
 #[must_use]
 pub fn written_status(
     status: &RecordSetStatus,

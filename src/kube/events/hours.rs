@@ -1,10 +1,10 @@
-//! How many notes about one object with one reason become Events within an hour.
+//! Limits how many notes of one object and reason become Events within an hour.
 //!
-//! It owns the counts alone, and writes nothing. An hour begins with the first note of its kind and ends by itself; one
-//! in which notes were left out ends with a note that says how many. Conditions carry what was left out.
+//! This module only counts; it writes nothing. An hour begins with the first note of its kind and ends by itself. If
+//! notes were left out, it ends with a note that says how many. Conditions still show what was left out.
 //!
-//! Invariants: no more than [`MOST_PER_HOUR`] notes of one object and reason pass within any hour that is counted,
-//! that last one too; memory is bounded, and nothing is exempt.
+//! Invariants: at most [`MOST_PER_HOUR`] notes of one object and reason pass in an hour, including that last note.
+//! Memory is bounded. No note is exempt.
 
 use super::{Note, Permitted};
 use crate::permit::Permit;
@@ -12,21 +12,20 @@ use flipop_core::model::moment::Moment;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::collections::BTreeMap;
 
-/// Notes of one object and reason that become Events within an hour: more than a person reads of them.
+/// Most notes of one object and reason that become Events within an hour. Nobody reads more.
 pub const MOST_PER_HOUR: u32 = 20;
 
-/// Long enough that a storm of a day is some hundred Events, and about as long as an API server keeps one.
+/// A storm of a day then makes a few hundred Events. An API server keeps an Event for about as long.
 const HOUR_MS: u64 = 3_600_000;
 
-/// Hours that are counted at a time: a few hundred objects with a handful of reasons each, and what comes of objects
-/// that are made and deleted all the time. What finds no place is left out.
+/// Most hours counted at a time: a few hundred objects with a few reasons each, plus objects that are created and
+/// deleted all the time. A note that finds no place is left out.
 const MAX_HOURS: usize = 5_000;
 
-/// A note that could not be written at the end of its hour, since the permit has to be renewed first, is tried again
-/// after this long.
+/// Pause before retrying the note at the end of an hour, if the permit must be renewed first.
 const PERMIT_PAUSE_MS: u64 = 1_000;
 
-/// Which notes are counted together.
+/// Notes of the same sort are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Sort {
     namespace: String,
@@ -42,11 +41,11 @@ impl Sort {
     }
 }
 
-/// Those that were left out.
+/// The notes that were left out.
 #[derive(Debug)]
 struct LeftOut {
     count: u64,
-    /// The last one, without its text.
+    /// The last of them, without its text.
     last: Note,
     permit: Permit,
 }
@@ -58,12 +57,12 @@ struct Hour {
     left_out: Option<LeftOut>,
 }
 
-/// The hours that are counted.
+/// All hours being counted.
 #[derive(Debug, Default)]
 pub(super) struct Hours(BTreeMap<Sort, Hour>);
 
 impl Hours {
-    /// Counts a note, and answers whether it is to become an Event.
+    /// Counts a note. Returns whether it becomes an Event.
     pub(super) fn admit(&mut self, Permitted { permit, note }: &Permitted, now: Moment) -> bool {
         let sort = Sort::of(note);
         self.forget(now);
@@ -81,18 +80,18 @@ impl Hours {
         false
     }
 
-    /// When the next hour ends of which something has to be told.
+    /// When the next hour ends that has something to report.
     pub(super) fn next_end(&self) -> Option<Moment> {
         self.0.values().filter(|hour| hour.left_out.is_some()).map(|hour| hour.ends_at).min()
     }
 
-    /// What is to be told of an hour that has ended. It is the first note of the next one.
+    /// The report of an hour that has ended. It counts as the first note of the next hour.
     pub(super) fn take_ended(&mut self, now: Moment) -> Option<Permitted> {
-        // Where the permit is void nobody may tell.
+        // If the permit is void, nobody may report.
         let over = |left_out: &LeftOut| left_out.permit.ends_at().is_none();
         self.0.retain(|_, hour| hour.ends_at > now || !hour.left_out.as_ref().is_none_or(over));
         let hour = self.0.values_mut().find(|hour| hour.ends_at <= now)?;
-        // A renewal that is late may still come.
+        // A late renewal may still come.
         if hour.left_out.as_ref()?.permit.may_start().is_err() {
             hour.ends_at = now.plus_millis(PERMIT_PAUSE_MS);
             return None;
@@ -162,14 +161,14 @@ mod tests {
             hours.admit(&note(&source, "a", "Assigned"), at(0));
         }
         tokio::time::advance(Duration::from_secs(8)).await;
-        // As if the hour were over while 2 s of the permit are left.
+        // The hour ends with 2 s of the permit left.
         assert!(hours.take_ended(at(3_600)).is_none());
         assert_eq!(hours.next_end(), Some(at(3_601)));
         source.extend(at(8));
         let told = hours.take_ended(at(3_601)).unwrap();
         assert!(told.note.text.starts_with("1 more Event of this object"), "{}", told.note.text);
         assert_eq!((told.note.severity, hours.next_end()), (Severity::Warning, None));
-        // It was the first of the next hour.
+        // The report was the first note of the next hour.
         let passed = (0..30).filter(|_| hours.admit(&note(&source, "a", "Assigned"), at(3_601))).count();
         assert_eq!(passed, 19);
     }

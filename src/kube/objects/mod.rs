@@ -326,9 +326,9 @@ struct RawPodStatus {
 
 impl From<RawPod> for PodSlim {
     fn from(RawPod { metadata, spec, status }: RawPod) -> Self {
-        let serving = status.phase == "Running"
-            && readiness(&status.conditions).is_ready()
-            && metadata.deletion_timestamp.is_none();
+        let is_ready = readiness(&status.conditions).is_ready();
+        let fails_since_s =
+            ready_of(&status.conditions).filter(|_| !is_ready).and_then(|ready| ready.since_s);
         Self {
             metadata: slim_metadata(
                 &metadata.name,
@@ -340,7 +340,8 @@ impl From<RawPod> for PodSlim {
                 namespace: metadata.namespace,
                 name: metadata.name,
                 node: spec.node_name,
-                serving,
+                serving: status.phase == "Running" && is_ready && metadata.deletion_timestamp.is_none(),
+                fails_since_s,
             },
         }
     }
@@ -444,11 +445,13 @@ mod tests {
     fn a_pod_serves_only_while_it_runs_ready_and_is_not_being_deleted() {
         let running = json!({
             "metadata": {"name": "p", "namespace": "n"}, "spec": {"nodeName": "a", "containers": []},
-            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+            "status": {"phase": "Running", "conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-26T15:00:00Z"},
+            ]},
         });
         let facts = pod(running.clone());
         assert_eq!((facts.namespace.as_str(), facts.name.as_str(), facts.node.as_str()), ("n", "p", "a"));
-        assert!(facts.serving);
+        assert!(facts.serving && facts.fails_since_s.is_none());
         let changes = [
             ("/status/phase", json!("Pending")),
             ("/status/conditions/0/status", json!("False")),
@@ -457,7 +460,10 @@ mod tests {
         for (pointer, value) in changes {
             let mut other = running.clone();
             *other.pointer_mut(pointer).expect("a field") = value;
-            assert!(!pod(other).serving, "{pointer}");
+            let facts = pod(other);
+            assert!(!facts.serving, "{pointer}");
+            let since_s = (pointer == "/status/conditions/0/status").then_some(1_795_705_200);
+            assert_eq!(facts.fails_since_s, since_s, "{pointer}");
         }
         let mut deleted = running;
         deleted["metadata"]["deletionTimestamp"] = json!("2024-01-01T00:00:00Z");

@@ -1,9 +1,8 @@
 //! The list-then-watch loop.
 //!
-//! It stands on `Api::watch` and on lists of its own ([`page`]) and not on `kube::runtime::watcher`, because the
-//! latter hides the version of a list (needed to recognise one that is older than what was seen), has no deadline on
-//! lists and on the start of a watch, loops on a 410 that comes as an HTTP status, and drops an event that does not
-//! decode.
+//! Built on `Api::watch` and its own lists ([`page`]) instead of `kube::runtime::watcher`. The watcher hides the
+//! version of a list, which is needed to recognise an outdated one. It has no deadline for lists and for the start of a
+//! watch, loops on a 410 that comes as an HTTP status, and drops an event that it cannot decode.
 
 use super::health::Registration;
 use super::{Sink, WatchContext, WatchName, page};
@@ -21,66 +20,67 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Objects per page of a list: larger pages cost memory; for each page the API server walks all that it has of the kind.
+/// Objects per page of a list. Larger pages cost memory. Each page costs the API server a walk over all objects of the
+/// kind.
 const PAGE_SIZE: u32 = 500;
 
-/// Pages of one list: far beyond the largest supported cluster, so that a list that never ends cannot hold us.
+/// Most pages of one list. Far beyond the largest supported cluster; an endless list must not hang us.
 const MAX_PAGES: u32 = 20_000;
 
-/// Longest wait for one page: a page of a large cluster takes a second, a hung server for ever.
+/// Longest wait for one page. A page of a large cluster takes a second; a hung server never answers.
 const PAGE_TIMEOUT_MS: u64 = 30_000;
 
-/// A page that failed is asked for again before all that was read is given up.
+/// How often a page is tried before everything read so far is discarded.
 const PAGE_TRIES: u32 = 4;
 const PAGE_PAUSE_MS: u64 = 1_000;
 
-/// Longest wait for a watch to start: the server answers at once or not at all. With [`SILENCE_MS`] it also bounds
-/// the case that the next connection of the pool is dead too: 60 s in all, of the contract's 65.
+/// Longest wait for a watch to start: the server answers at once or not at all. If the next pooled connection is dead
+/// too, this limit and [`SILENCE_MS`] add up to 60 s. docs/concepts/health.md promises 65 s.
 const START_TIMEOUT_MS: u64 = 5_000;
 
-/// After this long the server ends a watch by itself, so that silence beyond it means a dead connection.
+/// The server ends a watch after this long. Longer silence means a dead connection.
 const SERVER_TIMEOUT_S: u32 = 50;
 
-/// A watch that said nothing for this long, not even goodbye, is dead.
+/// A watch that says nothing for this long, not even its end, is dead.
 const SILENCE_MS: u64 = 55_000;
 
-/// A watch that ends sooner than this was no watch: it counts as a failure, so that nothing spins.
+/// A watch that ends sooner than this counts as a failure, so that nothing spins.
 const SHORTEST_WATCH_MS: u64 = 1_000;
 
-/// A watch is resumed where it stood only if the server was heard this recently. After a longer gap it may have
-/// been restored from a backup, and versions that it has not reached yet would be waited for in vain.
+/// A watch resumes where it was only if the server was heard this recently. After a longer gap, the server may have
+/// been restored from a backup, and a watch would wait for a version that the server has not reached.
 const RESUME_MS: u64 = 30_000;
 
-/// Bounds of the backoff; each wait is drawn from the upper half of its step.
+/// Limits of the backoff. Each wait is drawn from the upper half of its step.
 const BACKOFF_FIRST_MS: u64 = 1_000;
 const BACKOFF_MAX_MS: u64 = 5_000;
 
-/// Longest wait that a server may ask for with `Retry-After`.
+/// Longest wait that a server may request with `Retry-After`.
 const RETRY_AFTER_MAX_MS: u64 = 30_000;
 
-/// How long a kind must be unknown before it counts as empty: a server that starts may not know it yet.
+/// How long a kind must be unknown to count as empty. A starting server may not know it yet.
 const ABSENT_MS: u64 = 3_000;
 
-/// A list older than what was seen is ignored for this long, and then believed.
+/// A list that is older than what was seen is ignored for this long, then believed.
 const STALE_LIST_MS: u64 = 60_000;
 
-/// What a 404 on the list means.
+/// The meaning of a 404 on the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Absent {
-    /// Something is wrong with the server.
+    /// The server has a problem. Keep waiting.
     Waited,
-    /// The CRD is not installed: there are no such objects.
+    /// The CRD is not installed, so no such objects exist.
     CountsAsEmpty,
 }
 
-/// What to watch and how to cut it.
+/// What to watch, and how to reduce each object.
 pub(super) struct Source<K: Clone, T> {
     pub(super) api: Api<K>,
     pub(super) name: WatchName,
     pub(super) label_selector: String,
     pub(super) field_selector: Option<String>,
     pub(super) absent: Absent,
-    /// Lists are read as protobuf, where the API knows these objects in it.
+    /// Decodes lists as protobuf, if the API supports it for these objects.
     pub(super) decode_list: Option<DecodeList<K>>,
     pub(super) cut: fn(K) -> T,
 }
@@ -89,7 +89,7 @@ pub(super) struct Source<K: Clone, T> {
 enum Stop {
     /// Nobody listens any more.
     Closed,
-    /// Something went wrong while doing `verb`; `relist`: the place in the stream of events is lost.
+    /// The request `verb` failed. `relist` says that the place in the event stream is lost.
     Failed { verb: &'static str, relist: bool, trouble: Trouble },
 }
 
@@ -106,11 +106,11 @@ pub(super) struct Follow<K: Clone, T, G> {
     tag: G,
     sink: Sink<G, T>,
     health: Registration,
-    /// Where to resume.
+    /// Where to resume the watch.
     version: Option<String>,
-    /// When the server was last heard on the watch.
+    /// When the watch last heard the server.
     heard_at: Moment,
-    /// Newest version seen, where versions are numbers, also by former watches of this name.
+    /// Newest version seen, also by earlier watches of this name. Only set if versions are numbers.
     newest: Option<u64>,
     failures: u32,
     stale_since: Option<Moment>,
@@ -143,7 +143,7 @@ where
         }
     }
 
-    /// Runs until cancelled or until nobody listens.
+    /// Runs until it is cancelled or nobody listens.
     pub(super) async fn run(mut self, cancel: CancellationToken) {
         tokio::select! {
             biased;
@@ -154,7 +154,7 @@ where
 
     async fn work(&mut self) {
         loop {
-            // That the API server was back before this try says nothing of why the try fails.
+            // A return of the API server before this try does not explain a failure of the try.
             self.context.reset.mark_seen();
             match self.round().await {
                 Ok(()) => {}
@@ -165,7 +165,7 @@ where
                     }
                     self.health.restarted(trouble.kind);
                     if trouble.kind == TroubleKind::Expired && self.failures == 0 {
-                        // Routine: the server forgot our place, and a list finds it again.
+                        // Routine: the server forgot our place, and a new list finds it.
                         self.failures = 1;
                         continue;
                     }
@@ -179,7 +179,7 @@ where
         }
     }
 
-    /// Lists if need be, then watches until the watch ends.
+    /// Lists if necessary, then watches until the watch ends.
     async fn round(&mut self) -> Result<(), Stop> {
         let resumable = self.context.clock.now().millis_since(self.heard_at) <= RESUME_MS;
         let version = match self.version.take().filter(|_| resumable) {
@@ -190,7 +190,7 @@ where
         self.watch(&version).await
     }
 
-    /// Reads and delivers the complete list; answers its version.
+    /// Reads and delivers the complete list. Returns its version.
     async fn list(&mut self) -> Result<String, Stop> {
         let mut params = ListParams {
             label_selector: Some(self.source.label_selector.clone()).filter(|selector| !selector.is_empty()),
@@ -220,7 +220,7 @@ where
         Err(Stop::list(Trouble::new(TroubleKind::Undecodable, "the list has no version or no end")))
     }
 
-    /// Reads a page. What passes by itself does not cost the pages before it, which the continue token still stands for.
+    /// Reads a page. A passing failure does not discard the pages before it: the continue token stays valid.
     async fn page(&self, params: &ListParams) -> Result<ObjectList<K>, Trouble> {
         let mut tries: u32 = 0;
         loop {
@@ -247,7 +247,7 @@ where
         }
     }
 
-    /// Refuses a list that is older than what was seen, for a while.
+    /// Refuses a list that is older than what was seen, for up to [`STALE_LIST_MS`].
     fn check_age(&mut self, version: &str) -> Result<(), Stop> {
         let number: Option<u64> = version.parse().ok();
         let now = self.context.clock.now();
@@ -281,7 +281,7 @@ where
         let started_at = self.context.clock.now();
         let start = within(START_TIMEOUT_MS, self.source.api.watch(&params, version)).await;
         let stream = start.map_err(|trouble| {
-            // Only where the server may simply be restarting does the place in the stream stay good.
+            // The place in the stream stays valid only if the server may simply be restarting.
             let relist = trouble.answered()
                 && !matches!(trouble.kind, TroubleKind::Throttled | TroubleKind::ServerError);
             Stop::Failed { verb: "watch", relist, trouble }
@@ -289,7 +289,7 @@ where
         self.heard_at = self.context.clock.now();
         self.health.well();
         let mut lines = self.read(pin!(stream)).await?;
-        // The server ended the watch, as it should.
+        // The server ended the watch as expected.
         self.heard_at = self.context.clock.now();
         if self.heard_at.millis_since(started_at) >= SHORTEST_WATCH_MS {
             lines = lines.max(1);
@@ -302,7 +302,7 @@ where
         Ok(())
     }
 
-    /// Delivers events until the stream ends; answers how many there were.
+    /// Delivers events until the stream ends. Returns their number.
     async fn read(
         &mut self,
         mut stream: std::pin::Pin<&mut impl Stream<Item = kube::Result<WatchEvent<K>>>>,
@@ -318,7 +318,7 @@ where
                 Some(Ok(event)) => event,
                 Some(Err(error)) => {
                     let trouble = Trouble::from(error);
-                    // An event that we could not read is an event that we missed.
+                    // An unreadable event is a missed event.
                     return failed(trouble.kind != TroubleKind::Interrupted, trouble);
                 }
             };
@@ -340,7 +340,7 @@ where
         }
     }
 
-    /// Remembers the place in the stream.
+    /// Remembers the place in the event stream.
     fn saw(&mut self, version: Option<String>) {
         let Some(version) = version.filter(|version| !version.is_empty()) else { return };
         let number = version.parse().ok();
@@ -353,7 +353,7 @@ where
         self.sink.send((self.tag.clone(), step)).await.map_err(|_| Stop::Closed)
     }
 
-    /// Says once that a kind whose CRD is absent has no objects.
+    /// Reports once that a kind without a CRD has no objects.
     async fn tell_absence(&mut self, trouble: &Trouble) -> Result<(), Stop> {
         if trouble.kind != TroubleKind::NotFound || self.source.absent == Absent::Waited {
             self.absent_since = None;
@@ -378,7 +378,7 @@ where
         let told = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
         let mut wait = jittered.max(told);
         if trouble.kind == TroubleKind::Throttled {
-            // What a server that has enough to do asks for is waited although it is there.
+            // An overloaded server's wait is honoured even though the server is up.
             tokio::time::sleep(Duration::from_millis(told)).await;
             wait = jittered.saturating_sub(told);
         }

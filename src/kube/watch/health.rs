@@ -1,26 +1,26 @@
-//! How each watch fares: for readiness, conditions, metrics and the log.
+//! The state of each watch, for readiness, conditions, metrics and the log.
 //!
-//! It says a thing once: a warning when the kind of trouble changes, a line when it is over.
+//! Each fact is logged once: a warning when the kind of failure changes, and a line when it is over.
 
 use crate::kube::trouble::{Trouble, TroubleKind};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Failures in a row before a passing kind of trouble is worth a warning: servers restart, connections drop.
+/// Failures in a row before a passing failure is worth a warning. Servers restart, and connections drop.
 const FAILURES_TO_WARN: u32 = 3;
 
-/// Of so many names the newest version is kept when their watches have ended.
+/// For this many names, the newest version is kept after their watches end.
 const MAX_ENDED: usize = 1_000;
 
-/// What a watch watches.
+/// The target of a watch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WatchName {
     /// Plural of the kind.
     pub kind: String,
-    /// Namespace; `None`: all.
+    /// Namespace. `None` means all.
     pub namespace: Option<String>,
-    /// Label selector; empty: all.
+    /// Label selector. Empty means all.
     pub selector: String,
 }
 
@@ -43,14 +43,14 @@ impl fmt::Display for WatchName {
     }
 }
 
-/// How one watch fares.
+/// The state of one watch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WatchStatus {
-    /// A complete list was delivered since it started.
+    /// A complete list was delivered since the watch started.
     pub synced: bool,
-    /// Kind of what is wrong now.
+    /// The kind of the current failure.
     pub trouble: Option<TroubleKind>,
-    /// What is wrong now, as a sentence; empty when nothing is.
+    /// The current failure as a sentence. Empty if there is none.
     pub message: String,
     failures: u32,
     warned: Option<TroubleKind>,
@@ -76,7 +76,7 @@ fn sentence_of((name, status): (&WatchName, &WatchStatus)) -> String {
 #[derive(Debug, Default)]
 struct Registry {
     watches: BTreeMap<WatchName, WatchStatus>,
-    /// The newest versions that watches saw which have ended since.
+    /// The newest version seen by each watch that has ended.
     ended: BTreeMap<WatchName, u64>,
     restarts: BTreeMap<(String, &'static str), u64>,
     registrations: u64,
@@ -89,7 +89,7 @@ impl Registry {
     }
 }
 
-/// The registry of all watches; clones share it.
+/// The registry of all watches. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct WatchHealth(Arc<Mutex<Registry>>);
 
@@ -98,26 +98,26 @@ impl WatchHealth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every watch that runs now.
+    /// Every running watch.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<WatchName, WatchStatus> {
         self.registry().watches.clone()
     }
 
-    /// Restarts so far, by kind and reason; they only grow.
+    /// Restarts so far, by kind and reason. The counts only grow.
     #[must_use]
     pub fn restarts(&self) -> BTreeMap<(String, &'static str), u64> {
         self.registry().restarts.clone()
     }
 
-    /// Counts a restart of a watch of this kind.
+    /// Counts one restart of a watch of this kind.
     pub fn note_restart(&self, kind: &str, reason: TroubleKind) {
         let mut registry = self.registry();
         let count = registry.restarts.entry((kind.to_owned(), reason.label())).or_default();
         *count = count.saturating_add(1);
     }
 
-    /// A sentence for each watch that has no complete list yet, or is refused: for readiness.
+    /// For readiness: one sentence for each watch that has no complete list yet, or is refused.
     #[must_use]
     pub fn reasons_not_ready(&self) -> Vec<String> {
         let registry = self.registry();
@@ -128,7 +128,7 @@ impl WatchHealth {
         behind.map(sentence_of).collect()
     }
 
-    /// A sentence for each watch whose first list the API server has not answered, with whatever it may be.
+    /// One sentence for each watch whose first list has had no answer of any kind from the API server.
     #[must_use]
     pub fn unanswered(&self) -> Vec<String> {
         let registry = self.registry();
@@ -136,13 +136,13 @@ impl WatchHealth {
         unanswered.map(sentence_of).collect()
     }
 
-    /// Whether the API server has answered any of them.
+    /// Whether the API server has answered any of the watches.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.registry().watches.values().any(WatchStatus::is_answered)
     }
 
-    /// Newest version that watches of this name have seen.
+    /// The newest version seen by watches of this name.
     pub(super) fn newest(&self, name: &WatchName) -> Option<u64> {
         self.registry().newest(name)
     }
@@ -158,7 +158,7 @@ impl WatchHealth {
     }
 }
 
-/// One watch's entry; it goes when the watch ends, unless a successor of the same name has taken it over.
+/// The entry of one watch. It is removed when the watch ends, unless a successor of the same name has taken it over.
 pub(super) struct Registration {
     health: WatchHealth,
     name: WatchName,
@@ -182,14 +182,14 @@ impl Drop for Registration {
 }
 
 impl Registration {
-    /// Changes the entry, if it is still ours.
+    /// Changes the entry if it is still ours.
     fn update<T>(&self, change: impl FnOnce(&mut WatchStatus) -> T) -> Option<T> {
         let mut registry = self.health.registry();
         let status = registry.watches.get_mut(&self.name);
         status.filter(|status| status.number == self.number).map(change)
     }
 
-    /// The newest version that counts from now on.
+    /// Sets the newest version seen.
     pub(super) fn saw(&self, newest: Option<u64>) {
         self.update(|status| status.newest = newest);
     }
@@ -198,7 +198,7 @@ impl Registration {
         self.update(|status| status.synced = true);
     }
 
-    /// The API server answers as it should.
+    /// The API server answers normally.
     pub(super) fn well(&self) {
         let ended = self.update(|status| {
             status.failures = 0;
@@ -258,7 +258,7 @@ impl Registration {
     }
 }
 
-/// Whether trouble of this kind waits for a person.
+/// Whether this kind of failure lasts until a person fixes it.
 fn lasts(kind: TroubleKind) -> bool {
     matches!(
         kind,

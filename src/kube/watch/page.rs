@@ -1,6 +1,6 @@
-//! One page of a list, held once while it is decoded.
+//! Reads one page of a list. Only one copy is held while it is decoded.
 //!
-//! `Api::list` holds the body three times over, has no bound, and logs all of it when it cannot be decoded.
+//! `Api::list` holds three copies of the body, has no size limit, and logs the whole body if it cannot decode it.
 
 use crate::kube::objects::protobuf::DecodeList;
 use crate::kube::protobuf;
@@ -14,10 +14,10 @@ use serde::de::{DeserializeOwned, Error as _};
 use std::fmt::Debug;
 use std::pin::pin;
 
-/// Longest body: far more than a page of the largest pods, less than the Deployment's memory.
+/// Longest body: far more than a page of the largest pods, and less than the Deployment's memory.
 const MAX_BYTES: usize = 96 << 20;
 
-/// Reads a page, as protobuf where `decode` can read that and the API server can write it.
+/// Reads a page, as protobuf if `decode` is given and the API server supports it.
 pub(super) async fn read<K>(
     api: &Api<K>,
     params: &ListParams,
@@ -38,8 +38,8 @@ where
     }
 }
 
-/// Reads a body to its end. `read_to_end` would clear its spare room anew at each piece that comes: a third of what a
-/// large list costs us.
+/// Reads a body to its end. `read_to_end` would clear its spare capacity for each piece, which makes up a third of the
+/// cost of a large list.
 async fn whole(body: impl AsyncBufRead, most: usize) -> std::io::Result<Bytes> {
     let mut body = pin!(body);
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! The list-then-watch loop against an API server that the test answers by hand, on a paused clock.
+//! The list-then-watch loop, with an API server that the test answers by hand, on a paused clock.
 
 use super::*;
 use crate::kube::stub::{self, Call, Calls};
@@ -36,7 +36,7 @@ fn start() -> Bench {
     start_with(WatchHealth::default())
 }
 
-/// A watch of the same name as others before it, of which `health` knows.
+/// A watch with the name of earlier watches that `health` knows.
 fn start_with(health: WatchHealth) -> Bench {
     let (client, calls) = stub::by_hand();
     let (context, reset) = context(client);
@@ -68,7 +68,7 @@ fn bookmark(version: u64) -> Value {
     )
 }
 
-/// Lets a watch begin and hands out its pen.
+/// Starts a watch. Returns the sender of its events.
 fn begin(call: Call) -> UnboundedSender<Value> {
     assert!(call.uri().contains("watch=true"), "{}", call.uri());
     let (pen, lines) = mpsc::unbounded_channel();
@@ -95,7 +95,7 @@ impl Bench {
         call
     }
 
-    /// A list of `nodes` at `version` and the beginning of a watch.
+    /// Answers a list of `nodes` at `version` and starts the watch.
     async fn sync(&mut self, version: u64, nodes: &[&str]) -> UnboundedSender<Value> {
         let objects: Vec<Value> = nodes.iter().map(|name| node(name, version)).collect();
         self.list().await.answer(page(version, &objects, None));
@@ -127,7 +127,7 @@ async fn lists_are_asked_for_in_protobuf_and_read_as_they_come() {
     let mut bench = start();
     let first = bench.list().await;
     assert_eq!(first.request.headers()[http::header::ACCEPT], crate::kube::protobuf::ACCEPT);
-    // A list of one node, "b", at version 5, in the envelope.
+    // A list of one node, "b", at version 5, in the protobuf envelope.
     let item: &[u8] = b"\x0a\x03\x0a\x01b";
     let list = [b"\x0a\x03\x12\x015\x12\x05", item].concat();
     let body = [b"k8s\0\x0a\x00\x12\x0c", list.as_slice()].concat();
@@ -436,7 +436,7 @@ mod resources {
     }
 }
 
-/// Answers the next list of each of our kinds, in whatever order they are asked for; pools are those of this name.
+/// Answers the next list of each of our kinds, in whatever order they come. There is one pool, named `pool`.
 async fn list_both(calls: &mut Calls, pool: &str) {
     for _kind in 0..2 {
         let call = calls.next().await;
@@ -461,7 +461,7 @@ async fn what_a_watch_of_before_a_restart_showed_is_not_let_through() {
     let mut watches = Watches::new(context, tracker.clone(), cancel.clone());
     watches.restart();
     list_both(&mut calls, "old").await;
-    // Their watches begin when the lists wait to be taken in.
+    // Each watch begins when its list waits to be consumed.
     let _watches = [calls.next().await, calls.next().await];
     watches.restart();
     list_both(&mut calls, "new").await;

@@ -8,21 +8,21 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
-/// What is wrong between a client and the API.
+/// The fault between a client and the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Network {
     Good,
     /// Connections are refused.
     Refused,
-    /// Requests vanish.
+    /// Requests get lost.
     Silent,
-    /// Requests arrive, and answers to writes are lost.
+    /// Requests arrive, but answers to writes are lost.
     LosesReplies,
-    /// Reads are answered, and every write fails on the server.
+    /// Reads are answered. Every write fails on the server.
     FailsWrites,
-    /// As good, but the lease may not be watched.
+    /// Like `Good`, but the role may not watch the lease.
     NoWatch,
-    /// As good, but watches end once they showed what is there.
+    /// Like `Good`, but a watch ends after it shows the current state.
     ShortWatches,
 }
 
@@ -64,12 +64,12 @@ impl LeaseApi {
         self.world().writes.clone()
     }
 
-    /// How often the lease was asked to be watched.
+    /// How often a watch of the lease was requested.
     pub(super) fn watches(&self) -> usize {
         self.world().watches
     }
 
-    /// A write of someone who is none of the electors.
+    /// A write by someone other than the electors.
     pub(crate) fn put(&self, change: impl FnOnce(&mut Value)) {
         let mut world = self.world();
         let mut lease = world.lease.clone().unwrap_or_else(|| {
@@ -102,7 +102,7 @@ impl LeaseApi {
             return stub::refusal(403, "Forbidden");
         }
         if watches && network == Network::ShortWatches {
-            // A network takes its time: without it, a client that spins would stop the paused clock for good.
+            // A network takes time. Without this pause, a client that spins would stop the paused clock forever.
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
             let answer = self.world().watch();
             self.world().watchers.clear();

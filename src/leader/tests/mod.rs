@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// An elector that runs.
+/// A running elector.
 struct Replica {
     handle: LeaderHandle,
     cancel: CancellationToken,
@@ -46,7 +46,7 @@ fn start(api: &LeaseApi, name: &'static str) -> Replica {
 }
 
 impl Replica {
-    /// Waits until it leads and answers its permit and how long that took.
+    /// Waits until it leads. Returns its permit and how long that took.
     async fn leads_within(&self, limit_ms: u64) -> (Permit, u64) {
         let began = self.clock.now();
         let mut state = self.handle.state();
@@ -220,7 +220,7 @@ async fn a_leader_that_was_cut_off_has_no_permit_before_another_leads_and_ends_w
         api.set_network("a", network);
         let (_, waited) = tokio::select! {
             led = b.leads_within(30_000) => led,
-            // Both at once would be the fault that this test is about.
+            // Two leaders at once are the fault that this test looks for.
             () = async { while !(old.may_start().is_ok() && b.leads()) { sleep(Duration::from_millis(1)).await } } =>
                 panic!("two leaders"),
         };
@@ -282,7 +282,7 @@ async fn a_holder_whose_permit_has_ended_does_not_make_a_deleted_lease_anew_whil
     a.leads_within(1_000).await;
     api.set_network("a", Network::Refused);
     sleep(Duration::from_mins(1)).await;
-    // Unseen by a, another one takes the lease, and somebody deletes it.
+    // Someone else takes the lease and it is deleted, both unseen by a.
     api.put(|lease| lease["spec"]["holderIdentity"] = json!("b"));
     api.delete();
     api.set_network("a", Network::Good);
@@ -301,7 +301,7 @@ async fn a_standby_whose_knowledge_is_old_does_not_take_a_deleted_lease_at_once(
     sleep(Duration::from_secs(5)).await;
     api.set_network("b", Network::Refused);
     sleep(Duration::from_mins(1)).await;
-    // The holder is alive, and does not know of the deletion yet.
+    // The holder is alive and has not noticed the deletion.
     api.set_network("a", Network::Silent);
     api.delete();
     api.set_network("b", Network::Good);
@@ -321,7 +321,7 @@ async fn a_release_that_was_seen_long_ago_does_not_make_a_deleted_lease_free() {
     a.handle.release();
     sleep(Duration::from_secs(5)).await;
     assert_eq!(api.lease()["spec"]["holderIdentity"], "");
-    // Unseen by c, which knew the released lease, another one takes it and it is deleted.
+    // Another replica takes the lease and releases it. Then the lease is deleted.
     let mut c = start(&api, "c");
     c.leads_within(1_000).await;
     c.handle.release();

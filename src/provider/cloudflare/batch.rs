@@ -1,8 +1,8 @@
-//! Change sets, carried out in as few requests as is safe.
+//! Carries out a change set in as few requests as is safe.
 //!
-//! A batch is all or nothing in the API, deletes come first in it whatever the order of the request, and what name
-//! servers answer follows record by record. So deletes share a batch with other changes only where a record that
-//! nothing touches keeps the name alive meanwhile.
+//! A batch succeeds or fails as a whole in the API. Its deletes run first, whatever their order in the request, and
+//! name servers follow record by record. So a delete shares a batch with other changes only if an untouched record
+//! keeps the name alive meanwhile.
 
 use super::{Cloudflare, records, refusal, result, wire};
 use crate::permit::Permit;
@@ -15,7 +15,7 @@ use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Zone};
 use serde_json::{Value, json};
 use std::ops::Range;
 
-/// Where and as who.
+/// The name to change, and the client and permit to change it with.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     client: &'a Cloudflare,
@@ -24,9 +24,9 @@ struct Target<'a> {
     fqdn: &'a str,
 }
 
-/// Why a batch had no result.
+/// Why a batch has no result.
 enum Failed {
-    /// A record exists already, and nothing was changed.
+    /// A record already exists, and nothing was changed.
     Exists(Fault),
     /// Anything else.
     Call(CallError),
@@ -66,7 +66,7 @@ pub(super) async fn carry_out(
     Ok(applied)
 }
 
-/// The change set in pieces, each of which is one batch.
+/// Splits the change set. Each piece is one batch.
 fn batches(set: &ChangeSet) -> Vec<Range<usize>> {
     let is_delete = |change: &Change| matches!(change, Change::Delete { .. });
     let mut batches: Vec<Range<usize>> = Vec::new();
@@ -85,8 +85,8 @@ fn batches(set: &ChangeSet) -> Vec<Range<usize>> {
 }
 
 impl Target<'_> {
-    /// Makes these changes true, in as far as it may go on. A record that was there already with another TTL than is
-    /// wanted is left out of what they left, so that its TTL is put right after another reading.
+    /// Carries out these changes as far as it may continue. A record that already existed with the wrong TTL is missing
+    /// from the result, so that the next read corrects its TTL.
     async fn settle(self, changes: &[&Change]) -> Result<Applied, CallError> {
         let fault = match self.send(changes).await {
             Ok(left) => {
@@ -95,8 +95,8 @@ impl Target<'_> {
             Err(Failed::Call(error)) => return self.without_new_records(changes, error).await,
             Err(Failed::Exists(fault)) => fault,
         };
-        // Someone was faster, or an earlier batch of ours did arrive. What is true already is done; the rest was held
-        // up by it, and is sent once.
+        // Another writer was faster, or an earlier batch of ours did arrive. A change that is already true is done. The
+        // others failed because of it, and are sent once more.
         if !self.client.api.may_go_on(self.permit) {
             return Ok(Applied::default());
         }
@@ -132,8 +132,8 @@ impl Target<'_> {
         Ok(Applied { done, records: left.collect() })
     }
 
-    /// A batch is carried out whole or not at all: where there is no room for a new record, what only changes records is
-    /// sent by itself, so that it does not wait for the room.
+    /// A batch succeeds or fails as a whole. If the zone has no room for a new record, the updates are sent alone, so
+    /// that they need not wait for room.
     async fn without_new_records(self, changes: &[&Change], error: CallError) -> Result<Applied, CallError> {
         let full = matches!(&error, CallError::Fault(fault) if fault.kind == FaultKind::Quota);
         let update = |change: &&&Change| matches!(change, Change::Update { .. });
@@ -149,8 +149,8 @@ impl Target<'_> {
         }
     }
 
-    /// What stands in the way of changes of which none is made. Where the zone's name is not known, it may be a record
-    /// that has the name completed with the zone's: from it the name is known then.
+    /// The fault to report if no change was made. If the zone's name is unknown, the obstacle may be a record whose
+    /// name is `fqdn` completed with the zone's name. Such a record reveals the zone's name.
     async fn in_the_way(self, changes: &[&Change], seen: &[Record], fault: &Fault) -> Result<Fault, Fault> {
         if self.zone.name.is_none() && seen.is_empty() {
             let Self { client, zone, fqdn, .. } = self;
@@ -193,8 +193,8 @@ impl Target<'_> {
         Ok(left.collect::<Result<Vec<_>, Fault>>()?)
     }
 
-    /// The zone has another name than was assumed for want of the right to read it, and the API took the record's full
-    /// name for one inside of that zone. Deletes what was made and remembers the zone's name.
+    /// The token may not read the zone, and the zone's name is not the assumed one: the API took the record's full name
+    /// for a name inside the zone. Deletes the new records and remembers the zone's name.
     async fn take_back(self, posts: &[wire::RecordEntry]) -> CallError {
         let made = posts.iter().map(|post| post.name.as_str()).next().unwrap_or_default();
         if let Some(zone) = made.strip_prefix(self.fqdn).and_then(|rest| rest.strip_prefix('.')) {
@@ -224,7 +224,7 @@ impl Target<'_> {
     }
 }
 
-/// The body of a batch. What is empty is left out.
+/// The body of a batch, without empty lists.
 fn body(changes: &[&Change], fqdn: &str) -> Value {
     let (mut deletes, mut patches, mut posts) = (Vec::new(), Vec::new(), Vec::new());
     for change in changes {
@@ -247,7 +247,7 @@ fn body(changes: &[&Change], fqdn: &str) -> Value {
         .into()
 }
 
-/// The address that a change brings.
+/// The address that a change writes.
 fn address(change: &Change) -> Option<Address> {
     match change {
         Change::Update { ip, .. } | Change::Create { ip, .. } => Some(*ip),
@@ -255,7 +255,7 @@ fn address(change: &Change) -> Option<Address> {
     }
 }
 
-/// The TTL that a change brings.
+/// The TTL that a change writes.
 fn ttl(change: &Change) -> Option<u32> {
     match change {
         Change::Update { ttl, .. } | Change::Create { ttl, .. } => Some(*ttl),
@@ -263,18 +263,18 @@ fn ttl(change: &Change) -> Option<u32> {
     }
 }
 
-/// How a change stands, going by some records.
+/// The state of a change, judged by some records.
 enum Standing {
     /// Not made.
     Open,
-    /// Made, and it leaves no record.
+    /// Made. It leaves no record.
     Gone,
-    /// Made, and it left this record.
+    /// Made. It left this record.
     Left(Record),
 }
 
 impl Standing {
-    /// The TTL does not count: the provider has its own ideas of it (1 for proxied records).
+    /// Ignores the TTL, because the provider may set its own (1 for proxied records).
     fn of(change: &Change, records: &[Record]) -> Self {
         let mut records = records.iter();
         let left = match change {
@@ -290,7 +290,7 @@ impl Standing {
     }
 }
 
-/// A record stands in the way that the records do not show, or not as what was wanted: another reading will tell.
+/// A record is in the way that the read did not show, or showed differently. Another read will tell.
 fn not_shown(fault: &Fault) -> Fault {
     Fault { kind: FaultKind::InProgress, ..fault.clone() }
 }

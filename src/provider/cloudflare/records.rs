@@ -1,4 +1,4 @@
-//! The records of one name, in one filtered list.
+//! Reads the records of one name, with one filtered list.
 
 use super::{result, wire};
 use crate::provider::dns::{self, Named};
@@ -8,8 +8,8 @@ use flipop_core::model::fault::Fault;
 use flipop_core::model::ids::Address;
 use flipop_core::records::dns::{ADDRESS_KIND, Record, Zone};
 
-/// Records on one page. The API gives up to five million; this many with comments and tags stay below the bound on
-/// bodies, and a name with more has other troubles.
+/// Records per page. The API allows up to five million. This many stay below the limit on bodies even with comments and
+/// tags.
 const PER_PAGE: u64 = 1_000;
 
 /// Every record of the name, of any type.
@@ -18,8 +18,8 @@ pub(super) async fn read(api: &Api, zone: &Zone, fqdn: &str) -> Result<Vec<Recor
     dns::of_name(entries.into_values(), fqdn)
 }
 
-/// The name of the zone, where a record has one of these addresses at a name that is `fqdn` completed with the zone's.
-/// Every name below `fqdn` ends in the zone's, so that the shortest has nothing in between.
+/// The zone's name, derived from records that have one of these addresses at `fqdn` completed with the zone's name.
+/// Every name below `fqdn` ends in the zone's name, so the shortest has nothing in between.
 pub(super) async fn completed_with(
     api: &Api,
     zone: &Zone,
@@ -52,10 +52,10 @@ impl Pages for Records<'_> {
 
     const WHAT: &'static str = "DNS records";
 
-    // Documented as the total "without any search parameters"; it may or may not be.
+    // Documented as the total "without any search parameters". It may also be the total of the list.
     const TOTAL_IS_OF_LIST: bool = false;
 
-    // Of the full size, and still 2,000 records should the API give its default of 100 a page.
+    // Enough at full page size, and still 2,000 records if the API returns its default of 100 a page.
     const MAX_PAGES: u64 = 20;
 
     fn api(&self) -> &Api {
@@ -72,7 +72,7 @@ impl Pages for Records<'_> {
         let info = envelope.result_info.as_ref();
         let total = info.and_then(|info| info.total_count);
         let size = info.and_then(|info| info.per_page).filter(|size| *size > 0).unwrap_or(PER_PAGE);
-        // A full page leaves open whether there is another one, unless no record of the zone is left.
+        // After a full page there may be another one, unless the zone has no further records.
         let more = count >= size && total.is_none_or(|total| number.saturating_mul(size) < total);
         let entries = records
             .into_iter()

@@ -1,48 +1,48 @@
-//! What a refusal of Cloudflare means. Its codes are many and stable; those that matter are known, the rest falls back to
-//! the status.
+//! The meaning of a refusal by Cloudflare. Its codes are many and stable. The relevant ones are known here; for the
+//! rest the status decides.
 //!
-//! Who may not see a zone is told the same as of a zone that does not exist, and not always with 404: the message has to
-//! name both.
+//! A token that may not see a zone gets the same answer as for a zone that does not exist, and not always a 404. So the
+//! message must name both causes.
 
 use super::wire;
 use crate::provider::http::{Answer, kind_of};
 use flipop_core::model::fault::{Fault, FaultKind};
 use http::StatusCode;
 
-/// The record exists already, with another TTL or proxying, or exactly so.
+/// The record already exists, either identical or with another TTL or proxying.
 const EXISTS: [u64; 2] = [81_057, 81_058];
 
-/// No such zone, or an id that is none.
+/// No such zone, or the ID is malformed.
 const NO_ZONE: [u64; 3] = [1_001, 7_000, 7_003];
 
 /// No such record.
 const NO_RECORD: u64 = 81_044;
 
-/// The token is wrong, or may not do this.
+/// The token is wrong or lacks a right.
 const UNAUTHORISED: [u64; 6] = [1_000, 6_003, 6_111, 9_106, 9_109, 10_000];
 
-/// Those of them that are about what was sent as a token, whatever it was sent for.
+/// The codes among them that reject the token itself, whatever it was used for.
 const MALFORMED_TOKEN: [u64; 2] = [6_003, 6_111];
 
 /// Too many requests.
 const THROTTLED: [u64; 2] = [971, 10_429];
 
-/// The zone may not have more records.
+/// The zone may have no more records.
 const QUOTA: u64 = 81_045;
 
-/// A CNAME has the name already, or an A record the name that is wanted for a CNAME.
+/// The name already has a CNAME, or a CNAME is wanted where an A record exists.
 const CNAME: [u64; 2] = [81_053, 81_054];
 
-/// The record is proxied, and may not be: its address is a private one, or its type or name is not proxied.
+/// The record is proxied but must not be: its address is private, or its type or name cannot be proxied.
 const NOT_PROXIABLE: [u64; 3] = [9_003, 9_004, 9_041];
 
-/// The name is none.
+/// The name is invalid.
 const BAD_NAME: u64 = 9_000;
 
 /// The TTL is out of range.
 const BAD_TTL: u64 = 9_021;
 
-/// The fault of an answer that is no success.
+/// The fault of a failed answer.
 pub(super) fn fault(answer: &Answer) -> Fault {
     if let Some(fault) = answer.refused_in_between() {
         return fault;
@@ -62,19 +62,18 @@ pub(super) fn fault(answer: &Answer) -> Fault {
     answer.refused_with(kind, advice, &id, &message)
 }
 
-/// Whether the answer refuses a change because a record exists already. What a server that failed says is no refusal.
+/// Whether the answer refuses a change because a record already exists. Never true for a server error.
 pub(super) fn says_exists(answer: &Answer) -> bool {
     answer.status().is_client_error()
         && wire::errors(answer.body()).iter().any(|(code, _)| EXISTS.contains(code))
 }
 
-/// Whether the body of an answer with this status says that there were too many requests. A server that failed says
-/// nothing of the kind.
+/// Whether the body of an answer with this status complains of too many requests. Never true for a server error.
 pub(super) fn says_excess(status: StatusCode, body: &[u8]) -> bool {
     !status.is_server_error() && wire::errors(body).iter().any(|(code, _)| THROTTLED.contains(code))
 }
 
-/// Whether the token as a whole is refused, and not only what it was used for.
+/// Whether the token as a whole is refused, and not only this use of it.
 pub(super) fn refuses_token(answer: &Answer) -> bool {
     let says = |(code, message): &(u64, String)| {
         MALFORMED_TOKEN.contains(code) || message.to_ascii_lowercase().contains("access token")
@@ -96,10 +95,10 @@ fn kind(status: StatusCode, codes: &[u64]) -> FaultKind {
     } else if any(&[QUOTA]) {
         FaultKind::Quota
     } else if status == StatusCode::CONFLICT {
-        // What it conflicts with is another change of the same zone, which ends by itself.
+        // The conflict is with another change of the same zone, which ends by itself.
         FaultKind::InProgress
     } else if status.is_success() {
-        // The envelope contradicts the status.
+        // The status reports success and the envelope does not.
         FaultKind::Transient
     } else {
         kind_of(status)
@@ -131,7 +130,7 @@ fn advice(status: StatusCode, kind: FaultKind, codes: &[u64], message: &str) -> 
         FaultKind::Permanent if status.is_redirection() => {
             "a redirect, which is not followed: check the API URL"
         }
-        // Cloudflare's own words say more than a guess.
+        // Cloudflare's message says more than a guess would.
         FaultKind::Invalid
         | FaultKind::InProgress
         | FaultKind::Transient

@@ -1,11 +1,11 @@
-//! What Cloudflare sends, cut down to what is used. Unknown fields are ignored, and null is absent, except where taking
-//! it for absent would be believing something: a missing list is not an empty one.
+//! The answers of Cloudflare, reduced to the fields in use. Unknown fields are ignored, and null counts as absent. The
+//! exception is a missing list, which is not an empty one.
 
 use flipop_core::records::dns::Record;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// What every answer is wrapped in.
+/// The envelope of every answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct Envelope<T> {
     pub(super) success: bool,
@@ -15,7 +15,7 @@ pub(super) struct Envelope<T> {
     pub(super) result_info: Option<ResultInfo>,
 }
 
-/// What a list says of its pages.
+/// The information of a list about its pages.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResultInfo {
     #[serde(default)]
@@ -43,7 +43,8 @@ struct Plan {
     legacy_id: Option<String>,
 }
 
-/// Zones are answered in the scripts of their languages, while records, and specs, have the `xn--` form.
+/// Converts a name to its `xn--` form. Cloudflare returns zone names in their native script; records and specs use
+/// `xn--`.
 fn ascii_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     Ok(idna::domain_to_ascii(&name).unwrap_or_else(|_unconvertible| name.to_ascii_lowercase()))
@@ -57,7 +58,7 @@ impl ZoneEntry {
     }
 }
 
-/// A record. Types other than ours may leave fields out.
+/// A record. Types that we do not use may lack fields.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct RecordEntry {
     pub(super) id: String,
@@ -98,10 +99,10 @@ pub(super) struct BatchResult {
     pub(super) posts: Option<Vec<RecordEntry>>,
 }
 
-/// More errors than any answer has; bounds the message.
+/// More errors than any answer has. Limits the message.
 const MAX_ERRORS: usize = 8;
 
-/// The codes and messages of a refusal, particular ones behind the general one that they are chained to.
+/// The codes and messages of a refusal. Each error is followed by the details chained to it.
 pub(super) fn errors(body: &[u8]) -> Vec<(u64, String)> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let list =
@@ -151,7 +152,7 @@ mod tests {
             ("xn--bcher-kva.example", "xn--bcher-kva.example"),
             ("_a.example.com", "_a.example.com"),
             ("", ""),
-            // What has no such form stays as it is.
+            // A name that cannot be converted is only lowercased.
             ("XN--\u{fc}.example", "xn--\u{fc}.example"),
         ] {
             let entry: ZoneEntry =

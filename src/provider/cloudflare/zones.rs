@@ -1,6 +1,6 @@
-//! Zones: by name or by id, and what is remembered of them.
+//! Zones by name or ID, and the cache of them.
 //!
-//! A value with a dot is a name. Of an id the name is asked, and is missing when the token may only edit records.
+//! A value with a dot is a name. For an ID, the name is looked up. It stays unknown if the token may only edit records.
 
 use super::{Cloudflare, refusal, result, wire};
 use crate::provider::CallContext;
@@ -14,30 +14,30 @@ use http::StatusCode;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How long a zone is believed to be as it was: as long as a record set is believed before it is read again. A zone
-/// that was made anew under its name is noticed at once, because its old id is refused.
+/// How long a cached zone is trusted: as long as a record set before it is read again. A zone recreated under its name
+/// is noticed at once, because its old ID is refused.
 const FRESH_MS: u64 = 600_000;
 
-/// More zones than record sets name. Beyond that all are asked for anew, which costs calls and nothing else.
+/// Most cached zones; record sets name fewer. Beyond this, all zones are looked up again, which costs only calls.
 const MAX_ZONES: usize = 1_000;
 
 /// TTL floor of zones on the Enterprise plan.
 const ENTERPRISE_TTL_FLOOR: u32 = 30;
 
-/// Zones of one name: one in each of several accounts, some of them moved away.
+/// Zones per page. One name may have a zone in each of several accounts, and some may have moved away.
 const PER_PAGE: &str = "50";
 
-/// What is remembered.
+/// The cached zones.
 #[derive(Debug, Default)]
 pub(super) struct Zones(Mutex<Memory>);
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// Of which token.
+    /// The token that the entries were read with.
     generation: u64,
-    /// By what a spec says.
+    /// Zones, by the text in a spec.
     found: BTreeMap<String, (Moment, Zone)>,
-    /// Names of zones, by id, that showed in the records of tokens that may not read them. An id keeps its name.
+    /// Zone names, by ID, seen in records while the token may not read the zone. An ID never changes its name.
     learned: BTreeMap<String, String>,
 }
 
@@ -58,12 +58,12 @@ impl Zones {
         memory.found.insert(written.to_owned(), (now, zone.clone()));
     }
 
-    /// Drops what is remembered of a zone.
+    /// Removes a zone from the cache.
     pub(super) fn forget(&self, id: &str) {
         self.lock().found.retain(|_, (_, zone)| zone.id != id);
     }
 
-    /// The name of a zone has shown in its records.
+    /// Remembers a zone's name that its records revealed.
     pub(super) fn learn(&self, id: &str, name: &str) {
         let mut memory = self.lock();
         if memory.learned.len() >= MAX_ZONES {
@@ -77,24 +77,24 @@ impl Zones {
         self.lock().learned.get(id).cloned()
     }
 
-    /// Refuses a name that is outside of its zone, as far as the zone's name is known by any means.
+    /// Refuses a name outside its zone, if the zone's name is known from any source.
     pub(super) fn check(&self, zone: &Zone, fqdn: &str) -> Result<(), Fault> {
         let name = zone.name.clone().or_else(|| self.learned(&zone.id));
         name.map_or(Ok(()), |name| dns::relative(fqdn, &name).map(drop))
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
-        // Nothing in here can be half changed in a way that matters: it is only a memory.
+        // A panic elsewhere cannot leave harm here: this is only a cache.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Cloudflare {
-    /// The zone that a spec means.
+    /// The zone that a spec names.
     pub(super) async fn zone(&self, context: &CallContext, written: &str) -> Result<Zone, Fault> {
         let key = dns::zone_name(written)?;
         let by_name = written.contains('.');
-        // A name and an id cannot be the same text: only names are kept with a dot.
+        // A name and an ID are never the same key: only names keep their dot.
         let key = if by_name { format!("{key}.") } else { key };
         let generation = *self.api.token_generation().borrow();
         if let Some(zone) = self.zones.get(&key, generation, self.clock.now()) {
@@ -108,7 +108,7 @@ impl Cloudflare {
         };
         let zone = self.api.operation(Call::FindZone, context, work).await?;
         if zone.name.is_some() {
-            // A missing right may be given at any time: whoever wants to know asks again.
+            // Zones without a name are not cached, because the missing right may be granted at any time.
             self.zones.put(&key, generation, self.clock.now(), &zone);
         }
         Ok(zone)
@@ -120,7 +120,7 @@ impl Cloudflare {
         let zones: Vec<wire::ZoneEntry> = content(&answer)?;
         let mut zones: Vec<_> = zones.into_iter().filter(|zone| zone.name == name).collect();
         if zones.len() > 1 {
-            // What is left behind after a zone moved to another account is not active.
+            // The zone left behind after a move to another account is not active.
             zones.retain(|zone| zone.status.as_deref() == Some("active"));
         }
         match zones.as_slice() {
@@ -144,7 +144,7 @@ impl Cloudflare {
         let answer = self.api.read(Request::get(&["zones", id], &[])).await?;
         let refused = answer.status() == StatusCode::FORBIDDEN && answer.refused_in_between().is_none();
         if refused && !refusal::refuses_token(&answer) {
-            // The token may only edit records; or there is no such zone, which shows when it is read.
+            // Either the token may only edit records, or the zone does not exist, which a read of its records shows.
             let shown = self.zones.learned(id);
             return Ok(Zone { id: id.to_owned(), name: None, shown, ttl_floor: super::TTL_FLOOR });
         }

@@ -1,6 +1,6 @@
-//! An answer of a provider, and the faults that can be made of it.
+//! An answer of a provider, and the faults made from it.
 //!
-//! Invariant: what becomes a message is bounded, on one line, and free of the token.
+//! Invariant: every message is bounded, on one line, and free of the token.
 
 use crate::provider::http::MAX_BODY_BYTES;
 use bytes::Bytes;
@@ -9,21 +9,21 @@ use http::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-/// Longest message of a fault: it goes into status and events, and has room for a sentence or two.
+/// Longest message of a fault. It goes into status and Events, and has room for a sentence or two.
 pub const MAX_MESSAGE_CHARS: usize = 300;
 
-/// The body was longer than the bound.
+/// The body exceeded the limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TooLarge;
 
-/// Where an answer came from.
+/// The source of an answer.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
     pub(super) provider: &'static str,
     pub(super) host: String,
     pub(super) secret: SecretString,
     pub(super) mutating: bool,
-    /// What `Content-Type` says.
+    /// The value of `Content-Type`.
     pub(super) content_type: Option<String>,
 }
 
@@ -48,13 +48,13 @@ impl Answer {
         Self { status, body, encoded, retry_after_ms, origin }
     }
 
-    /// The status.
+    /// The HTTP status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The body; empty when it was too long.
+    /// The body. Empty if it was too long.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         self.body.as_deref().unwrap_or_default()
@@ -63,7 +63,7 @@ impl Answer {
     /// Decodes the body of a success.
     ///
     /// # Errors
-    /// A transient fault when it is not what was expected.
+    /// A transient fault if the content is not as expected.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         if self.body.is_err() {
             let megabytes = MAX_BODY_BYTES >> 20;
@@ -78,11 +78,11 @@ impl Answer {
         })
     }
 
-    /// The fault of a refusal that is not of the API's form: something in between gave it, which says nothing of the
-    /// token, and leaves open what became of a change.
+    /// The fault of a refusal that is not in the API's format. Something in between sent it. It says nothing about the
+    /// token, and the outcome of a change stays unknown.
     #[must_use]
     pub fn refused_in_between(&self) -> Option<Fault> {
-        // The status alone is enough for these.
+        // For these, the status alone decides.
         let waits = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY];
         let refused = self.status.is_client_error() && !waits.contains(&self.status);
         if !refused || self.body().is_empty() || self.is_json() {
@@ -106,7 +106,7 @@ impl Answer {
         )
     }
 
-    /// The fault of a success whose content makes no sense.
+    /// The fault of a successful answer with unusable content.
     #[must_use]
     pub fn malformed(&self, why: &str) -> Fault {
         let status = self.status.as_u16();
@@ -116,7 +116,7 @@ impl Answer {
         )
     }
 
-    /// The fault of a refusal. `id` and `message` are the provider's words.
+    /// The fault of a refusal. `id` and `message` come from the provider.
     #[must_use]
     pub fn refused(&self, kind: FaultKind, id: &str, message: &str) -> Fault {
         let Origin { provider, .. } = self.origin;
@@ -130,7 +130,7 @@ impl Answer {
         self.fault(kind, &text)
     }
 
-    /// The same with advice for the reader in front. The provider's words are what is cut off when both are long.
+    /// Like [`Self::refused`], with advice in front. If both are long, the provider's text is cut.
     #[must_use]
     pub fn refused_with(&self, kind: FaultKind, advice: &str, id: &str, message: &str) -> Fault {
         let words = self.refused(kind, id, message);
@@ -138,7 +138,7 @@ impl Answer {
     }
 
     fn fault(&self, kind: FaultKind, message: &str) -> Fault {
-        // Only a clear refusal says that nothing happened; a gateway's time-out is none.
+        // Only a clear refusal shows that nothing happened. A gateway's timeout does not.
         let refused = self.status.is_client_error() && self.status != StatusCode::REQUEST_TIMEOUT;
         Fault {
             kind,
@@ -149,10 +149,10 @@ impl Answer {
     }
 }
 
-/// More words than a page's title has.
+/// Enough for the title of a page.
 const MAX_WORDS: usize = 16;
 
-/// The first words of a page without its markup.
+/// The first words of an HTML page, without markup.
 fn first_words(page: &str) -> String {
     let mut text = String::new();
     let mut rest = page;
@@ -160,7 +160,7 @@ fn first_words(page: &str) -> String {
         text.push_str(before);
         text.push(' ');
         let (tag, after) = tag.split_once('>').unwrap_or((tag, ""));
-        // What these hold is no text.
+        // The content of these elements is not text.
         let name = tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
         let hidden = ["script", "style"].into_iter().find(|hidden| name.eq_ignore_ascii_case(hidden));
         rest = hidden.map_or(after, |name| behind(after, name));
@@ -169,13 +169,13 @@ fn first_words(page: &str) -> String {
     text.split_whitespace().take(MAX_WORDS).collect::<Vec<_>>().join(" ")
 }
 
-/// What follows the end of an element, from its closing tag on.
+/// The text from the closing tag of an element on.
 fn behind<'a>(text: &'a str, name: &str) -> &'a str {
     let end = text.to_ascii_lowercase().find(&format!("</{name}"));
     end.and_then(|at| text.get(at..)).unwrap_or_default()
 }
 
-/// What a status says by itself, for providers to refine.
+/// The kind of fault for a status alone. Providers refine it.
 #[must_use]
 pub fn kind_of(status: StatusCode) -> FaultKind {
     match status {
@@ -189,13 +189,13 @@ pub fn kind_of(status: StatusCode) -> FaultKind {
     }
 }
 
-/// `text` without the token, on one line and of bounded length.
+/// `text` without the token, on one line and bounded.
 pub(super) fn scrubbed(text: &str, secret: &SecretString) -> String {
-    // The token first: a cut could leave most of it standing.
+    // Replace the token first: a cut could leave most of it standing.
     bounded(&text.replace(secret.expose_secret(), "[token]"))
 }
 
-/// `text` on one line and of bounded length.
+/// `text` on one line and bounded.
 pub(crate) fn bounded(text: &str) -> String {
     let mut line: String = text
         .chars()

@@ -1,11 +1,11 @@
-//! The HTTP foundation of every provider: one client per token, with bounds on everything that comes from outside.
+//! The HTTP layer of every provider: one client per token, with limits on all input from outside.
 //!
-//! Owns the client, its deadlines, the token's way into a request, the permit's check before the first byte, rate
-//! headers and the record of each call. It does not know what an answer means: a provider decodes [`Answer`] and says
-//! which [`FaultKind`] a refusal is.
+//! Owns the client, its deadlines, the token in each request, the permit check before the first byte, rate headers and
+//! the record of each call. It does not interpret answers: a provider decodes [`Answer`] and maps a refusal to a
+//! [`FaultKind`].
 //!
-//! Invariants: requests go to the configured host only (URLs are built from the base URL, redirects are not followed);
-//! nothing is sent twice; a body of more than [`MAX_BODY_BYTES`] is not read to its end; a call ends within
+//! Invariants: requests go only to the configured host (URLs are built from the base URL, redirects are not followed).
+//! Nothing is sent twice. A body of more than [`MAX_BODY_BYTES`] is not read to its end. A call ends within
 //! [`CALL_TIMEOUT`], or with its permit.
 
 mod answer;
@@ -35,43 +35,44 @@ use std::time::Duration;
 use tokio::sync::watch;
 use transport::Network;
 
-/// A connection (name, TCP, proxy and TLS) takes milliseconds; after this long the host is taken for unreachable.
+/// Longest wait for a connection: name lookup, TCP, proxy and TLS. Usually milliseconds.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The contract's limit for one request and its answer.
+/// Longest wait for one request and its answer. As long as a [permit](crate::permit), so a hung call cannot outlive the
+/// right to send it.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A full page of 200 addresses with their droplets is about 2 MB.
 pub const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// What `User-Agent` says unless configured otherwise.
+/// The default `User-Agent`.
 const USER_AGENT: &str = concat!("flipop/", env!("CARGO_PKG_VERSION"));
 
-/// What is needed to talk to a provider.
+/// The settings of a provider's client.
 pub struct ApiConfig {
-    /// Where the API is. Plain http is accepted on loopback only.
+    /// Base URL of the API. Plain http is allowed only on loopback.
     pub base_url: String,
-    /// Value of the header `User-Agent`; `None` for `flipop/<version>`.
+    /// Value of the header `User-Agent`. `None` means `flipop/<version>`.
     pub user_agent: Option<String>,
     /// Where the token comes from.
     pub token: TokenSource,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// Hears of each call.
+    /// Gets a record of each call.
     pub observer: Arc<dyn CallObserver>,
-    /// Carries the requests; `None`: the network does.
+    /// Carries the requests. `None` means over the network.
     pub transport: Option<Arc<dyn Transport>>,
 }
 
-/// Why no client could be made.
+/// Why a client could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The base URL is none.
+    /// The base URL is unusable.
     #[error("failed to use the API URL of {provider}: {reason}")]
     BaseUrl {
         /// The provider.
         provider: &'static str,
-        /// What is wrong with it.
+        /// Why it is unusable.
         reason: String,
     },
     /// There is no usable token.
@@ -82,7 +83,7 @@ pub enum BuildError {
         /// Why.
         source: TokenError,
     },
-    /// The client could not be set up, for example for want of trusted CA certificates.
+    /// The client could not be set up, for example because no CA certificates are trusted.
     #[error("failed to set up the HTTP client of {provider}: {reason}")]
     Client {
         /// The provider.
@@ -154,10 +155,10 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Sets up a client of a provider that refuses for excess like this.
+    /// Sets up a client. `excess` says how this provider refuses too many requests.
     ///
     /// # Errors
-    /// When the configuration cannot work: see [`BuildError`].
+    /// If the configuration cannot work: see [`BuildError`].
     pub fn new(provider: &'static str, excess: Excess, config: ApiConfig) -> Result<Self, BuildError> {
         let base = base_url(&config.base_url).map_err(|reason| BuildError::BaseUrl { provider, reason })?;
         let token = Token::new(config.token, config.clock.clone())
@@ -221,7 +222,7 @@ impl Api {
     /// Sends a request that changes nothing.
     ///
     /// # Errors
-    /// A fault when there is no answer; an answer of any status is `Ok`.
+    /// A fault if there is no answer. An answer of any status is `Ok`.
     pub async fn read(&self, request: Request<'_>) -> Result<Answer, Fault> {
         let bearer = self.bearer()?;
         self.exchange(request, &bearer, None).await
@@ -230,8 +231,8 @@ impl Api {
     /// Sends a request that may change something, under a permit.
     ///
     /// # Errors
-    /// [`CallError::NotSent`] when no byte was written for want of a permit, else a fault when there is no answer; an
-    /// answer of any status is `Ok`.
+    /// [`CallError::NotSent`] if the permit prevented every byte, otherwise a fault if there is no answer. An answer of
+    /// any status is `Ok`.
     pub async fn write(&self, permit: &Permit, request: Request<'_>) -> Result<Answer, CallError> {
         permit.may_start()?;
         let bearer = self.bearer()?;
@@ -256,14 +257,13 @@ impl Api {
         }
     }
 
-    /// Whether a series of requests that was begun may go on with the next one: the process is not ending, and the
-    /// token does not have to be left alone.
+    /// Whether a series of requests may continue: the process is not ending, and the token is not blocked.
     #[must_use]
     pub fn may_go_on(&self, permit: &Permit) -> bool {
         permit.may_go_on() && self.blocked_ms().is_none()
     }
 
-    /// For how long the token has to be left alone from now on, if it has to.
+    /// For how long the token must not be used, if it is blocked.
     #[must_use]
     pub fn blocked_ms(&self) -> Option<u64> {
         self.rate.blocked_ms()
@@ -278,7 +278,7 @@ impl Api {
         })
     }
 
-    /// One request and its answer, of whatever status.
+    /// Sends one request. Returns its answer, whatever the status.
     async fn exchange(
         &self,
         request: Request<'_>,
@@ -331,7 +331,7 @@ impl Api {
             .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"));
         let body = match read_body(response).await {
             Ok(body) => body,
-            // What a refusal says is worth less than that it is one.
+            // That it is a refusal matters more than its text.
             Err(_lost) if status.is_client_error() => Ok(Bytes::new()),
             Err(error) => return Err(error.into()),
         };
@@ -384,7 +384,7 @@ impl Api {
     }
 }
 
-/// The body, or `Err(())` inside when it is longer than the bound.
+/// The body, or an inner `Err` if it exceeds the limit.
 async fn read_body(
     mut response: reqwest::Response,
 ) -> Result<Result<Bytes, answer::TooLarge>, reqwest::Error> {
@@ -429,7 +429,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The innermost error: reqwest's own layers say only that something failed, and may repeat the URL.
+/// The innermost error. reqwest's outer layers say only that something failed, and may repeat the URL.
 fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -1,4 +1,4 @@
-//! Values that are a mistake.
+//! Invalid values.
 
 use super::{everything, template};
 use serde_json::{Value, json};

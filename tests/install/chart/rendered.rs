@@ -1,11 +1,11 @@
-//! Values, and what becomes of them.
+//! Values, and what the chart renders for them.
 
 use super::render;
 use serde_json::{Value, json};
 
 const POD: &str = "/spec/template/spec";
 
-/// Kind and name of an object, a path in it, and what has to be there.
+/// An object's kind and name, a path in it, and the expected value.
 type Row = (&'static str, &'static str, String, Value);
 
 fn of(kind: &'static str, name: &'static str, path: &str, value: Value) -> Row {
@@ -20,7 +20,7 @@ fn container(path: &str, value: Value) -> Row {
     pod(&format!("/containers/0{path}"), value)
 }
 
-/// An object that is not there at all.
+/// Expects an object to be absent.
 fn absent(kind: &'static str, name: &'static str) -> Row {
     of(kind, name, "", Value::Null)
 }
@@ -92,7 +92,7 @@ fn of_the_pod() -> Rows {
                 container("/resources/limits", json!({ "memory": "1Gi" })),
             ],
         ),
-        // A value that is null takes a default away.
+        // A null value removes a default.
         (
             json!({ "resources": { "limits": { "memory": null } } }),
             vec![container("/resources/limits", json!({}))],
@@ -126,7 +126,7 @@ fn tokens() -> Rows {
             json!({ "env": [{ "name": "NO_PROXY", "value": "10.0.0.0/8" }] }),
             vec![container("/env/7", json!({ "name": "NO_PROXY", "value": "10.0.0.0/8" }))],
         ),
-        // What is named takes the place of what the Secret may hold: no name stands twice.
+        // A named variable replaces the one from the Secret, so no name appears twice.
         (
             json!({ "env": [url] }),
             vec![
@@ -135,7 +135,7 @@ fn tokens() -> Rows {
                 container("/env/7", Value::Null),
             ],
         ),
-        // A token and a file with it are an error of the operator.
+        // For the operator, a token together with a token file is an error.
         (
             json!({ "env": [file] }),
             vec![env(1, "DIGITALOCEAN_API_URL"), container("/env/6", file), container("/env/7", Value::Null)],
@@ -252,7 +252,7 @@ fn cluster() -> Rows {
                 policy("/egress/1/ports", json!([{ "protocol": "TCP", "port": 3128 }])),
             ],
         ),
-        // Part of another chart.
+        // Values for another chart.
         (json!({ "global": { "anything": { "at": "all" } } }), vec![absent("NetworkPolicy", "flipop")]),
     ]
 }

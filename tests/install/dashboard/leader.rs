@@ -1,4 +1,4 @@
-//! A leader that has one of everything, and whose counters grow, before a real Prometheus.
+//! A leader that has one of everything and whose counters grow, scraped by a real Prometheus.
 
 use crate::prometheus::Prometheus;
 use crate::queries::everything;
@@ -14,7 +14,7 @@ pub(super) fn answers_every_query() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let prometheus = Prometheus::start(scraped).unwrap();
     runtime.block_on(prometheus.scrapes()).unwrap();
-    // There is one replica.
+    // There is only one replica.
     runtime.block_on(prometheus.answers_the_dashboard("FlipopNoStandby")).unwrap();
 }
 
@@ -26,7 +26,7 @@ fn serve(listener: &TcpListener) {
 }
 
 fn answer(mut stream: TcpStream, number: u32) -> std::io::Result<()> {
-    // One read is enough for the request of a scraper on loopback; what it says does not matter.
+    // One read is enough for a scraper's request on loopback. Its content does not matter.
     let _ = stream.read(&mut [0; 4096])?;
     let body = grown(number);
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close\r\n";

@@ -1,16 +1,16 @@
-//! The panels, in the order in which they are shown.
+//! The panels, in display order.
 
 use serde_json::{Value, json};
 
-/// Columns of Grafana's grid.
+/// The columns of Grafana's grid.
 const COLUMNS: u64 = 24;
 
-/// How a panel shows what its queries return.
+/// How a panel shows its queries' results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// One number.
     Number,
-    /// A row for each series, as it is now.
+    /// A row per series, with its present value.
     Table,
     /// Lines over time.
     Lines,
@@ -22,13 +22,13 @@ pub(super) struct Panel {
     pub(super) title: &'static str,
     pub(super) text: &'static str,
     pub(super) shape: Shape,
-    /// Grafana's name of the unit.
+    /// Grafana's name for the unit.
     pub(super) unit: &'static str,
     /// Each query with the name of its lines.
     pub(super) queries: &'static [(&'static str, &'static str)],
 }
 
-/// All of them.
+/// All panels.
 pub(super) fn panels() -> Vec<Panel> {
     [NUMBERS, TABLES, ADDRESSES, PROVIDERS, PROCESSES].concat()
 }
@@ -135,6 +135,24 @@ const ADDRESSES: &[Panel] = &[
                 "{{namespace}}/{{name}} failed",
             ),
         ],
+    ),
+    lines(
+        "Moves in an hour",
+        "Addresses that were taken from one node to another, by the reason.",
+        "short",
+        &[(
+            "sum by (namespace, name, reason) (increase(flipop_moves_total{namespace=~\"$namespace\"}[1h]))",
+            "{{namespace}}/{{name}} {{reason}}",
+        )],
+    ),
+    lines(
+        "Time from the lost match to the end of a phase",
+        "Of 99 % of the failovers of all pools, in the last hour.",
+        "s",
+        &[(
+            "histogram_quantile(0.99, sum by (le, phase) (increase(flipop_failover_seconds_bucket[1h])))",
+            "{{phase}}",
+        )],
     ),
     lines(
         "Time from a change of nodes or pods to the assignment",
@@ -279,7 +297,7 @@ fn shown_as(id: u64, panel: &Panel, place: &Value, source: &Value) -> Value {
         "fieldConfig": { "defaults": { "unit": panel.unit }, "overrides": [] },
     });
     if table {
-        // What Prometheus adds to each series.
+        // Labels that Prometheus adds to each series.
         let hidden = ["Time", "Value", "__name__", "container", "endpoint", "instance", "job", "pod"];
         let hidden: serde_json::Map<String, Value> =
             hidden.into_iter().map(|name| (name.to_owned(), json!(true))).collect();

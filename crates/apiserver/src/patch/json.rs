@@ -1,9 +1,9 @@
-//! JSON patch (RFC 6902). An operation that does not fit fails the whole patch, as does a `test` that does not hold.
+//! JSON patch (RFC 6902). An operation that does not fit, or a `test` that fails, fails the whole patch.
 
 use super::super::error::ApiError;
 use serde_json::Value;
 
-/// At most this many operations, as in apiserver.
+/// Most operations in one patch, as in apiserver.
 const OPERATIONS_MAX: usize = 10_000;
 
 pub(super) fn apply(object: &mut Value, patch: &Value) -> Result<(), ApiError> {
@@ -24,7 +24,7 @@ pub(super) fn apply(object: &mut Value, patch: &Value) -> Result<(), ApiError> {
 }
 
 fn rejected(why: &str) -> ApiError {
-    // As in apiserver the reason stays inside.
+    // As in apiserver, the client does not learn the reason.
     tracing::debug!(why, "a JSON patch does not fit");
     ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request")
 }

@@ -1,6 +1,6 @@
 //! The patch formats: JSON merge patch (RFC 7386), JSON patch (RFC 6902) and strategic merge patch.
 //!
-//! Server-side apply is not here: it needs to know who owns which field (see `ownership`).
+//! Server-side apply is not here, because it needs to know the owner of each field (see `ownership`).
 
 mod json;
 mod strategic;
@@ -12,7 +12,7 @@ use super::error::ApiError;
 use super::meta::as_map;
 use serde_json::Value;
 
-/// A patch as it came in, by content type.
+/// A patch as received, by content type.
 #[derive(Debug, Clone)]
 pub(crate) enum Patch {
     Merge(Value),
@@ -33,7 +33,7 @@ impl Patch {
     }
 }
 
-/// RFC 7386: null removes, maps merge, everything else replaces.
+/// RFC 7386: null removes, maps merge, anything else replaces.
 pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         *target = patch.clone();

@@ -1,7 +1,7 @@
 //! Strategic merge patch: like a merge patch, but some lists merge by a key of their elements.
 //!
-//! Which lists do is written in the Go types (`patchStrategy`, `patchMergeKey`); the table below holds those of
-//! the kinds served here. Lists that are not in it are replaced whole: `taints` and `tolerations` among them.
+//! The Go types define these lists (`patchStrategy`, `patchMergeKey`). The table below has those of the kinds served
+//! here. All other lists are replaced whole, `taints` and `tolerations` among them.
 
 use super::super::meta::as_map;
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ pub(crate) fn merge_key(field: &str, sample: &Value) -> Option<&'static str> {
         "ownerReferences" => Some("uid"),
         "hostAliases" | "podIPs" | "hostIPs" => Some("ip"),
         "topologySpreadConstraints" => Some("topologyKey"),
-        // Container ports and service ports share a field name, not a key.
+        // Container ports and service ports share a field name but not a key.
         "ports" => Some(if sample.get("port").is_some() { "port" } else { "containerPort" }),
         _ => None,
     }
@@ -135,7 +135,7 @@ fn directive(map: &mut Map<String, Value>, key: &str, change: &Value) {
             Some(_) | None => element.clone(),
         };
         let order: Vec<Value> = values.iter().map(identity).collect();
-        // Elements that the order does not name keep their places after those that it does.
+        // Elements not named in the order keep their places, after the named ones.
         list.sort_by_key(|element| order.iter().position(|o| *o == identity(element)).unwrap_or(order.len()));
     }
 }

@@ -1,4 +1,4 @@
-//! Faults: what an interceptor can do to requests and watches, in process and on a socket.
+//! Faults that an interceptor injects into requests and watches, in process and on a socket.
 
 use crate::support::{Frames, get, node, server};
 use flipop_apiserver::{
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A fault before, a fault after, and one for the frame with the given index.
+/// A fault before the effect, one after it, and one for the frame with the given index.
 struct Fault {
     verb: Verb,
     before: Before,
@@ -155,7 +155,7 @@ async fn cutting_the_watches_of_one_front_leaves_those_of_another() {
     assert_eq!(whole.next_named().await.1, "a");
 }
 
-/// A client of a front on a socket.
+/// A client of a front served on a socket.
 async fn on_socket(front: &ApiServer, stop: &CancellationToken) -> (Client, tokio::task::JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

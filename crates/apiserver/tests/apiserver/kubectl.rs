@@ -1,4 +1,4 @@
-//! The real kubectl against the simulated server on a socket. Skipped without kubectl, unless CI is set.
+//! The real kubectl against the simulated server on a socket. Skipped if kubectl is missing, unless CI is set.
 
 use crate::support::{WIDGETS_YAML, node};
 use flipop_apiserver::{ApiServer, Key, PodSpec, kubeconfig_yaml};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// How long one command may take: it needs a tenth of a second on an idle machine.
+/// Longest time for one command. On an idle machine it takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Kubectl {
@@ -36,7 +36,7 @@ fn now() -> jiff::Timestamp {
 }
 
 impl Kubectl {
-    /// A served cluster and a kubectl that points at it; None when there is no kubectl.
+    /// A served cluster and a kubectl for it. `None` if there is no kubectl.
     fn start() -> Option<(Self, ApiServer)> {
         let found = Command::new("kubectl").args(["version", "--client"]).output();
         if !found.is_ok_and(|output| output.status.success()) {
@@ -107,7 +107,7 @@ impl Drop for Kubectl {
     }
 }
 
-/// Words of a table, line by line.
+/// The words of a table, line by line.
 fn cells(table: &str) -> Vec<Vec<&str>> {
     table.lines().map(|line| line.split_whitespace().collect()).collect()
 }
@@ -284,7 +284,7 @@ fn kubectl_follows_changes_and_events() {
     assert!(kubectl.run_words("events --for widget/w").contains("it was tried"));
 }
 
-/// The installation as docs/operations/install.md describes it, with the project's own manifests.
+/// The installation from docs/operations/install.md, with the project's own manifests.
 #[test]
 fn kubectl_installs_the_operator() {
     let Some((kubectl, server)) = Kubectl::start() else { return };
@@ -294,7 +294,7 @@ fn kubectl_installs_the_operator() {
     let first = kubectl.run(&["apply", "-n", "flipop", "-f", &folder("k8s")]);
     assert!(first.lines().count() > 5 && first.lines().all(|line| line.ends_with(" created")), "{first}");
     let second = kubectl.run(&["apply", "-n", "flipop", "-f", &folder("k8s")]);
-    // kubectl replaces the selector of a PodDisruptionBudget each time (its patch strategy), and says so.
+    // kubectl replaces the selector of a PodDisruptionBudget every time (its patch strategy) and reports a change.
     let changed = |line: &&str| !line.ends_with(" unchanged") && !line.starts_with("poddisruptionbudget");
     assert_eq!(second.lines().filter(changed).collect::<Vec<_>>(), Vec::<&str>::new(), "{second}");
     kubectl.run_words("wait --for=condition=Established crd --all --timeout=10s");

@@ -1,4 +1,4 @@
-//! The simulated API server, seen from outside: by kube's client and watcher, over HTTP, and by the real kubectl.
+//! The simulated API server from outside: with kube's client and watcher, over HTTP, and with the real kubectl.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Reading: pages, resource versions, selectors, tables, discovery.
+//! Reads: pages, resource versions, selectors, tables, discovery.
 
 use crate::support::{get, node, request, server, server_with_widgets};
 use flipop_apiserver::{ApiServer, PodSpec, Readiness, View};

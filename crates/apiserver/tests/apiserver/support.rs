@@ -1,4 +1,4 @@
-//! A cluster on a paused clock, requests without a client, and a definition to try custom resources with.
+//! A cluster on a paused clock, requests without a client, and a definition for testing custom resources.
 
 use bytes::Bytes;
 use flipop_apiserver::{ApiServer, NodeSpec};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub(crate) const WIDGETS_YAML: &str = include_str!("widgets.yaml");
 
-/// What `widgets.yaml` defines, for typed access.
+/// The resource that `widgets.yaml` defines, for typed access.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "sandbox.example.com", version = "v1", kind = "Widget", namespaced, status = "WidgetStatus")]
 pub(crate) struct WidgetSpec {
@@ -46,7 +46,7 @@ pub(crate) fn node(server: &ApiServer, name: &str, labels: &[(&str, &str)]) -> A
     server.create_node(&spec).unwrap()
 }
 
-/// One request with headers; the status code and the JSON of the answer.
+/// Sends one request with headers. Returns the status code and the JSON of the answer.
 pub(crate) async fn request(
     server: &ApiServer,
     method: &str,
@@ -86,7 +86,7 @@ impl Frames {
         Self(response.into_body())
     }
 
-    /// The next frame; None at the end. Err when the connection broke.
+    /// The next frame. `None` at the end. `Err` if the connection broke.
     pub(crate) async fn try_next(&mut self) -> Result<Option<Value>, String> {
         match self.0.frame().await {
             None => Ok(None),

@@ -1,4 +1,4 @@
-//! Watches: kube's watcher, transitions between selections, bookmarks, ends.
+//! Watches: kube's watcher, objects entering and leaving a selection, bookmarks, ends.
 
 use crate::support::{Frames, node, server, server_with_widgets};
 use flipop_apiserver::Key;

@@ -1,4 +1,4 @@
-//! Writing: concurrency, subresources, schemas, field managers, deletion.
+//! Writes: concurrency, subresources, schemas, field managers, deletion.
 
 use crate::support::{Widget, WidgetSpec, WidgetStatus, get, node, request, server, server_with_widgets};
 use flipop_apiserver::{ApiServer, Key, PodSpec, PodTermination, Readiness};

@@ -1,5 +1,5 @@
-//! A bare HTTP/1.1 client for the tests of the simulated providers: one connection for each call, nothing
-//! retried, nothing followed, everything visible.
+//! A bare HTTP/1.1 client for the tests of the simulated providers. One connection per call; it retries nothing,
+//! follows nothing and hides nothing.
 
 use bytes::Bytes;
 use flipop_cloud::{CloudServer, Options, Provider};
@@ -8,11 +8,11 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Secrets of the tokens that [`start`] lets in.
+/// Secrets of the tokens that [`start`] accepts.
 pub const DO_TOKEN: &str = "dop_v1_sandbox";
 pub const CF_TOKEN: &str = "cf-sandbox-token-0123456789abcdef0123456789";
 
-/// An answer as the client saw it.
+/// An answer as the client received it.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -30,7 +30,7 @@ impl Answer {
     }
 }
 
-/// Both providers with one almighty token each.
+/// Both providers, each with a token that may do everything.
 pub async fn start() -> CloudServer {
     let server = CloudServer::start(Options { seed: 1, epoch_ms: Some(1_800_000_000_000) }).await.unwrap();
     server.cloud().add_token(Provider::DigitalOcean, "do", DO_TOKEN, &["*"]);
@@ -38,7 +38,7 @@ pub async fn start() -> CloudServer {
     server
 }
 
-/// Sends one request; the error is that of the connection.
+/// Sends one request. The error is that of the connection.
 pub async fn send(
     method: &str,
     url: &str,
@@ -76,13 +76,13 @@ pub async fn send(
     }
 }
 
-/// A call to `DigitalOcean` with the almighty token.
+/// A call to `DigitalOcean` with the all-powerful token.
 pub async fn digitalocean(server: &CloudServer, method: &str, path: &str, body: Option<Value>) -> Answer {
     let url = format!("{}{}", server.digitalocean_url(), path.trim_start_matches('/'));
     send(method, &url, Some(DO_TOKEN), body.as_ref()).await.unwrap()
 }
 
-/// A call to Cloudflare with the almighty token.
+/// A call to Cloudflare with the all-powerful token.
 pub async fn cloudflare(server: &CloudServer, method: &str, path: &str, body: Option<Value>) -> Answer {
     let url = format!("{}{path}", server.cloudflare_url());
     send(method, &url, Some(CF_TOKEN), body.as_ref()).await.unwrap()

@@ -1,6 +1,6 @@
 //! Addresses: what is known of an account, and which pool puts which address on which machine.
 //!
-//! Of records it knows only what a pool's own spec and status say of them.
+//! This module knows of records only what a pool's own spec and status say.
 
 pub mod account;
 pub mod action;

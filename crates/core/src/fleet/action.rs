@@ -10,7 +10,7 @@ use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::fault::WriteFailure;
 use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::model::matching::{Criteria, PodStore, WatchKey, verdict};
-use crate::model::mismatch::Mismatch;
+use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::Moment;
 use crate::model::node_labels::{LabelChanges, NodeLabels};
 use crate::records::action as records;
@@ -160,7 +160,7 @@ pub struct NodeReading {
 }
 
 impl NodeReading {
-    /// Whether the node matches, and since when it says that it fails; `None` where nothing was read. `is_same`: it is the
+    /// Whether the node matches, and since when it fails by its own word or that of its pods; `None` where nothing was read. `is_same`: it is the
     /// node that was meant.
     pub(super) fn verdict(
         &self,
@@ -174,7 +174,11 @@ impl NodeReading {
         }
         let mut store = PodStore::default();
         store.observe(Observed::Reset(pods.clone()));
-        Some(verdict(criteria, node, Some(&store)).map_err(|why| (why, node.fails_since_s())))
+        let since_s = |why: &Mismatch| match why.class() {
+            Class::Pod => pods.iter().filter_map(|pod| pod.fails_since_s).max(),
+            Class::Node | Class::Hard => node.fails_since_s(),
+        };
+        Some(verdict(criteria, node, Some(&store)).map_err(|why| (why.clone(), since_s(&why))))
     }
 }
 

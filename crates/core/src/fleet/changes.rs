@@ -1,13 +1,15 @@
-//! The last changes of addresses, for people who ask afterwards what happened.
+//! The last changes of addresses, for people who ask later what happened.
 
 use crate::addresses::pool::change::Change;
+use crate::model::ids::Address;
+use crate::model::moment::Moment;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Changes that are kept: a large failover, and what led to it.
+/// How many changes are kept: enough for a large failover and what led to it.
 const MAX_KEPT: usize = 200;
 
-/// The last changes, the oldest first. Shared with snapshots, which are taken far more often than something changes.
+/// The last changes, the oldest first. Snapshots share them, since they are taken far more often than a change happens.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Changes(Arc<VecDeque<Change>>);
 
@@ -20,6 +22,15 @@ impl Changes {
         kept.push_back(change);
     }
 
+    /// The records now hold an address that was confirmed at that moment.
+    pub(super) fn published(&mut self, ip: Address, confirmed: Moment, now: Moment) {
+        let is_it = |change: &&mut Change| change.ip == ip && change.at == confirmed;
+        let phases = Arc::make_mut(&mut self.0).iter_mut().rev().find(is_it).map(|change| &mut change.phases);
+        if let Some(Some(phases)) = phases {
+            phases.published_ms = Some(now.millis_since(confirmed));
+        }
+    }
+
     pub(super) fn shared(&self) -> Arc<VecDeque<Change>> {
         self.0.clone()
     }
@@ -28,9 +39,7 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ids::Address;
     use crate::model::ids::ObjectName;
-    use crate::model::moment::Moment;
 
     #[test]
     fn the_last_two_hundred_changes_are_kept() {
@@ -43,7 +52,9 @@ mod tests {
                 from: String::new(),
                 to: String::new(),
                 reason: String::new(),
+                moved: None,
                 phases: None,
+                failover: None,
             });
         }
         let kept = changes.shared();

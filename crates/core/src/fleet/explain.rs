@@ -1,4 +1,5 @@
-//! Why nothing matches, and which addresses are idle: texts that look at many nodes, and so are made once a minute.
+//! Texts on why nothing matches and which addresses are idle. They look at many nodes, so they are renewed once a
+//! minute.
 
 use super::action::Action;
 use super::{Fleet, stores};
@@ -9,7 +10,7 @@ use crate::model::moment::Moment;
 use crate::model::selector::Selector;
 use crate::model::survey::{Explanation, RENEWED_AFTER_MS, survey};
 
-/// How many nodes the cluster has: asked for only while an object's label selects none of them.
+/// The number of nodes in the cluster. Fetched only while an object's label selects none of them.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     nodes: Option<u64>,
@@ -18,7 +19,7 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// Whether to ask now; else when.
+    /// Whether to ask now, or else when.
     fn due(&mut self, now: Moment) -> Result<(), Option<Moment>> {
         if self.under_way {
             return Err(None);
@@ -31,7 +32,7 @@ impl Census {
 }
 
 impl Fleet {
-    /// Makes the texts that are due.
+    /// Renews the texts that are due.
     pub(super) fn explain(&mut self, now: Moment, out: &mut Effects<Action>) {
         let (nodes, pods) = (&self.nodes, &self.pods);
         let stores = |criteria: &Criteria| stores::of(nodes, pods, criteria);
@@ -81,7 +82,7 @@ impl Fleet {
         }
     }
 
-    /// The nodes of the cluster were counted. Texts that rest on another number are made anew.
+    /// The cluster's nodes were counted. Texts based on another number are renewed.
     pub(super) fn nodes_counted(&mut self, result: &Result<u64, WriteFailure>) {
         self.census.under_way = false;
         let Ok(count) = result else { return };

@@ -9,6 +9,7 @@ mod annotations;
 mod changes;
 mod dns;
 mod explain;
+mod failovers;
 mod labels;
 mod node_writes;
 mod others;
@@ -22,7 +23,8 @@ mod troubles;
 mod unready;
 mod writes;
 
-pub use crate::addresses::pool::change::{Change, Phases};
+pub use crate::addresses::pool::change::{Change, Failover, Phases};
+pub use failovers::FailoverPhase;
 pub use patience::GraceCounts;
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
 pub use unready::QUIET_AFTER_START_MS;
@@ -123,6 +125,7 @@ pub struct Fleet {
     outbox: Vec<Notice>,
     census: explain::Census,
     changes: changes::Changes,
+    failovers: failovers::Failovers,
     unready: BTreeMap<Uid, unready::Unready>,
     /// When this process took in its first fact.
     born: Option<Moment>,
@@ -168,6 +171,7 @@ impl Fleet {
             outbox: Vec::new(),
             census: explain::Census::default(),
             changes: changes::Changes::default(),
+            failovers: failovers::Failovers::default(),
             unready: BTreeMap::new(),
             born: None,
             dirty: false,
@@ -254,6 +258,7 @@ impl Fleet {
         self.matched_once.clear();
         self.record_sets.values_mut().for_each(NodeSet::distrust);
         self.dns.restart();
+        self.failovers.forget();
         self.accounts.values_mut().for_each(|account| account.begin_epoch(now));
         self.annotations.restart();
         self.labels.restart();

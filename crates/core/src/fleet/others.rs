@@ -1,4 +1,4 @@
-//! What is told of what others changed, and of nodes that others name.
+//! The messages about changes made by others, and about nodes that others name.
 
 use super::Fleet;
 use crate::addresses::pool::Pool;
@@ -10,7 +10,7 @@ use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 
 impl Fleet {
-    /// Others have moved, unassigned, deleted or restored these addresses.
+    /// Somebody else moved, unassigned, deleted or restored these addresses.
     pub(super) fn tell_overturned(&mut self, account_id: &AccountId, ips: &[Address], now: Moment) {
         let Some(account) = self.accounts.get(account_id) else { return };
         for ip in ips {
@@ -26,7 +26,7 @@ impl Fleet {
         }
     }
 
-    /// Why a node is no candidate of a pool, as far as its watch shows it.
+    /// Why a node is no candidate of a pool, as far as its watch shows.
     pub(super) fn mismatch_of(&self, pool: &Pool, node: &str) -> Option<Mismatch> {
         let criteria = pool.spec.criteria.as_ref()?;
         let node = self.nodes.get(&criteria.node_watch())?.get(node)?;
@@ -34,7 +34,7 @@ impl Fleet {
         verdict(criteria, node, pods).err()
     }
 
-    /// The node on a machine, if some object's labels select it.
+    /// The node on a machine, if an object's labels select it.
     fn node_on(&self, machine: &MachineId) -> Option<&str> {
         let mut nodes = self.nodes.values().flat_map(NodeStore::iter);
         nodes.find(|node| node.machine.as_ref() == Some(machine)).map(|node| node.name.as_str())

@@ -110,7 +110,10 @@ impl Fleet {
         for finished in &changes.finished {
             if let Some(pool) = self.pools.get_mut(&finished.op.pool) {
                 if finished.end == End::Done {
-                    self.changes.push(pool.change_of(finished, at.now));
+                    let change = pool.change_of(finished, at.now);
+                    pool.count_move(change.moved);
+                    self.failovers.confirmed(&finished.op.pool, &change);
+                    self.changes.push(change);
                 }
                 pool.finished(finished, account, at, &mut self.outbox);
             }

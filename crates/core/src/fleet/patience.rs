@@ -58,9 +58,11 @@ impl Fleet {
             let ended = pool.suspects.take_ended();
             counts.add(&ended);
             told.extend(ended.iter().filter_map(|ended| pool.tell_avoided(ended)));
-            let (began, later) = pool.tell_suspicions(now);
-            told.extend(began);
-            out.later(later);
+            if self.permit {
+                let (began, later) = pool.tell_suspicions(now);
+                told.extend(began);
+                out.later(later);
+            }
             ask(&mut pool.suspects, (&pool.object, &criteria, &pool.spec.grace), now, out);
         }
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting && set.matched) {
@@ -77,9 +79,11 @@ impl Fleet {
             let ended = set.suspects.take_ended();
             counts.add(&ended);
             told.extend(ended.iter().filter_map(|ended| set.tell_avoided(ended)));
-            let (began, later) = set.tell_suspicions(now);
-            told.extend(began);
-            out.later(later);
+            if self.permit {
+                let (began, later) = set.tell_suspicions(now);
+                told.extend(began);
+                out.later(later);
+            }
             ask(&mut set.suspects, (&set.object, &criteria, &set.spec.grace), now, out);
         }
         self.grace = counts;

@@ -49,6 +49,7 @@ impl Fleet {
             self.place_addresses();
             self.explain(now, &mut out);
             out.lend(|out| self.plan_dns(now, out));
+            self.note_published(now);
             out.lend(|out| self.plan_reads(&owners, now, out));
             if self.permit {
                 let (desired, labels, read) = self.desired_annotations(&owners);
@@ -139,7 +140,7 @@ impl Fleet {
                     pool.look_after_pause(&mut account);
                     if pool.is_live() && pool.matched {
                         pool.plan_assignments(&mut account, &world, out);
-                        out.tell(permit.then(|| pool.tell_losses(&account)).flatten());
+                        out.tell(permit.then(|| pool.tell_losses(&account, now)).flatten());
                         if permit {
                             pool.plan_move(&mut account, &world, why_not.as_ref(), out);
                         }

@@ -1,4 +1,4 @@
-//! What metrics and `/debug` show: a copy of the facts, so that a scrape waits for nothing.
+//! The data for metrics and `/debug`: a copy, so that a scrape never waits.
 
 use super::{Change, Fleet, GraceCounts};
 use crate::addresses::pool::placement::Standing;
@@ -6,7 +6,7 @@ use crate::addresses::pool::status::IpState;
 use crate::model::condition::Condition;
 use crate::model::ids::{Address, ObjectName};
 use crate::records::node_set::NodeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One address of a pool.
@@ -14,9 +14,9 @@ use std::sync::Arc;
 pub struct IpSnapshot {
     /// The address.
     pub ip: Address,
-    /// State as in the status, empty when unknown.
+    /// State as in the status; empty if unknown.
     pub state: String,
-    /// The node that it is on, when that node matches.
+    /// The node that it is on, if that node matches.
     pub node: String,
     /// Provider ID of the machine that it is on.
     pub provider_id: String,
@@ -33,19 +33,21 @@ pub struct PoolSnapshot {
     pub name: ObjectName,
     /// The account, as `provider` or `provider/name`.
     pub provider: String,
-    /// FQDN of the pool's record set where it is known, else the name as it was written; empty without one.
+    /// FQDN of the pool's record set if known, else the name as written; empty without a record set.
     pub dns: String,
     /// Candidates without an address.
     pub available: usize,
-    /// Used addresses that stand on a machine.
+    /// Used addresses that are on a machine.
     pub assigned: usize,
     /// Addresses still to be created.
     pub unfulfilled: usize,
     /// The addresses.
     pub ips: Vec<IpSnapshot>,
+    /// Addresses moved from one node to another since the process started, by reason.
+    pub moves: BTreeMap<&'static str, u64>,
     /// For each candidate without an address, what it waits for.
     pub waiting: Vec<(String, String)>,
-    /// What holds of it; what its status says, as long as nothing newer is known.
+    /// Its conditions; those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
 }
 
@@ -56,15 +58,15 @@ pub struct RecordSetSnapshot {
     pub name: ObjectName,
     /// The provider of its records.
     pub provider: String,
-    /// FQDN of its records where it is known, else the name as it was written.
+    /// FQDN of its records if known, else the name as written.
     pub dns: String,
-    /// Addresses that are published.
+    /// The number of published addresses.
     pub records: usize,
-    /// `active`, `in-progress` or `error`, as the status says.
+    /// `active`, `in-progress` or `error`, as in the status.
     pub state: String,
-    /// What is wrong.
+    /// The error message.
     pub error: String,
-    /// What holds of it; what its status says, as long as nothing newer is known.
+    /// Its conditions; those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
 }
 
@@ -77,27 +79,27 @@ pub struct AccountSnapshot {
     pub rate_remaining: Option<u64>,
 }
 
-/// Everything.
+/// The whole state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Snapshot {
-    /// This process leads: a standby exposes no pools.
+    /// Whether this process leads. A standby exposes no pools.
     pub leading: bool,
-    /// It may write at this moment.
+    /// Whether it may write now.
     pub permit: bool,
     /// The pools.
     pub pools: Vec<PoolSnapshot>,
-    /// The record sets that are objects of their own.
+    /// The `NodeDNSRecordSet` objects.
     pub record_sets: Vec<RecordSetSnapshot>,
     /// The accounts.
     pub accounts: Vec<AccountSnapshot>,
     /// The last changes of addresses, the oldest first.
     pub changes: Arc<VecDeque<Change>>,
-    /// How suspicions of nodes that served ended.
+    /// How suspicions of serving nodes ended.
     pub grace: GraceCounts,
 }
 
 impl Fleet {
-    /// A copy of what metrics show.
+    /// A copy of the data for metrics.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         if !self.leading {
@@ -106,7 +108,7 @@ impl Fleet {
         let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
             let (used, status) = (pool.used(), &pool.shown);
             let owned = |ip: &Address| !pool.report.claimed.contains_key(ip);
-            // What is not known now stays as it was confirmed.
+            // An address whose place is unknown stays as it was last confirmed.
             let stands = |ip: &Address| match pool.report.placements.get(ip).map(|placed| &placed.standing) {
                 Some(Standing::Unknown { .. }) => {
                     status.ips.get(&ip.to_string()).is_some_and(|entry| !entry.provider_id.is_empty())
@@ -140,6 +142,7 @@ impl Fleet {
                 assigned: used.iter().filter(|ip| owned(ip) && stands(ip)).count(),
                 unfulfilled: pool.missing(),
                 ips: ips.collect(),
+                moves: pool.moves.clone(),
                 waiting: pool
                     .report
                     .waiting
@@ -186,7 +189,7 @@ impl Fleet {
         }
     }
 
-    /// Milliseconds from changes of nodes or pods to the confirmed assignments that answer them, since the last call.
+    /// Milliseconds from each change of nodes or pods to the confirmed assignment that answers it, since the last call.
     pub fn take_latencies_ms(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.latencies_ms)
     }

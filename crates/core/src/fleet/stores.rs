@@ -1,13 +1,13 @@
-//! The nodes and pods that the watches of an object show.
+//! The nodes and pods that an object's watches show.
 
 use crate::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
 use std::collections::BTreeMap;
 
-/// What a watch shows before its first list.
+/// The content of a watch before its first list.
 static NO_NODES: NodeStore = NodeStore::unread();
 static NO_PODS: PodStore = PodStore::unread();
 
-/// What these criteria look at.
+/// The nodes and pods for these criteria.
 pub(super) fn of<'a>(
     nodes: &'a BTreeMap<WatchKey, NodeStore>,
     pods: &'a BTreeMap<WatchKey, PodStore>,

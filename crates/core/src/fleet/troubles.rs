@@ -1,4 +1,4 @@
-//! What the shell cannot do for an object, as conditions of it.
+//! Conditions about what the shell cannot do for an object.
 
 use crate::model::catalog::record_set::Unread;
 use crate::model::catalog::shared::{EventsDenied, WatchFailing};
@@ -6,7 +6,7 @@ use crate::model::condition::{Condition, ConditionType};
 use crate::model::matching::{Criteria, WatchKey};
 use std::collections::BTreeMap;
 
-/// Why a watch that an object asks for does not get through.
+/// Why a watch that an object needs is failing.
 pub(super) fn watch_trouble(
     troubles: &BTreeMap<WatchKey, String>,
     criteria: Option<&Criteria>,
@@ -16,25 +16,25 @@ pub(super) fn watch_trouble(
     keys.into_iter().flatten().find_map(|key| troubles.get(&key).cloned())
 }
 
-/// Users do not see what happens to their objects.
+/// Users do not see the Events of their objects.
 pub(super) fn events_denied() -> Condition {
     let message =
         "the service account may not write events.k8s.io events, at least in one namespace; apply k8s/";
     Condition::new(EventsDenied::Forbidden, message.to_owned())
 }
 
-/// Nothing was ever told of the object, since its nodes or pods are not known yet.
+/// Nothing was ever reported about the object, since its nodes or pods are not known yet.
 pub(super) fn nodes_unread(trouble: &str) -> Condition {
     let message = format!("nodes or pods have not been read yet: {trouble}");
     Condition::new(Unread::NodesUnread, message)
 }
 
-/// It says that nodes or pods were never read.
+/// Whether the condition says that nodes or pods were never read.
 pub(super) fn is_unread(condition: &Condition) -> bool {
     condition.reason == Unread::NodesUnread.as_str()
 }
 
-/// `Ready` says why nodes or pods are not read.
+/// Adds to `Ready` why nodes or pods are not read.
 pub(super) fn name_cause(conditions: &mut [Condition], trouble: &str) {
     let unread = |condition: &&mut Condition| condition.is(ConditionType::Ready) && is_unread(condition);
     if let Some(condition) = conditions.iter_mut().find(unread) {
@@ -42,7 +42,7 @@ pub(super) fn name_cause(conditions: &mut [Condition], trouble: &str) {
     }
 }
 
-/// A watch of this object does not get through.
+/// A watch of this object is failing.
 pub(super) fn watch_failing(message: String) -> Condition {
     Condition::new(WatchFailing::Unreadable, message)
 }

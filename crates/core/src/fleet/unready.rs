@@ -1,7 +1,7 @@
-//! Events for objects that stay unready: a Warning once the summing condition was False or Unknown for a while, and a
-//! word when that is over. And for those that are paused: a word at the beginning and at the end.
+//! Events for objects that stay unready: a Warning once the summary condition has been False or Unknown for a while,
+//! and an Event when that ends. Also Events at the beginning and the end of a pause.
 //!
-//! Invariant: the end is told only where the beginning was.
+//! Invariant: an end is told only if its beginning was.
 
 use super::Fleet;
 use super::action::Action;
@@ -14,26 +14,26 @@ use crate::model::ids::Owner;
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
-/// Most failovers are over sooner.
+/// Most failovers end sooner.
 const TOLD_AFTER_MS: u64 = 5_000;
 
-/// A process that has just started learns what is so, and not what happens.
+/// A process that has just started learns the present state, which is no news.
 pub const QUIET_AFTER_START_MS: u64 = 60_000;
 
-/// Reasons that say that work goes on.
+/// Reasons for work in progress.
 const AT_WORK: [&str; 2] = [Ready::Assigning.as_str(), UnderWay::InProgress.as_str()];
 
-/// The conditions that sum an object up, each with the reason of its Warning.
+/// The summary conditions of an object, each with the reason of its Warning.
 const KINDS: [(ConditionType, EventReason); 2] = [
     (ConditionType::Ready, EventReason::NotReady),
     (ConditionType::RecordSetReady, EventReason::RecordSetNotReady),
 ];
 
-/// What is told of the end of a pause.
+/// The message at the end of a pause.
 const RESUMED: &str =
     "the annotation flipop.digitalocean.com/paused was removed; FLIPOP reads how things stand, and then acts";
 
-/// What there is to tell.
+/// What to tell.
 enum News {
     None,
     Later(Moment),
@@ -51,18 +51,18 @@ struct Spell {
     warned: bool,
 }
 
-/// The spells of one object, by the condition that sums it up.
+/// The unready spells of one object, by summary condition.
 #[derive(Debug, Default)]
 pub(crate) struct Unready {
     spells: BTreeMap<ConditionType, Spell>,
     /// The object was paused when last looked at.
     paused: bool,
-    /// Looked at in this process: what the status said before was told by another one.
+    /// Whether this process has looked yet. Another process told what the status said before.
     noted: bool,
 }
 
 impl Fleet {
-    /// Until when a process that has just started says nothing of this.
+    /// Until when a process that has just started tells nothing of this.
     pub(super) fn quiet_until(&self) -> Moment {
         self.born.unwrap_or_default().plus_millis(QUIET_AFTER_START_MS)
     }
@@ -94,7 +94,7 @@ impl Unready {
         }
     }
 
-    /// Looks whether a pause began or ended.
+    /// Checks whether a pause began or ended.
     fn note_pause(
         &mut self,
         owner: &Owner,
@@ -115,7 +115,7 @@ impl Unready {
         Some(Notice::on(owner, false, reason, ConditionType::Paused.as_str(), message))
     }
 
-    /// Looks at one condition.
+    /// Checks one condition.
     fn note(
         &mut self,
         kind: ConditionType,

@@ -1,4 +1,4 @@
-//! What is admitted when, and what is known of a quota.
+//! Tests of admission, and of what the budget knows of a quota.
 
 use super::*;
 use crate::model::provider::examples;
@@ -17,7 +17,7 @@ fn quota(remaining: u64, reset_at: u64, observed_at: u64) -> RateReport {
     RateReport { quota: Some(quota), ..RateReport::default() }
 }
 
-/// Sends as many as are admitted.
+/// Sends requests until one is refused, and counts them.
 fn exhaust(budget: &mut Budget, purpose: Purpose, now: Moment) -> usize {
     let mut sent = 0;
     while budget.admit(purpose, now).is_ok() {
@@ -86,7 +86,7 @@ fn after_the_reset_a_used_up_quota_is_tried_one_request_at_a_time() {
     assert_eq!(budget.admit(Purpose::Assign, at(999)), Err(at(1_000)));
     assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_000)), 1);
     assert_eq!(budget.admit(Purpose::Assign, at(1_001)), Err(at(11_000)));
-    // Its answer: one request has expired in the sliding window, and was used up by the probe.
+    // The answer to the probe: one request left the sliding window, and the probe used it up.
     budget.observe(at(1_050), &quota(0, 1_040, 1_050));
     assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1_050)), 1);
     budget.observe(at(1_100), &quota(30, 1_090, 1_100));
@@ -110,7 +110,7 @@ fn a_call_that_was_not_sent_hides_no_page() {
     assert_eq!(exhaust(&mut budget, Purpose::Assign, at(1)), 238, "the one withdrawn and the one seen");
 }
 
-/// As many requests of one round as are admitted, beside the first.
+/// Reserves up to `most` requests of one round beside its first, and counts them.
 fn reserve(budget: &mut Budget, most: usize, now: Moment) -> usize {
     (0..most).take_while(|_| budget.reserve(Purpose::Dns, now)).count()
 }
@@ -135,7 +135,7 @@ fn what_a_round_never_sent_leaves_windows_and_quota() {
     assert_eq!(budget.remaining(), Some(975));
     budget.release(24, 0, at(100));
     assert_eq!(budget.remaining(), Some(999));
-    // Pages that were not announced show as soon as what was announced is the truth again.
+    // After the release, pages that were not announced count again.
     budget.observe(at(200), &RateReport { requests: 5, ..quota(1_000, 600_000, 0) });
     assert_eq!(exhaust(&mut budget, Purpose::Assign, at(200)), 235);
 }
@@ -206,7 +206,7 @@ proptest! {
     ) {
         let mut budget = Budget::new(LIMITS);
         let (mut now, mut sends) = (at(0), Vec::new());
-        // What each round under way has reserved, and what it has sent of that.
+        // Of each round under way: how many requests it reserved, and how many of those it sent.
         let mut rounds: VecDeque<(usize, usize)> = VecDeque::new();
         for (act, pause, many) in steps {
             now = now.plus_millis(pause);
@@ -265,7 +265,7 @@ proptest! {
         let mut now = at(0);
         for (purpose, pause) in sends {
             now = now.plus_millis(pause);
-            // Sent whatever the budget says: pages and other users do not ask.
+            // Sent without being admitted, like pages and the requests of other users of the token.
             budget.sent(purpose, now);
         }
         let quota = quota.map(|(limit, remaining, reset)| Quota {

@@ -1,6 +1,6 @@
-//! What a decision yields: things to do, Events to tell, and when to decide again.
+//! What a decision yields: actions, Events, and when to decide again.
 //!
-//! Each layer has actions of its own; the layer above takes them in as one of its own, in the order in which they came.
+//! Each layer has its own actions. The layer above wraps them in its own and keeps their order.
 
 use crate::model::catalog::events::EventReason;
 use crate::model::ids::{ObjectKind, ObjectRef, Owner};
@@ -18,7 +18,7 @@ pub struct Notice {
     pub warning: bool,
     /// Its reason.
     pub reason: EventReason,
-    /// What it is about, such as an address: with the reason it tells one happening from another.
+    /// What it is about, such as an address. Two Events with the same reason differ by it.
     pub subject: String,
     /// What happened.
     pub message: String,
@@ -39,12 +39,12 @@ impl Notice {
     }
 }
 
-/// What a write of a status left on the server.
+/// The result of a status write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenStatus<S> {
     /// The object's new version.
     pub resource_version: String,
-    /// The status as the server kept it.
+    /// The status that the server stored.
     pub status: S,
 }
 
@@ -53,7 +53,7 @@ pub struct WrittenStatus<S> {
 pub enum Effect<A> {
     /// Do this; an outcome answers it.
     Do(A),
-    /// Tell the user of a change. Nobody waits for that.
+    /// Tell the user of a change. Nothing waits for this.
     Tell(Notice),
 }
 
@@ -71,24 +71,24 @@ impl<A> Default for Effects<A> {
 }
 
 impl<A> Effects<A> {
-    /// Something is to be done.
+    /// Adds an action.
     pub fn act(&mut self, action: impl Into<A>) {
         self.effects.push(Effect::Do(action.into()));
     }
 
-    /// Users are told.
+    /// Adds Events.
     pub fn tell(&mut self, notices: impl IntoIterator<Item = Notice>) {
         self.effects.extend(notices.into_iter().map(Effect::Tell));
     }
 
-    /// Decide again at `at`, if that is a time at all, or before.
+    /// Decide again at `at` or earlier. `None` changes nothing.
     pub fn later(&mut self, at: impl Into<Option<Moment>>) {
         if let Some(at) = at.into() {
             self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
         }
     }
 
-    /// Takes in what a decision of a lower layer yields.
+    /// Takes in the effects of a decision of a lower layer.
     pub fn lend<B: Into<A>>(&mut self, decide: impl FnOnce(&mut Effects<B>)) {
         let mut lent = Effects::default();
         decide(&mut lent);
@@ -105,7 +105,7 @@ impl<A> Effects<A> {
         self.wake
     }
 
-    /// Everything that is to be done and told, in order.
+    /// All actions and Events, in order.
     #[must_use]
     pub fn into_vec(self) -> Vec<Effect<A>> {
         self.effects

@@ -1,8 +1,8 @@
-//! With which token, and in which term of leadership, something was asked of an account.
+//! The token and the term of leadership in which an account was asked something.
 
 use crate::model::ids::AccountId;
 
-/// An account in one of its epochs. A call carries it, and the answer brings it back unchanged.
+/// An account in one of its epochs. A call carries its epoch, and the answer returns it unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Epoch {
     /// The account.
@@ -11,13 +11,13 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// The first one of an account.
+    /// The first epoch of an account.
     #[must_use]
     pub const fn first(account_id: AccountId) -> Self {
         Self { account_id, number: 0 }
     }
 
-    /// Another token came, or leadership began, or went on after a gap.
+    /// Ends the epoch: the token changed, or leadership began or resumed after a gap.
     pub fn end(&mut self) {
         self.number = self.number.saturating_add(1);
     }

@@ -1,17 +1,17 @@
-//! When a request that failed is sent again: the schedules, and the count of failures that moves along them.
+//! When a failed request is retried: the schedules, and the count of failures that moves along them.
 
 use crate::model::fault::{Fault, FaultKind, WriteFailure};
 use crate::model::moment::{Context, Jitter, Moment};
 
-/// Whatever the API server asks for, a write waits no longer than by the longest step of the schedule.
+/// A write to Kubernetes waits no longer than the longest step of the schedule, even if the API server asks for more.
 const LONGEST_WAIT_MS: u64 = 300_000;
 
 /// How long to wait before the next try, by the number of failures so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
-    /// For what is likely to pass soon: in progress, transient, throttled without a time.
+    /// For failures that are likely to pass soon: in progress, transient, throttled without a time.
     Fast,
-    /// For what someone has to mend: not found, in use, invalid, quota, permanent.
+    /// For failures that somebody has to fix: not found, in use, invalid, quota, permanent.
     Slow,
     /// One read per minute and token.
     Unauthorised,
@@ -58,26 +58,26 @@ impl Schedule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     schedule: Schedule,
-    /// No sooner than the other side asked for.
+    /// The wait that the other side asked for. The next try is not earlier.
     asked_ms: u64,
-    /// No later than this, unless the other side asked for more.
+    /// The longest wait, unless the other side asked for more.
     longest_ms: u64,
 }
 
 impl Pace {
-    /// By this schedule.
+    /// Follows this schedule.
     #[must_use]
     pub const fn by(schedule: Schedule) -> Self {
         Self { schedule, asked_ms: 0, longest_ms: u64::MAX }
     }
 
-    /// By the schedule of its kind, and no sooner than the provider asked for.
+    /// Follows the schedule of the fault's kind, but waits at least as long as the provider asked.
     #[must_use]
     pub fn of(fault: &Fault) -> Self {
         Self { asked_ms: fault.retry_after_ms.unwrap_or(0), ..Self::by(Schedule::of(fault.kind)) }
     }
 
-    /// Of a write to Kubernetes: by its schedule, and no sooner than the API server asked for.
+    /// For a write to Kubernetes: follows its schedule, but waits at least as long as the API server asked.
     #[must_use]
     pub fn of_write(failure: &WriteFailure) -> Self {
         match failure {
@@ -104,7 +104,7 @@ impl Pace {
     }
 }
 
-/// Tries in a row that did not bring what is wanted, and when the next one is due.
+/// Failed tries in a row, and when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retry {
     tries: u32,
@@ -124,13 +124,13 @@ impl Retry {
         self.due
     }
 
-    /// Tries in a row.
+    /// Failed tries in a row.
     #[must_use]
     pub const fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// The last try was in vain.
+    /// Whether the last try failed.
     #[must_use]
     pub const fn is_failing(&self) -> bool {
         self.tries > 0
@@ -141,28 +141,28 @@ impl Retry {
         self.again(at.now, |tries| pace.wait_ms(tries, at.jitter));
     }
 
-    /// A try was in vain; `wait_ms` says how long to wait after so many.
+    /// A try failed. `wait_ms` maps the number of failed tries to a wait.
     pub fn again(&mut self, now: Moment, wait_ms: impl FnOnce(u32) -> u64) {
         self.tries = self.tries.saturating_add(1);
         self.due = now.plus_millis(wait_ms(self.tries));
     }
 
-    /// It went well, and is due when it was.
+    /// The try succeeded. The due time stays as it is.
     pub const fn succeeded(&mut self) {
         self.tries = 0;
     }
 
-    /// It is due at this moment, whatever was before, and goes on along its schedule if it fails.
+    /// Moves the due time to `due`, and keeps the position in the schedule.
     pub const fn put_off_to(&mut self, due: Moment) {
         self.due = due;
     }
 
-    /// It is due at this moment at the earliest.
+    /// The next try is not due before `earliest`.
     pub fn not_before(&mut self, earliest: Moment) {
         self.due = self.due.max(earliest);
     }
 
-    /// It is due at this moment at the latest.
+    /// The next try is due no later than `latest`.
     pub fn hasten(&mut self, latest: Moment) {
         self.due = self.due.min(latest);
     }

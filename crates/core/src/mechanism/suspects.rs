@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// that crashes time and again would have the status written each time.
 const QUIET_MS: u64 = 60_000;
 
+/// A node that is gone for longer is forgotten.
+const GONE_MS: u64 = 3_600_000;
+
 /// Reads of one object under way. A failure of a whole zone makes as many nodes suspect as it has.
 const MAX_ASKED: usize = 8;
 
@@ -82,6 +85,8 @@ impl Ended {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Recovery {
     node: String,
+    /// When it lost its match.
+    lost: Moment,
     /// Since when it has matched again.
     since: Option<Moment>,
 }
@@ -174,7 +179,7 @@ impl Suspects {
             return Membership::Out(why);
         } else {
             let Some(told_since_s) = serves_by_status() else { return Membership::Out(why) };
-            Suspicion::resume(node, why, told_since_s, grace, clocks)
+            Suspicion::resume(node, &why, told_since_s, grace, clocks)
         };
         self.touched = true;
         self.suspicions.insert(node.name.clone(), new);
@@ -195,15 +200,31 @@ impl Suspects {
             self.given_up.insert(node.uid.clone());
         }
         if member {
-            self.note_lost(node.name.clone(), node.uid.clone(), grace);
+            self.note_lost(node.name.clone(), node.uid.clone(), grace, now);
         }
         Membership::Out(why)
     }
 
-    fn note_lost(&mut self, node: String, uid: Uid, grace: &Grace) {
+    fn note_lost(&mut self, node: String, uid: Uid, grace: &Grace, now: Moment) {
         if grace.recovery_ms > 0 {
-            self.lost.insert(uid, Recovery { node, since: None });
+            self.lost.insert(uid, Recovery { node, lost: now, since: None });
         }
+    }
+
+    /// The node is not shown any more: it is gone, or its labels are. `member`: the uid of the node that had its match.
+    pub fn unseen(&mut self, node: &str, member: Option<&Uid>, grace: &Grace, now: Moment) {
+        for recovery in self.lost.values_mut().filter(|recovery| recovery.node == node) {
+            (recovery.lost, recovery.since) = (now, None);
+        }
+        if let Some(uid) = member {
+            self.note_lost(node.to_owned(), uid.clone(), grace, now);
+        }
+    }
+
+    /// Whether the node matches and has to go on for a while before it counts.
+    #[must_use]
+    pub fn is_recovering(&self, node: &str) -> bool {
+        self.lost.values().any(|recovery| recovery.node == node && recovery.since.is_some())
     }
 
     /// The node is gone, or another machine has its name.
@@ -244,9 +265,9 @@ impl Suspects {
         !(self.lost.is_empty() && self.quiet.is_empty() && self.given_up.is_empty())
     }
 
-    /// Forgets nodes that are not there any more.
-    pub fn keep(&mut self, is_live: impl Fn(&Uid) -> bool) {
-        self.lost.retain(|uid, _| is_live(uid));
+    /// Forgets nodes that are not there any more. One whose labels went may come back, and has to last then.
+    pub fn keep(&mut self, is_live: impl Fn(&Uid) -> bool, now: Moment) {
+        self.lost.retain(|uid, recovery| is_live(uid) || now.millis_since(recovery.lost) < GONE_MS);
         self.quiet.retain(|uid, _| is_live(uid));
         self.given_up.retain(|uid| is_live(uid));
     }
@@ -270,7 +291,7 @@ impl Suspects {
         for (node, _) in &out {
             if let Some(uid) = self.suspicions.get(node).map(|suspicion| suspicion.uid.clone()) {
                 self.given_up.insert(uid.clone());
-                self.note_lost(node.clone(), uid, grace);
+                self.note_lost(node.clone(), uid, grace, now);
             }
             self.end(node, End::Expired, now);
         }

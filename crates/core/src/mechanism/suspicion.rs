@@ -81,6 +81,7 @@ enum Proof {
 
 /// A node that fails and keeps its match for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each with a meaning of its own")]
 pub struct Suspicion {
     /// `metadata.uid` of the node.
     pub(super) uid: Uid,
@@ -97,6 +98,8 @@ pub struct Suspicion {
     pub(super) told: bool,
     /// It was seen under an earlier leader: the status decides whether its grace goes on.
     pub(super) inherited: bool,
+    /// This process knows its begin from a status alone: the pods may have served in between.
+    told_begin: bool,
 }
 
 impl Suspicion {
@@ -113,6 +116,7 @@ impl Suspicion {
             serves: false,
             told: false,
             inherited: false,
+            told_begin: false,
         };
         new.fails(why, Start::seen(clocks.seconds(), clocks.now));
         new
@@ -122,7 +126,7 @@ impl Suspicion {
     /// node itself says.
     pub(super) fn resume(
         node: &NodeFacts,
-        why: Mismatch,
+        why: &Mismatch,
         told_since_s: Option<i64>,
         grace: &Grace,
         clocks: Clocks,
@@ -130,11 +134,13 @@ impl Suspicion {
         let mut new = Self::begin(node, why.clone(), clocks);
         if let Some(told) = told_since_s {
             let since_s = node.fails_since_s().map_or(told, |fails| fails.max(told));
-            let class = why.class();
+            // A node that has become Ready since then failed itself, and its pods follow.
+            let followed = why.class() == Class::Pod && node.ready_since_s.is_some_and(|ready| ready > told);
+            let class = if followed && grace.node_ms > grace.pod_ms { Class::Node } else { why.class() };
             let start = Start::told(since_s, grace.limit_ms(class), clocks);
-            (new.pod, new.node) = (None, None);
-            new.fails(why, start);
-            new.told = true;
+            (new.pod, new.node) =
+                if class == Class::Node { (None, Some(start)) } else { (Some(start), None) };
+            (new.told, new.told_begin) = (true, true);
         }
         new
     }
@@ -304,13 +310,16 @@ impl Suspicion {
         };
         self.proof = Proof::Wanted(Retry::default());
         match verdict {
-            // The watch is behind: the node has recovered, and what fails after this is another failure.
-            Ok(()) => self.restart(Start::seen(clocks.seconds(), clocks.now)),
+            // The watch is behind: the node has recovered, and what fails after this is another failure. Its grace may be
+            // nothing, and the watch silent for long.
+            Ok(()) => {
+                self.restart(Start::seen(clocks.seconds(), clocks.now));
+                retry.failed(Pace::by(Schedule::Fast).within(LONGEST_RETRY_MS), at);
+                self.proof = Proof::Wanted(retry);
+            }
             Err((why, since_s)) => {
-                let known_s = self.word.1.map_or(self.since_s(), |word_s| word_s.max(self.since_s()));
-                let anew = since_s.filter(|since| *since > known_s.saturating_add(CLOCK_STEP_S));
-                if let Some(since_s) = anew.filter(|_| why.class() == Class::Node && self.node.is_some()) {
-                    self.restart(Start::told(since_s, grace.limit_ms(Class::Node), clocks));
+                if let Some(since_s) = since_s.filter(|since_s| self.is_anew(&why, *since_s)) {
+                    self.restart(Start::told(since_s, grace.limit_ms(why.class()), clocks));
                     return;
                 }
                 self.still_fails(why, clocks);
@@ -319,7 +328,20 @@ impl Suspicion {
         }
     }
 
+    /// Whether what began at `since_s`, by the word of the node or its pods, is another failure: in between the node has
+    /// matched, unseen.
+    fn is_anew(&self, why: &Mismatch, since_s: i64) -> bool {
+        let known_s = match (why.class(), self.node) {
+            (Class::Node, Some(_)) => self.word.1.map_or(self.since_s(), |word_s| word_s.max(self.since_s())),
+            // Pods are followed one by one only where their failure was seen to begin.
+            (Class::Pod, None) if self.told_begin => self.since_s(),
+            _ => return false,
+        };
+        since_s > known_s.saturating_add(CLOCK_STEP_S)
+    }
+
     fn restart(&mut self, start: Start) {
         (self.pod, self.node) = (self.pod.map(|_| start), self.node.map(|_| start));
+        self.told_begin = false;
     }
 }

@@ -1,4 +1,4 @@
-//! Writes of an object's status, and of a pool's `spec.ips`, under way: when the next one may go out.
+//! Writes of an object's status and of a pool's `spec.ips`: when the next one may go out.
 
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::WriteFailure;
@@ -8,14 +8,15 @@ use crate::model::moment::{Context, Moment};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Writes<S> {
     status_in_flight: Option<Box<S>>,
-    /// A conflict was answered: the watch will show the newer version, and until it does the write is tried in vain.
+    /// The last write met a conflict. The next one fails too until the watch shows the newer version.
     awaiting_version: bool,
     /// The watch showed the object while the last write was under way.
     observed_in_flight: bool,
     status: Retry,
     ips_in_flight: bool,
     ips: Retry,
-    /// Why the last write of `spec.ips` was refused, for a condition. A refused status can tell nothing of itself.
+    /// Why the last write of `spec.ips` was refused, for a condition. A refused status write cannot be reported this
+    /// way.
     pub ips_denied: Option<String>,
 }
 
@@ -28,10 +29,10 @@ impl<S> Writes<S> {
         }
     }
 
-    /// Whether a status may be written now, and if not, when to look again.
+    /// Whether a status may be written now.
     ///
     /// # Errors
-    /// The moment, if it is time alone that is missing.
+    /// When to look again, if only time is missing.
     pub fn status_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
         match &self.status_in_flight {
             Some(_) => Err(None),
@@ -40,7 +41,7 @@ impl<S> Writes<S> {
         }
     }
 
-    /// The last status write that was answered has failed.
+    /// Whether the last answered status write failed.
     #[must_use]
     pub fn is_status_failing(&self) -> bool {
         self.status.is_failing()
@@ -52,7 +53,7 @@ impl<S> Writes<S> {
         self.status_in_flight = Some(Box::new(status));
     }
 
-    /// A status write was answered; returns what was written.
+    /// A status write was answered. Returns the status that was written.
     pub fn status_done(
         &mut self,
         failure: Option<&WriteFailure>,
@@ -65,7 +66,7 @@ impl<S> Writes<S> {
             Some(failure) => {
                 let conflict = matches!(failure, WriteFailure::Conflict);
                 if conflict && self.observed_in_flight {
-                    // The watch was faster than the answer: what is written next is based on what it showed.
+                    // The watch was faster than the answer, so the next write is based on the newer version.
                     self.status.put_off_to(now);
                     return written.map(|status| *status);
                 }
@@ -76,10 +77,10 @@ impl<S> Writes<S> {
         written.map(|status| *status)
     }
 
-    /// Whether `spec.ips` may be written now, and if not, when to look again.
+    /// Whether `spec.ips` may be written now.
     ///
     /// # Errors
-    /// The moment, if it is time alone that is missing.
+    /// When to look again, if only time is missing.
     pub fn ips_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
         match self.ips_in_flight {
             true => Err(None),

@@ -4,8 +4,8 @@ use crate::model::catalog::Finding;
 pub use crate::model::catalog::types::{ConditionType, Status};
 use crate::model::ids::ObjectKind;
 
-/// A condition without its times, which the shell adds. Its fields are texts, since on the server may stand what another
-/// version or somebody else wrote. What this crate says itself is made from a [`Finding`].
+/// A condition without its times, which the shell adds. The fields are text because another version, or somebody else,
+/// may have written what the server holds. This crate makes its own conditions from a [`Finding`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Condition {
     /// Type in `CamelCase`.
@@ -19,13 +19,13 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// One that says this.
+    /// A condition from this finding.
     pub(crate) fn new(finding: impl Into<Finding>, message: String) -> Self {
         let finding = finding.into();
         Self::of(finding.kind(), finding, message)
     }
 
-    /// One that says this of the DNS records of such an object.
+    /// A condition from this finding about the DNS records of an object of this kind.
     pub(crate) fn about_records(object: ObjectKind, finding: impl Into<Finding>, message: String) -> Self {
         let finding = finding.into();
         Self::of(finding.kind().about_records(object), finding, message)
@@ -36,7 +36,7 @@ impl Condition {
         Self { kind, status, reason: finding.reason().to_owned(), message }
     }
 
-    /// The same in other words.
+    /// The same condition with another message.
     pub(crate) fn with_message(self, message: String) -> Self {
         Self { message, ..self }
     }

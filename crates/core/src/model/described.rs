@@ -1,10 +1,9 @@
 //! Enums that the documentation lists: each variant has a word and a meaning.
-//!
-//! The meaning is the variant's own documentation, so that code and documentation have one list. Owns no enum.
+//! The meaning is the variant's doc comment, so code and documentation share one list. No enum is defined here.
 
-/// Declares an enum whose variants have a word (or number) and a meaning, the text of their documentation.
+/// Declares an enum whose variants have a word (or number) and a meaning, taken from their doc comments.
 ///
-/// The enum gets `ALL`, a method for the word under the name that is given, and `meaning`.
+/// The enum gets `ALL`, `meaning`, and a method of the given name that returns the word.
 #[macro_export]
 macro_rules! described {
     (
@@ -21,7 +20,7 @@ macro_rules! described {
         }
 
         impl $name {
-            /// Each variant, in the order of their declaration.
+            /// All variants, in declaration order.
             $visibility const ALL: &'static [Self] = &[$( Self::$variant ),+];
 
             $(#[doc = $about])+

@@ -106,6 +106,8 @@ pub struct PodFacts {
     pub node: String,
     /// Phase `Running`, condition `Ready` is `True`, and no `metadata.deletionTimestamp`.
     pub serving: bool,
+    /// `lastTransitionTime` of condition `Ready` while that is not `True`, in seconds since 1970.
+    pub fails_since_s: Option<i64>,
 }
 
 /// One reserved IP as a provider answered it.

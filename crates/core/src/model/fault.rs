@@ -1,5 +1,5 @@
-//! The closed set of ways in which a call can fail: of a provider, whose kind is at once the metric label, the
-//! condition's reason and the choice of a retry schedule; and of the Kubernetes API.
+//! The closed set of ways in which a call can fail. For a provider's call, the kind is the metric label, the
+//! condition's reason, and the choice of retry schedule. Writes to the Kubernetes API have their own set.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use std::fmt;
 pub enum FaultKind {
     /// The provider is still working on an earlier request for the same thing.
     InProgress,
-    /// Timeout, reset, 5xx, malformed body: the same request may well succeed soon.
+    /// Timeout, reset, 5xx, malformed body: the same request may succeed soon.
     Transient,
-    /// 429, or a budget that is used up.
+    /// 429, or the budget is used up.
     Throttled,
     /// 404.
     NotFound,
@@ -50,16 +50,16 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// A failed provider call as the decisions see it.
+/// A failed provider call, as the core sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// What kind of failure it was.
     pub kind: FaultKind,
-    /// What a user may read of it: bounded in length, without secrets.
+    /// The message for users: bounded in length, without secrets.
     pub message: String,
-    /// True when the request may have had its effect although the answer is lost.
+    /// True if the request may have taken effect although the answer was lost.
     pub outcome_unknown: bool,
-    /// When the provider said how long to wait: that time, in milliseconds from the answer.
+    /// How long the provider asked to wait, in milliseconds from the answer.
     pub retry_after_ms: Option<u64>,
 }
 
@@ -72,19 +72,19 @@ impl fmt::Display for Fault {
 /// Why a write to Kubernetes brought no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteFailure {
-    /// Nothing was sent, for want of a permit.
+    /// Not sent: there was no permit.
     NotSent,
-    /// The object has changed meanwhile: its newest version is awaited from the watch.
+    /// The object has changed since. The next write waits for the newest version from the watch.
     Conflict,
     /// The object is gone.
     Gone,
-    /// The operator may not do this: which verb it lacks.
+    /// The operator lacks this right. The text names the missing verb.
     Forbidden(String),
     /// The API server refuses the content.
     Invalid(String),
-    /// Anything that may pass; the write may have had its effect.
+    /// Anything that may pass. The write may have taken effect.
     Transient(String),
-    /// The same, and the API server said how long to wait.
+    /// As `Transient`, and the API server said how long to wait.
     Throttled {
         /// What happened.
         message: String,
@@ -96,8 +96,8 @@ pub enum WriteFailure {
 /// Why a call to a provider brought no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallFailure {
-    /// Nothing was sent: for want of a permit, because the process ends, or because the token has to be left alone. A
-    /// refusal of another epoch counts as this.
+    /// Not sent: there was no permit, the process is ending, or the token must be left alone. A refusal of another
+    /// epoch also counts as this.
     NotSent,
     /// It was sent and failed.
     Fault(Fault),

@@ -1,13 +1,13 @@
-//! How long an object bears a node that fails: `spec.grace`.
+//! How long an object tolerates a failing node: `spec.grace`.
 
 use crate::model::mismatch::Class;
 use crate::model::spec::{Scope, SpecProblem};
 
-/// A longer grace than an hour is surely a mistake: the address would serve nowhere for that long.
+/// A grace of more than an hour is surely a mistake: the address would not serve for that long.
 pub const MAX_SECONDS: i64 = 3_600;
 
-/// A failure of the pods waits this long for the failure of their node that may have caused it: Kubernetes marks the pods
-/// of a lost node right after the node.
+/// A failure of the pods waits this long for the node failure that may have caused it. Kubernetes marks the pods of a
+/// lost node right after the node.
 const NODE_FOLLOWS_MS: u64 = 1_000;
 
 /// `spec.grace` as it was written.
@@ -21,7 +21,7 @@ pub struct RawGrace {
     pub recovery_seconds: i64,
 }
 
-/// How long failures are borne. Nothing in it means not at all.
+/// How long failures are tolerated. Zero means not at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Grace {
     /// A failure of the pods may last this long.
@@ -33,7 +33,7 @@ pub struct Grace {
 }
 
 impl Grace {
-    /// Reads what was written. A value out of bounds, which the CRDs refuse, switches off grace alone.
+    /// Parses `spec.grace`. The CRDs refuse a value out of bounds. If one appears anyway, only grace is switched off.
     #[must_use]
     pub fn parse(raw: &RawGrace, problems: &mut Vec<SpecProblem>) -> Self {
         let before = problems.len();
@@ -58,7 +58,7 @@ impl Grace {
         if problems.len() > before { Self::default() } else { grace }
     }
 
-    /// How long a failure of this class may last; nothing for a hard one.
+    /// How long a failure of this class may last. Zero for a hard failure.
     #[must_use]
     pub fn limit_ms(&self, class: Class) -> u64 {
         match class {

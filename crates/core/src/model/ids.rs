@@ -1,4 +1,4 @@
-//! Names of things, each in a type of its own so that none can be passed for another.
+//! Names of things. Each has its own type, so the compiler finds one that is passed for another.
 
 use std::fmt;
 use std::net::{AddrParseError, IpAddr, Ipv4Addr};
@@ -26,7 +26,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// `metadata.uid`: an object that was deleted and made again under its old name has another one.
+/// `metadata.uid`. An object that is deleted and recreated under the same name gets another one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(pub String);
 
@@ -36,7 +36,7 @@ impl fmt::Display for Uid {
     }
 }
 
-/// An account at a provider: whose token is used, and whose addresses and zones are seen.
+/// An account at a provider: it decides which token is used, and which addresses and zones are visible.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AccountId {
     /// Name of the provider.
@@ -46,7 +46,7 @@ pub struct AccountId {
 }
 
 impl AccountId {
-    /// True where it is not even known at which provider it is.
+    /// True if not even the provider is known.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.provider.is_empty()
@@ -54,7 +54,7 @@ impl AccountId {
 }
 
 impl<S: Into<String>> From<S> for AccountId {
-    /// The account at this provider of the token in the operator's environment.
+    /// The account that uses the token in the operator's environment at this provider.
     fn from(provider: S) -> Self {
         Self { provider: provider.into(), name: String::new() }
     }
@@ -75,13 +75,13 @@ impl fmt::Display for AccountId {
 pub struct Address(IpAddr);
 
 impl Address {
-    /// Reads an IPv4 address, which is what pools and A records hold.
+    /// Parses an IPv4 address. Pools and A records hold nothing else.
     #[must_use]
     pub fn v4(text: &str) -> Option<Self> {
         text.parse::<Ipv4Addr>().ok().map(Self::from)
     }
 
-    /// The address as one of IPv4, if it is one.
+    /// The address as IPv4, if it is one.
     #[must_use]
     pub fn as_v4(self) -> Option<Ipv4Addr> {
         match self.0 {
@@ -140,7 +140,7 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// The kind as in manifests and metrics.
+    /// The kind as written in manifests and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -149,7 +149,7 @@ impl ObjectKind {
         }
     }
 
-    /// The kind that has this name in manifests.
+    /// The kind with this name in manifests.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Pool, Self::RecordSet].into_iter().find(|kind| kind.as_str() == name)
@@ -161,12 +161,12 @@ impl ObjectKind {
 pub struct Owner {
     /// Its kind.
     pub kind: ObjectKind,
-    /// Which one.
+    /// The object.
     pub object: ObjectRef,
 }
 
-/// Which of two objects is the older: the one that compares less. They were created at different times, or else have
-/// different names; kind and uid only make the order total.
+/// The order of age of two objects: the older one compares less. Objects created in the same second are ordered by
+/// name. Kind and uid only make the order total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seniority<'a> {
     created_at_s: i64,
@@ -176,7 +176,7 @@ pub struct Seniority<'a> {
 }
 
 impl<'a> Seniority<'a> {
-    /// Of an object with this `metadata.creationTimestamp`, in seconds since the Unix epoch.
+    /// The seniority of an object with this `metadata.creationTimestamp`, in seconds since the Unix epoch.
     #[must_use]
     pub const fn of(created_at_s: i64, kind: ObjectKind, object: &'a ObjectRef) -> Self {
         let ObjectRef { uid, name } = object;
@@ -185,7 +185,7 @@ impl<'a> Seniority<'a> {
 }
 
 impl Owner {
-    /// Of this object, if it was created then.
+    /// The seniority of this object, given its creation time.
     #[must_use]
     pub const fn seniority(&self, created_at_s: i64) -> Seniority<'_> {
         Seniority::of(created_at_s, self.kind, &self.object)

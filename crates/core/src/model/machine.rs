@@ -1,19 +1,19 @@
-//! The machines of providers, on which nodes run and addresses stand.
+//! The machines of providers: nodes run on them, and addresses are assigned to them.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// How the machines of one provider are called, and how nodes name theirs.
+/// How one provider names its machines, and how nodes refer to them.
 #[derive(Debug)]
 pub struct MachineKind {
-    /// The word for one in messages.
+    /// The noun for one machine in messages.
     pub noun: &'static str,
-    /// What stands before `://` in `spec.providerID` of a node.
+    /// The part before `://` in a node's `spec.providerID`.
     pub scheme: &'static str,
-    /// The scope that a token needs to see them.
+    /// The scope that a token needs to read machines.
     pub read_scope: &'static str,
-    /// Reads what stands behind it, as the one form in which two names of a machine are the same.
+    /// Normalizes the part after `://`. Two names of one machine have the same normalized form.
     pub id: fn(&str) -> Option<String>,
 }
 
@@ -26,14 +26,14 @@ impl PartialEq for MachineKind {
 impl Eq for MachineKind {}
 
 impl MachineKind {
-    /// The machine that `spec.providerID` of a node names, if it is one of this kind.
+    /// The machine that a node's `spec.providerID` names, if it is of this kind.
     #[must_use]
     pub fn named(&'static self, provider_id: &str) -> Option<MachineId> {
         let id = provider_id.strip_prefix(self.scheme)?.strip_prefix("://")?;
         (self.id)(id).map(|id| self.machine(id))
     }
 
-    /// The machine of this id.
+    /// The machine with this id.
     pub fn machine(&'static self, id: impl Into<Arc<str>>) -> MachineId {
         MachineId { kind: self, id: id.into() }
     }
@@ -59,19 +59,19 @@ impl MachineId {
         &self.id
     }
 
-    /// The kind that it is of.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> &'static MachineKind {
         self.kind
     }
 
-    /// The form that `spec.providerID` of its node has.
+    /// The `spec.providerID` of its node.
     #[must_use]
     pub fn provider_id(&self) -> String {
         format!("{}://{}", self.kind.scheme, self.id)
     }
 
-    /// By kind, then as numbers where ids are numbers: of two of those the longer one is the larger.
+    /// Orders by kind, then by length before text, so numeric ids are ordered as numbers.
     fn key(&self) -> (&str, usize, &str) {
         (self.kind.scheme, self.id.len(), &self.id)
     }

@@ -215,7 +215,7 @@ impl PodStore {
 
     /// Returns true when the pod is the first one that serves on its node.
     fn insert(&mut self, pod: PodFacts) -> bool {
-        let PodFacts { namespace, name, node, serving } = pod;
+        let PodFacts { namespace, name, node, serving, fails_since_s: _ } = pod;
         let node: Box<str> = node.into();
         let mut first = false;
         if serving && !node.is_empty() {

@@ -12,7 +12,7 @@ fn toleration(key: &str, operator: &str, value: &str, effect: &str) -> Toleratio
 }
 
 fn pod(name: &str, node: &str, serving: bool) -> PodFacts {
-    PodFacts { namespace: "ns".into(), name: name.into(), node: node.into(), serving }
+    PodFacts { namespace: "ns".into(), name: name.into(), node: node.into(), serving, fails_since_s: None }
 }
 
 #[test]

@@ -72,16 +72,49 @@ impl Mismatch {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
+            Self::Taint(taint) => &taint.key,
+            Self::PodNotReady
+            | Self::NotReady
+            | Self::ReadyUnknown
+            | Self::Deleting
+            | Self::Gone
+            | Self::NoProviderId
+            | Self::Replaced
+            | Self::Edited => self.kind(),
+        }
+    }
+
+    /// The word for it where all taints are one, as in metrics.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
             Self::PodNotReady => "PodNotReady",
             Self::NotReady => "NotReady",
             Self::ReadyUnknown => "ReadyUnknown",
-            Self::Taint(taint) => &taint.key,
+            Self::Taint(_) => "Taint",
             Self::Deleting => "Deleting",
             Self::Gone => "Gone",
             Self::NoProviderId => "NoProviderID",
             Self::Replaced => "Replaced",
             Self::Edited => "Edited",
         }
+    }
+
+    /// One of each kind.
+    #[must_use]
+    pub fn every() -> Vec<Self> {
+        let taint = Taint { key: String::new(), value: String::new(), effect: String::new() };
+        vec![
+            Self::PodNotReady,
+            Self::NotReady,
+            Self::ReadyUnknown,
+            Self::Taint(taint),
+            Self::Deleting,
+            Self::Gone,
+            Self::NoProviderId,
+            Self::Replaced,
+            Self::Edited,
+        ]
     }
 
     /// The text after several nodes.

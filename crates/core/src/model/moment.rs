@@ -1,4 +1,4 @@
-//! Time and chance as they are handed in.
+//! Time and chance. The shell passes both in.
 
 /// A point of monotonic time, in milliseconds since some fixed instant before the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -30,12 +30,12 @@ impl Moment {
     }
 }
 
-/// A random fraction of the interval from 0 to 1, in thousandths, handed in by the shell.
+/// A random fraction from 0 to 1, in thousandths. The shell draws it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Jitter(u16);
 
 impl Jitter {
-    /// No jitter at all.
+    /// No jitter.
     pub const NONE: Self = Self(0);
 
     /// From a random number.
@@ -44,14 +44,14 @@ impl Jitter {
         Self(random % 1_000)
     }
 
-    /// So many thousandths of the interval.
+    /// The fraction in thousandths.
     #[must_use]
     pub const fn thousandths(self) -> u16 {
         self.0
     }
 }
 
-/// When something happens, and the chance that spreads what follows from it.
+/// The time of an occurrence, and the jitter for the waits that follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Context {
     /// The time.
@@ -61,7 +61,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// At this time, with no chance in it.
+    /// This time, without jitter.
     #[must_use]
     pub const fn exactly(now: Moment) -> Self {
         Self { now, jitter: Jitter::NONE }

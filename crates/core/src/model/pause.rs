@@ -1,17 +1,17 @@
-//! The annotation that pauses an object: what it says, and how that is told.
+//! The annotation that pauses an object, and how a pause is reported.
 //!
-//! Its presence pauses, whatever its text. The text is the reason, and nobody parses it.
+//! The annotation pauses the object whatever its text. The text is a reason for people; nothing parses it.
 
 use crate::model::catalog::shared::Paused;
 use crate::model::condition::Condition;
 
-/// The annotation. It stands on a pool or a record set.
+/// The annotation, on a pool or a record set.
 pub const PAUSED_ANNOTATION: &str = "flipop.digitalocean.com/paused";
 
 /// Characters of the text that a message repeats. An Event has room for 1,000 bytes.
 const MAX_TEXT_CHARS: usize = 200;
 
-/// Why an object is paused, in the words of the annotation.
+/// Why an object is paused: the text of the annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason(String);
 
@@ -26,7 +26,7 @@ impl Reason {
         Self(if cut.len() < line.len() { format!("{cut}…") } else { cut })
     }
 
-    /// What a user reads of it.
+    /// The sentence for users.
     #[must_use]
     pub fn text(&self) -> String {
         let text = &self.0;

@@ -1,4 +1,4 @@
-//! Why none of many nodes matches, in one text that is made anew once a minute.
+//! Why none of many nodes matches, as one text that is renewed once a minute.
 
 use crate::model::facts::NodeFacts;
 use crate::model::matching::{Criteria, NodeStore, PodStore, verdict};
@@ -6,17 +6,17 @@ use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
-/// Nodes that a message names for each reason; the others are counted.
+/// How many nodes a message names for each reason. The others are counted.
 const MAX_NODES: usize = 3;
 
-/// Reasons that a message names; taints alone can be as many as nodes.
+/// How many reasons a message names. Taints alone can give as many reasons as there are nodes.
 const MAX_REASONS: usize = 5;
 
-/// A text about many nodes is made anew after so long: its names and numbers may change all the time.
+/// How long a text about many nodes stays as it is. Its names and numbers may change all the time.
 pub(crate) const RENEWED_AFTER_MS: u64 = 60_000;
 
-/// Why no node matches: the first reasons of those that the watch shows, the most frequent first. `in_cluster`: how many
-/// nodes there are, whatever their labels, where that is known.
+/// Why no node matches: the most frequent reasons among the watched nodes, the most frequent first. A node counts under
+/// its first reason. `in_cluster` is the number of nodes with any labels, if known.
 #[must_use]
 pub fn survey(
     criteria: &Criteria,
@@ -69,7 +69,7 @@ fn counted(mismatch: &Mismatch, nodes: &[&NodeFacts]) -> String {
     format!("{} {} ({}{more})", nodes.len(), mismatch.of_many(), names.join(", "))
 }
 
-/// Where no pod serves anywhere, the pod criteria are worth a look whatever else is wrong.
+/// If no pod is serving anywhere, the message says so, whatever else is wrong.
 fn without_pods(criteria: &Criteria, pods: &PodStore) -> Option<String> {
     let (namespace, selector) = criteria.pods.as_ref()?;
     let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
@@ -87,28 +87,28 @@ fn without_pods(criteria: &Criteria, pods: &PodStore) -> Option<String> {
     })
 }
 
-/// Why none of an object's nodes matches, as it was last told.
+/// The last text on why none of an object's nodes matches.
 #[derive(Debug, Default)]
 pub struct Explanation {
     told: Option<(Moment, String)>,
-    /// The number of nodes that the text rests on.
+    /// The number of nodes that the text is based on.
     counted: Option<u64>,
 }
 
 impl Explanation {
-    /// The text; empty while some node matches.
+    /// The text. Empty while a node matches.
     #[must_use]
     pub fn text(&self) -> &str {
         self.told.as_ref().map_or("", |(_, text)| text)
     }
 
-    /// The criteria have changed, or a node matches.
+    /// Drops the text: the criteria have changed, or a node matches.
     pub(crate) fn forget(&mut self) {
         self.told = None;
     }
 
-    /// Makes the text where it is due, and returns when to look again.
-    /// `counted`: the number of nodes that it rests on, which is asked for as often.
+    /// Renews the text if it is due, and returns when to look again. `counted` is the number of nodes that the text is
+    /// based on; it is fetched equally often.
     pub(crate) fn renew(
         &mut self,
         counted: Option<u64>,
@@ -154,6 +154,7 @@ mod tests {
             name: format!("p-{number}"),
             node: "elsewhere".into(),
             serving: *serving,
+            fails_since_s: None,
         };
         store.observe(Observed::Reset(serving.iter().enumerate().map(pod).collect()));
         store

@@ -1,15 +1,15 @@
-//! Texts for people: how a number, a list or what somebody wrote is put into a message.
+//! How numbers, lists and user input are put into messages.
 
 use crate::model::ids::Address;
 use crate::model::moment::Moment;
 
-/// Names shown in one message; the rest is counted.
+/// How many names one message shows. The others are counted.
 pub const MAX_NAMED: usize = 5;
 
-/// Addresses named where each has to be: of 1,000 bytes they take 850.
+/// How many addresses a message names in full. They take 850 of an Event's 1,000 bytes.
 const MAX_ADDRESSES: usize = 50;
 
-/// Characters of a bad text that a message repeats.
+/// How many characters of an invalid text a message repeats.
 const MAX_SHOWN: usize = 64;
 
 /// A number of addresses in words.
@@ -22,7 +22,7 @@ pub(crate) fn enumerate(items: impl Iterator<Item = String>) -> String {
     first_of(items, MAX_NAMED)
 }
 
-/// The addresses that somebody may have to write again, as many as find room in an Event, and how many more there are.
+/// As many addresses as fit into an Event, and how many more there are. Somebody may have to write them again.
 pub(crate) fn name_addresses<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> String {
     first_of(addresses.into_iter().map(ToString::to_string), MAX_ADDRESSES)
 }
@@ -37,25 +37,25 @@ fn first_of(items: impl Iterator<Item = String>, most: usize) -> String {
     text
 }
 
-/// All items, where each has to be named.
+/// All items, for messages that must name each one.
 pub(crate) fn name_all<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The time of day at the end of the minute in which a moment lies. Where the clock's origin lies is said by `epoch_ms`.
-/// By the minute, so that ends that lie close together are told in the same words.
+/// The time of day, rounded up to the minute. `epoch_ms` is the Unix time of the clock's origin. Whole minutes give
+/// close times the same text.
 pub(crate) fn time_of_day(moment: Moment, epoch_ms: u64) -> String {
     let minutes = moment.plus_millis(epoch_ms).as_millis().div_ceil(60_000);
     format!("{:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
 }
 
-/// The time of day of a second since 1970.
+/// The time of day of a Unix time in seconds.
 pub(crate) fn clock_time(seconds: i64) -> String {
     let of_day = seconds.rem_euclid(86_400);
     format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
 }
 
-/// What somebody wrote, cut to what a message repeats.
+/// User input, cut to the length that a message repeats.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_time_of_day_is_told_by_the_minute_that_follows() {
-        // 2026-11-26 23:59:30 UTC when the clock stood at nothing.
+        // The clock's origin is 2026-11-26 23:59:30 UTC.
         let epoch_ms = 1_795_737_570_000;
         for (ms, told) in
             [(0, "00:00"), (1, "00:00"), (30_000, "00:00"), (30_001, "00:01"), (3_630_000, "01:00")]

@@ -1,12 +1,11 @@
-//! What one account's token means for every record set: its budget, the zones that it can see, the calls under way, and
-//! where it is refused (`refusals`).
+//! What record sets share of one account: its budget, the zones that its token can see, the calls under way, and the
+//! zones that refuse the token (`refusals`).
 //!
-//! Where a zone that was found by its name refuses the token, every other of the calls that try it again looks the name
-//! up, since a zone that was made anew has another id, and the former id is refused.
+//! A zone that was recreated has a new id, and its former id refuses the token. So when a zone that was found by name
+//! refuses the token, every other retry looks up the name.
 //!
-//! A former id need not be refused at once, and a zone may change its plan. So a name that is in use is looked up again
-//! now and then, one name at a time and after everything else. What was found is used until such a lookup answers with
-//! something else.
+//! A former id is not always refused at once, and a zone may change its plan. So a name in use is looked up again now
+//! and then, one name at a time and after all other calls. The known zone is used until such a lookup returns another.
 
 use super::name::ZoneRef;
 use super::refusals::{REFUSED_INTERVAL_MS, Refusals};
@@ -21,31 +20,32 @@ use crate::model::provider::{Rules, ZoneForm};
 use crate::records::dns::{Access, Zone};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A zone whose name the token could not read is looked up again after this long: scopes are given without notice.
+/// A zone whose name the token could not read is looked up again after this long. A scope may be granted at any time.
 const UNNAMED_INTERVAL_MS: u64 = 600_000;
 
-/// A name that is in use is looked up again after this long, whatever came of the last lookup: as long as a record set
-/// is believed before it is read again.
+/// A name in use is looked up again after this long, whatever the last lookup returned. Record sets are reread at the
+/// same interval.
 const RENEWAL_MS: u64 = 600_000;
 
-/// Calls for DNS under way per account: it bounds memory and sockets when many sets are read at once.
+/// The most DNS calls under way per account. It bounds memory and sockets when many sets are read at once.
 const MAX_CALLS: usize = 32;
 
-/// Calls about records under way in one zone: one that hangs leaves room for others.
+/// The most calls about records under way in one zone. Calls that hang there leave room for other zones.
 const MAX_CALLS_IN_ZONE: usize = 16;
 
-/// Reads of what is known begin only while fewer calls are under way: nothing waits for them, and they wait for others.
+/// Rereads start only while fewer calls than this are under way. No change waits for a reread.
 const MAX_BEFORE_REREADS: usize = 16;
 
-/// And only while fewer are under way in their zone, so that those that hang hold up no change there.
+/// Rereads start only while fewer calls than this are under way in their zone, so hanging rereads hold up no change
+/// there.
 const MAX_IN_ZONE_BEFORE_REREADS: usize = 8;
 
 /// Why a zone is being looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Search {
-    /// It is not known, or in doubt.
+    /// It is unknown or in doubt.
     Find,
-    /// It is known: the name may mean another one, or the zone take other TTLs, by now.
+    /// It is known, but the name may mean another zone by now, or the zone may accept other TTLs.
     Renew,
 }
 
@@ -54,11 +54,11 @@ enum Search {
 struct Lookup {
     found: Option<Zone>,
     in_flight: Option<Search>,
-    /// The name may mean another zone by now: what was found is used until another lookup tells.
+    /// The name may mean another zone by now. The known zone is used until another lookup answers.
     doubted: bool,
     due: Moment,
     failure: Option<Failure<()>>,
-    /// When to look again whether the name still means what was found.
+    /// When to check again that the name still means this zone.
     renewal_due: Moment,
 }
 
@@ -67,18 +67,18 @@ struct Lookup {
 pub struct DnsAccount {
     epoch: Epoch,
     rules: Rules,
-    /// `None` when another account of the same token keeps it.
+    /// `None` if another account with the same token has it.
     budget: Option<Budget>,
     lookups: BTreeMap<ZoneRef, Lookup>,
     refusals: Refusals,
     /// Calls under way.
     calls: usize,
-    /// Those about records, by zone.
+    /// Calls about records, by zone.
     busy: BTreeMap<String, usize>,
 }
 
 impl DnsAccount {
-    /// An account of which nothing is known.
+    /// An account of which nothing is known yet.
     #[must_use]
     pub fn new(id: AccountId, rules: Rules, budget: Option<Budget>) -> Self {
         let (epoch, refusals) = (Epoch::first(id), Refusals::default());
@@ -91,7 +91,7 @@ impl DnsAccount {
         &self.epoch
     }
 
-    /// Leadership begins.
+    /// Leadership begins, so the epoch ends.
     pub fn restart(&mut self) {
         self.epoch.end();
     }
@@ -107,13 +107,13 @@ impl DnsAccount {
         self.budget.as_mut()
     }
 
-    /// Requests left in the quota, as far as known and kept here.
+    /// Requests left in the quota, as far as known. `None` if another account has the budget.
     #[must_use]
     pub fn rate_remaining(&self) -> Option<Option<u64>> {
         self.budget.as_ref().map(Budget::remaining)
     }
 
-    /// The zone that is meant, as far as known.
+    /// The zone that this reference means, as far as known.
     #[must_use]
     pub fn zone(&self, zone: &ZoneRef) -> Option<Zone> {
         if self.rules.zone_form == ZoneForm::Name {
@@ -126,13 +126,13 @@ impl DnsAccount {
             });
         }
         let found = |lookup: &Lookup| lookup.found.clone();
-        // What a name means, only a lookup of the name can tell: ids do not stay.
+        // Ids change, so only a lookup by name tells what a name means.
         let same = |found: &&Zone| matches!(zone, ZoneRef::Id(id) if found.id == *id);
         let own = self.lookups.get(zone).and_then(found);
         own.or_else(|| self.lookups.values().filter_map(|lookup| lookup.found.as_ref()).find(same).cloned())
     }
 
-    /// No lookup of the zone was answered yet with anything that says what it is.
+    /// Whether no lookup of the zone has given a final answer yet.
     #[must_use]
     pub fn is_unasked(&self, zone: &ZoneRef) -> bool {
         let passes = |kind| Schedule::of(kind) == Schedule::Fast;
@@ -147,10 +147,10 @@ impl DnsAccount {
         Some((failure.kind, failure.retry.tries(), failure.message.as_str()))
     }
 
-    /// Whether a zone has to be looked up now, and else when.
+    /// Whether a zone has to be looked up now.
     ///
     /// # Errors
-    /// The moment, if there is one.
+    /// When to look again, if a time is known.
     pub fn lookup_due(&self, zone: &ZoneRef, now: Moment) -> Result<(), Option<Moment>> {
         if self.rules.zone_form == ZoneForm::Name {
             return Err(None);
@@ -169,16 +169,16 @@ impl DnsAccount {
         }
     }
 
-    /// Whether a name has to be looked up now although its zone is known, and else when.
+    /// Whether the name of a known zone has to be looked up again now.
     ///
     /// # Errors
-    /// The moment, if there is one.
+    /// When to look again, if a time is known.
     pub fn renewal_due(&self, zone: &ZoneRef, now: Moment) -> Result<(), Option<Moment>> {
         let Some(lookup) = self.lookups.get(zone).filter(|_| matches!(zone, ZoneRef::Name(_))) else {
             return Err(None);
         };
         let refused = |found: &Zone| self.refusals.refuses_reads(&found.id);
-        // A zone that refuses reads is looked up in turn with these.
+        // Zones that refuse reads have their own turns for a lookup.
         if lookup.in_flight.is_some() || lookup.doubted || lookup.found.as_ref().is_none_or(refused) {
             return Err(None);
         }
@@ -186,7 +186,7 @@ impl DnsAccount {
             return Err(Some(lookup.renewal_due));
         }
         if self.refusals.is_in_doubt() {
-            // The one call a minute is for what shows more.
+            // The one call a minute goes to calls that show more.
             return Err(None);
         }
         let busy = self.lookups.values().any(|lookup| lookup.in_flight == Some(Search::Renew));
@@ -200,7 +200,7 @@ impl DnsAccount {
         }
     }
 
-    /// Which zone's refusal a lookup has to wait for: that of the id which is in doubt.
+    /// The zone whose refusal a lookup has to wait for: the id that is in doubt.
     #[must_use]
     pub fn lookup_gate<'a>(&'a self, zone: &'a ZoneRef) -> &'a str {
         let found = self.lookups.get(zone).and_then(|lookup| lookup.found.as_ref());
@@ -222,7 +222,7 @@ impl DnsAccount {
         at @ Context { now, .. }: Context,
     ) {
         let lookup = self.lookups.entry(zone.clone()).or_default();
-        // If what was known is gone meanwhile, it is a lookup like any other.
+        // If the zone was dropped meanwhile, this is an ordinary lookup.
         let renews = lookup.in_flight.take() == Some(Search::Renew) && lookup.found.is_some();
         lookup.renewal_due = now.plus_millis(RENEWAL_MS);
         match result {
@@ -239,7 +239,7 @@ impl DnsAccount {
                     self.refusals.found_again(&found.id, now);
                 }
             }
-            // The zone itself did not fail: what was found is used, and only its own calls can tell that it is gone.
+            // The lookup failed, not the zone. The known zone is used, and only calls to it can show that it is gone.
             Err(CallFailure::Fault(fault)) if renews => {
                 lookup.renewal_due =
                     lookup.renewal_due.max(now.plus_millis(fault.retry_after_ms.unwrap_or(0)));
@@ -261,7 +261,7 @@ impl DnsAccount {
         }
     }
 
-    /// A zone answers that it is not there: it is looked up anew in due time, since its name may have got another id.
+    /// The zone is not found. It is looked up again later, since its name may have a new id.
     pub fn zone_gone(&mut self, id: &str, message: &str, at @ Context { now, .. }: Context) {
         for lookup in self.lookups.values_mut() {
             if lookup.found.as_ref().is_some_and(|zone| zone.id == id) {
@@ -273,7 +273,8 @@ impl DnsAccount {
         }
     }
 
-    /// A zone refuses the token. So does the former id of a zone that was made anew, or that another account has now.
+    /// A zone refuses the token, which the former id of a recreated or transferred zone does too. So its name is in
+    /// doubt.
     pub fn doubt(&mut self, id: &str) {
         for (zone, lookup) in &mut self.lookups {
             if matches!(zone, ZoneRef::Name(_)) && lookup.found.as_ref().is_some_and(|found| found.id == id) {
@@ -282,7 +283,7 @@ impl DnsAccount {
         }
     }
 
-    /// Something is wrong with what was asked of a zone without a name: its name may have shown, and tell what.
+    /// A call to a zone without a known name failed. A lookup may show the name by now, and with it the cause.
     pub fn name_may_show(&mut self, id: &str, now: Moment) {
         for lookup in self.lookups.values_mut() {
             let unnamed = |zone: &Zone| zone.id == id && zone.name.is_none() && zone.shown.is_none();
@@ -305,7 +306,7 @@ impl DnsAccount {
         self.refusals.retain(|zone| is_found(zone) || is_written(zone), now);
     }
 
-    /// Another token: what the old one was refused may work now.
+    /// The token changed. Calls that the old token was refused may work now.
     pub fn token_changed(&mut self) {
         self.epoch.end();
         self.refusals = Refusals::default();
@@ -318,10 +319,10 @@ impl DnsAccount {
         }
     }
 
-    /// Whether a call may be sent to a zone now; else when to ask again, if time is what is missing.
+    /// Whether a call may be sent to a zone now.
     ///
     /// # Errors
-    /// The moment, if there is one.
+    /// When to ask again, if only time is missing.
     pub fn admit(&self, zone: &str, access: Access, now: Moment) -> Result<(), Option<Moment>> {
         if self.calls >= MAX_CALLS || self.calls_in(zone) >= MAX_CALLS_IN_ZONE {
             return Err(None);
@@ -332,13 +333,14 @@ impl DnsAccount {
         }
     }
 
-    /// Nothing speaks against the token in a zone: a read that nobody waits for may go there.
+    /// Whether the zone has refused nothing and the token is not in doubt. Only then may a read that nothing waits for
+    /// go there.
     #[must_use]
     pub fn is_trusted(&self, zone: &str) -> bool {
         self.refusals.message(zone).is_none() && !self.refusals.is_in_doubt()
     }
 
-    /// So many calls are under way that reads of what is known in this zone wait.
+    /// Whether so many calls are under way that rereads in this zone wait.
     #[must_use]
     pub fn is_loaded(&self, zone: &str) -> bool {
         self.calls >= MAX_BEFORE_REREADS || self.calls_in(zone) >= MAX_IN_ZONE_BEFORE_REREADS
@@ -354,12 +356,12 @@ impl DnsAccount {
         self.busy.get(zone).copied().unwrap_or_default()
     }
 
-    /// A call about records of a zone goes out, which was admitted and told with [`DnsAccount::sent`].
+    /// A call about records of a zone goes out. It was admitted and counted with [`DnsAccount::sent`].
     pub fn begun(&mut self, zone: &str) {
         *self.busy.entry(zone.to_owned()).or_default() += 1;
     }
 
-    /// It ended, however it went.
+    /// The call ended, with any result.
     pub fn ended(&mut self, zone: &str) {
         if let Some(calls) = self.busy.get_mut(zone) {
             *calls = calls.saturating_sub(1);
@@ -367,7 +369,7 @@ impl DnsAccount {
         self.busy.retain(|_, calls| *calls > 0);
     }
 
-    /// A call goes out. Where the token was refused it is the one that finds out whether it still is.
+    /// A call goes out. If the token was refused, this call tests whether it still is.
     pub fn sent(&mut self, zone: &str, access: Access, now: Moment) {
         self.calls += 1;
         self.refusals.sent(zone, access, now);

@@ -1,4 +1,4 @@
-//! Zones that are looked up, and tokens that are refused in some of them.
+//! Tests of zone lookups, and of tokens that some zones refuse.
 
 use super::*;
 use crate::model::provider::examples::RULES_OF_DNS;
@@ -45,7 +45,7 @@ fn a_token_that_two_zones_refuse_waits_for_its_probe_in_all_zones() {
     refuse(&mut account, "b", T(1));
     assert_eq!(account.admit("c", Access::Read, T(2)), Err(Some(T(61))));
     assert_eq!(account.admit("d", Access::Write, T(2)), Err(Some(T(61))));
-    // Zones that did not refuse anything yet go first: they are most likely to be read.
+    // Zones that have refused nothing yet go first: they are the most likely to be readable.
     assert_eq!(account.admit("c", Access::Read, T(61)), Ok(()));
     assert!(account.admit("a", Access::Read, T(61)).is_err_and(|at| at < Some(T(62))));
     account.sent("c", Access::Read, T(61));
@@ -53,7 +53,7 @@ fn a_token_that_two_zones_refuse_waits_for_its_probe_in_all_zones() {
     account.answered("c", Access::Read, None, Context::exactly(T(62)));
     account.accepted(T(62));
     assert_eq!(["a", "d"].map(|zone| account.admit(zone, Access::Read, T(62))), [Ok(()); 2]);
-    // That they refuse it still is nothing new.
+    // A zone that refuses the token again says nothing new about the token.
     for (zone, now) in [("a", 62), ("b", 63)] {
         refuse(&mut account, zone, T(now));
     }
@@ -99,10 +99,10 @@ fn of_many_zones_where_a_token_was_refused_each_has_its_turn() {
         account.looked_up(&ZoneRef::Id(id.into()), Ok(zone), Context::exactly(T(0)));
         refuse(&mut account, id, T(0));
     }
-    // Nobody names it any more, and nobody waits for its turn.
+    // No object names this zone any more, so no turn is lost to it.
     refuse(&mut account, "former", T(0));
     for second in 1..=40 * 60 {
-        // The order in which objects ask is always the same.
+        // Objects always ask in the same order.
         for (number, zone) in zones.iter().enumerate() {
             if account.admit(zone, Access::Read, T(second)).is_ok() {
                 refuse(&mut account, zone, T(second));
@@ -278,7 +278,7 @@ fn a_zone_that_refuses_its_reads_is_looked_up_for_that_reason_only() {
     assert_eq!(account.renewal_due(&name, T(700)), Err(None));
     account.doubt("example.com");
     assert_eq!((account.lookup_due(&name, T(700)), account.renewal_due(&name, T(700))), (Ok(()), Err(None)));
-    // Such a lookup is believed when it finds nothing.
+    // If this lookup does not find the zone, that counts.
     account.looking_up(&name);
     account.looked_up(&name, Err(fault(FaultKind::NotFound)), Context::exactly(T(700)));
     assert_eq!(account.zone(&name), None);
@@ -298,7 +298,8 @@ fn a_lookup_that_only_looks_again_spares_no_refused_write_its_wait() {
 #[test]
 fn a_refusal_is_forgotten_once_nobody_names_its_zone_and_it_may_be_tried_again() {
     let mut account = knowing(&["a.example", "b.example"]);
-    // As at a provider without ids, as an id that was found, by a name that could not be looked up, and by nobody.
+    // In this order: named at a provider without ids, found as an id, not found by name, written as an id, and named by
+    // nobody.
     let refused = ["plain.example", "a.example", "b.example", "written", "former"];
     for zone in refused {
         account.sent(zone, Access::Read, T(0));

@@ -1,7 +1,6 @@
-//! The calls to providers of DNS that decisions ask for, and their answers.
+//! The calls to DNS providers that decisions ask for, and their answers.
 //!
-//! An action names every detail, so that whoever executes it decides nothing. Each one is answered by exactly one
-//! [`Outcome`].
+//! An action names every detail, so the shell decides nothing. Each action is answered by exactly one [`Outcome`].
 
 use super::dns::{ChangeSet, Record, Zone};
 use super::name::ZoneRef;
@@ -16,7 +15,7 @@ pub enum Action {
     FindZone {
         /// The account and its epoch.
         epoch: Epoch,
-        /// The object on whose behalf.
+        /// The object that the call is for.
         owner: Owner,
         /// The zone as the spec refers to it.
         zone: ZoneRef,
@@ -25,36 +24,36 @@ pub enum Action {
     ReadRecords {
         /// The account and its epoch.
         epoch: Epoch,
-        /// The object on whose behalf.
+        /// The object that the call is for.
         owner: Owner,
         /// The zone.
         zone: Zone,
         /// The name.
         fqdn: String,
-        /// The name whose mark of external-dns is looked for there; `None` where the records themselves are.
+        /// The name whose external-dns mark is looked for. `None` if the call reads the records themselves.
         mark_of: Option<String>,
     },
     /// Change the address records of a name.
     ApplyRecords {
         /// The account and its epoch.
         epoch: Epoch,
-        /// The object on whose behalf.
+        /// The object that the call is for.
         owner: Owner,
         /// The zone.
         zone: Zone,
         /// The name.
         fqdn: String,
-        /// What to do, in this order.
+        /// The changes, in this order.
         set: ChangeSet,
     },
 }
 
-/// A change set that was carried out in part, or not at all.
+/// A change set that was carried out only in part, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
-    /// So many changes, from the front of the list, certainly had their effect.
+    /// How many changes, from the front of the list, certainly took effect.
     pub done: usize,
-    /// The records that updates and creates among them left, where they are known.
+    /// The records after the updates and creates among those, if known.
     pub records: Vec<Record>,
     /// Why the next one failed.
     pub cause: CallFailure,
@@ -80,7 +79,7 @@ pub enum Outcome {
         zone: String,
         /// The name.
         fqdn: String,
-        /// The name whose mark was looked for there, as in the action.
+        /// The name whose mark was looked for, as in the action.
         mark_of: Option<String>,
         /// Every record of the name.
         result: Result<Vec<Record>, CallFailure>,
@@ -99,7 +98,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// When it was asked, and why that failed, if it did.
+    /// The epoch of the call, and the failure if there was one.
     pub fn epoch_and_failure(&mut self) -> (&Epoch, Option<&mut CallFailure>) {
         match self {
             Self::ZoneFound { epoch, result, .. } => (epoch, result.as_mut().err()),

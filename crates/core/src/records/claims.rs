@@ -1,10 +1,10 @@
-//! Who owns the records at a name: of all objects that name it, the oldest, whichever kind it is, valid or not.
+//! Who owns the records at a name: the oldest object that names it, of either kind, valid or not.
 
 use super::site::SiteKey;
 use crate::model::ids::Owner;
 use std::collections::BTreeMap;
 
-/// An object that names some records.
+/// An object that names records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The records.

@@ -1,13 +1,13 @@
 //! DNS as providers see it: zones, records and changes.
 //!
-//! Owns no decision: which records there should be is for the record sets. It does not talk to anyone either.
+//! This module decides nothing and calls nobody. Record sets decide which records there should be.
 //!
-//! Invariant: a [`ChangeSet`] lists updates, then creates, then deletes, so that whoever carries it out in this order,
-//! and stops anywhere, never leaves a name that had addresses without any.
+//! Invariant: a [`ChangeSet`] lists updates, then creates, then deletes. Carried out in this order and stopped
+//! anywhere, it never leaves a name that had addresses without any.
 
 use crate::model::ids::Address;
 
-/// The type of the records that are ours to make exact.
+/// The type of the records that FLIPOP manages.
 pub const ADDRESS_KIND: &str = "A";
 
 /// What a call about records does.
@@ -19,24 +19,24 @@ pub enum Access {
     Write,
 }
 
-/// A zone that a provider was asked for.
+/// A zone as a provider returned it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Zone {
-    /// What the provider's paths call it: its name at `DigitalOcean`, 32 hexadecimal digits at Cloudflare.
+    /// Its id in the provider's paths: its name at `DigitalOcean`, 32 hexadecimal digits at Cloudflare.
     pub id: String,
     /// Its name in lower case without a final dot; `None` when the token may not read it.
     pub name: Option<String>,
-    /// The name where the token may not read it, as it showed in the names of records. Names are held against it;
-    /// none is completed with it.
+    /// The name as it appears in the names of records, if the token may not read the zone. It is used to check names,
+    /// never to complete them.
     pub shown: Option<String>,
-    /// The least TTL that the zone takes, in seconds: the provider's floor, or less where the zone's plan allows it.
+    /// The lowest TTL that the zone accepts, in seconds: the provider's floor, or less if the zone's plan allows it.
     pub ttl_floor: u32,
 }
 
 /// One record of a name, of any type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Record {
-    /// The provider's id of it, unique in its zone.
+    /// The provider's id, unique in its zone.
     pub id: String,
     /// Its type, in upper case: `A`, `CNAME`, `TXT` …
     pub kind: String,
@@ -44,7 +44,7 @@ pub struct Record {
     pub data: String,
     /// Its TTL in seconds; at Cloudflare 1 is "automatic".
     pub ttl: u32,
-    /// Requests go through the provider's own network (Cloudflare). Its TTL reads as 1 then, whatever was written.
+    /// Requests go through Cloudflare's own network. The TTL then always reads as 1.
     pub proxied: bool,
 }
 
@@ -59,13 +59,13 @@ impl Record {
 /// One change to the address records of a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// An existing record gets this address and TTL; all else about it stays.
+    /// An existing record gets this address and TTL. Everything else about it stays.
     Update {
         /// The record.
         id: String,
-        /// Its address from now on.
+        /// Its new address.
         ip: Address,
-        /// Its TTL from now on.
+        /// Its new TTL.
         ttl: u32,
     },
     /// A new record.
@@ -75,19 +75,19 @@ pub enum Change {
         /// Its TTL.
         ttl: u32,
     },
-    /// A record goes.
+    /// A record is deleted.
     Delete {
         /// The record.
         id: String,
     },
 }
 
-/// What is to be done to the address records of one name.
+/// The changes to the address records of one name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChangeSet {
-    /// Updates, then creates, then deletes; what goes is paired with what comes as updates wherever there is both.
+    /// Updates, then creates, then deletes. A surplus record is updated to a missing address as long as there are both.
     pub changes: Vec<Change>,
-    /// At least one address record of the name is right already, and no change touches it.
+    /// At least one address record is already right and stays unchanged.
     pub survivor: bool,
 }
 

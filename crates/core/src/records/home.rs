@@ -1,7 +1,7 @@
-//! Where an object's records are, and what it leaves there once its spec names another place or none.
+//! Where an object's records are, and what it leaves there when its spec names another place or none.
 //!
-//! It owns that memory alone: nothing is deleted at a former place. What a status told outlives the process: the name and
-//! its addresses, of which the zone is not known any more.
+//! This module only remembers: nothing is deleted at a former place. The status carries the name and its addresses
+//! across restarts, but not the zone.
 
 use super::site::SiteKey;
 use super::spec::Destination;
@@ -11,7 +11,7 @@ use crate::model::words::name_addresses;
 use crate::records::dns::Zone;
 use std::collections::BTreeSet;
 
-/// A place, as the spec has it and as it was found.
+/// A place, as the spec names it and as the lookup found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spot {
     place: Destination,
@@ -20,7 +20,7 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The place of a spec, which was found there.
+    /// The place of a spec, found in this zone.
     #[must_use]
     pub fn new(place: Destination, key: SiteKey, zone: &Zone) -> Self {
         let zone = zone.name.clone().unwrap_or_else(|| zone.id.clone());
@@ -32,24 +32,24 @@ impl Spot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     fqdn: String,
-    /// `None` when only a status tells.
+    /// `None` if it is known from a status alone.
     spot: Option<Spot>,
     addresses: BTreeSet<Address>,
 }
 
 impl Home {
-    /// What a status tells of a place, if it speaks of an earlier spec.
+    /// The place that a status reports, if the status is of an earlier spec.
     #[must_use]
     pub fn recalled(told: &Told) -> Option<Self> {
         let (fqdn, addresses) = (told.published.fqdn.clone(), told.published.addresses.iter().copied());
         (!told.current).then(|| Self { fqdn, spot: None, addresses: addresses.collect() })
     }
 
-    /// The spec names this place. Answers the one that was left with records, if it was another.
+    /// The spec names this place. Returns the former place if it is another one and still has records.
     #[must_use]
     pub fn settle(home: &mut Option<Self>, told: &Told, spot: Spot) -> Option<Self> {
         let stays = home.as_ref().is_some_and(|home| match &home.spot {
-            // An id that changes under the same words is no edit: the zone was made anew.
+            // If only the id changes, the zone was recreated and the spec was not edited.
             Some(before) => before.place == spot.place || before.key == spot.key,
             None => home.fqdn == spot.key.fqdn,
         });
@@ -68,20 +68,20 @@ impl Home {
         }
     }
 
-    /// Takes note of what is published there.
+    /// Notes the addresses published at a place.
     pub fn holds(&mut self, key: &SiteKey, addresses: &[Address]) {
         if self.spot.as_ref().is_some_and(|spot| spot.key == *key) {
             self.addresses = addresses.iter().copied().collect();
         }
     }
 
-    /// Whether records are known to have been left there.
+    /// Whether records are known to be left there.
     #[must_use]
     pub fn has_records(&self) -> bool {
         !self.addresses.is_empty()
     }
 
-    /// Whether this place is another object's now, so that nothing is left there.
+    /// Whether this place is the one that another object now owns, so that nothing is left behind.
     #[must_use]
     pub fn is_at(&self, key: &SiteKey) -> bool {
         self.spot.as_ref().map_or(self.fqdn == key.fqdn, |spot| spot.key == *key)
@@ -93,7 +93,7 @@ impl Home {
         &self.fqdn
     }
 
-    /// What is told of records that were left.
+    /// The message about records that were left behind.
     #[must_use]
     pub fn told(&self) -> String {
         let place = self

@@ -1,24 +1,23 @@
-//! What looks at the records of one name are worth.
+//! How far looks at the records of one name are trusted.
 //!
-//! A provider's list may lag behind what was changed just before: by another process, before this one began to lead, or
-//! by this one. So the first look is confirmed by a second one, 5 s later. Until then a record that was seen may be gone,
-//! unless this process wrote it: whoever deletes all others may leave the name empty. And there may be records that were
-//! not seen. A look that may show the time before our last write confirms what it shows, and tells nothing else; the whole
-//! is looked at when that time is over.
+//! A provider's list may lag behind a recent change: by another process, by an earlier leader, or by this process. So a
+//! second look 5 s later confirms the first. Until then a record that was seen may be gone, unless this process wrote
+//! it. Deleting all other records may then leave the name empty. There may also be records that were not seen. A look
+//! that may predate our last write only confirms records already known. A full look follows when that time is over.
 
 use super::diff::only_keeps_others;
 use crate::model::moment::Moment;
 use crate::records::dns::{Change, ChangeSet, Record};
 use std::collections::BTreeSet;
 
-/// Between the first two looks, and between the two after a write that may have had an effect.
+/// The time between the first two looks, and between the two looks after a write that may have taken effect.
 pub const BETWEEN_LOOKS_MS: u64 = 5_000;
 
-/// A look this soon after our own write may still show the time before it.
+/// For this long after our own write, a look may still show the records from before it.
 pub const SETTLE_MS: u64 = 30_000;
 
-/// A second look that fails for so long is waited for no longer, since an address that serves no more should go: a write
-/// shows instead that what stays is there.
+/// How long a failing second look is awaited. After that a write confirms a surviving record instead, since an address
+/// that no longer serves should go.
 const PATIENCE_MS: u64 = 30_000;
 
 /// How often the records were seen since the last restart.
@@ -26,17 +25,17 @@ const PATIENCE_MS: u64 = 30_000;
 enum Seen {
     #[default]
     Never,
-    /// A look that is begun at this moment or later confirms it.
+    /// A look that begins at this moment or later confirms the first.
     Once(Moment),
     Twice,
 }
 
-/// How much of what a look shows is to be believed.
+/// How much of a look is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
     /// All of it.
     Present,
-    /// What was known already: it may show the time before our last write.
+    /// Only records already known: the look may predate our last write.
     Past,
 }
 
@@ -44,33 +43,33 @@ pub enum Shown {
 #[derive(Debug, Clone, Default)]
 pub struct Looks {
     seen: Seen,
-    /// Records that are certainly there, while others were seen only once.
+    /// Records that certainly exist, while others were seen only once.
     certain: BTreeSet<String>,
     /// Records that were known before a write of unknown outcome.
     before: BTreeSet<String>,
-    /// Records that our own writes certainly deleted. None of them comes back.
+    /// Records that our own writes certainly deleted. They never come back.
     gone: BTreeSet<String>,
-    /// Records that our own writes may have deleted: a look that still shows them tells nothing.
+    /// Records that our own writes may have deleted. A look that still shows them proves nothing.
     deleted: BTreeSet<String>,
-    /// Until then a look may show the time before our last write.
+    /// Until this moment a look may predate our last write.
     settled_at: Moment,
 }
 
 impl Looks {
-    /// Others may have changed the name.
+    /// Somebody else may have changed the name.
     pub fn restart(&mut self) {
         self.seen = Seen::Never;
         self.certain.clear();
         self.before.clear();
     }
 
-    /// Two looks have shown what is known.
+    /// Whether two looks have confirmed the known records.
     #[must_use]
     pub fn agree(&self) -> bool {
         self.seen == Seen::Twice
     }
 
-    /// When the next look is due that confirms the last one, if one has to.
+    /// When the next confirming look is due, if one is needed.
     #[must_use]
     pub fn next(&self) -> Option<Moment> {
         match self.seen {
@@ -79,14 +78,14 @@ impl Looks {
         }
     }
 
-    /// The changes would leave nothing but records that may be gone: until when they wait for another look.
+    /// If the changes would leave only records that may be gone, returns how long they wait for another look.
     #[must_use]
     pub fn hold(&self, records: &[Record], changes: &ChangeSet) -> Option<Moment> {
         let confirms = self.next()?;
         only_keeps_others(records, changes, &self.certain).then(|| confirms.plus_millis(PATIENCE_MS))
     }
 
-    /// A look that was begun at that moment shows these records. `known` are those that were believed until now.
+    /// Takes in a look that began at `begun`. `known` are the records believed so far.
     pub fn look(&mut self, begun: Moment, now: Moment, known: Option<&[Record]>, shown: &[Record]) -> Shown {
         match (self.seen, known) {
             (Seen::Never, _) => self.seen = Seen::Once(now.plus_millis(BETWEEN_LOOKS_MS)),
@@ -104,8 +103,8 @@ impl Looks {
         Shown::Present
     }
 
-    /// Two looks, of which the last one was begun at that moment, have shown these records; if a write was shortly before,
-    /// what it deleted may be among them.
+    /// Two looks have shown these records; the last one began at `begun`. If a write came shortly before, records that
+    /// it deleted may be among them.
     pub fn trust(&mut self, begun: Moment, shown: &[Record]) {
         let before = std::mem::take(&mut self.before);
         if begun < self.settled_at {
@@ -119,7 +118,7 @@ impl Looks {
         }
     }
 
-    /// What a look that was begun at that moment shows, but for what is there no more.
+    /// The records of a look that began at `begun`, without those that are certainly gone.
     #[must_use]
     pub fn without_gone(&self, begun: Moment, mut shown: Vec<Record>) -> Vec<Record> {
         if self.is_settling(begun) {
@@ -128,7 +127,7 @@ impl Looks {
         shown
     }
 
-    /// So many of these changes were carried out, and others may have been, on what was known.
+    /// The first `done` of these changes were carried out. The others may have been.
     pub fn doubt(&mut self, known: &[Record], (changes, done): (&[Change], usize), now: Moment) {
         self.before = known.iter().map(|record| record.id.clone()).collect();
         let (done, others) = changes.split_at(done.min(changes.len()));
@@ -138,13 +137,13 @@ impl Looks {
         self.certain.retain(|id| !self.gone.contains(id) && !self.deleted.contains(id));
     }
 
-    /// Records were seen once more.
+    /// Notes that these records were seen again.
     fn confirm<'a>(&mut self, records: impl Iterator<Item = &'a Record>) {
         let there = records.map(|record| &record.id).filter(|id| !self.deleted.contains(*id));
         self.certain.extend(there.cloned());
     }
 
-    /// We have written: lists may show the time before it for a while.
+    /// We have written, so lists may show the earlier records for a while.
     fn settle(&mut self, now: Moment) {
         if !self.is_settling(now) {
             self.gone.clear();
@@ -153,13 +152,13 @@ impl Looks {
         self.settled_at = now.plus_millis(SETTLE_MS);
     }
 
-    /// Lists may still show the time before our last write.
+    /// Whether lists may still show the records from before our last write.
     #[must_use]
     pub fn is_settling(&self, now: Moment) -> bool {
         now < self.settled_at
     }
 
-    /// These changes of ours left these records at the name, among them the `written` ones.
+    /// Our changes left these records at the name, among them the `written` ones.
     pub fn wrote(&mut self, left: &[Record], written: BTreeSet<String>, changes: &[Change], now: Moment) {
         self.settle(now);
         self.gone.extend(deletions(changes).cloned());
@@ -173,7 +172,7 @@ impl Looks {
         if let Seen::Once(confirms) = &mut self.seen
             && addresses.len() == self.certain.len()
         {
-            // An earlier look would tell nothing.
+            // An earlier look would prove nothing.
             *confirms = self.settled_at;
         }
     }
@@ -212,20 +211,20 @@ mod tests {
         ids.iter().map(|id| Change::Delete { id: id.to_string() }).collect()
     }
 
-    /// Looks at a name of which these records were seen once.
+    /// Looks at a name after one look that showed these records.
     fn once(seen: &[u8]) -> Looks {
         let mut looks = Looks::default();
         assert_eq!(looks.look(T(0), T(50), None, &records(seen)), Shown::Present);
         looks
     }
 
-    /// Until when deletions wait that would leave only these of the records.
+    /// Until when a change waits that deletes all records but these.
     fn held(looks: &Looks, all: &[u8], left: &[u8]) -> Option<Moment> {
         let gone: Vec<u8> = all.iter().copied().filter(|id| !left.contains(id)).collect();
         looks.hold(&records(all), &ChangeSet { changes: deletes(&gone), survivor: !left.is_empty() })
     }
 
-    /// Whether only these may be left of the records.
+    /// Whether a change may delete all records but these.
     fn may_leave(looks: &Looks, all: &[u8], left: &[u8]) -> bool {
         held(looks, all, left).is_none()
     }
@@ -325,7 +324,7 @@ mod tests {
             }
             looks.doubt(&records(&[1, 2, 3]), (&deletes(&[2, 3]), 0), T(6_000));
             assert!(looks.is_settling(T(35_999)) && !looks.is_settling(T(36_000)));
-            // The provider still lists what it has deleted, and what another write deleted before.
+            // The provider still lists the records that this write and an earlier one deleted.
             looks.trust(T(11_000), &records(&[1, 2, 3, 4]));
             assert_eq!((looks.next(), looks.agree()), (Some(T(36_000)), false), "seen {seen} times");
             for gone in [2, 3, 4] {

@@ -1,9 +1,9 @@
-//! The mark of external-dns beside a name.
+//! The mark of external-dns for a name.
 //!
-//! From 0.18 on, external-dns writes the `TXT` record that says whose a name is not at the name but at `a-<name>`. A read of
-//! the name does not show it, so it has a read of its own, for which nothing waits.
+//! Since 0.18, external-dns writes its `TXT` ownership record at `a-<name>` instead of at the name. A read of the name
+//! does not show it, so the mark has its own read. Nothing waits for that read.
 //!
-//! Invariant: a read that fails leaves what is known of the mark as it is.
+//! Invariant: a failed read leaves what is known of the mark unchanged.
 
 use super::diff::is_marked_by_external_dns;
 use super::name::qualify;
@@ -13,45 +13,45 @@ use crate::model::fault::CallFailure;
 use crate::model::moment::{Context, Moment};
 use crate::records::dns::{Record, Zone};
 
-/// In front of the name that is marked: the type of its records.
+/// The prefix of the marked name: the type of its records.
 const PREFIX: &str = "a-";
 
 /// What is known of one mark.
 #[derive(Debug, Default)]
 pub struct Mark {
-    /// Whether it stood there when this process last looked.
+    /// Whether the mark existed when this process last looked.
     stands: Option<bool>,
     due: Moment,
     reading: bool,
     failure: Option<Failure<()>>,
 }
 
-/// Where external-dns marks a name; `None` where it cannot.
+/// The name at which external-dns marks a name; `None` if it cannot be marked.
 ///
-/// The mark of the zone's own name would lie outside the zone. That of a wildcard has a name of its user's choice
-/// (`--txt-wildcard-replacement`), without which providers refuse it.
+/// The mark of the zone's own name would be outside the zone. The mark of a wildcard has a name that the user chooses
+/// (`--txt-wildcard-replacement`); without that option providers refuse it.
 #[must_use]
 pub fn name_of_mark(fqdn: &str, zone: &Zone) -> Option<String> {
     let apex = [&zone.name, &zone.shown].into_iter().flatten().any(|zone| zone == fqdn);
     let name = (!apex && !fqdn.starts_with('*')).then(|| format!("{PREFIX}{fqdn}"))?;
-    // Longer than DNS allows, it is no name.
+    // A name longer than DNS allows is none.
     qualify(&name, None).ok()
 }
 
 impl Mark {
-    /// Whether it stood there when it was last looked for, if it was.
+    /// Whether the mark existed at the last look, if there was one.
     #[must_use]
     pub fn stands(&self) -> Option<bool> {
         self.stands
     }
 
-    /// When it is to be looked for again; `None` while that is under way.
+    /// When to look next; `None` while a look is under way.
     #[must_use]
     pub fn due(&self) -> Option<Moment> {
         (!self.reading).then_some(self.due)
     }
 
-    /// Others may have written or deleted it.
+    /// Somebody else may have written or deleted it.
     pub fn restart(&mut self) {
         self.due = Moment::default();
         self.failure = None;
@@ -62,7 +62,7 @@ impl Mark {
         self.reading = true;
     }
 
-    /// The answer to it.
+    /// The read was answered.
     pub fn read(&mut self, result: Result<Vec<Record>, CallFailure>, at @ Context { now, .. }: Context) {
         self.reading = false;
         match result {

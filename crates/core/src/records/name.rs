@@ -1,15 +1,15 @@
-//! How users write zones and record names, and the one form in which everything else works with them.
+//! How users write zones and record names, and the canonical form that the rest of the code uses.
 //!
-//! Canonical is lower case without a final dot. A name never leaves its zone.
+//! The canonical form is lower case without a final dot. A name never leaves its zone.
 
 use crate::model::provider::ZoneForm;
 use crate::model::words::shown;
 use std::fmt;
 
-/// Longest name in its written form (RFC 1035, section 2.3.4).
+/// The longest name in its written form (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
 
-/// Longest part of a name between two dots (the same section).
+/// The longest part of a name between two dots (same section).
 const MAX_LABEL: usize = 63;
 
 /// A zone as a spec refers to it.
@@ -22,10 +22,10 @@ pub enum ZoneRef {
 }
 
 impl ZoneRef {
-    /// Reads `zone` of a spec, which is not empty.
+    /// Parses the `zone` field of a spec, which is not empty.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake in it.
     pub fn parse(text: &str, form: ZoneForm) -> Result<Self, NameError> {
         match form {
             ZoneForm::NameOrId if !text.contains('.') => {
@@ -52,14 +52,14 @@ impl ZoneRef {
 /// Why a name cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameError {
-    /// It is no name of the DNS.
+    /// It is not a DNS name.
     Malformed(String),
-    /// It ends in a dot and lies elsewhere: the name and the zone.
+    /// It ends in a dot and is outside the zone: the name and the zone.
     Outside(String, String),
     /// It is relative to a zone whose name the token may not read.
     ZoneUnnamed(String),
-    /// It is taken as a full name, since the token may not read the zone's name, and lies elsewhere: the name and the
-    /// zone, as it showed.
+    /// The token may not read the zone's name, so this counts as a full name, and it is outside the zone: the name and
+    /// the zone, as records show it.
     OutsideShown(String, String),
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for NameError {
     }
 }
 
-/// The fully qualified name of `record_name` in a zone; `None` for a zone whose name the token may not read.
+/// The fully qualified name of `record_name` in a zone. `zone` is `None` if the token may not read the zone's name.
 ///
 /// # Errors
 /// Why there is none.
@@ -117,10 +117,10 @@ pub fn qualify(record_name: &str, zone: Option<&str>) -> Result<String, NameErro
     if inside(&lower) { canonical(&lower) } else { canonical(&format!("{lower}.{zone}")) }
 }
 
-/// Holds a full name against the name of its zone, as far as that showed in records.
+/// Checks a full name against the zone's name, if records have shown one.
 ///
 /// # Errors
-/// It is not inside.
+/// The name is outside the zone.
 pub fn check_shown(fqdn: String, zone: Option<&str>) -> Result<String, NameError> {
     match zone {
         Some(zone) if !is_inside(&fqdn, zone) => Err(NameError::OutsideShown(shown(&fqdn), zone.to_owned())),

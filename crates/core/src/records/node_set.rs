@@ -187,7 +187,7 @@ impl NodeSet {
         self.edited = false;
         if self.suspects.remembers_nodes() {
             let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
-            self.suspects.keep(|uid| live.contains(uid));
+            self.suspects.keep(|uid| live.contains(uid), clocks.now);
         }
         changed | self.suspects.take_touched()
     }
@@ -205,7 +205,10 @@ impl NodeSet {
         if !member {
             self.suspects.gone(name, clocks.now);
         }
-        let Some(node) = node else { return self.drop_node(name, Mismatch::Gone) };
+        let Some(node) = node else {
+            self.suspects.unseen(name, known.map(|known| &known.uid), &self.spec.grace, clocks.now);
+            return self.drop_node(name, Mismatch::Gone);
+        };
         let addresses = source.of(node);
         let look = Look {
             node,

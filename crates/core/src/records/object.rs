@@ -9,7 +9,7 @@ use crate::model::ids::ObjectRef;
 pub struct RecordSetObject {
     /// Which record set.
     pub object: ObjectRef,
-    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides who is older.
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides which object is older.
     pub created_at_s: i64,
     /// `metadata.generation`.
     pub generation: i64,
@@ -17,7 +17,7 @@ pub struct RecordSetObject {
     pub resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// The text of the annotation that pauses it, if it stands there.
+    /// The text of the pause annotation, if it is present.
     pub paused: Option<String>,
     /// The spec, or why it cannot be read.
     pub spec: Result<RawRecordSetSpec, String>,

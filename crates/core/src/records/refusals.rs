@@ -1,24 +1,24 @@
-//! Where one account's token is refused, and when it is tried there again.
+//! The zones that refuse one account's token, and when each is tried again.
 //!
-//! Invariant: where a token was refused, one call a minute finds out whether it still is, and no more than one a minute
-//! over all zones of the token; other zones go on. A token that two zones have newly refused, while no call about records
-//! was accepted, is in doubt: with it all zones wait for that one call, and those that refused nothing yet have it first.
+//! Invariant: after a refusal, one call a minute tests the token, over all zones that refuse it. Other zones go on. If
+//! two zones newly refuse the token and no call about records was accepted, the token is in doubt. Then all zones wait
+//! for that one call, and zones that have refused nothing yet get it first.
 
 use crate::mechanism::retry::Schedule;
 use crate::model::moment::{Context, Moment};
 use crate::records::dns::Access;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Refused, a token is tried once a minute.
+/// A refused token is retried once a minute.
 pub(super) const REFUSED_INTERVAL_MS: u64 = 60_000;
 
-/// So many zones that refuse a token which no other one accepts are enough to put it in doubt. One may be out of scope.
+/// A token is in doubt when this many zones newly refuse it and none accepts it. A single zone may be out of scope.
 const REFUSALS_TO_DOUBT: usize = 2;
 
-/// How much earlier a token in doubt is tried where it was not refused than where it was.
+/// How much earlier a token in doubt is tried in a zone that has not refused it.
 const HEAD_START_MS: u64 = 500;
 
-/// How long, from its turn, the read of a zone that was found again goes before the lookups of others.
+/// How long, from its turn, the read of a zone that was found again takes precedence over lookups of other zones.
 const READ_FIRST_MS: u64 = 10_000;
 
 /// A zone in which the token was refused.
@@ -26,31 +26,31 @@ const READ_FIRST_MS: u64 = 10_000;
 struct Gate {
     until: Moment,
     message: String,
-    /// Its zone was found again: until then its read goes before the lookups of others.
+    /// The zone was found again. Until then its read takes precedence over lookups of other zones.
     reads_first: Option<Moment>,
 }
 
-/// What one token was refused.
+/// The refusals of one token.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     gates: BTreeMap<(String, Access), Gate>,
     probe_due: Moment,
-    /// Zones that refused the token, and had not before, since a call about records was accepted.
+    /// Zones that newly refused the token since a call about records was last accepted.
     refused: BTreeSet<String>,
 }
 
 impl Refusals {
-    /// Why the token is refused in a zone.
+    /// Why a zone refuses the token.
     pub(super) fn message(&self, zone: &str) -> Option<&str> {
         self.gate(zone, Access::Write).map(|gate| gate.message.as_str())
     }
 
-    /// The token may not read in a zone.
+    /// Whether a zone refuses reads.
     pub(super) fn refuses_reads(&self, zone: &str) -> bool {
         self.gates.contains_key(&(zone.to_owned(), Access::Read))
     }
 
-    /// The token may be refused wherever it is tried.
+    /// Whether all zones may refuse the token.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.refused.len() >= REFUSALS_TO_DOUBT
     }
@@ -63,34 +63,34 @@ impl Refusals {
         gated.or(in_doubt.then_some(self.probe_due)).filter(|until| *until > now)
     }
 
-    /// Until when lookups of doubted zones wait for the read of one that was found again: with a lookup alone no token shows
-    /// that it may read.
+    /// Until when lookups of doubted zones wait for the read of a zone that was found again. A lookup alone never
+    /// proves that a token may read.
     pub(super) fn next_read(&self, now: Moment) -> Option<Moment> {
         self.gates.values().filter_map(|gate| gate.reads_first).filter(|until| *until > now).max()
     }
 
-    /// Whoever may not read need not try to write.
+    /// A token that may not read a zone need not try to write there.
     fn gate(&self, zone: &str, access: Access) -> Option<&Gate> {
         let read = self.gates.get(&(zone.to_owned(), Access::Read));
         read.or_else(|| self.gates.get(&(zone.to_owned(), access)))
     }
 
-    /// A call goes out. Where the token was refused it is the one that finds out whether it still is.
+    /// A call goes out. If the token was refused, this call tests whether it still is.
     pub(super) fn sent(&mut self, zone: &str, access: Access, now: Moment) {
         if self.gate(zone, access).is_some() || self.is_in_doubt() {
             self.probe_due = now.plus_millis(REFUSED_INTERVAL_MS);
         }
     }
 
-    /// A call went well.
+    /// A call succeeded.
     pub(super) fn granted(&mut self, zone: &str, access: Access, now: Moment) {
         if self.gates.remove(&(zone.to_owned(), access)).is_some() {
-            // The token is right again, at least here.
+            // The token works again, at least here.
             self.try_all(now);
         }
     }
 
-    /// A call about records was accepted: what is refused elsewhere is so for another reason than the token.
+    /// A call about records was accepted, so refusals elsewhere have another cause than the token.
     pub(super) fn accepted(&mut self, now: Moment) {
         if self.is_in_doubt() {
             self.try_all(now);
@@ -98,13 +98,13 @@ impl Refusals {
         self.refused.clear();
     }
 
-    /// The token is tried at once wherever it is refused.
+    /// The token is tried at once in every zone that refuses it.
     fn try_all(&mut self, now: Moment) {
         self.probe_due = now;
         self.gates.values_mut().for_each(|gate| gate.until = now);
     }
 
-    /// A zone, which has this id, refuses the token. `named` are the ids of all zones that are in use.
+    /// A zone, which has this id, refuses the token. `named` holds the ids of all zones in use.
     pub(super) fn refused(
         &mut self,
         (zone, id): (&str, &str),
@@ -118,7 +118,7 @@ impl Refusals {
         let key = (zone.to_owned(), access);
         let gate = Gate { until: now, message: message.to_owned(), reads_first: None };
         self.gates.insert(key.clone(), gate);
-        // One try a minute for the token: every other zone has its turn before this one comes again.
+        // The token has one try a minute, so every other zone has its turn before this one has another.
         let zones = self.gates.keys().map(|(zone, _)| zone.as_str()).filter(|zone| named.contains(zone));
         let turns = zones.collect::<BTreeSet<_>>().len().max(1);
         let turns = u64::try_from(turns).unwrap_or(u64::MAX);
@@ -126,7 +126,7 @@ impl Refusals {
         self.gates.entry(key).and_modify(|gate| gate.until = now.plus_millis(wait_ms));
     }
 
-    /// A zone refuses the token which did not before.
+    /// A zone refuses the token for the first time.
     fn refused_anew(&mut self, id: &str, now: Moment) {
         let before = self.is_in_doubt();
         self.refused.insert(id.to_owned());
@@ -143,13 +143,13 @@ impl Refusals {
         }
     }
 
-    /// A zone has this id no more.
+    /// No zone has this id any more.
     pub(super) fn forget(&mut self, id: &str) {
         self.gates.retain(|(gated, _), _| gated != id);
     }
 
-    /// Keeps what was refused in zones that are still in use, and elsewhere until it may be tried again: an object that comes
-    /// back meanwhile waits for its turn.
+    /// Keeps the refusals of zones in use, and all others until they may be retried. An object that comes back before
+    /// then waits for its turn.
     pub(super) fn retain(&mut self, is_used: impl Fn(&str) -> bool, now: Moment) {
         self.gates.retain(|(zone, _), gate| gate.until > now || is_used(zone));
     }

@@ -28,14 +28,14 @@ fn writer() -> Owner {
     Owner { kind: ObjectKind::Pool, object }
 }
 
-/// A site that was read at the beginning for the first time.
+/// A site with one read, at time 0.
 fn seen_once(addresses: &[u8]) -> Site {
     let mut site = Site::default();
     see(&mut site, addresses, 0);
     site
 }
 
-/// A site that was read at the beginning, and is known from before.
+/// A site that was known before, read at time 0.
 fn known(addresses: &[u8]) -> Site {
     let mut looks = Looks::default();
     looks.look(T(0), T(0), None, &[]);
@@ -246,7 +246,7 @@ fn what_did_not_fit_into_one_call_follows_at_once_within_the_same_round() {
         site.applied(Err((0, CallFailure::NotSent)), Context::exactly(T(now)));
         assert_eq!(changes.len(), 1);
     }
-    // Two rounds were begun: only what goes on may start.
+    // Two rounds were begun, so only a round that continues may start.
     assert_eq!(next(&site, &[1, 2, 3], 20), Step::Wait(T(2_000)));
     let changes = applies(next(&site, &[1, 2, 3], 2_000));
     let first: Vec<Change> = changes.iter().take(1).cloned().collect();
@@ -312,7 +312,7 @@ fn the_first_look_is_confirmed_by_a_second_one_five_seconds_later() {
     assert_eq!(next(&site, &[1], 5_000), Step::Reread);
     see(&mut site, &[1], 5_000);
     assert_eq!(next(&site, &[1], 5_010), Step::Rest(T(5_000 + RESYNC_MS)));
-    // What the first look did not show yet.
+    // A record that the first look did not show yet.
     let mut site = seen_once(&[2]);
     see(&mut site, &[1], 5_000);
     assert_eq!(applies(next(&site, &[2], 5_010)).len(), 1);
@@ -350,7 +350,7 @@ fn what_leaves_a_record_that_certainly_is_there_waits_for_no_second_look() {
     assert_eq!(applies(site.next(&wanted(&[1, 3]), NOW, false, T(30))).len(), 2, "3 was just written");
     assert_eq!(site.next(&wanted(&[1, 2]), NOW, false, T(30)), Step::Wait(T(5_000)), "3 and 4 shall go");
     assert_eq!(next(&site, &[1, 2, 3, 4], 30), Step::Rest(T(5_000)));
-    // So soon after the write the second look shows only that 1 and 2 are there.
+    // So soon after the write, the second look only confirms that 1 and 2 exist.
     see(&mut site, &[1, 2], 5_000);
     assert_eq!(applies(next(&site, &[1, 2], 5_010)).len(), 2);
     assert_eq!(next(&site, &[1, 2, 3, 4], 5_010), Step::Rest(T(20 + SETTLE_MS)));
@@ -425,7 +425,7 @@ fn two_looks_after_a_write_that_may_have_had_an_effect_are_enough() {
     assert_eq!(applies(next(&site, &[1], 6_030)), [Change::Delete { id: "2".into() }]);
 }
 
-/// The changes that are sent when the second look has failed for half a minute: 1 was seen once and stays, 2 goes.
+/// The changes sent after the second look has failed for half a minute: 1 was seen once and stays, 2 is deleted.
 fn impatient() -> (Site, Vec<Change>, u64) {
     let mut site = seen_once(&[1, 2]);
     let mut now = 5_000;
@@ -456,7 +456,7 @@ fn nothing_is_deleted_where_the_address_that_would_stay_is_gone() {
     let (mut site, _, now) = impatient();
     let gone = CallFailure::Fault(fault(FaultKind::NotFound, false));
     site.applied(Err((0, gone)), Context::exactly(T(now)));
-    // Nothing is believed before it was read again.
+    // No record is believed until the name is read again.
     let Step::Wait(due) = next(&site, &[1], now) else { panic!("not put off") };
     assert_eq!(next(&site, &[1], due.as_millis()), Step::Read);
     see(&mut site, &[2], due.as_millis());

@@ -38,11 +38,13 @@ pub struct SuspectNode {
 
 impl RecordSetStatus {
     /// Whether one of a node's addresses is published: with the begin of the node's suspicion, if there is one. Where no
-    /// node matched any more, what is published is what was left.
+    /// node matched any more, or the records could not follow the nodes, what is published is what was left.
     #[must_use]
     pub fn suspicion_of(&self, node: &str, addresses: &[Address]) -> Option<Option<i64>> {
         let suspect = self.suspects.get(node).map(|suspect| suspect.since_s);
-        let left = self.conditions.iter().any(|told| told.reason == Settled::Kept.as_str());
+        let stays = [Settled::Kept.as_str(), UnderWay::Paused.as_str()];
+        let left =
+            self.state == "error" || self.conditions.iter().any(|told| stays.contains(&told.reason.as_str()));
         let serves = addresses.iter().any(|ip| self.addresses.contains(ip));
         (serves && (suspect.is_some() || !left)).then_some(suspect)
     }

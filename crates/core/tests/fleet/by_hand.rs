@@ -179,6 +179,18 @@ fn what_is_under_way_on_the_address_or_the_node_is_waited_for() {
     world.run(30);
     assert_eq!(outcome(&world), Some(MoveOutcome::Refused));
     assert!(last(&world).message.contains("node-3 already has 192.0.2.2"), "{:?}", last(&world));
+
+    let mut world = settled();
+    world.add_ip(3);
+    world.tricks.push_back(Trick::Slow(20));
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(3).to_string()], ..spec() });
+    world.run(2);
+    world.ask("pool", Some(REQUEST));
+    world.run(10);
+    assert_eq!(outcome(&world), Some(MoveOutcome::Pending), "another pool's address is on its way there");
+    world.run(30);
+    assert_eq!((moves(&world), outcome(&world)), (0, Some(MoveOutcome::Refused)));
+    assert!(last(&world).message.contains("node-3 already has 192.0.2.3"), "{:?}", last(&world));
 }
 
 #[test]

@@ -183,8 +183,13 @@ impl World {
     }
 
     pub(crate) fn set_pod(&mut self, name: &str, node: u8, serving: bool) {
-        let pod =
-            PodFacts { namespace: "ns".into(), name: name.into(), node: format!("node-{node}"), serving };
+        let pod = PodFacts {
+            namespace: "ns".into(),
+            name: name.into(),
+            node: format!("node-{node}"),
+            serving,
+            fails_since_s: None,
+        };
         self.pods.insert(name.into(), pod.clone());
         self.observe(Input::Pods(pods_key(), Observed::Apply(pod)));
     }

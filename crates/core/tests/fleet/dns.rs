@@ -296,6 +296,7 @@ fn neither_a_leaving_pod_nor_an_annotated_node_that_does_not_match_makes_a_set_f
         name: format!("pod-{node}"),
         node: format!("node-{node}"),
         serving,
+        fails_since_s: None,
     };
     let mut world = World::new();
     (1..=3).for_each(|n| world.set_node(n, true));

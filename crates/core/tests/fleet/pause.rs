@@ -250,6 +250,11 @@ fn an_assignment_that_was_sent_before_is_finished_with_its_annotation() {
         assert_eq!(annotated, [&format!("node-{on}")], "after {delay_ms} ms");
         let state = &world.status("pool").ips[&ip(1).to_string()].state;
         assert_eq!(state, if on == 1 { "no-match" } else { "active" }, "after {delay_ms} ms");
+        // What is finished is not kept up: somebody may take the annotation off.
+        world.annotations.clear();
+        world.set_node(2, true);
+        world.run(60);
+        assert_eq!(world.annotations.get("node-2"), None, "after {delay_ms} ms");
     }
 }
 

@@ -55,6 +55,7 @@ fn pod(number: u64, serving: bool) -> PodFacts {
         name: format!("pod-{number}"),
         node: format!("node-{number}"),
         serving,
+        fails_since_s: None,
     }
 }
 

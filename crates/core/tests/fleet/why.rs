@@ -3,8 +3,11 @@
 
 use crate::faults::spec;
 use crate::world::{NO_NODE, Trick, World, ip};
+use crate::zones::record_set;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::fleet::FailoverPhase::{Confirmed, Noticed, Published, Requested};
 use flipop_core::model::facts::Taint;
+use std::collections::BTreeMap;
 
 fn condition<'a>(world: &'a World, kind: &str) -> Option<(&'a str, &'a str, &'a str)> {
     let found = world.status("pool").conditions.iter().find(|condition| condition.kind == kind)?;
@@ -262,8 +265,62 @@ fn the_last_changes_tell_who_moved_what_from_where_and_why() {
             ("node-2", "node-1", "changed by others"),
         ]
     );
+    let moved: Vec<Option<&str>> = changes.iter().map(|change| change.moved).collect();
+    assert_eq!(moved, [None, Some("NotReady"), None]);
     let phases = changes[1].phases.unwrap();
     assert!(phases.decided_ms < 10 && (50..5_000).contains(&phases.confirmed_ms), "{phases:?}");
+}
+
+#[test]
+fn a_failover_is_measured_from_the_lost_match_to_the_record_and_counted_by_its_reason() {
+    for grace_s in [0, 30] {
+        let mut world = World::with(1, 2);
+        world.edit("pool", |spec| {
+            spec.record_set = Some(record_set("edge"));
+            spec.grace.node_seconds = grace_s;
+        });
+        world.run(60);
+        assert_eq!((world.fleet.take_failovers(), world.holder(1)), (vec![], Some(ip(1))));
+        let start = world.now;
+        world.set_node(1, false);
+        world.run(90);
+        assert_eq!(world.holder(2), Some(ip(1)));
+        let measured = world.fleet.take_failovers();
+        let [(Noticed, noticed), (Requested, requested), (Confirmed, confirmed), (Published, published)] =
+            measured[..]
+        else {
+            panic!("{measured:?}");
+        };
+        // Without what the grace has waited.
+        assert!(noticed <= requested && requested < 200 && requested < confirmed, "{measured:?}");
+        assert!((50..10_000).contains(&confirmed) && confirmed <= published, "{measured:?}");
+        let snapshot = world.fleet.snapshot();
+        assert_eq!(snapshot.pools[0].moves, BTreeMap::from([("NotReady", 1)]));
+        let change = &snapshot.changes[1];
+        let lost = change.failover.unwrap().lost.millis_since(start) / 1_000;
+        assert_eq!(i64::try_from(lost).unwrap(), grace_s);
+        assert_eq!(change.phases.unwrap().published_ms, Some(published - confirmed));
+        assert_eq!(world.fleet.take_failovers(), []);
+    }
+}
+
+#[test]
+fn moves_by_hand_and_those_off_nodes_that_nobody_saw_fail_are_counted_as_such() {
+    let mut world = World::with(1, 2);
+    world.run(10);
+    world.set_node(1, false);
+    // Another process begins before anything was decided.
+    world.start();
+    world.run(60);
+    assert_eq!(world.holder(2), Some(ip(1)));
+    assert_eq!(world.fleet.snapshot().pools[0].moves, BTreeMap::from([("Unseen", 1)]));
+    world.set_node(1, true);
+    world.run(10);
+    world.ask("pool", Some("192.0.2.1=node-1"));
+    world.run(60);
+    assert_eq!(world.holder(1), Some(ip(1)));
+    assert_eq!(world.fleet.snapshot().pools[0].moves, BTreeMap::from([("Manual", 1), ("Unseen", 1)]));
+    assert_eq!(world.fleet.take_failovers(), []);
 }
 
 #[test]

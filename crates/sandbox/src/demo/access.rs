@@ -1,26 +1,26 @@
-//! What the operator's account may not do in the simulated cluster: nothing, until somebody takes a right away.
+//! The rights that the operator's account lacks in the simulated cluster: none, until somebody denies one.
 
 use flipop_apiserver::{ApiError, Before, Call, Interceptor, Verb};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A right as RBAC words it: a verb, and a resource with its subresource, for example `floatingippools/status`.
+/// A right in RBAC's terms: a verb, and a resource with its subresource, for example `floatingippools/status`.
 type Right = (String, String);
 
-/// The rights that are taken away. Clones are the same list.
+/// The denied rights. Clones share the list.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
     denied: Arc<Mutex<BTreeSet<Right>>>,
 }
 
 impl Access {
-    /// Takes a right away.
+    /// Denies a right.
     pub(super) fn deny(&self, verb: &str, resource: &str) {
         let right = (verb.to_owned(), resource.to_owned());
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).insert(right);
     }
 
-    /// Gives all rights back.
+    /// Allows everything again.
     pub(super) fn allow_all(&self) {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -31,7 +31,7 @@ impl Access {
     }
 }
 
-/// The verbs of RBAC that can be denied.
+/// The RBAC verbs that can be denied.
 pub(super) const VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
 fn word(verb: Verb) -> &'static str {

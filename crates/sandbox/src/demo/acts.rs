@@ -1,4 +1,4 @@
-//! What the commands of the terminal do to the simulated cluster and the simulated accounts.
+//! Carries out terminal commands in the simulated cluster and the simulated accounts.
 
 use super::DemoError;
 use super::commands::{Command, HELP};
@@ -21,12 +21,12 @@ use tokio::time::Instant;
 /// The operator's lease.
 const LEASE: &str = "floating-ip-pool-controller-leader-election";
 
-/// What goes on until it is ended.
+/// Effects that last until they are ended.
 #[derive(Debug, Default)]
 pub(super) struct Levers {
     throttle: Option<(InjectionId, Instant)>,
     dns: Vec<InjectionId>,
-    /// Requests to move an address.
+    /// The number of requests to move an address.
     asked: u64,
 }
 
@@ -36,17 +36,17 @@ impl Levers {
         self.throttle.map(|(_, end)| end)
     }
 
-    /// Ends what is over.
+    /// Ends the throttling if it is over.
     pub(super) fn turn(&mut self, story: &mut Story, now: Instant) {
         if self.next().is_some_and(|end| end <= now) {
             self.throttle(story, None, now);
         }
     }
 
-    /// Does what a command asks for. `Ok(true)` ends the sandbox.
+    /// Carries out a command. `Ok(true)` ends the sandbox.
     ///
     /// # Errors
-    /// When the simulated cluster refuses it.
+    /// If the simulated cluster refuses it.
     pub(super) fn act(&mut self, story: &mut Story, command: &Command) -> Result<bool, DemoError> {
         let known = match command {
             Command::Kill(node)
@@ -86,7 +86,7 @@ impl Levers {
             Command::Dns(up) => self.dns(story, *up),
             Command::Deny(verb, resource) => {
                 story.stage.access.deny(verb, resource);
-                // A watch that is open is not asked for again.
+                // An open watch is not authorized again.
                 story.stage.front.cut_watches();
                 let text = format!("DENY: the API server refuses the operator to {verb} {resource}");
                 story.tell(Line::Sandbox, &text);
@@ -105,7 +105,7 @@ impl Levers {
         Ok(false)
     }
 
-    /// Sets the annotation of the pool that names the address, each time with another text after `#`.
+    /// Sets the annotation on the pool that names the address, each time with another text after `#`.
     fn ask(&mut self, story: &mut Story, ip: Ipv4Addr, node: &str) -> Result<(), ScenarioError> {
         let names = |pool: &&Value| {
             let states = pool.pointer("/status/ips").and_then(Value::as_object);
@@ -247,7 +247,7 @@ fn shift(story: &mut Story, ip: Ipv4Addr, node: Option<&str>) {
     }
 }
 
-/// Sets the annotation that pauses the objects of a name, or removes it.
+/// Sets or removes the annotation that pauses the objects of a name.
 fn pause(story: &mut Story, name: &str, text: Option<&str>) -> Result<(), ScenarioError> {
     let api = story.stage.api.clone();
     let mut found = false;
@@ -271,7 +271,7 @@ fn pause(story: &mut Story, name: &str, text: Option<&str>) -> Result<(), Scenar
     Ok(())
 }
 
-/// Another process takes the lease, and never renews it.
+/// Another process takes the lease and never renews it.
 fn take_lease(story: &mut Story) -> Result<(), ScenarioError> {
     let api = story.stage.api.clone();
     let key = Key::new(NAMESPACE, LEASE);

@@ -1,8 +1,9 @@
-//! Which nodes, pods, reserved IPs and DNS zones some YAML needs to be shown: derived from the specs, pure and without a clock.
+//! The nodes, pods, reserved IPs and DNS zones that a demonstration of some YAML needs. Derived from the specs, without
+//! side effects or a clock.
 //!
-//! Invariants: every pool whose selectors can be met gets one node more than it has addresses, so that a failover has
-//! somewhere to go; a pool with a cool-off finds its addresses on nodes, as after a restart of the operator, so that
-//! its first failover does not have to wait; same YAML, same cast.
+//! Invariants: a pool whose selectors can be met gets one node more than it has addresses, so a failover has a target.
+//! The addresses of a pool with a cool-off are already on nodes, as after a restart of the operator, so its first
+//! failover need not wait. The same YAML gives the same cast.
 
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::pools::{RECORD_SET_KIND, parsed};
@@ -15,28 +16,28 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// Region where a pool names none.
+/// The region of a pool that names none.
 const DEFAULT_REGION: &str = "nyc3";
 
-/// The label from which the operator knows a node's region.
+/// The label that tells the operator a node's region.
 const REGION_LABEL: &str = "topology.kubernetes.io/region";
 
-/// Nodes for a record set that no pool's nodes fit.
+/// Nodes for a record set that no pool's nodes match.
 const RECORD_SET_NODES: usize = 2;
 
-/// Addresses created in a story: the provider creates 12 a minute, and nobody wants to watch for longer.
+/// The most addresses created in a story. The provider creates 12 a minute, and a story should not take longer.
 const MAX_CREATED: usize = 6;
 
-/// Seconds that all cool-offs of a pool may take in a story.
+/// The most seconds that a pool's cool-offs may take in a story.
 const MAX_COOL_OFFS_S: f64 = 60.0;
 
-/// Seconds that a failure may last in a story before its node stops matching.
+/// The most seconds that a failure may last in a story before its node stops matching.
 const MAX_GRACE_S: u64 = 5;
 
 /// Failovers in a story.
 const FAILOVERS: usize = 2;
 
-/// What is to be there before the YAML is applied.
+/// What has to exist before the YAML is applied.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Cast {
     pub(super) nodes: Vec<Node>,
@@ -44,7 +45,7 @@ pub(super) struct Cast {
     pub(super) addresses: Vec<Address>,
     /// DNS zones of the two accounts.
     pub(super) zones: Vec<Zone>,
-    /// What cannot be cast, for the user.
+    /// Notes for the user on what is impossible.
     pub(super) notes: Vec<String>,
 }
 
@@ -63,7 +64,7 @@ pub(super) struct Pod {
     pub(super) namespace: String,
     pub(super) name: String,
     pub(super) labels: BTreeMap<String, String>,
-    /// The set that it belongs to, by name.
+    /// The name of its set.
     pub(super) set: String,
 }
 
@@ -72,17 +73,17 @@ pub(super) struct Pod {
 pub(super) struct Address {
     pub(super) ip: Ipv4Addr,
     pub(super) region: String,
-    /// The node that it stands on from the beginning.
+    /// The node that it is on from the beginning.
     pub(super) node: Option<String>,
 }
 
-/// The cast of these objects.
+/// The cast for these objects.
 pub(super) fn cast(documents: &[Document]) -> Cast {
     let mut casting = Casting::default();
     let pools: Vec<(&Document, PoolSpec)> =
         documents.iter().filter_map(|document| Some((document, pool_spec(document)?))).collect();
     let shown = pools.iter().filter(|(_, spec)| !spec.is_frozen()).count();
-    // Of several pools one has the first failover and another one the second.
+    // With several pools, one has the first failover and another one the second.
     let spare = if shown > 1 { 1 } else { FAILOVERS };
     for (document, spec) in &pools {
         casting.add_pool(document, spec, spare);
@@ -97,7 +98,7 @@ pub(super) fn cast(documents: &[Document]) -> Cast {
 #[derive(Default)]
 struct Casting {
     cast: Cast,
-    /// What some nodes were made for.
+    /// The criteria that some nodes were created for.
     fitted: Vec<Criteria>,
     names: BTreeSet<String>,
     reserved: BTreeSet<Ipv4Addr>,
@@ -121,16 +122,16 @@ impl Casting {
         }
     }
 
-    /// Nodes of its own only where those of the pools do not fit.
+    /// Adds nodes only if those of the pools do not match.
     fn add_record_set(&mut self, document: &Document) {
-        // A record set has a match of the same form as a pool's, and nothing else of it matters here.
+        // A record set's match has the same form as a pool's. The rest of it does not matter here.
         let Some(criteria) = raw_spec(document).and_then(|raw| parsed(&raw).criteria) else { return };
         if !self.fitted.iter().any(|fitted| same_nodes(fitted, &criteria)) {
             self.add_nodes(document, &criteria, DEFAULT_REGION, RECORD_SET_NODES);
         }
     }
 
-    /// Adds nodes that meet the criteria and returns their names.
+    /// Adds nodes that meet the criteria, and returns their names.
     fn add_nodes(
         &mut self,
         document: &Document,
@@ -162,13 +163,13 @@ impl Casting {
         let base = self.base_name(&labels, name);
         let region = labels.entry(REGION_LABEL.to_owned()).or_insert_with(|| region.to_owned()).clone();
         let mut names = Vec::new();
-        // As many digits each, so that the names sort as they are counted.
+        // The same number of digits each, so that the names sort by number.
         let width = count.to_string().len();
         for number in 1..=count {
             let node = format!("{base}-{number:0width$}");
             let pod = pod.clone().map(|(namespace, labels)| {
                 let name = format!("{}-{node}", spoken(&labels).unwrap_or("app"));
-                // One set for the pods of one object: they are alike.
+                // One object's pods are alike, so they share a set.
                 let set = format!("{}-{base}", spoken(&labels).unwrap_or("app"));
                 Pod { namespace, name, labels, set }
             });
@@ -183,7 +184,7 @@ impl Casting {
         names
     }
 
-    /// What the nodes of an object are called: after their labels where these say something.
+    /// The base of an object's node names, taken from the labels if they are meaningful.
     fn base_name(&mut self, labels: &BTreeMap<String, String>, object: &str) -> String {
         let candidates = [spoken(labels).unwrap_or("node").to_owned(), format!("{object}-node")];
         let numbered = (2_u64..).map(|number| format!("{object}-node-{number}"));
@@ -194,7 +195,7 @@ impl Casting {
     }
 }
 
-/// The first value that could be part of a name and was written by a person.
+/// The first value that can be part of a name and was written by a person.
 fn spoken(labels: &BTreeMap<String, String>) -> Option<&str> {
     let is_name = |value: &str| {
         value.len() <= 20
@@ -205,12 +206,12 @@ fn spoken(labels: &BTreeMap<String, String>) -> Option<&str> {
     labels.values().map(String::as_str).find(|value| *value != "true" && is_name(value))
 }
 
-/// Whether a node that meets one meets the other; taints do not matter, since the nodes begin without any.
+/// Whether a node that meets one also meets the other. Taints do not matter, because nodes start without any.
 fn same_nodes(one: &Criteria, other: &Criteria) -> bool {
     one.node_selector == other.node_selector && one.pods == other.pods
 }
 
-/// Changes pools whose numbers would make the story take minutes, and says so.
+/// Lowers numbers that would make the story take minutes, and says so.
 pub(super) fn shorten(documents: &mut [Document]) -> Vec<String> {
     let mut notes = Vec::new();
     for document in documents {

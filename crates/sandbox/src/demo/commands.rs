@@ -1,49 +1,49 @@
-//! What can be typed while the sandbox serves: the words, and what they ask for.
+//! The commands that can be typed while the sandbox serves.
 
 use super::access::VERBS;
 use flipop_cloud::Provider;
 use std::net::Ipv4Addr;
 
-/// What a line of the terminal asks for.
+/// A typed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
-    /// The list of commands.
+    /// Lists the commands.
     Help,
-    /// Nodes, addresses and records as they are.
+    /// Shows nodes, addresses and records.
     Show,
     /// A node's kubelet falls silent.
     Kill(String),
     /// A node is cordoned, and its pods are evicted.
     Drain(String),
-    /// A node is well again.
+    /// A node is healthy again.
     Heal(String),
-    /// How many reserved IPs the account may have.
+    /// Sets how many reserved IPs the account may have.
     Quota(usize),
-    /// Whether a provider takes the operator's token; `None` for both providers.
+    /// Whether a provider accepts the operator's token; `None` for both providers.
     Token(bool, Option<Provider>),
-    /// Both providers answer 429 for so many seconds; `None` ends it.
+    /// Both providers answer 429 for this many seconds; `None` ends it.
     Throttle(Option<u64>),
-    /// Whether calls about DNS are answered.
+    /// Whether DNS calls are answered.
     Dns(bool),
-    /// A right is taken from the operator: verb and resource.
+    /// Denies the operator a right: verb and resource.
     Deny(String, String),
-    /// All rights are given back.
+    /// Allows everything again.
     Allow,
-    /// An address is put on a node by hand, or on none.
+    /// Puts an address on a node by hand, or on none.
     Move(Ipv4Addr, Option<String>),
-    /// Objects of this name are paused, with a reason.
+    /// Pauses the objects of this name, with a reason.
     Pause(String, String),
-    /// They are paused no more.
+    /// Resumes them.
     Resume(String),
-    /// The annotation that asks for a move is set on the address's pool.
+    /// Sets the annotation that asks for a move on the address's pool.
     Ask(Ipv4Addr, String),
     /// Somebody else takes the lease.
     Lease,
-    /// The end.
+    /// Ends the sandbox.
     Quit,
 }
 
-/// Each command with its arguments and what it does.
+/// Each command with its arguments and its effect.
 pub(super) const HELP: [(&str, &str); 17] = [
     ("help", "this list"),
     ("show", "nodes, pods, addresses and records as they are"),
@@ -68,10 +68,10 @@ pub(super) const HELP: [(&str, &str); 17] = [
 ];
 
 impl Command {
-    /// From a line; `None` for an empty one.
+    /// Parses a line; `None` if it is empty.
     ///
     /// # Errors
-    /// What is wrong with it, and how it is written.
+    /// The mistake, and the correct form.
     pub(super) fn parse(line: &str) -> Result<Option<Self>, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((name, arguments)) = words.split_first() else { return Ok(None) };

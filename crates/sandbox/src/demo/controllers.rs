@@ -1,7 +1,7 @@
-//! As much of Kubernetes' controllers as `serve` needs: sets bring evicted pods back, and the operator's Deployment says
-//! how many operators run.
+//! The parts of Kubernetes' controllers that `serve` needs: sets bring evicted pods back, and the operator's Deployment
+//! decides how many operators run.
 //!
-//! Level-triggered: [`Controllers::turn`] looks at the cluster as it is, and does what is due.
+//! Level-triggered: [`Controllers::turn`] looks at the present cluster and does what is due.
 
 use super::DemoError;
 use super::operators::Ended;
@@ -15,24 +15,24 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// More operators than this in one process show nothing new.
+/// More operators than this in one process would show nothing new.
 const OPERATORS_MAX: usize = 3;
 
-/// How long a kubelet waits before it starts a container that has ended.
+/// How long a kubelet waits before it restarts a container.
 const RESTART: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Controllers {
     sets: Sets,
-    /// No operator is started before.
+    /// No operator is started before this time.
     restart: Option<Instant>,
-    /// The template that the running operators were made from.
+    /// The template that the running operators were created from.
     template: Option<Value>,
 }
 
 impl Controllers {
-    /// When to look again though nothing has changed.
+    /// When to look again even without a change.
     pub(super) fn next(&self) -> Option<Instant> {
         [self.restart, self.sets.next()].into_iter().flatten().min()
     }
@@ -40,7 +40,7 @@ impl Controllers {
     /// Does what is due.
     ///
     /// # Errors
-    /// When an operator cannot start.
+    /// If an operator cannot start.
     pub(super) async fn turn(&mut self, story: &mut Story, now: Instant) -> Result<(), DemoError> {
         for (pod, node) in self.sets.turn(&story.stage.api.clone(), now)? {
             story.tell(Line::Sandbox, &format!("the set starts {pod} on {node}"));
@@ -48,7 +48,7 @@ impl Controllers {
         self.deploy(story, now).await
     }
 
-    /// An operator has ended, asked or not.
+    /// An operator has ended, with or without a request.
     pub(super) fn operator_ended(&mut self, story: &mut Story, ended: Ended, now: Instant) {
         if ended.asked {
             let text = "an operator has ended as it was asked to, and has given the lease back if it held it";
@@ -60,12 +60,12 @@ impl Controllers {
         story.tell(Line::Sandbox, &text);
     }
 
-    /// Lets as many operators run as the Deployment says.
+    /// Runs as many operators as the Deployment says.
     async fn deploy(&mut self, story: &mut Story, now: Instant) -> Result<(), DemoError> {
         let key = Key::new(NAMESPACE, DEPLOYMENT);
         let deployment = story.stage.api.object("apps/v1", "Deployment", &key);
         let replicas = |deployment: &Value| deployment.pointer("/spec/replicas").and_then(Value::as_u64);
-        // Without a Deployment none is wanted; a Deployment that says nothing wants one.
+        // Without a Deployment no operator is wanted. A Deployment without a number wants one.
         let asked = deployment.as_ref().map_or(0, |deployment| replicas(deployment).unwrap_or(1));
         let wanted = usize::try_from(asked).unwrap_or(usize::MAX).min(OPERATORS_MAX);
         let template =
@@ -98,7 +98,7 @@ impl Controllers {
     }
 }
 
-/// Writes the Deployment's status, if it is another one.
+/// Writes the Deployment's status if it changed.
 fn report(story: &Story, key: &Key, deployment: &Value) -> Result<(), DemoError> {
     let ready = u64::try_from(story.stage.operators.count()).unwrap_or(u64::MAX);
     let generation = deployment.pointer("/metadata/generation").cloned().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The YAML that is applied: the repository's examples, or the user's own files.
+//! The YAML to apply: the repository's examples, or the user's own files.
 //!
-//! Owns reading and sorting of documents. What a document means is for the API server and the operator to say.
+//! This module reads and sorts documents. The API server and the operator decide what a document means.
 
 use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND};
 use flipop_apiserver::Key;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where an object goes that names no namespace, as with `kubectl apply`.
+/// The namespace of an object that names none, as with `kubectl apply`.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
 /// The repository's examples.
@@ -21,16 +21,16 @@ const EXAMPLES: [(&str, &str); 3] = [
     ("examples/nodednsrecordset.yaml", include_str!("../../../../examples/nodednsrecordset.yaml")),
 ];
 
-/// The name of standard input among files.
+/// The name for standard input in place of a file.
 const STANDARD_INPUT: &str = "-";
 
-/// So many objects are named where none is one of ours.
+/// How many objects are named if none is one of FLIPOP's.
 const FOUND_MAX: usize = 5;
 
 /// What is wrong with the files.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManifestError {
-    /// It cannot be opened.
+    /// A file cannot be opened.
     #[error("failed to read {}: {source}", path.display())]
     Unreadable {
         /// The file or directory.
@@ -38,7 +38,7 @@ pub(crate) enum ManifestError {
         /// Why.
         source: std::io::Error,
     },
-    /// It is no YAML.
+    /// A file is no YAML.
     #[error("failed to read {source_name} as YAML: {problem}")]
     Malformed {
         /// The file.
@@ -46,7 +46,7 @@ pub(crate) enum ManifestError {
         /// Where and why.
         problem: String,
     },
-    /// A document is no object of Kubernetes.
+    /// A document is no Kubernetes object.
     #[error(
         "failed to use document {position} of {source_name}: it needs apiVersion, kind and metadata.name, \
          as for kubectl apply"
@@ -54,10 +54,10 @@ pub(crate) enum ManifestError {
     NoObject {
         /// The file.
         source_name: String,
-        /// Which document, from 1.
+        /// The number of the document, from 1.
         position: usize,
     },
-    /// Nothing to show.
+    /// There is nothing to show.
     #[error(
         "failed to find a FloatingIPPool or a NodeDNSRecordSet of {API_VERSION} in {sources}, which {found}: there is \
          nothing to show without one"
@@ -65,7 +65,7 @@ pub(crate) enum ManifestError {
     Nothing {
         /// The files.
         sources: String,
-        /// What is in them.
+        /// What they contain.
         found: String,
     },
 }
@@ -73,7 +73,7 @@ pub(crate) enum ManifestError {
 /// One object to apply.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Document {
-    /// The file that it is from.
+    /// The file that it comes from.
     pub(super) source: String,
     /// `apiVersion`.
     pub(super) api_version: String,
@@ -101,7 +101,7 @@ impl Document {
         complete.then(|| Self { source: source.to_owned(), api_version, kind, key, value })
     }
 
-    /// Whether it is in FLIPOP's API group, be it one of its kinds or a slip.
+    /// Whether it is in FLIPOP's API group, even if its kind is mistyped.
     pub(super) fn is_ours(&self) -> bool {
         let group = |api_version: &str| api_version.split('/').next().map(str::to_owned);
         group(&self.api_version) == group(API_VERSION)
@@ -113,7 +113,7 @@ impl Document {
     }
 }
 
-/// The objects of these files and directories, in order; of the repository's examples when there are none.
+/// The objects of these files and directories, in order. Without any, the objects of the repository's examples.
 pub(super) fn load(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     if paths.is_empty() {
@@ -137,7 +137,7 @@ pub(super) fn load(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
     }
 }
 
-/// What there is in the place of what was looked for.
+/// What was found instead.
 fn found(documents: &[Document]) -> String {
     if documents.is_empty() {
         return "holds no object".to_owned();
@@ -150,7 +150,7 @@ fn found(documents: &[Document]) -> String {
     format!("holds {}", objects.join(", "))
 }
 
-/// What a path is called: `-` is standard input, as for kubectl.
+/// The name of a path: `-` is standard input, as for kubectl.
 fn name(path: &Path) -> String {
     if path == Path::new(STANDARD_INPUT) { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -162,7 +162,7 @@ fn read(file: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(file)
 }
 
-/// The file itself, or the YAML files of a directory in the order of their names, as `kubectl apply -f` takes them.
+/// The file itself, or the YAML files of a directory sorted by name, as `kubectl apply -f` takes them.
 fn files(path: &Path) -> Result<Vec<PathBuf>, ManifestError> {
     let unreadable = |source| ManifestError::Unreadable { path: path.to_owned(), source };
     if !path.is_dir() {
@@ -197,7 +197,7 @@ pub(super) fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestE
     Ok(documents)
 }
 
-/// What `kubectl get -o yaml` prints for several objects is a list of them.
+/// `kubectl get -o yaml` prints several objects as one list.
 fn items(mut value: Value) -> Vec<Value> {
     match value.get_mut("items").map(Value::take) {
         Some(Value::Array(items)) if value.pointer("/kind").and_then(Value::as_str) == Some("List") => items,
@@ -211,7 +211,7 @@ fn items(mut value: Value) -> Vec<Value> {
     }
 }
 
-/// Without what another cluster wrote into it.
+/// Removes the fields that another cluster wrote.
 fn cleaned(mut value: Value) -> Value {
     if let Some(object) = value.as_object_mut() {
         object.remove("status");

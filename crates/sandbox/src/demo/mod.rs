@@ -1,13 +1,13 @@
 //! The demonstration: a small cluster that fits the given YAML, the real operator, and a story told line by line.
 //!
-//! Owns: what is simulated for which YAML ([`cast`]), the servers ([`stage`]) and the operators among them
-//! ([`operators`]), what is told ([`story`]), what is done to the nodes and what must follow from it ([`script`],
-//! and [`restart`] for a failure that passes), what remains to be said at the end ([`summary`]), and what can be typed
-//! while it serves ([`commands`]). Does not own: how the operator decides (it is linked in as it is), nor how the
-//! simulated API server and the simulated accounts behave.
+//! Its parts: what is simulated for which YAML ([`cast`]), the servers ([`stage`]) and the operators ([`operators`]),
+//! what is told ([`story`]), what is done to the nodes and must follow from it ([`script`], and [`restart`] for a
+//! failure that passes), the final report ([`summary`]), and the commands that can be typed while it serves
+//! ([`commands`]). The operator is linked in unchanged. The simulated API server and the simulated accounts are in
+//! other crates.
 //!
-//! Invariants: nothing leaves this machine; every wait has an end; what the operator is said to have done is read from
-//! the simulated account and from the API server, never assumed.
+//! Invariants: nothing leaves this machine. Every wait ends. What the operator is said to have done is read from the
+//! simulated account and the API server, never assumed.
 
 mod access;
 mod acts;
@@ -37,13 +37,13 @@ pub(crate) use serve::{Serving, serve};
 use flipop::operator::OperatorError;
 use flipop_apiserver::ScenarioError;
 
-/// Why a demonstration ended badly.
+/// Why a demonstration failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DemoError {
     /// The YAML cannot be read.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// The API server refused something of the YAML.
+    /// The API server refused part of the YAML.
     #[error("failed to apply {source_name}: {problem}")]
     Apply {
         /// The file.
@@ -54,7 +54,7 @@ pub(crate) enum DemoError {
     /// The simulated cluster refused a step of the script.
     #[error("failed to change the simulated cluster: {}", explain(.0))]
     Cluster(#[from] ScenarioError),
-    /// A port, a file or a directory could not be had.
+    /// A port, a file or a directory is unavailable.
     #[error("failed to {0}: {1}")]
     Machine(&'static str, std::io::Error),
     /// The operator ended, or could not start.
@@ -63,7 +63,7 @@ pub(crate) enum DemoError {
     /// The operator ended without being asked to.
     #[error("the operator ended by itself")]
     OperatorEnded,
-    /// Something that had to happen did not.
+    /// Something required did not happen.
     #[error("{0}")]
     Unmet(String),
 }

@@ -1,5 +1,5 @@
-//! Pools as the API server shows them, and which nodes match them and why: read with the operator's own types and
-//! judged by its own rule.
+//! Pools as the API server shows them, and which nodes match them and why. The operator's own types read them, and its
+//! own rule judges them.
 
 use flipop::api::translate::pool::pool_object;
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus};
@@ -20,10 +20,10 @@ use std::net::Ipv4Addr;
 /// Version of FLIPOP's kinds.
 pub(super) const API_VERSION: &str = "flipop.digitalocean.com/v1alpha1";
 
-/// Kind of the pools.
+/// The kind of pools.
 pub(super) const POOL_KIND: &str = "FloatingIPPool";
 
-/// Kind of the record sets.
+/// The kind of record sets.
 pub(super) const RECORD_SET_KIND: &str = "NodeDNSRecordSet";
 
 /// A pool as it is on the API server.
@@ -35,7 +35,7 @@ pub(super) struct Pool {
     pub(super) status: FloatingIPPoolStatus,
 }
 
-/// An address whose node is taken away from under it.
+/// An address whose node is made to fail.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Victim {
     pub(super) pool: ObjectName,
@@ -44,7 +44,7 @@ pub(super) struct Victim {
 }
 
 impl Pool {
-    /// From an object; `None` when it cannot be read as a pool.
+    /// From an object; `None` if it cannot be read as a pool.
     pub(super) fn read(object: &Value) -> Option<Self> {
         let pool: FloatingIPPool = serde_json::from_value(object.clone()).ok()?;
         let status = pool.status.clone().unwrap_or_default();
@@ -63,27 +63,27 @@ impl Pool {
         self.condition(kind).is_some_and(|(found, _, _)| found == status)
     }
 
-    /// The operator has seen the spec as it is.
+    /// Whether the operator has seen the present spec.
     pub(super) fn is_observed(&self) -> bool {
         self.status.observed_generation == Some(self.generation)
     }
 
-    /// Everything is as wanted.
+    /// Whether everything is as wanted.
     pub(super) fn is_ready(&self) -> bool {
         self.is_observed() && self.condition_is("Ready", "True")
     }
 
-    /// Something is wrong with the spec.
+    /// Whether the spec has a mistake.
     pub(super) fn is_invalid(&self) -> bool {
         self.is_observed() && self.condition_is("SpecValid", "False")
     }
 
-    /// Nothing new is done, for a mistake in the spec.
+    /// Whether a mistake in the spec stops all new work.
     pub(super) fn is_frozen(&self) -> bool {
         self.is_observed() && self.condition("Ready").is_some_and(|(_, reason, _)| reason == "InvalidSpec")
     }
 
-    /// Why it can never become healthy as it is, whatever the nodes do; `None` while it can.
+    /// Why the pool can never become healthy as it is, whatever the nodes do; `None` if it can.
     pub(super) fn never(&self) -> Option<String> {
         if self.is_frozen() {
             return Some("a mistake in its spec stops it".to_owned());
@@ -106,7 +106,7 @@ impl Pool {
         claimed.map(|(_, reason, message)| format!("{reason}: {message}"))
     }
 
-    /// The addresses that stand on matching nodes, with the nodes.
+    /// The addresses on matching nodes, with the nodes.
     pub(super) fn active(&self) -> BTreeMap<Ipv4Addr, String> {
         let active = self.status.ips.iter().filter(|(_, ip)| ip.state == "active");
         active.filter_map(|(ip, status)| Some((ip.parse().ok()?, status.node_name.clone()))).collect()
@@ -117,8 +117,8 @@ impl Pool {
         self.spec.ips.contains(&ip.into()) || self.status.ips.contains_key(&ip.to_string())
     }
 
-    /// What is wrong with a pool that is not as expected, one line each: what the status says is wrong, or, where it says
-    /// that all is well, just that.
+    /// What is wrong with an unexpected pool, one line each: the troubles in its status, or the fact that the status
+    /// claims all is well.
     pub(super) fn complaints(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.status.error.is_empty() {
@@ -144,7 +144,7 @@ impl Pool {
     }
 }
 
-/// Conditions that should be `True`; any other one is about trouble.
+/// Whether a condition reports trouble. These conditions should be `True`; all others report trouble when they are.
 pub(super) fn is_abnormal(kind: &str, status: &str) -> bool {
     matches!(kind, "Ready" | "SpecValid" | "ProviderReady" | "RecordSetReady") != (status == "True")
 }
@@ -164,21 +164,21 @@ pub(super) fn pool(api: &ApiServer, name: &ObjectName) -> Option<Pool> {
     pools(api).into_iter().find(|pool| pool.name == *name)
 }
 
-/// How a node stands to a pool.
+/// How a node relates to a pool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
     /// It matches.
     Matches,
-    /// It does not, and why.
+    /// It does not match, for this reason.
     Fails(Mismatch),
-    /// Its labels are not those of the pool's nodes.
+    /// Its labels do not meet the pool's node selector.
     NotSelected,
 }
 
-/// How each node stands to each pool.
+/// How each node relates to each pool.
 pub(super) type Standings = BTreeMap<(ObjectName, String), Standing>;
 
-/// Judges all nodes for all pools as they are now.
+/// Judges all nodes for all pools, as they are now.
 pub(super) fn standings(api: &ApiServer) -> Standings {
     let cluster = Cluster::now(api);
     let mut standings = Standings::new();
@@ -198,14 +198,14 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// As the API server has them now.
+    /// The present nodes and pods of the API server.
     pub(super) fn now(api: &ApiServer) -> Self {
         let nodes = api.objects("v1", "Node").iter().filter_map(node).collect();
         let pods = api.objects("v1", "Pod").iter().filter_map(pod).collect();
         Self { nodes, pods }
     }
 
-    /// How each node stands to these criteria.
+    /// How each node relates to these criteria.
     pub(super) fn judge<'a>(
         &'a self,
         criteria: &'a Criteria,

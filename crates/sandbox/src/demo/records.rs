@@ -1,7 +1,7 @@
 //! Record sets of both kinds: as the API server shows them, as they should be, and as the simulated zones have them.
 //!
-//! Invariant: what should be published is derived from specs, nodes and standing addresses, never from what the operator
-//! says that it has published.
+//! Invariant: the right records are derived from specs, nodes and assigned addresses, never from what the operator says
+//! it published.
 
 use super::pools::{self, API_VERSION, Cluster, POOL_KIND, Pool, RECORD_SET_KIND, Standing};
 use super::stage::Stage;
@@ -23,16 +23,16 @@ use std::net::Ipv4Addr;
 /// Where the addresses of a record set come from.
 #[derive(Debug, Clone, PartialEq)]
 enum Source {
-    /// A pool: those that are active, and which nodes they are for.
+    /// A pool: its active addresses, and the criteria for its nodes.
     Pool(BTreeSet<Ipv4Addr>, Option<Criteria>),
-    /// Matching nodes: the addresses of this kind.
+    /// Matching nodes: their addresses of this kind.
     Nodes(Option<Criteria>, Option<AddressSource>),
 }
 
 /// A record set as it is on the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RecordSet {
-    /// Kind of the object.
+    /// The object's kind.
     pub(super) kind: &'static str,
     pub(super) object: ObjectName,
     /// As far as the spec says.
@@ -43,15 +43,15 @@ pub(super) struct RecordSet {
     /// Nothing is done for its object.
     frozen: bool,
     conditions: Vec<Condition>,
-    /// What the status says is published.
+    /// The published records according to the status.
     told: (String, BTreeSet<String>),
 }
 
-/// What should be at a name.
+/// The right content of a name.
 #[derive(Debug, PartialEq)]
 enum Wanted {
     Exactly(BTreeSet<String>),
-    /// Whatever was there.
+    /// Anything that was there.
     Kept,
 }
 
@@ -72,7 +72,7 @@ impl RecordSet {
         })
     }
 
-    /// From an object; `None` when it cannot be read as a record set.
+    /// From an object; `None` if it cannot be read as a record set.
     pub(super) fn read(object: &Value) -> Option<Self> {
         let set: NodeDNSRecordSet = serde_json::from_value(object.clone()).ok()?;
         let status = set.status.clone().unwrap_or_default();
@@ -96,7 +96,7 @@ impl RecordSet {
         &self.conditions
     }
 
-    /// The condition that sums it up.
+    /// The summary condition.
     pub(super) fn summary(&self) -> Option<&Condition> {
         let kind = if self.kind == POOL_KIND { "RecordSetReady" } else { "Ready" };
         self.conditions.iter().find(|condition| condition.type_ == kind)
@@ -107,13 +107,13 @@ impl RecordSet {
         matches!(self.source, Source::Nodes(_, Some(AddressSource::Annotation)))
     }
 
-    /// The operator says that something has to be mended first.
+    /// Whether the operator says that something has to be fixed first.
     pub(super) fn has_failed(&self) -> bool {
         let failed = |summary: &Condition| summary.status == "False" && summary.reason != "InProgress";
         self.observed && self.summary().is_some_and(failed)
     }
 
-    /// The zone among these, and the fully qualified name.
+    /// Its zone among these, and the fully qualified name.
     pub(super) fn located<'a>(&self, zones: &'a [Zone]) -> Option<(&'a Zone, String)> {
         let place = self.place.as_ref()?;
         let zone = zones.iter().find(|zone| zone.is(place))?;
@@ -145,7 +145,7 @@ impl RecordSet {
         Wanted::Exactly(addresses.iter().map(ToString::to_string).collect())
     }
 
-    /// What is not as it should be; `Err` tells it.
+    /// Checks it. `Err` says what is wrong.
     pub(super) fn check(&self, cluster: &Cluster, cloud: &Cloud, zones: &[Zone]) -> Result<(), String> {
         let Some(summary) = self.summary().filter(|_| self.observed) else {
             return Err("the operator has written nothing about this record set".to_owned());
@@ -179,7 +179,7 @@ impl RecordSet {
         }
     }
 
-    /// For the summary: name, provider, addresses, object; `None` when it has no place.
+    /// The row for the summary: name, provider, addresses, object; `None` if it has no place.
     pub(super) fn row(&self, cloud: &Cloud, zones: &[Zone]) -> Option<[String; 5]> {
         let (zone, fqdn) = self.located(zones)?;
         let records = cloud.records(zone.provider, &zone.name).into_iter();
@@ -191,7 +191,7 @@ impl RecordSet {
         Some([fqdn, provider_name(zone.provider).to_owned(), ttls.join(", "), object, list(&addresses)])
     }
 
-    /// Why an address came here or left, as far as the cluster shows it.
+    /// Why an address came or left, as far as the cluster shows.
     pub(super) fn reason(&self, ip: Ipv4Addr, cluster: &Cluster) -> String {
         let object = &self.object;
         let Source::Nodes(Some(criteria), Some(source)) = &self.source else { return String::new() };
@@ -221,7 +221,7 @@ pub(super) fn record_sets(api: &ApiServer) -> Vec<RecordSet> {
     of_pools.iter().filter_map(RecordSet::of_pool).chain(own.iter().filter_map(RecordSet::read)).collect()
 }
 
-/// What is not as it should be, one line for each record set.
+/// What is wrong, one line per record set.
 pub(super) fn trouble(stage: &Stage) -> Vec<String> {
     let cluster = Cluster::now(&stage.api);
     let check = |set: &RecordSet| set.check(&cluster, stage.cloud.cloud(), &stage.zones).err();
@@ -229,14 +229,14 @@ pub(super) fn trouble(stage: &Stage) -> Vec<String> {
     sets.iter().filter_map(|set| Some(format!("{} {}: {}", set.kind, set.object, check(set)?))).collect()
 }
 
-/// Whether every record set is right, or will not become so.
+/// Whether every record set is right, or will never be.
 pub(super) fn are_settled(stage: &Stage) -> bool {
     let cluster = Cluster::now(&stage.api);
     let right = |set: &RecordSet| set.check(&cluster, stage.cloud.cloud(), &stage.zones).is_ok();
     record_sets(&stage.api).iter().all(|set| set.frozen || set.has_failed() || right(set))
 }
 
-/// A node of which a `NodeDNSRecordSet` publishes an address, and that object: the first ones by name.
+/// The first node by name whose address a `NodeDNSRecordSet` publishes, and that object.
 pub(super) fn publisher(stage: &Stage) -> Option<(String, ObjectName)> {
     let cluster = Cluster::now(&stage.api);
     record_sets(&stage.api).iter().find_map(|set| {

@@ -1,6 +1,6 @@
-//! A failure that passes: with `spec.grace` its address stays where it is.
+//! A failure that passes. With `spec.grace` its address stays where it is.
 //!
-//! Invariant: the grace is taken back at the end, so that the rest of the script shows the objects as their YAML has them.
+//! Invariant: the grace is removed at the end, so the rest of the script shows the objects as in their YAML.
 
 use super::pods;
 use super::pools::{self, API_VERSION, POOL_KIND, RECORD_SET_KIND, Victim};
@@ -11,14 +11,14 @@ use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_core::model::ids::ObjectName;
 use serde_json::{Value, json};
 
-/// The grace in this scene. Nobody waits for its end.
+/// The grace in this scene. The scene does not wait for its end.
 const GRACE_S: u64 = 30;
 
 /// What fails for a while.
 enum Failing {
     /// The pods that the pool asks for.
     Pods(Vec<Key>),
-    /// The node, where the pool asks for no pods.
+    /// The node, if the pool asks for no pods.
     Node,
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn play(story: &mut Story, victim: &Victim) -> Result<(), DemoE
     Ok(())
 }
 
-/// The pool and the record sets, which would drop the node otherwise: each with its `spec.grace` as it is.
+/// The pool, and the record sets that would drop the node, each with its present `spec.grace`.
 fn graces(story: &Story, pool: &ObjectName) -> Vec<(&'static str, Key, Value)> {
     let api = &story.stage.api;
     let pools = api.objects(API_VERSION, POOL_KIND).into_iter().map(|object| (POOL_KIND, object));

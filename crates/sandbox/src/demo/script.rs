@@ -1,4 +1,4 @@
-//! What is done to the cluster, and what must follow from it within a bounded time.
+//! The acts on the cluster, and what must follow from each within a time limit.
 
 use super::cast::{self, Cast};
 use super::manifest::{self, DEFAULT_NAMESPACE, Document};
@@ -15,16 +15,16 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long nothing may move after the nodes are healed: the operator reacts within milliseconds.
+/// How long nothing may move after the nodes are healed. The operator reacts within milliseconds.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The operator begins at most two rounds for a pool's record set within this time.
+/// Within this time the operator begins at most two rounds for a pool's record set.
 const SPACED_MS: u64 = 2_000;
 
-/// Plays the whole story for these files (none: the repository's examples).
+/// Plays the whole story for these files, or for the repository's examples if there are none.
 ///
 /// # Errors
-/// When something of the YAML is wrong, or when something expected did not happen in time.
+/// If the YAML has a mistake, or something expected did not happen in time.
 pub(crate) async fn run(files: &[PathBuf], out: Box<dyn Write + Send>) -> Result<(), DemoError> {
     let mut documents = manifest::load(files)?;
     let lowered = cast::shorten(&mut documents);
@@ -87,7 +87,7 @@ async fn play(
     Ok(())
 }
 
-/// What there is before anything is applied.
+/// Describes the world before anything is applied.
 pub(super) fn introduce(story: &mut Story, cast: &Cast, lowered: &[String]) {
     let nodes: Vec<&str> = cast.nodes.iter().map(|node| node.name.as_str()).collect();
     let pods = cast.nodes.iter().filter(|node| node.pod.is_some()).count();
@@ -119,7 +119,7 @@ pub(super) fn introduce(story: &mut Story, cast: &Cast, lowered: &[String]) {
     }
 }
 
-/// Applies the YAML as `kubectl apply` does: fields that the kind does not have are refused, and warnings are told.
+/// Applies the YAML as `kubectl apply` does: unknown fields are refused, and warnings are shown.
 pub(super) fn apply(story: &mut Story, documents: &[Document]) -> Result<(), DemoError> {
     for document in documents {
         let Document { source, kind, key, value, .. } = document;
@@ -147,7 +147,7 @@ fn names(documents: &[Document]) -> Vec<ObjectName> {
     documents.iter().filter(|document| document.is(POOL_KIND)).map(name).collect()
 }
 
-/// Waits until every pool is as wanted, or known not to become so.
+/// Waits until every pool is as wanted, or known never to be.
 async fn converge(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
     let pools = pools::pools(&story.stage.api);
     let cool_offs = pools.iter().map(|pool| {
@@ -175,7 +175,7 @@ async fn converge(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoErr
     examine(story, order)
 }
 
-/// What a pool waits for, in its own words, and until when its cool-off lasts.
+/// What a pool waits for, in its own words, and how long its cool-off still lasts.
 fn waiting(story: &Story, pool: &Pool) -> String {
     let complaint = pool.complaints().into_iter().next().unwrap_or_default();
     let left = cool_off_left(story, &pool.name);
@@ -187,7 +187,7 @@ fn waiting(story: &Story, pool: &Pool) -> String {
     format!("{} {complaint}{cool_off}", pool.name)
 }
 
-/// Whether every pool and every record set is healthy; what is wrong with the others.
+/// Checks that every pool and every record set is healthy. Otherwise returns what is wrong.
 fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
     let pools = pools::pools(&story.stage.api);
     let mut unhealthy = Vec::new();
@@ -224,7 +224,8 @@ fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
     if unhealthy.is_empty() { Ok(()) } else { Err(DemoError::Unmet(unhealthy.join("\n"))) }
 }
 
-/// A pool that can never become healthy changes no more; any other one is settled when its addresses stand and its nodes say so.
+/// A pool that can never become healthy is settled. Any other is settled once its addresses are active and its nodes
+/// are annotated.
 fn is_settled(story: &Story, pool: &Pool) -> bool {
     let annotated = || pool.active().iter().all(|(ip, node)| annotation(story, node) == Some(ip.to_string()));
     pool.is_observed() && (pool.never().is_some() || (pool.is_ready() && annotated()))
@@ -235,8 +236,7 @@ fn annotation(story: &Story, node: &str) -> Option<String> {
     pools::annotation(&node).map(str::to_owned)
 }
 
-/// An address that stands on a node: of a pool that has not been a victim yet, if there is one, and rather of one that
-/// asks for pods (or does not).
+/// An address on a node. Prefers a pool that has not had a victim yet, and then one that asks for pods (or does not).
 fn pick(story: &Story, order: &[ObjectName], before: &[Victim], with_pods: bool) -> Option<Victim> {
     let pools = pools::pools(&story.stage.api);
     let mut victims: Vec<((bool, bool), Victim)> = Vec::new();
@@ -244,7 +244,7 @@ fn pick(story: &Story, order: &[ObjectName], before: &[Victim], with_pods: bool)
         let Some(pool) = pools.iter().find(|pool| pool.name == *name) else { continue };
         let asks = pool.spec.criteria.as_ref().is_some_and(|criteria| criteria.pods.is_some());
         let again = before.iter().any(|victim| victim.pool == *name);
-        // The first node by name, since that is the order in which a reader looks for them.
+        // The first node by name, because a reader looks for them in that order.
         if let Some((ip, node)) = pool.active().into_iter().min_by(|one, other| one.1.cmp(&other.1)) {
             victims.push(((again, asks != with_pods), Victim { pool: name.clone(), ip, node }));
         }
@@ -252,7 +252,8 @@ fn pick(story: &Story, order: &[ObjectName], before: &[Victim], with_pods: bool)
     victims.into_iter().min_by_key(|(rank, _)| *rank).map(|(_, victim)| victim)
 }
 
-/// A failover comes long after the one before; two at once would show how rounds of one record set are spaced instead.
+/// Waits, so that the next failover comes long after the one before. Two at once would show the spacing of rounds
+/// instead.
 async fn pause(story: &mut Story, pool: &ObjectName) -> Result<(), DemoError> {
     let round = story.rounds.get(pool).copied();
     let until = round.map_or(0, |at_ms| at_ms.saturating_add(SPACED_MS));
@@ -280,7 +281,7 @@ fn drain(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     Ok(pods::evict(&api, node, &pods)?)
 }
 
-/// Exactly this address moves to another matching node; status, annotations and DNS records follow.
+/// Expects exactly this address to move to another matching node, and status, annotations and DNS records to follow.
 async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     let Victim { pool: name, ip, node } = victim;
     let before = story.moves.len();
@@ -330,7 +331,7 @@ fn leaves(done: &Move, victim: &Victim) -> bool {
     done.ip == victim.ip && done.from.as_ref() == Some(&victim.node)
 }
 
-/// How long the cool-off of a pool still keeps it from assigning.
+/// How long a pool's cool-off still prevents an assignment.
 fn cool_off_left(story: &Story, name: &ObjectName) -> Duration {
     let Some(pool) = pools::pool(&story.stage.api, name) else { return Duration::ZERO };
     let last = story.moves.iter().filter(|done| pool.names(done.ip)).map(|done| done.began_ms).max();
@@ -338,7 +339,7 @@ fn cool_off_left(story: &Story, name: &ObjectName) -> Duration {
     Duration::from_millis(until.saturating_sub(story.now_ms()))
 }
 
-/// The victims come back; nothing may move because of it.
+/// Brings the victims back. Nothing may move because of that.
 async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), DemoError> {
     let nodes: Vec<&str> = victims.iter().map(|victim| victim.node.as_str()).collect();
     if nodes.is_empty() {
@@ -367,7 +368,7 @@ async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), 
     expect_records(story, PATIENCE).await
 }
 
-/// Ready, schedulable, and with its pod.
+/// Makes a node ready and schedulable, with its pod.
 fn restore(story: &Story, cast: &Cast, node: &str) -> Result<(), DemoError> {
     let api = &story.stage.api;
     api.set_node_ready(node, Readiness::Ready)?;
@@ -381,7 +382,7 @@ fn restore(story: &Story, cast: &Cast, node: &str) -> Result<(), DemoError> {
     Ok(())
 }
 
-/// The story of record sets without any pool: a node goes, and its records with it; it comes back, and so do they.
+/// The story of record sets without pools: a node fails and its records go; it comes back, and so do they.
 async fn publish(story: &mut Story, cast: &Cast) -> Result<(), DemoError> {
     let Some((node, object)) = records::publisher(&story.stage) else {
         let text = "no node has an address that a record set publishes, so there is nothing to show; if addressType is \
@@ -401,7 +402,8 @@ async fn publish(story: &mut Story, cast: &Cast) -> Result<(), DemoError> {
     expect_records(story, PATIENCE).await
 }
 
-/// Every record set comes to hold what it should, and the zones keep what others have in them.
+/// Waits until every record set holds the right records, and checks that other people's records in the zones are
+/// unchanged.
 async fn expect_records(story: &mut Story, patience: Duration) -> Result<(), DemoError> {
     let right = |story: &Story| records::trouble(&story.stage).is_empty();
     let missing = |story: &Story| {
@@ -420,7 +422,7 @@ async fn expect_records(story: &mut Story, patience: Duration) -> Result<(), Dem
     }
 }
 
-/// The node waits for an address again, or has kept the one that it had.
+/// Whether the node waits for an address again, or has kept its own.
 fn is_back(story: &Story, Victim { pool, ip, node }: &Victim) -> bool {
     let Some(pool) = pools::pool(&story.stage.api, pool) else { return false };
     let kept = pool.active().get(ip) == Some(node);

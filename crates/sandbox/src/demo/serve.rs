@@ -1,5 +1,5 @@
-//! The simulated cluster for as long as the user likes: what happens is told, what is done is up to kubectl and to the
-//! commands that are typed.
+//! Serves the simulated cluster until the user ends it. The story is told; the acts come from kubectl and from typed
+//! commands.
 
 use super::DemoError;
 use super::acts::Levers;
@@ -23,18 +23,18 @@ use tokio::time::Instant;
 /// What to serve.
 #[derive(Debug)]
 pub(crate) struct Serving {
-    /// YAML to apply first; none: the repository's examples.
+    /// YAML to apply first; if empty, the repository's examples.
     pub(crate) files: Vec<PathBuf>,
     /// Port of the API server; 0 for any.
     pub(crate) port: u16,
-    /// Lines that are typed; their end ends nothing.
+    /// Typed lines. Their end ends nothing.
     pub(crate) typed: UnboundedReceiver<String>,
 }
 
-/// Serves until `stop` is ready, or until `quit` is typed.
+/// Serves until `stop` is ready or `quit` is typed.
 ///
 /// # Errors
-/// When the YAML is refused, a port is taken, or the operator cannot start.
+/// If the YAML is refused, a port is taken, or the operator cannot start.
 pub(crate) async fn serve(
     mut serving: Serving,
     out: Box<dyn Write + Send>,
@@ -98,7 +98,7 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-/// Does what a line asks for; what cannot be done is told, and ends nothing.
+/// Carries out a line. Failures are shown, and end nothing.
 fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, DemoError> {
     match Command::parse(line) {
         Ok(Some(command)) => match levers.act(story, &command) {
@@ -116,7 +116,7 @@ fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, Demo
     }
 }
 
-/// Where everything is, and commands to try.
+/// Shows where everything is, and commands to try.
 fn explain(
     story: &mut Story,
     (documents, cast): (&[manifest::Document], &Cast),
@@ -156,7 +156,7 @@ fn explain(
     }
 }
 
-/// A failure that moves nothing, by hand: for a pool, and for the record sets, which would drop the node otherwise.
+/// How to try a failure that moves nothing, for a pool and for record sets, which would otherwise drop the node.
 fn grace(documents: &[manifest::Document], node: &str) -> Vec<String> {
     let pool = documents.iter().find(|document| document.is(POOL_KIND));
     let sets = documents.iter().filter(|document| document.is(RECORD_SET_KIND));

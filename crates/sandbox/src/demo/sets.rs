@@ -1,7 +1,7 @@
-//! The sets that the pods of the cast belong to, and as much of Kubernetes as brings evicted pods back: each set keeps
-//! its number of pods, and each new pod is put on the node that fits and has the fewest of them.
+//! The sets of the cast's pods, and enough of Kubernetes to bring evicted pods back: each set keeps its number of pods,
+//! and a new pod goes to the matching node with the fewest of them.
 //!
-//! Level-triggered: [`Sets::turn`] looks at the cluster as it is, and does what is due.
+//! Level-triggered: [`Sets::turn`] looks at the present cluster and does what is due.
 
 use super::cast::Node;
 use super::pools::labels;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a set takes to make a new pod run: long enough to be seen.
+/// How long a set takes to start a new pod: long enough to be seen.
 const DELAY: Duration = Duration::from_secs(2);
 
-/// Makes the sets of these nodes' pods, each with as many replicas as it has pods.
+/// Creates the sets of these nodes' pods, each with as many replicas as it has pods.
 pub(super) fn create(api: &ApiServer, nodes: &[Node]) -> Result<(), ScenarioError> {
     let mut sets: BTreeMap<Key, (Value, u64)> = BTreeMap::new();
     for (node, pod) in nodes.iter().filter_map(|node| Some((node, node.pod.as_ref()?))) {
@@ -74,7 +74,7 @@ fn sets(api: &ApiServer) -> Vec<Set> {
 }
 
 impl Set {
-    /// Its pods with their nodes, the oldest names first.
+    /// Its pods with their nodes, sorted by name.
     fn pods(&self, api: &ApiServer) -> Vec<(Key, String)> {
         let pods = api.objects("v1", "Pod");
         let own = pods.iter().filter(|pod| {
@@ -84,7 +84,7 @@ impl Set {
         own.map(|pod| (key(pod), text(pod, "/spec/nodeName").to_owned())).collect()
     }
 
-    /// The nodes on which a new pod may run: ready, schedulable, without taints, and of the right labels.
+    /// The nodes for a new pod: schedulable, without hard taints, and with the right labels.
     fn nodes(&self, api: &ApiServer) -> Vec<String> {
         let nodes = api.objects("v1", "Node");
         let fits = |node: &&Value| {
@@ -115,21 +115,21 @@ impl Set {
     }
 }
 
-/// A pod that returned, and on which node.
+/// A pod that returned, and its node.
 pub(super) type Returned = (String, String);
 
-/// What keeps the sets complete.
+/// Keeps the sets complete.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
-    /// When the sets that lack pods get the next one.
+    /// When sets that lack pods get the next one.
     due: BTreeMap<Key, Instant>,
 }
 
 impl Sets {
-    /// Makes the pods that are due.
+    /// Starts the pods that are due.
     ///
     /// # Errors
-    /// When the API server refuses one.
+    /// If the API server refuses one.
     pub(super) fn turn(&mut self, api: &ApiServer, now: Instant) -> Result<Vec<Returned>, ScenarioError> {
         let mut returned = Vec::new();
         let sets = sets(api);
@@ -144,7 +144,7 @@ impl Sets {
                 continue;
             }
             let Some(node) = set.place(api) else {
-                // It stays pending, and is looked at again.
+                // It stays pending, and the next turn tries again.
                 self.due.insert(set.key, now + DELAY);
                 continue;
             };
@@ -166,17 +166,17 @@ impl Sets {
         Ok(returned)
     }
 
-    /// When to look again though nothing has changed.
+    /// When to look again even without a change.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.values().min().copied()
     }
 }
 
-/// Deletes a pod of each set that this node fits and has none of, where another node has two: its set brings it back
-/// here. Returns the names.
+/// Makes room for sets that could have a pod on this node but have none. If such a set has two pods on another node,
+/// deletes one, which its set then restarts here. Returns the pods' names.
 ///
 /// # Errors
-/// When the API server refuses.
+/// If the API server refuses.
 pub(super) fn make_room_on(api: &ApiServer, node: &str) -> Result<Vec<String>, ScenarioError> {
     let mut moved = Vec::new();
     for set in sets(api) {

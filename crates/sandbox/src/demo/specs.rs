@@ -6,12 +6,12 @@ use flipop::api::FloatingIPPool;
 use flipop::api::translate::pool::pool_object;
 use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 
-/// The spec of a pool; `None` for other objects and for what cannot be read as one, which the API server refuses.
+/// The pool's spec; `None` for other objects and for unreadable ones, which the API server refuses.
 pub(super) fn pool_spec(document: &Document) -> Option<PoolSpec> {
     raw_spec(document).filter(|_| document.is(POOL_KIND)).map(|raw| parsed(&raw))
 }
 
-/// The spec as it is written; `None` for what cannot be read as a pool.
+/// The spec as written; `None` if the document cannot be read as a pool.
 pub(super) fn raw_spec(document: &Document) -> Option<RawPoolSpec> {
     let pool: FloatingIPPool = serde_json::from_value(document.value.clone()).ok()?;
     pool_object(&Ok(pool)).spec.ok()

@@ -1,7 +1,7 @@
-//! The simulated servers on loopback, the cluster that the cast describes, and the operators that run among them.
+//! The simulated servers on loopback, the cluster that the cast describes, and the operators that run in it.
 //!
-//! Invariants: the operators have a front of the API server for themselves, so that what is denied to them is denied to
-//! nobody else; everything is stopped and awaited by [`Stage::close`].
+//! Invariants: the operators have their own front of the API server, so rights denied to them are denied to nobody
+//! else. [`Stage::close`] stops everything and waits for its end.
 
 use super::DemoError;
 use super::access::Access;
@@ -26,57 +26,57 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Decides every invented value: runs differ only as far as the order of their calls does.
+/// Determines every invented value. Runs differ only in the order of their calls.
 const SEED: u64 = 20_260_301;
 
-/// What `DigitalOcean` takes for a move, more or less: long enough to be seen.
+/// About how long `DigitalOcean` takes for a move: long enough to be seen.
 const ACTION_MS: u64 = 900;
 
 /// How long each answer of a provider takes.
 const LATENCY_MS: u64 = 50;
 
-/// Reserved IPs that the account may have: as many as a story can ask for.
+/// How many reserved IPs the account may have: as many as a story can ask for.
 const QUOTA: usize = 1_000;
 
-/// The tokens that the simulated accounts know. They open nothing else.
+/// The tokens of the simulated accounts. They open nothing else.
 pub(super) const TOKEN: &str = "sandbox-token";
 pub(super) const CLOUDFLARE_TOKEN: &str = "sandbox-cloudflare-token";
 
-/// What each zone holds already, and must keep: neither the text nor the TTL is any of the operator's business.
+/// The record that each zone already has and must keep. The operator must ignore its text and TTL.
 const OTHERS: (&str, &str, u64) = ("TXT", "v=spf1 -all", 3_600);
 
 /// The operator's Deployment.
 pub(super) const DEPLOYMENT: &str = "flipop";
 
-/// What the simulated accounts call the operator's tokens.
+/// The operator's tokens in the simulated accounts.
 pub(super) const TOKEN_NAME: &str = "operator";
 
 /// The running world.
 pub(super) struct Stage {
     pub(super) api: ApiServer,
     pub(super) cloud: CloudServer,
-    /// The wall-clock time at which the story's clock stood at 0.
+    /// The wall-clock time at 0 of the story's clock.
     pub(super) epoch: jiff::Timestamp,
-    /// Droplets with the names of their nodes.
+    /// Droplets, with their nodes' names.
     pub(super) nodes: BTreeMap<u64, String>,
-    /// The zones of both accounts, each with the records that others made.
+    /// The zones of both accounts, each with other people's records.
     pub(super) zones: Vec<Zone>,
     others: Vec<Vec<RecordView>>,
-    /// For kubectl.
+    /// The file for kubectl.
     pub(super) kubeconfig: PathBuf,
-    /// The kubeconfigs are there.
+    /// Contains the kubeconfigs.
     _directory: TempDir,
     servers: JoinSet<std::io::Result<()>>,
     stop: CancellationToken,
     pub(super) operators: Operators,
-    /// What is denied to the operators.
+    /// The rights denied to the operators.
     pub(super) access: Access,
     /// The operators' way to the API server.
     pub(super) front: ApiServer,
 }
 
 impl Stage {
-    /// An empty cluster and an empty account. `port` is where the API server listens; 0 for any.
+    /// An empty cluster and an empty account. `port` is the API server's port; 0 for any.
     pub(super) async fn open(port: u16) -> Result<Self, DemoError> {
         let options = Options { seed: SEED, epoch_ms: None };
         let cloud =
@@ -88,7 +88,7 @@ impl Stage {
             knobs.latency_ms = LATENCY_MS;
             knobs.reserved_ip_quota = QUOTA;
         });
-        // One clock for both simulations: the account's, which counts milliseconds from its beginning.
+        // Both simulations share the account's clock, which counts milliseconds from its beginning.
         let clock = cloud.cloud().clone();
         let epoch = before(Clock::system().timestamp(), clock.now_ms());
         let api = ApiServer::builder(SEED, move || after(epoch, clock.now_ms())).advice(advice).build();
@@ -133,7 +133,7 @@ impl Stage {
         })
     }
 
-    /// Installs FLIPOP's kinds and makes nodes, pods, droplets and addresses.
+    /// Installs FLIPOP's kinds, and creates nodes, pods, droplets and addresses.
     pub(super) fn populate(&mut self, cast: &Cast, documents: &[Document]) -> Result<(), DemoError> {
         furnish::install(&self.api)?;
         self.api.create_object("apps/v1", "Deployment", NAMESPACE, deployment(), "sandbox")?;
@@ -161,7 +161,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Makes a zone and returns what is in it.
+    /// Creates a zone and returns its records.
     fn add_zone(&self, Zone { provider, name, id }: &Zone) -> Vec<RecordView> {
         let cloud = self.cloud.cloud();
         match (provider, id) {
@@ -174,7 +174,7 @@ impl Stage {
         cloud.records(*provider, name)
     }
 
-    /// A zone in which a record that others made is gone or altered.
+    /// A zone in which somebody else's record is gone or changed.
     pub(super) fn spoilt_zone(&self) -> Option<&Zone> {
         let mut zones = self.zones.iter().zip(&self.others);
         let spoilt = zones.find(|(zone, others)| {
@@ -214,7 +214,7 @@ impl Stage {
         })
     }
 
-    /// Shuts the operators down as SIGTERM does, then the servers.
+    /// Stops the operators as SIGTERM does, and then the servers.
     pub(super) async fn close(mut self) -> Result<(), DemoError> {
         let closed = self.operators.close().await;
         self.stop.cancel();
@@ -224,7 +224,7 @@ impl Stage {
     }
 }
 
-/// Serves a front on loopback; returns its URL.
+/// Serves a front on loopback, and returns its URL.
 async fn listen(
     front: &ApiServer,
     port: u16,

@@ -1,8 +1,8 @@
-//! What happens, told as it happens: changes of the account beside those of the cluster, each with its reason.
+//! What happens, told as it happens: changes of the account and of the cluster, each with its reason.
 //!
-//! It reads, it never acts. Where an address goes is told when the simulated account takes the request and when it has
-//! done it; why, by the operator's own rule applied to the objects as they are at that moment; what the operator says
-//! of it, by its Events, annotations and conditions.
+//! This module only reads. It tells where an address goes when the simulated account accepts the request and when it
+//! has carried it out. The reason comes from the operator's own rule, applied to the objects at that moment. The
+//! operator's own words are its Events, annotations and conditions.
 
 mod account;
 mod cluster;
@@ -18,28 +18,28 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Field manager of the operator.
+/// The operator's field manager.
 const OPERATOR: &str = "flipop";
 
-/// What needs no waiting on a cool-off takes a second or two; the rest of this is for slow machines.
+/// Work without a cool-off takes a second or two. The rest is for slow machines.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often the story says what it waits for.
+/// How often the story says what it is waiting for.
 const REMINDER: Duration = Duration::from_secs(4);
 
 /// A completed assignment of an address to a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Move {
     pub(super) ip: Ipv4Addr,
-    /// Where it stood before.
+    /// Where it was before.
     pub(super) from: Option<String>,
     pub(super) to: String,
     pub(super) reason: String,
     /// When the node that it left stopped matching.
     pub(super) lost_ms: Option<u64>,
-    /// When the account took the request.
+    /// When the account accepted the request.
     pub(super) began_ms: u64,
-    /// When it stood there.
+    /// When it arrived there.
     pub(super) done_ms: u64,
     /// When the operator had confirmed it and annotated the node.
     pub(super) confirmed_ms: Option<u64>,
@@ -53,14 +53,14 @@ pub(super) struct Story {
     teller: Teller,
     /// Assignments that succeeded, in order.
     pub(super) moves: Vec<Move>,
-    /// Assignments that the account has taken and not done yet.
+    /// Assignments that the account has accepted but not carried out yet.
     open: BTreeMap<Ipv4Addr, Move>,
     standings: Standings,
     /// When nodes stopped matching.
     lost: BTreeMap<(ObjectName, String), u64>,
     /// The node that last lost an address from its annotation.
     unannotated: BTreeMap<Ipv4Addr, String>,
-    /// When the record set of a pool was last changed.
+    /// When a pool's record set last changed.
     pub(super) rounds: BTreeMap<ObjectName, u64>,
     feed: Feed,
 }
@@ -95,24 +95,24 @@ impl Story {
         self.stage.cloud.cloud().now_ms()
     }
 
-    /// Tells something that the sandbox itself does or finds.
+    /// Tells an act or a finding of the sandbox itself.
     pub(super) fn tell(&mut self, line: Line, text: &str) {
         self.tell_news(Vec::new());
         let now_ms = self.now_ms();
         self.teller.line(now_ms, line, text);
     }
 
-    /// Prints text as it is: what is to be copied.
+    /// Prints text unchanged, for copying.
     pub(super) fn verbatim(&mut self, text: &str) {
         self.teller.verbatim(text);
     }
 
-    /// Tells something that has no time.
+    /// Tells something without a time.
     pub(super) fn plain(&mut self, text: &str) {
         self.teller.plain(text);
     }
 
-    /// Assignments that have begun, done or not.
+    /// How many assignments have begun, finished or not.
     pub(super) fn begun(&self) -> usize {
         self.moves.len().saturating_add(self.open.len())
     }
@@ -125,7 +125,7 @@ impl Story {
     /// Tells what happens until `until` holds (true) or the time is over (false).
     ///
     /// # Errors
-    /// When the operator ends.
+    /// If the operator ends.
     pub(super) async fn follow(
         &mut self,
         time: Duration,
@@ -134,10 +134,10 @@ impl Story {
         self.follow_for(time, until, |_| None).await
     }
 
-    /// The same, and says every few seconds what is waited for: what `missing` says, as long as it says something.
+    /// The same, with a reminder every few seconds of what is missing, as long as `missing` returns something.
     ///
     /// # Errors
-    /// When the operator ends.
+    /// If the operator ends.
     pub(super) async fn follow_for(
         &mut self,
         time: Duration,
@@ -151,7 +151,7 @@ impl Story {
         self.tell_news(Vec::new());
         loop {
             if until(self) {
-                // What made it hold may have come after the last telling.
+                // The cause may have come after the last telling.
                 self.tell_news(Vec::new());
                 return Ok(true);
             }
@@ -174,7 +174,7 @@ impl Story {
         }
     }
 
-    /// Tells what happens until something is told, or until an operator ends.
+    /// Tells the next news, or returns the operator that ended.
     pub(super) async fn step(&mut self) -> Option<Ended> {
         self.tell_news(Vec::new());
         match self.next().await {
@@ -195,7 +195,7 @@ impl Story {
         }
     }
 
-    /// Tells these and whatever else is there by now, in the order of time.
+    /// Tells these news and all others so far, in the order of time.
     fn tell_news(&mut self, mut news: Vec<News>) {
         self.feed.complete(&mut news);
         for News { at_ms, what } in news {

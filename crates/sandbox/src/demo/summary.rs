@@ -1,4 +1,4 @@
-//! What is left to say at the end: where everything is, what moved and how fast, and what it cost in calls.
+//! The final report: where everything is, what moved and how fast, and how many calls it took.
 
 use super::story::{Move, Story};
 use super::teller::{brief, seconds};
@@ -10,22 +10,22 @@ use std::collections::BTreeMap;
 const ADDRESSES: [&str; 5] = ["ADDRESS", "POOL", "NODE", "STATE", "MOVES"];
 const RECORD_SETS: [&str; 5] = ["RECORD SET", "PROVIDER", "TTL", "OBJECT", "ADDRESSES"];
 
-/// Facts of a story.
+/// The facts of a story.
 #[derive(Debug, Default)]
 struct Summary {
-    /// Address, pool, node, state, how often it left a node for another one.
+    /// Address, pool, node, state, and how often it moved from node to node.
     rows: Vec<[String; 5]>,
     /// Name, provider, TTL, object, addresses.
     record_sets: Vec<[String; 5]>,
     failovers: Vec<Move>,
-    /// Assignments of addresses that stood nowhere.
+    /// How many addresses were assigned that were on no node before.
     placed: usize,
-    /// Calls of each provider, by operation.
+    /// The calls to each provider, by operation.
     calls: BTreeMap<&'static str, BTreeMap<String, u64>>,
     took_ms: u64,
 }
 
-/// Tells where everything is now: nodes and their pods, addresses, records.
+/// Shows the present state: nodes and their pods, addresses, records.
 pub(super) fn show(story: &mut Story) {
     let api = &story.stage.api;
     let text = |object: &Value, pointer: &str| {
@@ -56,7 +56,7 @@ pub(super) fn show(story: &mut Story) {
     }
 }
 
-/// A row for each address of a pool.
+/// A row per address of each pool.
 fn addresses(story: &Story) -> Vec<[String; 5]> {
     let mut rows = Vec::new();
     for pool in pools::pools(&story.stage.api) {
@@ -72,7 +72,7 @@ fn addresses(story: &Story) -> Vec<[String; 5]> {
     rows
 }
 
-/// A row for each record set.
+/// A row per record set.
 fn record_sets(story: &Story) -> Vec<[String; 5]> {
     let sets = records::record_sets(&story.stage.api);
     sets.iter().filter_map(|set| set.row(story.stage.cloud.cloud(), &story.stage.zones)).collect()
@@ -127,7 +127,7 @@ impl Summary {
     }
 }
 
-/// A table and an empty line after it; nothing for no rows.
+/// A table, followed by an empty line. Nothing without rows.
 fn table(lines: &mut Vec<String>, header: [&str; 5], rows: &[[String; 5]]) {
     if !rows.is_empty() {
         lines.extend(columns(std::iter::once(&header.map(str::to_owned)).chain(rows)));
@@ -135,7 +135,7 @@ fn table(lines: &mut Vec<String>, header: [&str; 5], rows: &[[String; 5]]) {
     }
 }
 
-/// Rows with aligned columns, two blanks between them.
+/// Rows with aligned columns, separated by two blanks.
 fn columns<'a>(rows: impl Iterator<Item = &'a [String; 5]> + Clone) -> Vec<String> {
     let mut widths = [0_usize; 5];
     for row in rows.clone() {

@@ -1,36 +1,36 @@
-//! Lines on the terminal, each with the time since the beginning, and with a symbol and a word for what it is about. No
-//! colour is needed to read them, and no line is longer than 120 columns.
+//! Lines on the terminal, each with the time since the beginning, a symbol and a word for its subject. They can be read
+//! without colour, and none is longer than 120 columns.
 
 use anstyle::{AnsiColor, Style};
 use std::io::Write;
 
-/// No line is longer, unless it holds a word that is or is printed to be copied.
+/// The longest line, except for one with a longer word or with text to copy.
 const COLUMNS: usize = 120;
 
-/// Where the text of a line begins: after the time, the symbol and the word.
+/// Where a line's text begins: after the time, the symbol and the word.
 const INDENT: usize = 22;
 
-/// Where text without a time goes on.
+/// The indent of further rows of text without a time.
 const PLAIN_INDENT: usize = 4;
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
-    /// The sandbox does or finds something.
+    /// An act or a finding of the sandbox.
     Sandbox,
-    /// Something that had to happen did.
+    /// Something required happened.
     Done,
     /// Something is wrong.
     Wrong,
-    /// Something is waited for.
+    /// Something is being waited for.
     Waits,
     /// An object is applied.
     Apply,
-    /// The API server warns of it.
+    /// The API server's warning.
     Warning,
-    /// Nodes match, or no longer.
+    /// Nodes begin or cease to match.
     Match,
-    /// The annotation of a node.
+    /// A node's annotation.
     Node,
     /// An Event.
     Event,
@@ -71,13 +71,13 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    /// `out` takes the colours away where nobody would see them.
+    /// `out` removes colours that would not be seen.
     pub(super) fn new(out: Box<dyn Write + Send>) -> Self {
         Self { out, last_ms: 0 }
     }
 
-    /// Something that happened. Time never goes back from line to line: what is heard of from two sides is in order
-    /// only up to milliseconds.
+    /// A line about something that happened. The time never goes back from line to line, although news from two sides
+    /// is ordered only to the millisecond.
     pub(super) fn line(&mut self, at_ms: u64, line: Line, text: &str) {
         self.last_ms = self.last_ms.max(at_ms);
         let (symbol, word, colour) = line.look();
@@ -101,13 +101,13 @@ impl Teller {
         }
     }
 
-    /// Text as it is. Nobody reading on is no reason to fail: the exit code tells how it ended.
+    /// Text as it is. A closed reader is no failure; the exit code gives the result.
     pub(super) fn verbatim(&mut self, text: &str) {
         let _unread = writeln!(self.out, "{text}").and_then(|()| self.out.flush());
     }
 }
 
-/// The text in rows of so many columns, the first one apart. It is broken at blanks only.
+/// Breaks the text at blanks into rows of this many columns, with another width for the first row.
 fn wrapped(text: &str, first: usize, rest: usize) -> Vec<String> {
     let (mut rows, mut left, mut room) = (Vec::new(), text.trim_end(), first);
     while left.chars().count() > room {
@@ -128,7 +128,7 @@ pub(super) fn seconds(ms: u64) -> String {
     format!("{}.{:02} s", ms / 1_000, ms % 1_000 / 10)
 }
 
-/// A time that is short when all is well: milliseconds up to a second.
+/// A time that is normally short: in milliseconds below a second.
 pub(super) fn brief(ms: u64) -> String {
     if ms < 1_000 { format!("{ms} ms") } else { seconds(ms) }
 }

@@ -1,6 +1,6 @@
-//! Which DNS zones some YAML needs, at which provider: derived from the specs as the operator reads them.
+//! The DNS zones that some YAML needs, at which provider, derived from the specs as the operator reads them.
 //!
-//! Invariant: every record set that names a zone finds it, whether it names it or gives its id.
+//! Invariant: every record set that names a zone finds it, by name or by id.
 
 use super::manifest::Document;
 use super::pools::{POOL_KIND, RECORD_SET_KIND};
@@ -12,17 +12,17 @@ use flipop_core::records::spec::{Destination, NodeSetSpec};
 use flipop_sandbox::advice;
 use std::fmt;
 
-/// A zone that is there before the YAML is applied.
+/// A zone that exists before the YAML is applied.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Zone {
     pub(super) provider: Provider,
     pub(super) name: String,
-    /// Its id, where the YAML gives it.
+    /// Its id, if the YAML gives one.
     pub(super) id: Option<String>,
 }
 
 impl Zone {
-    /// Whether a record set is to be here.
+    /// Whether a record set belongs here.
     pub(super) fn is(&self, place: &Destination) -> bool {
         let same = match &place.zone {
             ZoneRef::Name(name) => self.name == *name,
@@ -42,7 +42,7 @@ impl fmt::Display for Zone {
     }
 }
 
-/// A provider as specs call it.
+/// A provider's name in specs.
 pub(super) fn provider_name(provider: Provider) -> &'static str {
     match provider {
         Provider::DigitalOcean => "digitalocean",
@@ -50,7 +50,7 @@ pub(super) fn provider_name(provider: Provider) -> &'static str {
     }
 }
 
-/// The zones of these objects, those that are named first.
+/// The zones of these objects. Zones given by name come first.
 pub(super) fn zones(documents: &[Document]) -> Vec<Zone> {
     let places: Vec<(Provider, Destination)> = documents
         .iter()
@@ -76,7 +76,7 @@ pub(super) fn zones(documents: &[Document]) -> Vec<Zone> {
             continue;
         }
         let guess = guessed(&place.record_name);
-        // A zone that is named elsewhere in the YAML may well be the one with this id.
+        // A zone named elsewhere in the YAML may well be the one with this id.
         let taken = zones.iter_mut().find(|zone| zone.provider == *provider && zone.name == guess);
         match taken {
             Some(zone @ Zone { id: None, .. }) => zone.id = Some(id.clone()),
@@ -90,7 +90,7 @@ pub(super) fn zones(documents: &[Document]) -> Vec<Zone> {
     zones
 }
 
-/// What a zone may be called that some YAML gives by its id: the end of a qualified record name.
+/// A plausible name for a zone that some YAML gives by id: the end of a qualified record name.
 fn guessed(record_name: &str) -> String {
     let name = record_name.trim_end_matches('.').to_ascii_lowercase();
     let mut labels = name.rsplit('.');
@@ -100,7 +100,7 @@ fn guessed(record_name: &str) -> String {
     }
 }
 
-/// Where the record set of an object is to be.
+/// The place of an object's record set.
 fn place(document: &Document) -> Option<Destination> {
     if document.is(POOL_KIND) {
         return super::specs::pool_spec(document)?.record_set?.place;

@@ -1,27 +1,28 @@
-//! What the picture is made of: texts, bars, paths, each with a class of `style.css`, placed in time.
+//! The elements of the picture: texts, bars and paths, each with a class of `style.css`, placed by time.
 //!
-//! It holds no script and loads nothing; its colours follow the reader's light or dark theme, on a card of its own.
+//! The picture contains no script and loads nothing. Its colours follow the reader's light or dark theme, on its own
+//! card.
 
 use super::tale::{Said, Span};
 use super::words::{escaped, rows, seconds};
 use std::fmt::{Arguments, Write as _};
 
-/// Classes for both themes.
+/// The classes for both themes.
 const STYLE: &str = include_str!("style.css");
 
-/// The first and the last tenth of a second that is shown.
+/// The first and the last visible tenth of a second.
 pub(super) const SHOWN: (i64, i64) = (-5, 24);
-/// Where the first of them is.
+/// The x of the first one.
 pub(super) const PLOT: i64 = 170;
-/// How wide a tenth of a second is.
+/// The width of a tenth of a second.
 const TENTH: i64 = 23;
-/// Height of a bar.
+/// The height of a bar.
 pub(super) const BAR: i64 = 24;
-/// Between the rows of a text.
+/// The distance between rows of text.
 pub(super) const ROW: i64 = 18;
-/// Between the beginning of a bar and its text.
+/// From the beginning of a bar to its text.
 const INDENT: i64 = 12;
-/// What a character of an Event takes on average, in tenths of a pixel; a wide font takes no more.
+/// The average width of a character of an Event, in tenths of a pixel. A wide font needs no more.
 const CHAR: i64 = 71;
 
 /// The x of a time.
@@ -30,11 +31,11 @@ pub(super) fn x(at: i64) -> i64 {
     PLOT + (at.clamp(first, last) - first) * TENTH
 }
 
-/// What is drawn so far.
+/// The drawing so far.
 pub(super) struct Canvas(String);
 
 impl Canvas {
-    /// A card of this size. `title` and `description` are for those who do not see it.
+    /// A card of this size. `title` and `description` are for people who cannot see it.
     pub(super) fn new((width, height): (i64, i64), title: &str, description: &str) -> Self {
         let mut canvas = Self(String::new());
         canvas.add(format_args!(
@@ -51,7 +52,7 @@ impl Canvas {
         canvas
     }
 
-    /// The file.
+    /// The finished file.
     pub(super) fn finish(mut self) -> String {
         self.add(format_args!("</svg>"));
         self.0
@@ -68,7 +69,7 @@ impl Canvas {
         self.add(format_args!(r#"<text class="{class}" x="{x}" y="{y}">{text}</text>"#));
     }
 
-    /// A text around this x.
+    /// A text centred at this x.
     pub(super) fn centred(&mut self, class: &str, (x, y): (i64, i64), text: &str) {
         let text = escaped(text);
         self.add(format_args!(r#"<text class="{class}" x="{x}" y="{y}" text-anchor="middle">{text}</text>"#));
@@ -79,7 +80,7 @@ impl Canvas {
         self.add(format_args!(r#"<path class="{class}" d="{path}"/>"#));
     }
 
-    /// Something that is so from one time to another.
+    /// A bar from one time to another.
     pub(super) fn bar(&mut self, class: &str, (from, to): (i64, i64), (y, height): (i64, i64)) {
         let (left, width) = (x(from), x(to) - x(from));
         self.add(format_args!(
@@ -87,7 +88,7 @@ impl Canvas {
         ));
     }
 
-    /// An address for as long as it stands somewhere.
+    /// The bar of an address while it is in one place.
     pub(super) fn address(&mut self, class: &str, span: &Span, y: i64) {
         let to = span.to.unwrap_or(SHOWN.1);
         if x(to) > x(span.from) {
@@ -96,7 +97,7 @@ impl Canvas {
         }
     }
 
-    /// An Event: why and when, then its words, in so many rows of so many pixels.
+    /// An Event: reason and time, then its text in at most `most` rows of `width` pixels.
     pub(super) fn event(&mut self, said: &Said, (x, y): (i64, i64), (width, most): (i64, usize)) {
         let (reason, time) = (escaped(&said.reason), seconds(said.at));
         self.add(format_args!(

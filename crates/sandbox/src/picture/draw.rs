@@ -1,6 +1,7 @@
-//! The layout of the picture: time from left to right, a lane for each node and one for the name, Events beside them.
+//! The layout of the picture: time from left to right, a lane for each node and one for the name, and Events beside
+//! them.
 //!
-//! Invariant: what stands where follows from the tale alone.
+//! Invariant: the layout follows from the tale alone.
 
 use super::canvas::{BAR, Canvas, PLOT, ROW, SHOWN, x};
 use super::tale::{Move, Node, Said, Span, Tale};
@@ -8,19 +9,19 @@ use super::words::seconds;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Width of the picture: about that of a README at GitHub.
+/// The width of the picture, about that of a README at GitHub.
 const WIDTH: i64 = 860;
-/// Where what stands on the left begins.
+/// The x of everything at the left edge.
 const LEFT: i64 = 24;
-/// Where the first lane begins.
+/// The y of the first lane.
 const TOP: i64 = 108;
-/// Height of a lane that has bars only.
+/// The height of a lane with bars only.
 const LANE: i64 = 44;
-/// From the edge of a lane to what it has.
+/// From the edge of a lane to its content.
 const PAD: i64 = 10;
-/// Between two lanes.
+/// The distance between two lanes.
 const GAP: i64 = 6;
-/// Between the beginning of an Event and its text.
+/// From the beginning of an Event to its text.
 const INDENT: i64 = 12;
 /// The radius of the corners on the way of an address.
 const CORNER: i64 = 8;
@@ -30,11 +31,11 @@ struct Lane<'a> {
     node: &'a Node,
     y: i64,
     height: i64,
-    /// Its Events stand below its bars, which go on.
+    /// Its Events are below its bars, which continue.
     below: bool,
 }
 
-/// The middle of the bars of a lane.
+/// The middle of a lane's bars.
 fn middle(y: i64) -> i64 {
     y + PAD + BAR / 2
 }
@@ -92,7 +93,7 @@ pub(super) fn draw(tale: &Tale) -> String {
     canvas.finish()
 }
 
-/// The address that the picture is about stands out.
+/// Highlights the address that the picture is about.
 fn colour(tale: &Tale, span: &Span) -> &'static str {
     if span.what == tale.moved.ip { "ip" } else { "other" }
 }
@@ -113,7 +114,7 @@ fn axis(canvas: &mut Canvas) {
     }
 }
 
-/// Whether a node is ready.
+/// Draws when a node is ready.
 fn band(canvas: &mut Canvas, lane: &Lane<'_>) {
     let Lane { node, y, height, .. } = lane;
     canvas.text("lane", (LEFT, middle(*y) + 5), &node.name);
@@ -123,7 +124,7 @@ fn band(canvas: &mut Canvas, lane: &Lane<'_>) {
     }
 }
 
-/// What a node holds, and what is said of it.
+/// Draws the addresses and the Events of a node.
 fn node(canvas: &mut Canvas, tale: &Tale, lane: &Lane<'_>) {
     let Lane { node, y, below, .. } = lane;
     let held: Vec<&Span> = tale.held.iter().filter(|span| span.of == node.name).collect();
@@ -135,7 +136,7 @@ fn node(canvas: &mut Canvas, tale: &Tale, lane: &Lane<'_>) {
     }
     let said = tale.said_of(&node.name);
     if *below {
-        // They begin where the bar does.
+        // They begin with the bar.
         let begins = held.iter().map(|span| span.from).max().unwrap_or_default();
         for said in said {
             let left = x(begins) + INDENT;
@@ -149,7 +150,7 @@ fn node(canvas: &mut Canvas, tale: &Tale, lane: &Lane<'_>) {
     }
 }
 
-/// Events one beside the other.
+/// Draws Events side by side.
 fn events<'a>(canvas: &mut Canvas, said: impl Iterator<Item = &'a Said>, y: i64, end: i64) {
     let said: Vec<&Said> = said.collect();
     let ends = said.iter().skip(1).map(|said| said.at).chain([end]);
@@ -159,7 +160,7 @@ fn events<'a>(canvas: &mut Canvas, said: impl Iterator<Item = &'a Said>, y: i64,
     }
 }
 
-/// The way of the address from node to node, for as long as it took.
+/// Draws the way of the address from node to node, over the time that it took.
 fn way(canvas: &mut Canvas, tale: &Tale, lanes: &[Lane<'_>]) {
     let Move { from, to, began, done, .. } = &tale.moved;
     let find = |name: &str| lanes.iter().find(|lane| lane.node.name == name).map(|lane| middle(lane.y));
@@ -209,7 +210,7 @@ fn title(tale: &Tale) -> String {
     format!("A failover: {from} fails, {ip} moves to {to}, and {} follows", tale.name)
 }
 
-/// All that is seen, in words.
+/// A description of everything in the picture.
 fn description(tale: &Tale) -> String {
     let Move { ip, from, to, done, .. } = &tale.moved;
     let (done, back, name) = (seconds(*done), seconds(tale.published), &tale.name);

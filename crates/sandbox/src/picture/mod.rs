@@ -1,7 +1,7 @@
-//! The picture of README: a failover, drawn from a run of the operator in the simulated world.
+//! The picture in README: a failover, drawn from a run of the operator in the simulated world.
 //!
-//! `failover.yaml` is the plan of the run, `tale` takes from its news what happened, `draw` makes an SVG of that, `words`
-//! fits texts into it. Nothing is drawn that did not happen; `docs/failover.svg` is a copy, which a test compares.
+//! `failover.yaml` is the plan of the run, `tale` extracts what happened, `draw` makes an SVG of it, and `words` fits
+//! texts into it. The picture shows only what happened. `docs/failover.svg` is a copy, which a test compares.
 
 mod canvas;
 mod draw;
@@ -24,10 +24,10 @@ pub enum PictureError {
     /// The plan cannot be played.
     #[error("failed to play the plan")]
     Play(#[from] std::io::Error),
-    /// The operator did what it must not.
+    /// The operator broke an invariant.
     #[error("failed to show a run that breaks an invariant:{0}")]
     Wrong(String),
-    /// The run holds no failover.
+    /// The run contains no failover.
     #[error("failed to find a failover in the run: {0}")]
     Untold(&'static str),
 }
@@ -35,7 +35,7 @@ pub enum PictureError {
 /// The picture, as SVG.
 ///
 /// # Errors
-/// When the run is not one that README could show.
+/// If the run is not fit for README.
 pub fn failover() -> Result<String, PictureError> {
     Ok(draw::draw(&tale(&Plan::from_yaml(PLAN)?)?))
 }

@@ -1,14 +1,14 @@
-//! Texts of the picture: times, rows that fit, escapes.
+//! Texts of the picture: times, rows that fit, and escaping.
 //!
 //! Invariant: a text is broken and shortened between words only.
 
-/// A time in tenths of a second, as people read it.
+/// A time in tenths of a second, for people.
 pub(super) fn seconds(tenths: i64) -> String {
     let sign = if tenths < 0 { "−" } else { "" };
     format!("{sign}{}.{} s", tenths.abs() / 10, tenths.abs() % 10)
 }
 
-/// The text in rows of at most so many characters. What does not fit into so many rows is left out, with a mark.
+/// The text in at most `most` rows of at most `columns` characters. A mark replaces the rest.
 pub(super) fn rows(text: &str, columns: usize, most: usize) -> Vec<String> {
     let mut rows: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -34,7 +34,7 @@ pub(super) fn rows(text: &str, columns: usize, most: usize) -> Vec<String> {
     rows
 }
 
-/// The text for XML.
+/// Escapes the text for XML.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,32 +1,32 @@
-//! When the operator may still rest on what is true no more.
+//! When the operator may still act on outdated state.
 
 use super::calm::Calm;
 use crate::plan::{Act, Plan, Side};
 use crate::scene::PROMPT_MS;
 use flipop_cloud::Provider;
 
-/// The spans in which the view of the cluster may be an old one, as the faults of a plan have it.
+/// The spans in which the operator's view of the cluster may be outdated, according to the plan's faults.
 #[derive(Debug, Clone)]
 pub(crate) struct Blindness {
     staleness_ms: u64,
-    /// From the beginning of a fault to the time at which everything must have been seen after its end.
+    /// From the beginning of a fault to the time by which the operator must have seen everything after it.
     spans: Vec<(u64, u64)>,
-    /// In which a round of DNS may take long.
+    /// Spans in which a round of DNS may take long.
     slow: Vec<(u64, u64)>,
-    /// In which the account may not be read, from the beginning of a fault to the first read after it.
+    /// Spans in which the account may be unreadable, from the beginning of a fault to the first read after it.
     unread: Vec<(u64, u64)>,
-    /// Nothing happens to processes, or between them and the API server.
+    /// No fault affects processes or their way to the API server.
     undisturbed: bool,
     pub(super) calm: Calm,
 }
 
-/// A round of DNS that was decided and whose calls are late.
+/// How late the calls of a decided round of DNS may be.
 const LATE_ROUND_MS: u64 = 60_000;
 
-/// How long the operator may take for the old place of an address that was moved by hand: two reads of the account.
+/// How long the operator may believe in an address's old place after a move by hand: two reads of the account.
 const BY_HAND_MS: u64 = 150_000;
 
-/// From the end of a fault of the account to its next read: a refused token is tried once a minute.
+/// From the end of an account's fault to its next read. A refused token is retried once a minute.
 const REREAD_MS: u64 = 70_000;
 
 impl Blindness {
@@ -45,7 +45,7 @@ impl Blindness {
             };
             blind_ms.map(|for_ms| (step.at_ms, step.at_ms + for_ms))
         });
-        // Where a trigger hits is only known when it does.
+        // Nobody knows in advance when a trigger fires.
         let triggers = plan.triggers.iter().map(|_trigger| (0, u64::MAX));
         let spans = weather.chain(acts).chain(triggers);
         let spans: Vec<(u64, u64)> =
@@ -67,19 +67,19 @@ impl Blindness {
         Self { staleness_ms, spans, slow, unread: unread(plan), undisturbed, calm: Calm::of(plan) }
     }
 
-    /// When nothing old can come up any more, in a plan that ends at `end_ms`.
+    /// When no outdated state can matter any more, in a plan that ends at `end_ms`.
     pub(super) fn over_ms(&self, end_ms: u64) -> u64 {
-        // A trigger may hit at the end.
+        // A trigger may fire at the end.
         let last = self.spans.iter().map(|(_, to_ms)| *to_ms.min(&(end_ms + self.staleness_ms))).max();
         last.unwrap_or_default().max(end_ms)
     }
 
-    /// Whether the view of the cluster may be an old one.
+    /// Whether the view of the cluster may be outdated.
     pub(super) fn is_blind(&self, now_ms: u64) -> bool {
         self.spans.iter().any(|(from_ms, to_ms)| (*from_ms..*to_ms).contains(&now_ms))
     }
 
-    /// What was true since this moment the operator may hold for true now.
+    /// The operator may still believe anything that was true since this moment.
     pub(super) fn since(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(if self.is_blind(now_ms) {
             self.staleness_ms
@@ -90,12 +90,12 @@ impl Blindness {
 }
 
 impl Blindness {
-    /// Whether everything that the operator writes arrives.
+    /// Whether every write of the operator arrives.
     pub(super) fn hides_nothing(&self) -> bool {
         self.undisturbed
     }
 
-    /// As `since`, for a change of records that may have been decided a while ago.
+    /// As `since`, but for a change of records, which may have been decided some time ago.
     pub(super) fn since_of_records(&self, now_ms: u64) -> u64 {
         let slow = self.slow.iter().any(|(from_ms, to_ms)| (*from_ms..*to_ms).contains(&now_ms));
         self.since(now_ms).saturating_sub(if slow { LATE_ROUND_MS } else { 0 })
@@ -114,13 +114,13 @@ impl Blindness {
         until_ms
     }
 
-    /// Whether the operator may still take an address that was moved by hand at `at_ms` for where it was.
+    /// Whether the operator may still miss that an address was moved by hand at `at_ms`.
     pub(super) fn is_unnoticed(&self, at_ms: u64, now_ms: u64) -> bool {
         now_ms <= self.unnoticed_until(at_ms)
     }
 }
 
-/// When the account may not be read, in the order of time.
+/// The spans in which the account may be unreadable, sorted by time.
 fn unread(plan: &Plan) -> Vec<(u64, u64)> {
     let account = |provider: Option<Provider>| provider.is_none_or(|of| of == Provider::DigitalOcean);
     let weather = plan
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(until(&plan, 400_000), 550_000);
         plan.steps.push(Step { at_ms: 500_000, act: revoke(Provider::DigitalOcean) });
         assert_eq!((until(&plan, 349_999), until(&plan, 400_000)), (499_999, 680_000));
-        // It began before the address moved, and only what is left of it counts.
+        // The fault began before the move, so only the rest of it counts.
         assert_eq!((until(&plan, 600_000), until(&plan, 630_000)), (780_000, 780_000));
         let seen = Blindness::of(&plan);
         assert!(seen.is_unnoticed(400_000, 680_000) && !seen.is_unnoticed(400_000, 680_001));

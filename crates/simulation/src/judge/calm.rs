@@ -1,5 +1,5 @@
-//! I6: while nothing disturbs a provider, the API server and the replicas, work there is done at once, whatever else is
-//! broken.
+//! I6: while nothing disturbs a provider, the API server and the replicas, work at that provider is done at once,
+//! whatever else is broken.
 
 use super::EDITED_MS;
 use crate::plan::{Act, Fault, Plan, Side};
@@ -9,24 +9,24 @@ use std::collections::BTreeMap;
 /// From the start of a process to its first assignment.
 const START_MS: u64 = 20_000;
 
-/// Retries, old views and doubts of a fault that is over: its longest usual wait, and a list.
+/// What may follow a fault: retries, outdated views and doubts. The longest usual wait, and a list.
 const AFTERMATH_MS: u64 = 400_000;
 
-/// Quotas are tried again by the slow schedule.
+/// After a quota refusal, the slow schedule applies.
 const SLOW_MS: u64 = 700_000;
 
-/// What others did to addresses: noticed, asked again, and mended.
+/// What others did to addresses is noticed, confirmed, and repaired within this time.
 const BY_HAND_MS: u64 = 200_000;
 
-/// How long work may wait: a look (1 s), a round of DNS after two others (2 s), a failing provider elsewhere (1 s), and
-/// the calls themselves.
+/// How long work may wait: a look of the judge (1 s), a round of DNS after two others (2 s), a failing provider
+/// elsewhere (1 s), and the calls themselves.
 const PROMPT_MS: u64 = 6_000;
 
-/// The spans in which a provider, or the way of the operator to it, is disturbed.
+/// The spans in which a provider, or the operator's way to it, is disturbed.
 #[derive(Debug, Clone)]
 pub(super) struct Calm {
     spans: Vec<(Option<Provider>, u64, u64)>,
-    /// What waits, and since when it does without a reason.
+    /// The waiting work, and since when it waits without a reason.
     waiting: BTreeMap<(Provider, String), u64>,
 }
 
@@ -58,14 +58,14 @@ impl Calm {
         Self { spans, waiting: BTreeMap::new() }
     }
 
-    /// Whether nothing can keep work at a provider from being done.
+    /// Whether nothing can hold up work at a provider.
     pub(super) fn is_calm(&self, provider: Provider, now_ms: u64) -> bool {
         !self.spans.iter().any(|(of, from_ms, to_ms)| {
             of.is_none_or(|of| of == provider) && (*from_ms..*to_ms).contains(&now_ms)
         })
     }
 
-    /// Takes in all work that waits now; answers what waits for too long.
+    /// Takes in all work that waits now, and returns the work that has waited too long.
     pub(super) fn look(
         &mut self,
         now_ms: u64,
@@ -92,11 +92,11 @@ impl Calm {
     }
 }
 
-/// What an act disturbs, and for how long.
+/// The provider that an act disturbs (`None`: all), and for how long.
 fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
     let account = Some(Provider::DigitalOcean);
     match act {
-        // What others do to addresses, and an address that comes, is seen in the next list.
+        // Changes of addresses by others, and new addresses, are seen in the next list.
         Act::MoveIp { .. }
         | Act::DeleteIp { .. }
         | Act::DestroyDroplet { .. }
@@ -107,13 +107,13 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         Act::PowerOff { .. } => Some((account, AFTERMATH_MS)),
         Act::NarrowToken { for_ms, .. } => Some((account, for_ms + AFTERMATH_MS)),
         Act::RevokeToken { provider, for_ms } => Some((Some(*provider), for_ms + AFTERMATH_MS)),
-        // What others wrote at a name is seen at the next look.
+        // Other people's changes at a name are seen at the next look.
         Act::EditRecord { provider, .. } => Some((Some(*provider), EDITED_MS)),
         Act::PlaceRecord { provider, for_ms, .. } => Some((Some(*provider), for_ms + EDITED_MS)),
         Act::LockIp { for_ms, .. } | Act::BusyDroplet { for_ms, .. } => {
             Some((account, for_ms + AFTERMATH_MS))
         }
-        // Until the end of the plan, which ends them.
+        // Only the end of the plan ends these.
         Act::ActionTime { .. } | Act::Quota { .. } | Act::ListLag { .. } => Some((account, u64::MAX)),
         Act::Crash { restart_ms: for_ms, .. }
         | Act::Stop { restart_ms: for_ms, .. }

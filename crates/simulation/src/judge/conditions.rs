@@ -1,7 +1,8 @@
-//! I9: what a status says at rest is true: states, conditions, lists of nodes, names and addresses, and nothing of a
+//! I9: the status of an object at rest is true: states, conditions, node lists, names and addresses. It mentions no
 //! trouble that is over.
 //!
-//! What must stand in a status is derived from the world and the contract; reasons are those of `flipop_core::model::catalog`.
+//! The judge derives what a status must say from the world and docs/reference. The reasons are those of
+//! `flipop_core::model::catalog`.
 
 use super::dns::{self, Place};
 use super::grace::suspected;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// Conditions that tell of what no plan brings about for good.
+/// Conditions about troubles that no plan makes permanent.
 const OVER: [&str; 6] =
     ["ProviderReady", "Stalled", "WatchFailing", "AnnotationsDenied", "WriteDenied", "CRDsOutdated"];
 
@@ -21,7 +22,7 @@ const ADDRESS_CLAIMED: &str = r#"("False", "AddressClaimed")"#;
 const ADDRESS_NOT_FOUND: &str = r#"("False", "AddressNotFound")"#;
 const NODES_CLAIMED: &str = r#"("False", "NodesClaimed")"#;
 
-/// Addresses that a message names.
+/// How many addresses a message names.
 const MAX_NAMED: usize = 5;
 
 /// The world that a status is compared with.
@@ -29,13 +30,14 @@ pub(super) struct Scene<'a> {
     pub(super) truth: &'a Truth,
     pub(super) ips: &'a BTreeMap<Ipv4Addr, IpView>,
     pub(super) records: &'a BTreeMap<Provider, Vec<RecordView>>,
-    /// The region in which addresses can be bought.
+    /// The region where addresses can be bought.
     pub(super) region: &'a str,
-    /// The token was refused a move or a purchase, and none was accepted since: nobody can know that it has the right.
+    /// The token was refused a move or a purchase, and none was accepted since. So nobody can know whether it has the
+    /// right.
     pub(super) refused: bool,
 }
 
-/// What there is to complain of one object.
+/// The complaints about one object.
 struct Complaints<'a> {
     name: &'a str,
     all: &'a mut Vec<String>,
@@ -46,7 +48,7 @@ impl Complaints<'_> {
         self.all.push(format!("{}: {text}", self.name));
     }
 
-    /// A value that has to be one of some.
+    /// Expects a value to be one of these.
     fn expect(&mut self, what: &str, is: &str, right: &[&str]) {
         if !right.contains(&is) {
             self.add(&format!("{what} is {is:?}, not {}", right.join(" or ")));
@@ -60,7 +62,7 @@ fn condition<'a>(object: &'a Pool, kind: &str) -> (&'a str, &'a str) {
     (field("/status"), field("/reason"))
 }
 
-/// Whether a condition tells of trouble.
+/// Whether a condition reports trouble.
 pub(super) fn is_trouble(condition: &Value) -> bool {
     let (kind, status) = (text(condition, "/type"), text(condition, "/status"));
     match kind {
@@ -91,7 +93,7 @@ impl Scene<'_> {
         self.truth.pools.values().any(|pool| !pool.deleting && pool.effective().contains(&ip))
     }
 
-    /// The status of a pool.
+    /// Checks the status of a pool.
     pub(super) fn check_pool(&self, pool: &Pool, all: &mut Vec<String>) {
         let mut wrong = Complaints { name: &pool.name, all };
         let mistakes = validity::of_pool(&pool.spec);
@@ -132,7 +134,7 @@ impl Scene<'_> {
         }
     }
 
-    /// What both kinds have.
+    /// Checks what both kinds have in common.
     fn check_common(object: &Pool, wrong: &mut Complaints<'_>) {
         if object.observed() != object.generation {
             wrong.add(&format!("generation {} is not observed", object.generation));
@@ -154,14 +156,15 @@ impl Scene<'_> {
         !stopped && text(&pool.spec, "/region") == self.region
     }
 
-    /// `CreationUncertain` names addresses that may be the pool's, and that no pool names.
+    /// `CreationUncertain` names addresses that may be the pool's and that no pool names.
     fn check_uncertain(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
         let Some(found) = pool.condition("CreationUncertain").filter(|c| text(c, "/status") == "True") else {
             return;
         };
         let named = addresses_in(text(found, "/message"));
         let several = text(found, "/reason") == "SeveralNewAddresses";
-        // Those that stood on candidates are watched until they leave their droplets, be these candidates still or not.
+        // An address that was on a candidate is watched until it leaves its droplet, even if that node is no candidate
+        // any more.
         let fits = |ip: &Ipv4Addr| {
             self.ips.get(ip).is_some_and(|view| view.droplet.is_none() == several) && !self.named(*ip)
         };
@@ -224,7 +227,7 @@ impl Scene<'_> {
     fn check_entry(name: &str, entry: &Value, right: &Right, wrong: &mut Complaints<'_>) {
         let (state, error) = (text(entry, "/state"), text(entry, "/error"));
         let told = (text(entry, "/nodeName"), text(entry, "/providerID"));
-        // An address whose last action failed is called so until the next one.
+        // After a failed action, an address is in state `error` until the next action.
         let failed = state == "error" && ["unassigned", "no-match"].contains(&right.state);
         let state_right = state == right.state || failed;
         let error_right = error.is_empty() == (state != "error");
@@ -233,7 +236,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Every candidate without an address waits, or is blocked: nothing else is in the two lists.
+    /// Every candidate without an address is waiting or blocked. The two lists name nothing else.
     fn check_waiting(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
         let used = pool.used();
         let (mut waits, mut blocked, mut either) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -245,13 +248,13 @@ impl Scene<'_> {
                 Some(view) if used.contains(&view.ip) && self.owns(pool, view.ip) => continue,
                 Some(view) => match self.truth.owner(view.ip).filter(|owner| owner.used().contains(&view.ip))
                 {
-                    // Served by that pool.
+                    // The other pool serves it.
                     Some(owner) if self.truth.candidates(owner).any(|other| other.name == name) => {
                         waits.insert(name)
                     }
-                    // It was served before its pool was frozen, or it was not.
+                    // The frozen pool may have served it before it froze.
                     Some(owner) if owner.is_frozen() => either.insert(name),
-                    // What the pool held once is no foreign address.
+                    // An address that the pool once held is not foreign.
                     None if self.truth.was_named(&pool.name, view.ip) => either.insert(name),
                     Some(_) | None => blocked.insert(name),
                 },
@@ -302,7 +305,7 @@ impl Scene<'_> {
         wrong.expect("Ready", &format!("{:?}", condition(pool, "Ready")), &right);
     }
 
-    /// What `Ready` says where a matching node could have an address that the pool has, and does not.
+    /// The reasons of `Ready` while a matching node lacks an address that the pool could give it.
     fn blocked(&self, pool: &Pool, used: &[Ipv4Addr]) -> Vec<&'static str> {
         let idle = self.idle(pool).into_iter().filter(|ip| used.contains(ip));
         let lost = used.iter().any(|ip| !self.owns(pool, *ip));
@@ -325,11 +328,11 @@ impl Scene<'_> {
         let mut waiting = self.truth.candidates(pool).filter(ours).peekable();
         let all_claimed = waiting.peek().is_some() && waiting.all(|node| claimed(node) == (true, true));
         let otherwise = if all_claimed { NODES_CLAIMED } else { ASSIGNING };
-        // Whether a node could take one of the others decides which of the two is told.
+        // Which of the two is reported depends on whether a node could take one of the other addresses.
         if stopped { vec![unusable, otherwise] } else { vec![otherwise] }
     }
 
-    /// The addresses of a pool that serve nowhere: used ones on no matching node, and created ones that are surplus.
+    /// The pool's idle addresses: used ones on no matching node, and surplus created ones.
     fn idle(&self, pool: &Pool) -> BTreeSet<Ipv4Addr> {
         let used = pool.used();
         let droplets: BTreeSet<u64> = self.truth.candidates(pool).filter_map(|node| node.droplet).collect();
@@ -343,7 +346,7 @@ impl Scene<'_> {
         pool.effective().into_iter().filter(|ip| self.owns(pool, *ip) && is_idle(ip)).collect()
     }
 
-    /// `AddressesIdle` stands exactly while something is idle, and names it.
+    /// `AddressesIdle` is present exactly while an address is idle, and names it.
     fn check_idle(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
         let idle = self.idle(pool);
         let message = pool.condition("AddressesIdle").map(|condition| text(condition, "/message"));
@@ -354,7 +357,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The status of a record set.
+    /// Checks the status of a record set.
     pub(super) fn check_record_set(&self, set: &Pool, all: &mut Vec<String>) {
         let mut wrong = Complaints { name: &set.name, all };
         let good = validity::of_record_set(&set.spec);
@@ -379,7 +382,7 @@ impl Scene<'_> {
         self.check_records(set, "", !good, &mut wrong);
     }
 
-    /// What is said of records, in conditions with this prefix.
+    /// Checks the conditions about records, which have this prefix.
     fn check_records(&self, object: &Pool, prefix: &str, mistaken: bool, wrong: &mut Complaints<'_>) {
         let summary = format!("{prefix}Ready");
         let says = condition(object, &summary);
@@ -410,7 +413,7 @@ impl Scene<'_> {
         wrong.expect("fqdn", fqdn, &[&place.site.1]);
         let told = object.status.pointer(published).map(|set| strings(set, "addresses")).unwrap_or_default();
         let stands = if owned { self.a_records(&place) } else { Vec::new() };
-        // What others wrote where nothing of the object is any more is not its own.
+        // Records of others, where the object has none any more, are not the object's.
         if told != stands && !(told.is_empty() && says.1 == "Empty") {
             wrong.add(&format!("addresses are said to be {told:?}, not {stands:?}"));
         }
@@ -425,7 +428,7 @@ impl Scene<'_> {
         records.filter(|record| record.fqdn == place.site.1)
     }
 
-    /// At the name itself until external-dns 0.17, beside it from 0.18 on.
+    /// The mark is at the name up to external-dns 0.17, and at `a-<name>` since 0.18.
     fn is_marked(&self, place: &Place) -> bool {
         let (provider, fqdn) = &place.site;
         let beside = format!("a-{fqdn}");
@@ -467,7 +470,7 @@ impl Scene<'_> {
     }
 }
 
-/// What has to be said of an address.
+/// The right entry for an address.
 #[derive(Debug, Clone, Default)]
 struct Right {
     state: &'static str,

@@ -1,6 +1,6 @@
-//! What is true of DNS: which records the objects ask for, now and lately, and which were never anybody's to touch.
+//! The truth about DNS: the records that objects want, now and recently, and the records that nobody may touch.
 //!
-//! I4: a set is never emptied by accident, holds only addresses that belong there, and every other record stays as it
+//! I4: a set is never emptied by accident and holds only addresses that belong to it. Every other record stays as it
 //! was.
 
 use super::truth::{Node, Pool, Since, Truth};
@@ -13,20 +13,20 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A name at a provider.
 pub(super) type Site = (Provider, String);
 
-/// TTL of records for which nothing else is asked.
+/// TTL of records that ask for none.
 const TTL_S: u64 = 60;
 
-/// What the owner of a name asks for.
+/// What the owner of a name wants.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     pub(super) site: Site,
     zone: String,
     pub(super) owner: String,
     pub(super) addresses: BTreeSet<String>,
-    /// Nothing is left to publish, and then the set goes.
+    /// No address is left to publish, so the set is to be deleted.
     pub(super) goes: bool,
     ttl: Option<u64>,
-    /// What is right follows from where addresses stand.
+    /// The right records depend on where addresses are.
     pub(super) of_pool: bool,
 }
 
@@ -35,14 +35,14 @@ pub(super) struct Wanted {
 pub(super) struct Place {
     pub(super) site: Site,
     pub(super) zone: String,
-    /// There is such a zone.
+    /// Whether the zone exists.
     pub(super) found: bool,
 }
 
-/// The zones as they are before the operator comes, with records of others.
+/// Creates the zones, with other people's records.
 pub(crate) fn furnish(cloud: &Cloud) {
     cloud.add_domain(ZONE);
-    // Its id is of no interest: plans name it.
+    // The id is not needed: plans name the zone.
     let _id = cloud.add_zone(CLOUDFLARE_ZONE, Plan::Free);
     for (provider, zone) in [(Provider::DigitalOcean, ZONE), (Provider::Cloudflare, CLOUDFLARE_ZONE)] {
         let foreign = [
@@ -56,14 +56,14 @@ pub(crate) fn furnish(cloud: &Cloud) {
     }
 }
 
-/// Every record, by provider.
+/// All records, by provider.
 pub(crate) fn records(cloud: &Cloud) -> BTreeMap<Provider, Vec<RecordView>> {
     [(Provider::DigitalOcean, ZONE), (Provider::Cloudflare, CLOUDFLARE_ZONE)]
         .map(|(provider, zone)| (provider, cloud.records(provider, zone)))
         .into()
 }
 
-/// The place that an object names, whatever else is wrong with it.
+/// The place that an object names, even if the rest of its spec is wrong.
 pub(super) fn place(object: &Pool) -> Option<Place> {
     let set = validity::record_set(&object.spec)?;
     let default = [text(&object.spec, "/provider"), "digitalocean"];
@@ -71,7 +71,7 @@ pub(super) fn place(object: &Pool) -> Option<Place> {
     let provider = validity::dns_provider(set, default)?;
     let zone = text(set, "/zone").trim_end_matches('.').to_lowercase();
     let name = text(set, "/recordName").to_lowercase();
-    // A zone without a dot is an id at Cloudflare, and no plan knows one.
+    // At Cloudflare a zone without a dot is an id, and no plan knows one.
     if zone.is_empty() || name.is_empty() || (provider == Provider::Cloudflare && !zone.contains('.')) {
         return None;
     }
@@ -91,12 +91,12 @@ pub(super) fn place(object: &Pool) -> Option<Place> {
     Some(Place { site: (provider, fqdn), zone, found })
 }
 
-/// The objects that name places.
+/// All objects that may name places.
 pub(super) fn objects(truth: &Truth) -> impl Iterator<Item = &Pool> {
     truth.pools.values().chain(truth.record_sets.values()).filter(|object| !object.deleting)
 }
 
-/// Every site that an object names now.
+/// All sites that objects name now.
 pub(super) fn sites(truth: &Truth) -> Vec<Site> {
     objects(truth).filter_map(place).map(|place| place.site).collect()
 }
@@ -107,21 +107,21 @@ pub(super) fn owner<'a>(truth: &'a Truth, site: &Site) -> Option<&'a Pool> {
     objects(truth).filter(names).min_by(|one, other| one.age().cmp(&other.age()))
 }
 
-/// What is asked for, by the owner of each name whose spec can be followed.
+/// The wanted records, by name, of owners whose spec can be followed.
 pub(super) fn wanted(truth: &Truth, ips: &[IpView]) -> BTreeMap<Site, Wanted> {
     let pools = truth.pools.values().filter_map(|pool| of_pool(truth, pool, ips));
     let sets = truth.record_sets.values().filter_map(|set| of_set(truth, set));
     pools.chain(sets).map(|wanted| (wanted.site.clone(), wanted)).collect()
 }
 
-/// The place of an object, if it owns it.
+/// The place of an object, if it owns that place.
 fn owned(truth: &Truth, object: &Pool) -> Option<Place> {
     let place = place(object).filter(|place| place.found && !object.deleting)?;
     owner(truth, &place.site).filter(|owner| owner.uid == object.uid)?;
     Some(place)
 }
 
-/// The TTL that is asked for, at least what the zone takes.
+/// The wanted TTL, raised to the zone's minimum.
 fn ttl(object: &Pool, provider: Provider) -> Option<u64> {
     let asked = object.spec.pointer("/dnsRecordSet/ttl").and_then(Value::as_u64).filter(|ttl| *ttl > 0)?;
     Some(match provider {
@@ -132,7 +132,7 @@ fn ttl(object: &Pool, provider: Provider) -> Option<u64> {
     })
 }
 
-/// Whether the TTL that is asked for is below what the zone takes.
+/// Whether the wanted TTL is below the zone's minimum.
 pub(super) fn is_raised(object: &Pool, provider: Provider) -> bool {
     let asked = object.spec.pointer("/dnsRecordSet/ttl").and_then(Value::as_u64).filter(|ttl| *ttl > 0);
     asked.is_some_and(|asked| ttl(object, provider) != Some(asked))
@@ -165,7 +165,8 @@ fn of_pool(truth: &Truth, pool: &Pool, ips: &[IpView]) -> Option<Wanted> {
     })
 }
 
-/// Whether an object would publish an address at a name now, or with nodes as they were at some time since `from_ms`.
+/// Whether an object would publish an address at a name, with nodes as they are now or were at some time since
+/// `from_ms`.
 pub(super) fn publishes(
     truth: &Truth,
     from_ms: u64,
@@ -188,7 +189,7 @@ pub(super) fn publishes(
     }
 }
 
-/// What a set publishes of a node; empty: nothing.
+/// The address that a set publishes for a node; empty for none.
 pub(super) fn address_of<'a>(set: &Pool, node: &'a Node) -> &'a str {
     match text(&set.spec, "/addressType") {
         "InternalIP" => &node.internal,
@@ -219,7 +220,7 @@ fn of_set(truth: &Truth, set: &Pool) -> Option<Wanted> {
 }
 
 impl Wanted {
-    /// What is published otherwise than it is asked for. `touched`: names at which others wrote.
+    /// How the published records differ from the wanted ones. `touched` are names where others wrote.
     pub(super) fn complaint(&self, cloud: &Cloud, touched: &BTreeMap<Site, u64>) -> Option<String> {
         let Self { site, zone, owner, addresses, goes, ttl, of_pool: _ } = self;
         let records = cloud.records(site.0, zone).into_iter().filter(|record| record.fqdn == site.1);
@@ -230,7 +231,7 @@ impl Wanted {
         let have: Vec<&RecordView> = records.iter().filter(|record| record.rtype == "A").collect();
         let published: BTreeSet<String> = have.iter().map(|record| record.data.clone()).collect();
         let right = if addresses.is_empty() {
-            // A set that has gone once is not looked after any more.
+            // A set that is gone is not looked after any more.
             !goes || have.is_empty() || touched.contains_key(site)
         } else {
             let same = |record: &&RecordView| ttl.is_none_or(|ttl| record.ttl == ttl);
@@ -240,22 +241,22 @@ impl Wanted {
     }
 }
 
-/// Whether a CNAME keeps a name from having addresses.
+/// Whether a CNAME prevents addresses at a name.
 pub(super) fn has_alias(records: &[RecordView]) -> bool {
     records.iter().any(|record| record.rtype == "CNAME")
 }
 
-/// What was asked for of each name, and when.
+/// What was wanted at each name, and when.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
-    /// Which object asked for which name.
+    /// Which object wanted which name.
     sites: BTreeMap<(String, Site), Since>,
-    /// Which address belonged to which object, under whatever name.
+    /// Which address belonged to which object, under any name.
     addresses: BTreeMap<(String, String), Since>,
     goes: BTreeMap<Site, Since>,
 }
 
-/// Notes which keys hold now.
+/// Notes which keys are present now.
 fn note<K: Ord + Clone>(known: &mut BTreeMap<K, Since>, mut now: BTreeSet<K>, now_ms: u64) {
     for (key, since) in known.iter_mut() {
         since.set(now.remove(key), now_ms);
@@ -266,7 +267,7 @@ fn note<K: Ord + Clone>(known: &mut BTreeMap<K, Since>, mut now: BTreeSet<K>, no
 }
 
 impl Wishes {
-    /// Takes in what is asked for now.
+    /// Takes in the records that are wanted now.
     pub(super) fn look(&mut self, wanted: &BTreeMap<Site, Wanted>, now_ms: u64) {
         let (mut sites, mut addresses) = (BTreeSet::new(), BTreeSet::new());
         for Wanted { site, owner, addresses: published, .. } in wanted.values() {
@@ -283,7 +284,7 @@ impl Wishes {
         }
     }
 
-    /// Whether an object asked for the name, and had the address, at some time since `from_ms`.
+    /// Whether an object wanted the name and had the address at some time since `from_ms`.
     pub(super) fn asked(&self, site: &Site, address: &str, from_ms: u64) -> bool {
         let asked = self.sites.iter().filter(|((_, asked), since)| asked == site && since.held(from_ms));
         asked.into_iter().any(|((owner, _), _)| {
@@ -291,7 +292,7 @@ impl Wishes {
         })
     }
 
-    /// Whether the set was to go at some time since `from_ms`.
+    /// Whether the set was to be deleted at some time since `from_ms`.
     pub(super) fn went(&self, site: &Site, from_ms: u64) -> bool {
         self.goes.get(site).is_some_and(|since| since.held(from_ms))
     }

@@ -1,10 +1,10 @@
-//! I13: what fails for a reason that may pass keeps what it has for as long as `spec.grace` says, and for good if it
-//! recovers before.
+//! I13: a failure that may pass costs nothing for as long as `spec.grace` says, and nothing at all if it ends before.
 //!
-//! A second, naive opinion on grace, from the truth of the cluster alone. Where the operator may have seen less than is
-//! true, the judge expects less: never more.
+//! This is a second, naive opinion on grace, based on the true state of the cluster. Where the operator may have seen
+//! less than the truth, the judge expects less, never more.
 
 use super::blindness::Blindness;
+use super::limits::{Asked, Limits};
 use super::truth::{Fails, Node, Pool, Truth};
 use super::validity::{self, field, text};
 use super::{Judge, Process, ROUNDING_MS, dns};
@@ -13,98 +13,27 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// A failure of pods may be that of their node, which is seen right after it.
-const NODE_FOLLOWS_MS: u64 = 1_000;
-
-/// A leader who was a standby when the failure began may be off by so much.
+/// How far a leader may be off that was a standby when the failure began.
 const HANDED_OVER_MS: u64 = 1_000;
 
-/// A process that came later has the begin from the status, on the API server's clock, which has whole seconds.
+/// A later process reads the beginning from the status, by the API server's clock, which counts whole seconds.
 const TOLD_MS: u64 = 3_000;
 
-/// How long after its begin a process may take to see the cluster.
+/// How long a new process may take to see the cluster.
 const START_MS: u64 = 5_000;
 
-/// From a deadline to the assignment: one read, and one look of the judge.
+/// From a deadline to the assignment: one read of the operator, and one look of the judge.
 const PROOF_MS: u64 = 3_000;
 
-/// `spec.grace`, in milliseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Limits {
-    of_pods: u64,
-    of_node: u64,
-    to_recover: u64,
-}
-
-impl Limits {
-    fn of(spec: &Value) -> Self {
-        let seconds = |name: &str| {
-            let value = field(spec, "/grace").and_then(|grace| grace.get(name)).and_then(Value::as_i64);
-            u64::try_from(value.unwrap_or_default()).ok().filter(|seconds| *seconds <= 3_600)
-        };
-        let all = [seconds("podSeconds"), seconds("nodeSeconds"), seconds("recoverySeconds")];
-        let [Some(pods), Some(node), Some(recovery)] = all else { return Self::default() };
-        let (of_pods, of_node) = (pods * 1_000, node * 1_000);
-        let least_ms = if of_node > of_pods { NODE_FOLLOWS_MS.min(of_node) } else { 0 };
-        Self { of_pods: of_pods.max(least_ms), of_node, to_recover: recovery * 1_000 }
-    }
-
-    fn with(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
-        Self {
-            of_pods: choose(self.of_pods, other.of_pods),
-            of_node: choose(self.of_node, other.of_node),
-            to_recover: choose(self.to_recover, other.to_recover),
-        }
-    }
-}
-
-/// What an object has asked for.
-#[derive(Debug, Clone, Default)]
-struct Asked {
-    /// Each with the time from which it holds.
-    limits: Vec<(u64, Limits)>,
-    criteria: Value,
-    frozen: bool,
-    /// When criteria were edited, or the spec became wrong or right.
-    edited_ms: Option<u64>,
-}
-
-impl Asked {
-    fn update(&mut self, object: &Pool, frozen: bool, now_ms: u64) {
-        let criteria = object.spec.get("match").cloned().unwrap_or_default();
-        if !self.limits.is_empty() && (self.criteria != criteria || self.frozen != frozen) {
-            self.edited_ms = Some(now_ms);
-        }
-        (self.criteria, self.frozen) = (criteria, frozen);
-        let limits = Limits::of(&object.spec);
-        if self.limits.last().is_none_or(|(_, last)| *last != limits) {
-            self.limits.push((now_ms, limits));
-        }
-    }
-
-    /// The least that held at any time since `from_ms`.
-    fn least(&self, from_ms: u64) -> Limits {
-        let later = self.limits.iter().filter(|(at_ms, _)| *at_ms > from_ms);
-        let first = self.limits.iter().rfind(|(at_ms, _)| *at_ms <= from_ms);
-        let all = first.into_iter().chain(later).map(|(_, limits)| *limits);
-        all.reduce(|one, other| one.with(other, u64::min)).unwrap_or_default()
-    }
-
-    /// The most that ever held.
-    fn most(&self) -> Limits {
-        self.limits.iter().fold(Limits::default(), |most, (_, limits)| most.with(*limits, u64::max))
-    }
-}
-
-/// Grace that a failure does not have.
+/// From here on a failure has no grace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lost {
     at_ms: u64,
-    /// The operator must see it so, too.
+    /// Whether the operator must agree.
     surely: bool,
 }
 
-/// A time in which a node did not match.
+/// A span in which a node did not match.
 #[derive(Debug, Clone, Default)]
 struct Failing {
     began_ms: u64,
@@ -112,15 +41,20 @@ struct Failing {
     of_node: Option<u64>,
     lost: Option<Lost>,
     ended_ms: Option<u64>,
-    /// The pods had failed before: since when, and until when.
+    /// An earlier failure of the pods: its beginning and its end.
     before: Option<(u64, u64)>,
+    /// The latest time at which a pod says that it stopped being Ready.
+    pods_say: Option<String>,
+    /// Whether a pod says that it served after the earlier failure.
+    told_anew: bool,
 }
 
 impl Failing {
-    /// As a process takes it that began at `born_ms`, after the pods had recovered: a status may tell of the former
-    /// failure still, and pods do not say since when they fail.
+    /// The failure as seen by a process that began at `born_ms`, after the pods had recovered. A status may still tell
+    /// of the earlier failure, and the pods that served in between may be gone.
     fn as_told(&self, born_ms: u64) -> Self {
-        let unseen = self.before.filter(|(_, ended_ms)| born_ms.saturating_add(START_MS) > *ended_ms);
+        let before = self.before.filter(|_| !self.told_anew);
+        let unseen = before.filter(|(_, ended_ms)| born_ms.saturating_add(START_MS) > *ended_ms);
         let of_pods = unseen.map(|(from_ms, _)| from_ms).or(self.of_pods);
         Self { of_pods, ..self.clone() }
     }
@@ -135,23 +69,23 @@ impl Failing {
     }
 }
 
-/// From when to when a status said that a node serves.
+/// The span in which a status said that a node serves.
 #[derive(Debug, Clone, Copy, Default)]
 struct Told {
     from_ms: Option<u64>,
     until_ms: Option<u64>,
-    /// Somebody else ended it.
+    /// Whether somebody else ended it.
     wiped: bool,
 }
 
-/// A node of an object.
+/// One node of one object.
 #[derive(Debug, Clone, Default)]
 struct Case {
     node_uid: String,
     droplet: Option<u64>,
-    /// Since when there is this node under its name.
+    /// Since when this node exists under its name.
     since_ms: u64,
-    /// It does not match, or did not.
+    /// The last failure, over or not.
     failing: Option<Failing>,
     /// When it last had no grace.
     lost_ms: Option<u64>,
@@ -163,7 +97,7 @@ struct Case {
 pub(super) struct Knower {
     /// Its first call.
     pub(super) born_ms: u64,
-    /// Since when it leads.
+    /// When it began to lead.
     pub(super) leads_ms: u64,
 }
 
@@ -177,7 +111,7 @@ pub(super) struct Graces {
 }
 
 impl Graces {
-    /// Takes in the world as it is now. `ours`: the operator has changed it.
+    /// Takes in the world as it is now. `ours` says whether the operator changed it.
     pub(super) fn look(
         &mut self,
         (truth, cloud): (&Truth, &Cloud),
@@ -210,8 +144,10 @@ impl Graces {
                 (case.node_uid, case.droplet) = (node.uid.clone(), node.droplet);
                 case.told.note(told(object, is_pool, node), now_ms, ours);
                 let fails = truth.failure(object, node);
+                let pods_say = truth.pods_fail_since(object, node);
                 let edited = asked.edited_ms.is_some_and(|at_ms| at_ms >= from_ms);
                 case.note(fails, is_new || edited || frozen, blind, now_ms);
+                case.hear(pods_say);
                 let holds = || {
                     if is_pool {
                         stands(truth, &ips, object, node)
@@ -230,7 +166,7 @@ impl Graces {
         }
     }
 
-    /// Ends what has lasted for as long as it may.
+    /// Ends the grace of failures that have lasted as long as it allows.
     fn expire(&mut self, from_ms: u64, now_ms: u64) {
         for ((uid, _), case) in &mut self.cases {
             let Some(asked) = self.asked.get(uid) else { continue };
@@ -246,8 +182,8 @@ impl Graces {
         }
     }
 
-    /// Why a node has to keep what it has, if it has to. `lost_from_ms`: what had no grace since then may be acted on
-    /// still.
+    /// Why a node has to keep what it has, if it has to. A failure without grace since `lost_from_ms` may still be
+    /// acted on.
     fn keeps(
         &self,
         (object, node): (&Pool, &str),
@@ -282,7 +218,17 @@ impl Graces {
         })
     }
 
-    /// Whether the operator may wait with something of an object: for a node to recover, or to last.
+    /// Whether a status said that the node serves before it failed. Records whose write was not answered do not count.
+    fn is_told_to_serve(&self, object: &Pool, node: &Node) -> bool {
+        let case = self.cases.get(&(object.uid.clone(), node.name.clone()));
+        let Some((failing, told_ms)) = case.and_then(|case| case.failing.as_ref().zip(case.told.from_ms))
+        else {
+            return false;
+        };
+        told_ms <= failing.began_ms
+    }
+
+    /// Whether the operator may hold something of an object back: for a node to recover, or to prove stable.
     pub(super) fn is_open(&self, uid: &str, blind: &Blindness, now_ms: u64) -> bool {
         let Some(asked) = self.asked.get(uid) else { return false };
         let (most, least) = (asked.most(), asked.least(blind.since(now_ms)));
@@ -298,7 +244,7 @@ impl Graces {
         })
     }
 
-    /// Whether it may wait with something of any object.
+    /// Whether it may hold something of any object back.
     pub(super) fn is_any_open(&self, blind: &Blindness, now_ms: u64) -> bool {
         !self.cases.is_empty() && self.asked.keys().any(|uid| self.is_open(uid, blind, now_ms))
     }
@@ -308,14 +254,14 @@ impl Graces {
         self.longest_ms
     }
 
-    /// Nodes that a status calls suspect, though they have matched for long.
+    /// Nodes that a status calls suspect although they have matched for long.
     pub(super) fn wrongly_suspected(&self, object: &Pool, blind: &Blindness, now_ms: u64) -> Vec<String> {
         let from_ms = blind.since(now_ms);
         let matched = |node: &&str| {
             let case = self.cases.get(&(object.uid.clone(), (*node).to_owned()));
             case.is_some_and(|case| {
                 let matches_ms = match &case.failing {
-                    // It may have been another node that failed.
+                    // The node that failed may have been another one.
                     None => Some(case.since_ms),
                     Some(failing) => failing.ended_ms,
                 };
@@ -336,7 +282,7 @@ impl Told {
         }
     }
 
-    /// Whether who began to lead must have read it.
+    /// Whether a process that began to lead at `leads_ms` must have read it.
     fn bears_out(&self, since_ms: u64, leads_ms: u64) -> bool {
         let reads_ms = if self.wiped { leads_ms + START_MS } else { leads_ms };
         self.from_ms.is_some_and(|from_ms| from_ms <= since_ms)
@@ -352,7 +298,18 @@ impl Case {
         }
     }
 
-    /// `doubtful`: who sees it now need not know that the node has matched.
+    /// Takes in when a pod of the node says that it stopped being Ready.
+    fn hear(&mut self, pods_say: Option<String>) {
+        let Some(failing) = self.failing.as_mut().filter(|failing| failing.ended_ms.is_none()) else {
+            return;
+        };
+        if pods_say > failing.pods_say {
+            failing.told_anew = failing.before.is_some();
+            failing.pods_say = pods_say;
+        }
+    }
+
+    /// `doubtful`: a process that sees the node now need not know that it ever matched.
     fn note(&mut self, fails: Option<Fails>, doubtful: bool, blind: &Blindness, now_ms: u64) {
         let Some(fails) = fails else {
             if let Some(failing) = self.failing.as_mut().filter(|failing| failing.ended_ms.is_none()) {
@@ -364,9 +321,10 @@ impl Case {
         if self.failing.as_ref().is_none_or(|failing| failing.ended_ms.is_some()) {
             let last = self.failing.as_ref().filter(|last| last.of_node.is_none());
             let before = last.and_then(|last| last.of_pods.zip(last.ended_ms));
-            let mut new = Failing { began_ms: now_ms, before, ..Failing::default() };
+            let pods_say = last.and_then(|last| last.pods_say.clone());
+            let mut new = Failing { began_ms: now_ms, before, pods_say, ..Failing::default() };
             let from_ms = blind.since(now_ms);
-            // Who is blind does not see that it recovered in between.
+            // A blind operator does not see that the node recovered in between.
             if let Some(last) = self
                 .failing
                 .take()
@@ -389,7 +347,7 @@ impl Case {
     }
 }
 
-/// Whether a used address of the pool stands on the node.
+/// Whether a used address of the pool is on the node.
 fn stands(truth: &Truth, ips: &[IpView], pool: &Pool, node: &Node) -> bool {
     let used = pool.used();
     let own = |ip| truth.owner(ip).is_some_and(|owner| owner.uid == pool.uid);
@@ -398,7 +356,7 @@ fn stands(truth: &Truth, ips: &[IpView], pool: &Pool, node: &Node) -> bool {
     })
 }
 
-/// Whether an address of the node stands in the records of the set.
+/// Whether the set's records contain an address of the node.
 fn shown(truth: &Truth, cloud: &Cloud, set: &Pool, node: &Node) -> bool {
     let address = dns::address_of(set, node);
     let Some(place) = dns::place(set).filter(|_| !address.is_empty()) else { return false };
@@ -430,7 +388,7 @@ pub(super) fn suspected(object: &Pool) -> Vec<&str> {
 }
 
 impl Judge {
-    /// Takes in what nodes fail for.
+    /// Takes in the failures of nodes.
     pub(super) fn look_at_failures(&mut self, now_ms: u64, ours: bool) {
         self.graces.look((&self.truth, &self.cloud), &self.blindness, now_ms, ours);
     }
@@ -440,12 +398,12 @@ impl Judge {
         Some(Knower { born_ms: known.born_ms?, leads_ms: known.leads_ms? })
     }
 
-    /// I13: an address leaves a node that fails no sooner than its grace is over.
+    /// I13: an address leaves a failing node only after its grace.
     pub(super) fn check_patience(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr, droplet: u64) {
         let Some(old) = self.cloud.ip(ip).and_then(|view| view.droplet).filter(|old| *old != droplet) else {
             return;
         };
-        // A user may take an address off a node that fails.
+        // A user may have an address moved off a failing node.
         if let Some(text) = self.keeps(now_ms, process, ip, old)
             && !self.asked(now_ms, process, (ip, droplet))
         {
@@ -466,7 +424,7 @@ impl Judge {
         self.graces.keeps((pool, &node.name), knower, &self.blindness, (from_ms, now_ms))
     }
 
-    /// I13: so does an address in records.
+    /// I13: the same for an address in records.
     pub(super) fn check_removal(&mut self, now_ms: u64, site: &dns::Site, address: &str) {
         if let Some(text) = self.keeps_record(now_ms, site, address) {
             self.blame(now_ms, "I13", format!("{address} leaves {}: {text}", site.1));
@@ -476,7 +434,7 @@ impl Judge {
     fn keeps_record(&self, now_ms: u64, site: &dns::Site, address: &str) -> Option<String> {
         let from_ms = self.blindness.since_of_records(now_ms);
         let object = dns::owner(&self.truth, site)?;
-        // Where somebody edits, another round may be under way.
+        // If somebody edited the object, another round may be under way.
         let edited = self.former.iter().any(|(until_ms, _)| *until_ms >= from_ms);
         let zone = dns::place(object)?.zone;
         let stays = self.cloud.a_records(site.0, &zone, &site.1).iter().any(|data| data == address);
@@ -490,6 +448,9 @@ impl Judge {
         }
         let of_node = |node: &&Node| dns::address_of(object, node) == address;
         let node = self.truth.nodes.values().find(of_node)?;
+        if !self.graces.is_told_to_serve(object, node) {
+            return None;
+        }
         self.graces.keeps((object, &node.name), self.knower(process)?, &self.blindness, (from_ms, now_ms))
     }
 }

@@ -1,4 +1,4 @@
-//! Of grace: each rule meets a violation, and something just this side of it.
+//! Tests on grace: for each rule, a violation and a case that is just allowed.
 
 use super::Process;
 use super::requests_tests::{REQUEST, ask, last, tell};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const LATER: Process = Process { replica: 0, incarnation: 2 };
 
-/// A pool with this grace, whose address stands on node-1; its leader knows it from the beginning. node-1 fails at 10 s.
+/// A pool with this grace. Its address is on node-1, and its leader knows it from the start. node-1 fails at 10 s.
 fn court(grace: &Value) -> Court {
     let mut court = Court::new(&json!({ "grace": grace }));
     lead_until(&mut court, 2_000, 10_000);
@@ -19,7 +19,7 @@ fn court(grace: &Value) -> Court {
     court
 }
 
-/// The lease is renewed, and everything read again.
+/// Renews the lease and reads everything again.
 fn lead_until(court: &mut Court, from_ms: u64, to_ms: u64) {
     for at_ms in (from_ms..to_ms).step_by(4_000) {
         court.lead(at_ms, A, &[]);
@@ -51,7 +51,7 @@ async fn an_address_leaves_a_node_that_fails_no_sooner_than_its_grace_is_over() 
         let mut court = court(&json!({ "nodeSeconds": 30 }));
         assert_eq!(moves(&mut court, at_ms), rules, "{at_ms}");
     }
-    // Without grace, with one for pods only, and with one that is a mistake it may go at once.
+    // Without grace, or with grace for pods only, the address may go at once.
     for grace in [json!(null), json!({ "podSeconds": 30 })] {
         assert_eq!(moves(&mut court(&grace), 11_000), [""; 0], "{grace}");
     }
@@ -199,7 +199,7 @@ async fn a_status_suspects_no_node_that_has_matched_for_long() {
 
 #[tokio::test(start_paused = true)]
 async fn work_waits_for_grace_and_no_longer() {
-    // Long after the start, of which nobody expects that all is done at once.
+    // Long after the start, when work is expected to be prompt.
     let failed_ms = 200_000;
     for (grace, for_ms, late) in [
         (json!({ "nodeSeconds": 30 }), 36_000, false),

@@ -1,4 +1,4 @@
-//! I7: what a process has read since its permit began, as far as its calls tell.
+//! I7: what a process has read since its permit began, judged by its calls.
 
 use super::truth::{Pool, Truth};
 use super::{Judge, Process};
@@ -9,23 +9,23 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a process has read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reads {
-    /// Kinds of objects of which some list was complete.
+    /// Kinds of objects with a complete list.
     complete: BTreeSet<String>,
-    /// How many items the pages so far can have held, of lists that go on.
+    /// How many items the pages read so far can hold, for lists that go on.
     pages: BTreeMap<String, u64>,
     addresses: bool,
-    /// That the token may see droplets was proved: by an address that shows one, or by their list.
+    /// Whether the token is proved to see droplets: by an address that shows one, or by a list of droplets.
     droplets: bool,
     records: BTreeSet<Provider>,
 }
 
 impl Reads {
-    /// Leadership begins anew: what was read before does not count.
+    /// Leadership begins anew, so earlier reads do not count.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// A read was answered. `shows`: the list of addresses shows a droplet.
+    /// A read was answered. `shows` says whether the address list shows a droplet.
     pub(super) fn answered(&mut self, facts: &Facts, truth: &Truth, shows: bool) {
         match &facts.kind {
             Kind::List { resource, limit, goes_on, selector } => {
@@ -54,7 +54,7 @@ impl Reads {
         }
     }
 
-    /// What is missing for a call that changes something. `pods`: all that could ask for it ask for pods.
+    /// What a changing call still lacks. `pods`: all objects that could want the call ask for pods.
     pub(super) fn missing(&self, facts: &Facts, pods: bool) -> Vec<&'static str> {
         let listed = |resource: &str| self.complete.contains(resource);
         let (nodes, addresses, records) = match &facts.kind {
@@ -89,7 +89,7 @@ impl Reads {
 }
 
 impl Judge {
-    /// I7: nothing is changed before what it rests on is read.
+    /// I7: nothing is changed before the data that it depends on is read.
     pub(super) fn check_knowledge(&mut self, now_ms: u64, process: Process, facts: &Facts) {
         let pools = self.truth.pools.values().chain(self.truth.record_sets.values());
         let pods = match facts.kind {
@@ -111,7 +111,7 @@ impl Judge {
         };
         let mut missing = self.known.entry(process).or_default().reads.missing(facts, pods);
         if self.ending.contains(&process) && facts.what.starts_with("PUT floatingippools") {
-            // What was bought is written down at the end, whoever else may claim it.
+            // A purchase is written down at the end, whoever else may claim it.
             missing.clear();
         }
         if !missing.is_empty() {

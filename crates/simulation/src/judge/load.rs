@@ -1,4 +1,4 @@
-//! I8: what a process asks of a server is bounded: budgets, pauses that were asked for, and the schedules of retries.
+//! I8: a process's load on a server is bounded by budgets, by requested waits, and by retry schedules.
 
 use super::Ending;
 use crate::facts::{Facts, Kind};
@@ -6,41 +6,40 @@ use crate::plan::Side;
 use flipop_cloud::Provider;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Creations in a minute that the provider admits.
+/// How many creations per minute the provider allows.
 const CREATIONS_PER_MINUTE: usize = 12;
 
-/// Requests in a minute that the provider admits.
+/// How many requests per minute the provider allows.
 const REQUESTS_PER_MINUTE: usize = 250;
 
-/// A token that was refused is tried anew after so long, however much waits for it.
+/// A refused token is retried after this long, however much waits for it.
 const REFUSED_MS: u64 = 60_000;
 
-/// Clocks of processes start at fractions of a millisecond.
+/// Processes' clocks start at fractions of a millisecond.
 const ROUNDING_MS: u64 = 2;
 
-/// The fast schedule: no retry may come sooner, whatever the failure.
+/// The fast schedule. After any failure, no retry may come sooner.
 const FAST_MS: [u64; 13] =
     [1_000, 1_000, 5_000, 5_000, 10_000, 10_000, 10_000, 60_000, 60_000, 60_000, 60_000, 60_000, 300_000];
 
-/// Lists and watches start anew at once when the API server is known to be back, and otherwise by their own schedule,
-/// which is not the contract's; a write that meets a newer object is made again from that one. They do not go round in
-/// circles.
+/// Lists and watches restart at once when the API server is known to be back, and otherwise on their own schedule. A
+/// write that meets a newer object is repeated from that one. Neither may loop.
 const REREADS: usize = 5;
 
-/// In such a time.
+/// The span for `REREADS`.
 const REREADS_MS: u64 = 2_000;
 
-/// What was asked of an account lately, and until when to wait; all in milliseconds.
+/// What was recently asked of an account, and until when to wait. All times are in milliseconds.
 #[derive(Debug, Clone, Default)]
 struct Load {
     blocked_until: u64,
     requests: VecDeque<u64>,
     creations: VecDeque<u64>,
-    /// Until when moves and purchases rest after a refusal of the token; ended by the first that is accepted.
+    /// Until when moves and purchases rest after a refusal of the token. The first one that is accepted ends the rest.
     refused_until: BTreeMap<Right, u64>,
 }
 
-/// What a token may lack the scope for.
+/// A right that a token may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Right {
     Move,
@@ -63,16 +62,16 @@ fn right(facts: &Facts) -> Option<Right> {
     }
 }
 
-/// A call that failed, and since when it may be sent again.
+/// A call that failed, and when it may be sent again.
 #[derive(Debug, Clone, Default)]
 struct Retry {
     failures: usize,
     due_ms: u64,
-    /// Of lists, watches, and writes that were refused: when they failed.
+    /// For lists, watches and refused writes: when they failed.
     failed: VecDeque<u64>,
 }
 
-/// What one process asked of all servers.
+/// The load of one process on all servers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Loads {
     accounts: BTreeMap<Provider, Load>,
@@ -81,12 +80,12 @@ pub(super) struct Loads {
     anew_ms: u64,
 }
 
-/// What names a call that is repeated: its description, with what the request selects.
+/// Identifies a repeated call: its description and the request's selection.
 fn key(facts: &Facts) -> String {
     format!("{} {}", facts.what, facts.scope)
 }
 
-/// Whether a failure of such a call is retried by a schedule that can be told from outside.
+/// Whether such a call is retried on a schedule that is visible from outside.
 fn is_scheduled(facts: &Facts) -> bool {
     match facts.kind {
         Kind::List { .. }
@@ -96,13 +95,13 @@ fn is_scheduled(facts: &Facts) -> bool {
         | Kind::Unassign { .. }
         | Kind::CreateIp
         | Kind::Record => true,
-        // The lease has its own rhythm, Events their own pause; reads serve several purposes.
+        // The lease and Events have their own rhythm, and reads serve several purposes.
         Kind::Lease { .. } | Kind::Event | Kind::Read | Kind::ReadRecords | Kind::ListIps => false,
     }
 }
 
 impl Loads {
-    /// A call is sent; answers what is wrong with that.
+    /// A call is sent. Returns what is wrong with that.
     pub(super) fn sent(&mut self, now_ms: u64, facts: &Facts) -> Vec<String> {
         let mut wrong = Vec::new();
         let what = &facts.what;
@@ -182,15 +181,15 @@ impl Loads {
         self.accounts.values().any(|load| !load.refused_until.is_empty())
     }
 
-    /// Leadership begins anew, for which the API server has just answered: everything is listed again.
+    /// Leadership begins anew, for which the API server has just answered. Everything is listed again.
     pub(super) fn begun_anew(&mut self, now_ms: u64) {
         self.anew_ms = now_ms;
         self.retries.retain(|_, retry| retry.failed.is_empty());
     }
 
-    /// Something changed that makes requests new: what failed may be tried at once.
+    /// A change makes requests new, so failed ones may be sent at once.
     pub(super) fn renewed(&mut self) {
-        // What the server asked for and the circles stay.
+        // Waits that the server asked for, and loops, stay.
         self.retries.retain(|_, retry| !retry.failed.is_empty());
     }
 }

@@ -14,6 +14,7 @@ mod grace;
 mod grace_tests;
 mod knowledge;
 mod labels;
+mod limits;
 mod load;
 mod moves;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! I1: addresses move only where they are needed, and from where they are not.
+//! I1: addresses move only to where they are needed, and only from where they are not.
 
 use super::truth::Pool;
 use super::{Judge, Process};
@@ -16,7 +16,8 @@ impl Judge {
         }
     }
 
-    /// I1: an address goes only to a candidate, and off a candidate only if somebody else had put it there, or asks for it.
+    /// I1: an address goes only to a candidate. It leaves a candidate only if somebody else put it there or a user
+    /// requests it.
     fn check_assignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr, droplet: u64) {
         self.requests.forget(ip);
         let from_ms = self.blindness.since(now_ms);
@@ -46,14 +47,15 @@ impl Judge {
         }
     }
 
-    /// Whether a droplet as it is now matches each spec of before that named the address.
+    /// For each earlier spec that named the address: whether it matches the droplet as it is now.
     fn matched_before(&self, ip: Ipv4Addr, droplet: u64, from_ms: u64) -> impl Iterator<Item = bool> {
         let named =
             self.former.iter().filter(move |(until, pool)| *until >= from_ms && pool.used().contains(&ip));
         named.map(move |(_, pool)| self.truth.candidates(pool).any(|node| node.droplet == Some(droplet)))
     }
 
-    /// An address goes off a droplet only to make room: it is used no more, and its droplet is a candidate for another.
+    /// An address is taken off a droplet only to make room: it is not used any more, and its droplet is a candidate for
+    /// another.
     fn check_unassignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr) {
         let from_ms = self.blindness.since(now_ms);
         let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);

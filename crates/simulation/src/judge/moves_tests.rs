@@ -1,4 +1,4 @@
-//! Of moves, of what they rest on, and of rest: each rule meets a violation, and something just this side of it.
+//! Tests on moves, their preconditions, and rest: for each rule, a violation and a case that is just allowed.
 
 use super::supply;
 use super::tests::{A, Court, IP, POOL, cloud, kube};
@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 
 const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
-/// A pool whose only address stands on the first of two nodes, and one that it does not hold yet.
+/// A pool whose only address is on the first of two nodes, and another address that it does not hold yet.
 fn court() -> Court {
     let mut court = Court::new(&json!({}));
     court.cloud.add_ip(Some(OTHER), REGION);

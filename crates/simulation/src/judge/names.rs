@@ -1,6 +1,6 @@
-//! The judge's rules about names and about work that waits.
+//! The judge's rules about names and about waiting work.
 //!
-//! I4 DNS, I6 isolation: what is broken elsewhere delays no work.
+//! I4 DNS, I6 isolation: a fault elsewhere delays no work.
 
 use super::dns::{self, Site};
 use super::supply;
@@ -10,25 +10,25 @@ use flipop_cloud::{IpView, Provider, RecordView};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// How often one looks for work that waits.
+/// How often the judge looks for waiting work.
 const LOOK_MS: u64 = 1_000;
 
 impl Judge {
-    /// What the objects ask of DNS now.
+    /// Takes in what objects want from DNS now.
     pub(super) fn look(&mut self, now_ms: u64) {
         let wanted = dns::wanted(&self.truth, &self.cloud.ips());
         self.wishes.look(&wanted, now_ms);
         self.looked.1 = true;
     }
 
-    /// I6: work for which nothing is missing is not left lying.
+    /// I6: work that can be done is not left undone.
     pub(super) fn look_for_work(&mut self, now_ms: u64) {
         let (looked_ms, changed) = self.looked;
         let due = changed || !self.calm.is_idle();
         if !due || now_ms < looked_ms + LOOK_MS {
             return;
         }
-        // What grace holds up waits from its end on, without another change.
+        // Work held up by grace waits from the end of the grace, without another change.
         self.looked = (now_ms, self.graces.is_any_open(&self.blindness, now_ms));
         let mut waits = Vec::new();
         let calm = |provider| self.calm.is_calm(provider, now_ms);
@@ -47,7 +47,7 @@ impl Judge {
         }
         if calm(Provider::DigitalOcean) || calm(Provider::Cloudflare) {
             for wanted in dns::wanted(&self.truth, &self.cloud.ips()).into_values() {
-                // Where addresses stand is known only as well as their account is.
+                // The places of addresses are known only as well as their account is.
                 let rests = self.pauses.rests(wanted.of_pool, &wanted.owner, now_ms);
                 if rests || (wanted.of_pool && !calm(Provider::DigitalOcean)) {
                     continue;
@@ -64,8 +64,8 @@ impl Judge {
         }
     }
 
-    /// I4: only address records of names that objects ask for; only addresses that belong there; and no name is
-    /// emptied that has nodes, or is to be kept.
+    /// I4: only address records of names that objects want are changed, they hold only addresses that belong there, and
+    /// no name is emptied that has nodes or is to be kept.
     pub(super) fn check_record(&mut self, now_ms: u64, site: &Site, rtype: &str, new: Option<&str>) {
         if rtype != "A" || !self.sites.contains(site) {
             self.blame(now_ms, "I4", format!("a {rtype} record of {} was touched", site.1));
@@ -75,17 +75,17 @@ impl Judge {
         let from_ms = from_ms.saturating_sub(self.graces.longest_ms());
         let zone = site.1.split_once('.').map_or("", |(_, zone)| zone);
         let empty = self.cloud.a_records(site.0, zone, &site.1).is_empty();
-        // Where others wrote, the operator may rest on its own last round until it looks again.
+        // Where others wrote, the operator may trust its own last round until it looks again.
         let edited = self.touched.get(site).is_some_and(|at| now_ms.saturating_sub(*at) <= EDITED_MS);
         if empty && !edited && !self.wishes.went(site, from_ms) {
             self.blame(now_ms, "I4", format!("{} was emptied", site.1));
         }
-        // An address that somebody else moved may be held for active at any name of its pool.
+        // An address that others moved may still count as active at any name of its pool.
         let moved = |address: &str| {
             let at = address.parse().ok().and_then(|ip| self.by_hand.get(&ip));
             at.is_some_and(|at| self.blindness.is_unnoticed(*at, now_ms))
         };
-        // A node, an address and a spec, each as it is now or as it was.
+        // A node, an address and a spec, each as it is now or once was.
         let once = |address: &str| {
             let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms);
             let mut objects = former.map(|(_, object)| object).chain(dns::objects(&self.truth));
@@ -100,14 +100,14 @@ impl Judge {
         }
     }
 
-    /// What the operator may still take for the place of an address that somebody else moved.
+    /// Since when the operator may believe an old place of an address that others moved.
     fn moved_since(&self, now_ms: u64) -> u64 {
         let moved = self.by_hand.values().filter(|at| self.blindness.is_unnoticed(**at, now_ms));
         let longest_ms = moved.map(|at| self.blindness.unnoticed_until(*at) - at).max();
         now_ms.saturating_sub(longest_ms.unwrap_or_default())
     }
 
-    /// I4: the records of others are as they were.
+    /// I4: other people's records are unchanged.
     pub(super) fn check_others(&mut self, now_ms: u64) {
         let ours = |provider: Provider, record: &RecordView| {
             record.rtype == "A" && self.sites.contains(&(provider, record.fqdn.clone()))

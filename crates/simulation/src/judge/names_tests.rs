@@ -1,4 +1,4 @@
-//! Of names and what stands there: each rule meets a violation, and something just this side of it.
+//! Tests on names and their records: for each rule, a violation and a case that is just allowed.
 
 use super::tests::{Court, IP};
 use crate::scene::ZONE;

@@ -1,42 +1,42 @@
-//! How long everything may take to come right once the faults of a plan are over.
+//! How long everything may take to become right after the faults of a plan end.
 //!
-//! Each class of faults leaves something behind that the contract lets last: a retry that is not due yet, a list that is
-//! not due yet, a lease that has to expire. What a plan has of them is added up; a plan without faults has seconds.
+//! Each class of faults has effects that may last: a retry or list that is not due yet, or a lease that has to expire.
+//! The times of all faults in a plan are added up. A plan without faults has seconds.
 
 use super::EDITED_MS;
 use super::blindness::Blindness;
 use crate::plan::{Act, Fault, Plan, Side, Then, Weather};
 use serde_json::Value;
 
-/// Matching, an assignment (0.9 s), its annotation, the round of DNS that follows (2 s between rounds), and two writes
-/// of the status.
+/// Matching, an assignment (0.9 s), its annotation, the following round of DNS (2 s between rounds), and two status
+/// writes.
 const PLAIN_MS: u64 = 15_000;
 
-/// A call that a fault holds is given up after 10 s, and only then told.
+/// A call held up by a fault is given up after 10 s, and only then reported.
 const LATE_CALL_MS: u64 = 11_000;
 
-/// What others did to addresses is noticed within 60 s; a second read and an assignment follow.
+/// Changes of addresses by others are noticed within 60 s. A second read and an assignment follow.
 const BY_HAND_MS: u64 = 65_000;
 
-/// A lease that nobody released expires (15 s, seen within two tries), and the successor reads everything.
+/// An unreleased lease expires (15 s, noticed within two tries), and the successor reads everything.
 const TAKEOVER_MS: u64 = 25_000;
 
-/// A creation of unknown outcome is settled by two lists that are 30 s apart or more, one every 50 s.
+/// A creation of unknown outcome is settled by two lists at least 30 s apart, one every 50 s.
 const PURCHASE_MS: u64 = 110_000;
 
-/// A created address that is gone is forgotten after two 404s that are 60 s apart, the first within 60 s.
+/// A created address that is gone is forgotten after two 404s at least 60 s apart, the first within 60 s.
 const FORGET_MS: u64 = 130_000;
 
-/// A list that shows the past is not believed for so long.
+/// For this long a list of past state is not believed.
 const OLDER_MS: u64 = 60_000;
 
-/// A token that was refused is tried once a minute.
+/// A refused token is retried once a minute.
 const UNAUTHORISED_MS: u64 = 66_000;
 
-/// After a pause the account is listed, and the records are read twice where some are to go.
+/// After a pause the account is listed. The records are read, twice if some are to be deleted.
 const RESUMED_MS: u64 = 35_000;
 
-/// A retry of the schedules may come a tenth later.
+/// Retries may come up to a tenth later.
 const JITTER: u64 = 10;
 
 /// Fast: in progress, transient, pending, throttled without a time.
@@ -45,7 +45,7 @@ const FAST_S: [u64; 13] = [1, 1, 5, 5, 10, 10, 10, 60, 60, 60, 60, 60, 300];
 /// Slow: not found, in use, invalid, quota, permanent.
 const SLOW_S: [u64; 3] = [60, 300, 600];
 
-/// The longest wait after failures in so many spans that lasted so long together.
+/// The longest wait after failures in `spans` spans that lasted `lasted_ms` together.
 fn wait_ms(schedule: &[u64], lasted_ms: u64, spans: usize) -> u64 {
     let mut passed_ms: u64 = 0;
     let mut failures = spans;
@@ -58,29 +58,29 @@ fn wait_ms(schedule: &[u64], lasted_ms: u64, spans: usize) -> u64 {
     wait_ms + wait_ms / JITTER
 }
 
-/// What the faults of a plan leave behind, each as the time after the plan's end until which it may last.
+/// The effects of a plan's faults, each with the time after the plan's end until which it may last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Patience {
-    /// Old views of the cluster.
+    /// Outdated views of the cluster.
     blind_ms: u64,
-    /// Old views of the account.
+    /// Outdated views of the account.
     account_ms: u64,
     /// Retries.
     fast: (u64, usize),
     slow: (u64, usize),
     unauthorised_ms: u64,
-    /// Pauses that a server asked for, locks, and actions that take long.
+    /// Waits that a server asked for, locks, and slow actions.
     told_ms: u64,
     takeover_ms: u64,
     purchase_ms: u64,
-    /// Between assignments.
+    /// The waits between assignments.
     cool_off_ms: u64,
-    /// For which a node may fail, and has to last.
+    /// The longest graces and recovery times.
     grace_ms: u64,
 }
 
 impl Patience {
-    /// By the faults of a plan.
+    /// From the faults of a plan.
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut all = Self::default();
         let buyers = buyers(plan);
@@ -91,7 +91,7 @@ impl Patience {
             all.weather(weather, plan.end_ms, buyers);
         }
         for trigger in &plan.triggers {
-            // Where it hits is not known: as if at the end.
+            // Nobody knows when it fires, so it counts as if at the end.
             all.trigger(&trigger.then, buyers);
         }
         if reads_names_of_the_past(plan) {
@@ -103,7 +103,7 @@ impl Patience {
         all
     }
 
-    /// From the end of the plan to the time at which all has to be right.
+    /// From the end of the plan to the time by which everything must be right.
     pub(crate) fn right_ms(&self) -> u64 {
         let Self { blind_ms, account_ms, fast, slow, unauthorised_ms, told_ms, .. } = *self;
         let Self { takeover_ms, purchase_ms, cool_off_ms, grace_ms, .. } = *self;
@@ -113,9 +113,9 @@ impl Patience {
         PLAIN_MS + blind_ms + account_ms + waits + takeover_ms + purchase_ms + cool_off_ms + grace_ms
     }
 
-    /// From the end of the plan to the time from which nothing old can come up any more.
+    /// From the end of the plan to the time after which no outdated state can matter.
     pub(crate) fn seen_ms(&self) -> u64 {
-        // A token that sees again shows what it hid.
+        // A token that regains a scope reveals what was hidden.
         LATE_CALL_MS + self.blind_ms + self.account_ms + self.unauthorised_ms
     }
 
@@ -128,23 +128,23 @@ impl Patience {
         match act {
             Act::MoveIp { .. } | Act::DestroyDroplet { .. } | Act::Release { .. } => {
                 self.account_ms = self.account_ms.max(left(BY_HAND_MS));
-                // What stands where nobody knew of it is refused as in use.
+                // An address where nobody knew of one leads to a refusal as in use.
                 self.add_slow(0);
             }
             Act::DeleteIp { .. } => {
-                // From when on a pool names it: one may be made anew, or have lost its memory.
+                // Counted from when a pool names it, because a pool may be recreated or lose its memory.
                 self.account_ms = self.account_ms.max(FORGET_MS);
                 self.purchase_ms = self.purchase_ms.max(left(FORGET_MS) * buyers);
             }
             Act::LockIp { for_ms, .. } | Act::BusyDroplet { for_ms, .. } => {
                 self.told_ms = self.told_ms.max(left(*for_ms));
-                // That something is locked is seen in the next list only.
+                // A lock is only seen in the next list.
                 self.account_ms = self.account_ms.max(left(for_ms.saturating_add(BY_HAND_MS)));
                 self.add_fast(*for_ms);
             }
-            // It may name addresses that the account does not have.
+            // The object may name addresses that the account does not have.
             Act::Create { .. } => self.account_ms = self.account_ms.max(left(FORGET_MS)),
-            // A droplet that is off is refused, and its node tried again by the slow schedule.
+            // A droplet that is off is refused, and its node is retried on the slow schedule.
             Act::PowerOff { .. } => self.add_slow(0),
             Act::PauseObject { for_ms, .. } => {
                 self.told_ms = self.told_ms.max(left(for_ms.saturating_add(RESUMED_MS)));
@@ -154,10 +154,10 @@ impl Patience {
             Act::RevokeToken { for_ms, .. } | Act::NarrowToken { for_ms, .. } => {
                 self.unauthorised_ms = self.unauthorised_ms.max(left(for_ms + UNAUTHORISED_MS));
             }
-            // What another leader left is looked into by a list that is half a minute younger.
+            // Work of an earlier leader is checked against a list that is half a minute newer.
             Act::Ask { .. } => self.account_ms = self.account_ms.max(BY_HAND_MS),
             Act::ActionTime { ms } => self.told_ms = self.told_ms.max(*ms),
-            // Until the end: a creation that was refused is tried again by the slow schedule.
+            // Until the end of the plan: a refused creation is retried on the slow schedule.
             Act::Quota { .. } => self.add_slow(end_ms.saturating_sub(at_ms)),
             Act::ListLag { ms } => self.account_ms = self.account_ms.max(BY_HAND_MS + ms),
             Act::Crash { restart_ms, .. } | Act::Stop { restart_ms, .. } => {
@@ -268,8 +268,8 @@ impl Patience {
     }
 }
 
-/// Whether names may be read while lists lag: by a new leader, or after a change of them that failed. What the lists did
-/// not show is seen at the next look.
+/// Whether names may be read while lists lag: by a new leader, or after a failed change of them. Records that such a
+/// list hides are seen at the next look.
 fn reads_names_of_the_past(plan: &Plan) -> bool {
     let lags = plan.steps.iter().any(|step| matches!(step.act, Act::ListLag { ms: 1.. }));
     let ends = plan.steps.iter().any(|step| {
@@ -278,7 +278,7 @@ fn reads_names_of_the_past(plan: &Plan) -> bool {
     lags && (ends || !plan.weather.is_empty() || !plan.triggers.is_empty())
 }
 
-/// The longest grace of each kind, one after the other.
+/// The sum of the longest grace of each kind.
 fn grace_ms(plan: &Plan) -> u64 {
     let longest_ms = |field: &str| {
         let seconds = specs(plan).filter_map(|spec| spec.get("grace")?.get(field)?.as_u64());
@@ -294,7 +294,7 @@ fn specs(plan: &Plan) -> impl Iterator<Item = &Value> {
     })
 }
 
-/// How many pools buy: one after the other, as at most one creation of an account is open.
+/// How many pools buy. They buy one after another, since an account has at most one open creation.
 fn buyers(plan: &Plan) -> u64 {
     let names = plan.steps.iter().filter_map(|step| {
         let (Act::Create { name, spec, .. } | Act::Edit { name, spec, .. }) = &step.act else { return None };

@@ -1,7 +1,7 @@
 //! I14: a paused object begins nothing, and after the pause the account is listed before the first move.
 //!
-//! What was sent before is finished: an address that an assignment of before has moved gets its annotation and its
-//! record. The judge sees the annotation in the API server's log, and rests on nothing that the operator says.
+//! Work sent before the pause is finished: an address moved by an earlier assignment gets its annotation and its
+//! record. The judge sees the annotation in the API server's log and trusts nothing that the operator says.
 
 use super::dns::{self, Site};
 use super::truth::Pool;
@@ -20,13 +20,13 @@ const RECORD_SETS: &str = "nodednsrecordsets";
 /// From the sending of a call to its effect.
 const LATE_MS: u64 = 11_000;
 
-/// An assignment, its annotation and its record are done this long after it was accepted.
+/// How long after its acceptance an assignment has its annotation and its record.
 const FINISHED_MS: u64 = 30_000;
 
-/// The same where anything disturbs them.
+/// The same under any disturbance.
 const DISTURBED_MS: u64 = 600_000;
 
-/// After a pause the account and the records are read, the records twice where some are to go.
+/// After a pause the account and the records are read, the records twice if some are to be deleted.
 const RESUMED_MS: u64 = 20_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -38,14 +38,14 @@ struct Pause {
 /// The pauses of all objects.
 #[derive(Debug, Default)]
 pub(super) struct Pauses {
-    /// The latest of each object, by the plural of its kind and its name.
+    /// The latest pause of each object, by plural and name.
     latest: BTreeMap<(String, String), Pause>,
     /// When an assignment of an address last took effect.
     assigned: BTreeMap<Ipv4Addr, u64>,
 }
 
 impl Pauses {
-    /// Takes in a change of the API server.
+    /// Takes in a change from the API server.
     pub(super) fn changed(&mut self, change: &Change, now_ms: u64) {
         let kind = change.storage.plural.as_str();
         if kind != POOLS && kind != RECORD_SETS {
@@ -74,19 +74,19 @@ impl Pauses {
         self.latest.get(&(kind.to_owned(), name.to_owned())).copied()
     }
 
-    /// Since when an object is paused, if it was throughout since `from_ms`.
+    /// Since when an object is paused, if it was paused all the time since `from_ms`.
     fn held(&self, kind: &str, name: &str, from_ms: u64) -> Option<u64> {
         let pause = self.of(kind, name)?;
         (pause.to_ms.is_none() && pause.from_ms <= from_ms).then_some(pause.from_ms)
     }
 
-    /// When the last pause of a pool ended.
+    /// The beginning and the end of a pool's last pause, if that is over.
     fn ended(&self, pool: &str) -> Option<(u64, u64)> {
         let pause = self.of(POOLS, pool)?;
         Some((pause.from_ms, pause.to_ms?))
     }
 
-    /// Whether nobody can ask an object to be prompt: it is paused, or was a moment ago.
+    /// Whether promptness cannot be expected of an object: it is paused, or was a moment ago.
     pub(super) fn rests(&self, is_pool: bool, name: &str, now_ms: u64) -> bool {
         let pause = self.of(if is_pool { POOLS } else { RECORD_SETS }, name);
         pause.is_some_and(|pause| pause.to_ms.is_none_or(|to_ms| now_ms < to_ms + RESUMED_MS))
@@ -140,13 +140,13 @@ impl Judge {
         }
     }
 
-    /// The account was not listed since the pause of those pools that a process moves an address for.
+    /// Whether all pools that a process moves an address for have ended a pause since it last listed the account.
     fn unlisted(&self, now_ms: u64, process: Process, owners: &[String]) -> Option<String> {
         let listed_ms = self.known.get(&process).and_then(|known| known.listed_ms).unwrap_or_default();
         let stale = |owner: &String| {
             let (from_ms, to_ms) = self.pauses.ended(owner)?;
             let seen_ms = self.blindness.since(now_ms).min(self.blindness.since(to_ms));
-            // A pause that was too short to be seen was none.
+            // A pause too short to be seen counts as none.
             (from_ms < seen_ms.min(to_ms) && listed_ms < seen_ms).then_some(to_ms)
         };
         let ended: Option<Vec<u64>> = owners.iter().map(stale).collect();
@@ -156,7 +156,7 @@ impl Judge {
         ))
     }
 
-    /// Whether what happens to an address is the end of an assignment that was sent before a pause, or just then.
+    /// Whether a change about an address finishes an assignment that was sent before a pause, or just then.
     fn finishes(&self, ip: &str, paused_ms: u64, now_ms: u64) -> bool {
         let ip: Option<Ipv4Addr> = ip.parse().ok();
         let calm = self.blindness.calm.is_calm(flipop_cloud::Provider::DigitalOcean, paused_ms)
@@ -174,7 +174,7 @@ impl Judge {
             object.as_ref()?.pointer(pointer)?.as_str().map(str::to_owned)
         };
         let (before, after) = (value(&change.before), value(&change.after));
-        // By the latest of the pools that name it; `None`: some of them may act.
+        // The latest pause among the pools that name it; `None` if any of them may act.
         let paused = |ip: &String| -> Option<u64> {
             let owners = self.truth.owners(ip.parse().ok()?, from_ms);
             let all: Option<Vec<u64>> =
@@ -194,7 +194,7 @@ impl Judge {
         }
     }
 
-    /// The operator changed a record. `added`: what it holds now, if there was none with that before.
+    /// The operator changed a record. `added` is its content, if no record had that before.
     pub(super) fn check_pause_of_record(&mut self, now_ms: u64, site: &Site, added: Option<&str>) {
         let from_ms = self.blindness.since_of_records(now_ms).saturating_sub(LATE_MS);
         let names = |object: &&Pool| dns::place(object).is_some_and(|place| place.site == *site);

@@ -1,4 +1,4 @@
-//! I14: each rule about pauses meets a violation, and something just this side of it.
+//! I14: for each rule about pauses, a violation and a case that is just allowed.
 
 use super::tests::{A, Court, IP, POOL, cloud};
 use crate::facts::Kind;
@@ -13,7 +13,7 @@ fn annotation(text: Option<&str>) -> Value {
     json!({ "metadata": { "annotations": { super::pauses::ANNOTATION: text } } })
 }
 
-/// A court in which the only pool is paused, or was, since 20 s.
+/// A court whose only pool was paused at 20 s and may be so still.
 fn court(spec: &Value, text: Option<&str>) -> Court {
     let mut court = Court::new(spec);
     court.patch(POOL, "pool", "", annotation(Some("before")), "user");
@@ -81,7 +81,7 @@ async fn after_a_pause_the_account_is_listed_before_an_address_moves() {
         court.hear(32_000, false);
         court.patch(POOL, "pool", "", annotation(None), "user");
         court.hear(50_000, false);
-        // The permit goes on, and nothing is listed for that.
+        // The permit goes on, which requires no list.
         let lease =
             super::tests::kube("PUT leases x", Kind::Lease { write: Some(crate::facts::Hold::Taken) });
         for at_ms in [38_000, 45_000, 52_000] {
@@ -119,7 +119,7 @@ async fn annotations_of_a_paused_pool_change_only_with_a_move_that_was_sent() {
         note(&court, None);
         court.hear(60_100, true);
         assert_eq!(court.rules(), rules, "{text:?} {assigned_ms:?}");
-        // An address of nobody is no matter of the pool's.
+        // An address that no pool names does not concern the pool.
         note(&court, Some("192.0.2.99"));
         court.hear(60_200, true);
         assert_eq!(court.rules(), Vec::<&str>::new());
@@ -144,7 +144,7 @@ async fn records_of_a_paused_object_change_only_with_a_move_that_was_sent() {
         assert_eq!(court.rules(), rules, "{text:?} {assigned_ms:?}");
         let _id = court.cloud.add_record(Provider::DigitalOcean, "example.com", &record("192.0.2.9"));
         court.hear(60_000, false);
-        // Nothing is taken away.
+        // No record is deleted.
         court.cloud.delete_record(Provider::DigitalOcean, "example.com", &id);
         court.hear(60_100, true);
         assert_eq!(court.rules(), if text.is_some() { vec!["I14"] } else { vec![] }, "{text:?}");

@@ -1,10 +1,10 @@
-//! What may have been bought, and for whom.
+//! What may have been bought, and for which pool.
 
 use super::Judge;
 use super::truth::Pool;
 
 impl Judge {
-    /// What was bought for a pool that goes, and is no other's, is nobody's.
+    /// An address bought for a pool that goes, and that no other pool mentions, is nobody's.
     pub(super) fn pool_deleted(&mut self, now_ms: u64, name: &str) {
         let others: Vec<&Pool> =
             self.truth.pools.iter().filter(|(other, _)| *other != name).map(|(_, pool)| pool).collect();
@@ -13,7 +13,7 @@ impl Judge {
         self.pool_deleted_ms = Some(now_ms);
     }
 
-    /// The most addresses that each pool ever lacked.
+    /// Notes the most addresses that each pool ever lacked.
     pub(super) fn note_lacks(&mut self) {
         for pool in self.truth.pools.values() {
             let given = pool.spec_ips().iter().filter(|ip| !self.created.contains(*ip)).count();

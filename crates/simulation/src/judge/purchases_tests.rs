@@ -1,4 +1,4 @@
-//! Of what is bought: who has to name it, and until when.
+//! Tests on purchases: who has to name them, and until when.
 
 use super::settled;
 use super::tests::{Court, IP, POOL};
@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 const BOUGHT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 40);
 const SECOND: &str = "second";
 
-/// Two pools that buy, neither of which has bought anything.
+/// Two pools that buy, and have bought nothing yet.
 fn court() -> Court {
     let mut court = Court::new(&json!({ "desiredIPs": 3 }));
     court.create(POOL.1, SECOND, &json!({ "provider": "digitalocean", "region": REGION, "desiredIPs": 3 }));

@@ -1,4 +1,4 @@
-//! I15: a move by hand was asked for, stands in the status as pending before it is made, and is made once at most, by a
+//! I15: a move by hand was requested, is pending in the status before it is made, and is made at most once, by a
 //! process that can have seen the pool without the request.
 
 use super::truth::Pool;
@@ -10,16 +10,16 @@ use std::net::Ipv4Addr;
 /// A request: the uid of its pool, and its text.
 type Request = (String, String);
 
-/// What was asked for, and what became of it.
+/// The requests, and what came of them.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// Since when it stands there.
+    /// When each request appeared.
     asked: BTreeMap<Request, u64>,
-    /// When a process sent its first call.
+    /// When each process sent its first call.
     began: BTreeMap<Process, u64>,
     /// On their way to the provider.
     sent: BTreeMap<(Ipv4Addr, u64), Request>,
-    /// How often the provider took each.
+    /// How often the provider accepted each.
     made: BTreeMap<Request, usize>,
 }
 
@@ -36,14 +36,14 @@ impl Requests {
         }
     }
 
-    /// Another assignment of an address is sent.
+    /// Another assignment of the address is sent.
     pub(super) fn forget(&mut self, ip: Ipv4Addr) {
         self.sent.retain(|(other, _), _| *other != ip);
     }
 }
 
 impl Judge {
-    /// Whether an address is moved off a candidate because the status of its pool says that this is asked for.
+    /// Whether an address leaves a candidate because the status of its pool calls this move requested.
     pub(super) fn asked(&mut self, now_ms: u64, process: Process, to: (Ipv4Addr, u64)) -> bool {
         let from_ms = self.blindness.since(now_ms);
         let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
@@ -70,7 +70,7 @@ impl Judge {
         pending.then(|| (pool.uid.clone(), of("request").to_owned()))
     }
 
-    /// The provider has taken an assignment.
+    /// The provider accepted an assignment.
     pub(super) fn check_request(&mut self, now_ms: u64, to: (Ipv4Addr, u64)) {
         let Some(request) = self.requests.sent.remove(&to) else { return };
         let made = self.requests.made.entry(request.clone()).or_default();
@@ -82,7 +82,7 @@ impl Judge {
     }
 }
 
-/// What a pool that can be followed still owes to whoever asks for a move.
+/// The request that a pool which can be followed still has to answer.
 pub(super) fn unanswered(pool: &Pool) -> Option<String> {
     let of = |field: &str| text(&pool.status, &format!("/lastMove/{field}"));
     let answered = pool.asks.is_empty() || of("request") == pool.asks && of("outcome") != "Pending";

@@ -1,4 +1,4 @@
-//! Of moves that are asked for: each rule meets a violation, and something just this side of it.
+//! Tests on requested moves: for each rule, a violation and a case that is just allowed.
 
 use super::requests::unanswered;
 use super::tests::{A, Court, IP, POOL};

@@ -1,10 +1,10 @@
-//! Label selectors, a second and naive reading of them: what they select, and which texts are none.
+//! Label selectors, in a second and naive reading: what they select, and which texts are invalid.
 
 use std::collections::BTreeMap;
 
 type Labels = BTreeMap<String, String>;
 
-/// What a key has to meet.
+/// The requirement on a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Need {
     Exists,
@@ -18,7 +18,7 @@ enum Need {
 pub(super) struct Selector(Vec<(String, Need)>);
 
 impl Selector {
-    /// Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k`; `None` if it is no selector.
+    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k`; `None` if the text is invalid.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if text.trim().is_empty() {
             return Some(Self(Vec::new()));
@@ -26,7 +26,7 @@ impl Selector {
         parts(text)?.into_iter().map(|part| requirement(part.trim())).collect::<Option<Vec<_>>>().map(Self)
     }
 
-    /// Whether it selects what has these labels.
+    /// Whether it selects an object with these labels.
     pub(super) fn selects(&self, labels: &Labels) -> bool {
         self.0.iter().all(|(key, need)| {
             let value = labels.get(key);
@@ -40,12 +40,12 @@ impl Selector {
     }
 }
 
-/// Whether a text selects these labels; a text that is no selector selects nothing.
+/// Whether a text selects these labels. An invalid selector selects nothing.
 pub(super) fn selects(text: &str, labels: &Labels) -> bool {
     Selector::parse(text).is_some_and(|selector| selector.selects(labels))
 }
 
-/// Split at the commas outside of parentheses.
+/// Splits at the commas outside parentheses.
 fn parts(text: &str) -> Option<Vec<&str>> {
     let (mut all, mut from, mut inside) = (Vec::new(), 0, false);
     for (at, letter) in text.char_indices() {
@@ -95,7 +95,7 @@ fn requirement(part: &str) -> Option<(String, Need)> {
     (name_good && values_good).then(|| (key.to_owned(), need))
 }
 
-/// Letters, digits, `-`, `_`, `.`; at both ends a letter or a digit.
+/// Letters, digits, `-`, `_`, `.`, with a letter or a digit at both ends.
 fn is_word(text: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric();
     text.len() <= 253

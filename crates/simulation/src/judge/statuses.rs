@@ -1,5 +1,5 @@
-//! I9 and I1 at every step: a status that says which spec it describes describes that one, and no two statuses put an
-//! address in two places. What conditions say is documented.
+//! I9 and I1 at every step: a status describes the spec that it says it describes, and no two statuses put one address
+//! in two places. Its conditions are documented.
 
 use super::truth::{Pool, Truth};
 use super::validity::{self, Reach, text};
@@ -8,19 +8,19 @@ use flipop_core::model::catalog;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The address and the place of each entry that is called active.
+/// The address and the place of each active entry.
 fn active(pool: &Pool) -> BTreeMap<&str, &str> {
     let entries = pool.status.get("ips").and_then(Value::as_object).into_iter().flatten();
     let entries = entries.filter(|(_, entry)| text(entry, "/state") == "active");
     entries.map(|(ip, entry)| (ip.as_str(), text(entry, "/providerID"))).collect()
 }
 
-/// Whether the status of an object is about its spec.
+/// Whether the status of an object is about its present spec.
 fn is_about_its_spec(object: &Pool) -> bool {
     object.observed() == object.generation
 }
 
-/// `SpecValid` says of a spec what is wrong with it.
+/// `SpecValid` reports the mistakes of the spec.
 fn spec_valid(object: &Pool, right: (&str, &str), wrong: &mut Vec<String>) {
     let found = object.condition("SpecValid");
     let field = |name| found.map(|condition| text(condition, name)).unwrap_or_default();
@@ -30,7 +30,7 @@ fn spec_valid(object: &Pool, right: (&str, &str), wrong: &mut Vec<String>) {
     }
 }
 
-/// A condition that no user can look up says nothing.
+/// A condition is useless unless users can look it up.
 fn documented(kind: &str, object: &Pool, wrong: &mut Vec<String>) {
     for condition in object.conditions() {
         let [of, status, reason] = ["/type", "/status", "/reason"].map(|field| text(condition, field));
@@ -40,7 +40,7 @@ fn documented(kind: &str, object: &Pool, wrong: &mut Vec<String>) {
     }
 }
 
-/// What is wrong with the status of a pool that was written just now.
+/// What is wrong with a pool's status that was just written.
 pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> Vec<String> {
     let mut wrong = Vec::new();
     documented("FloatingIPPool", pool, &mut wrong);
@@ -58,13 +58,13 @@ pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: 
         .chain(pool.effective().iter().map(ToString::to_string))
         .collect();
     let told: BTreeSet<String> = pool.states().into_keys().collect();
-    // What was not looked up yet is not named; at rest every address is. Of a frozen pool all stays as it was.
+    // Addresses that were not looked up yet are not named; at rest all are. A frozen pool's status stays as it was.
     if !mistakes.contains(&Reach::Pool) && !told.is_subset(&expected) {
         wrong.push(format!("status.ips names {told:?}, and the pool has {expected:?}"));
     }
     let here = active(pool);
-    // Who leads anew keeps what was told of an address that the list shows elsewhere, until it has asked for that one
-    // too.
+    // A new leader keeps what was said of an address that the list shows elsewhere, until it has also read that address
+    // alone.
     let (told, there) = (before.map(active).unwrap_or_default(), cloud.ips());
     let stands = |view: &IpView, place: &str| {
         view.droplet.is_some_and(|droplet| place == format!("digitalocean://{droplet}"))
@@ -89,7 +89,7 @@ pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: 
     wrong
 }
 
-/// What is wrong with the status of a record set that was written just now.
+/// What is wrong with a record set's status that was just written.
 pub(super) fn of_record_set(set: &Pool) -> Vec<String> {
     let mut wrong = Vec::new();
     documented("NodeDNSRecordSet", set, &mut wrong);

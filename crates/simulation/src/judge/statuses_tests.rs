@@ -14,7 +14,7 @@ fn on(droplet: u64) -> Value {
     json!({ "state": "active", "providerID": format!("digitalocean://{droplet}") })
 }
 
-/// What is blamed when the operator writes this.
+/// The rules broken when the operator writes this.
 fn blamed(court: &mut Court, name: &str, status: Value) -> Vec<&'static str> {
     court.lead(2_000, A, &[]);
     court.rules();
@@ -34,7 +34,7 @@ async fn a_status_that_is_about_the_newest_spec_says_what_that_one_is() {
         (json!({}), 2, GOOD, json!({}), vec!["I9"]),
         (bad.clone(), 1, GOOD, json!({}), vec!["I9"]),
         (bad.clone(), 1, ("False", "PoolFrozen"), json!({}), vec![]),
-        // About the spec before.
+        // About the previous spec.
         (bad, 0, GOOD, json!({ "192.0.2.9": on(1) }), vec![]),
         (
             json!({ "ips": [IP, "192.0.2.2"] }),
@@ -96,7 +96,7 @@ async fn a_condition_that_no_user_can_look_up_is_seen() {
         ("RecordSetReady", "False", "InProgress", vec![]),
         ("AddressMissing", "True", "NodeWithoutAddress", vec!["I9"]),
     ] {
-        // Whatever spec the status is about.
+        // Whichever spec the status is about.
         for generation in [0, 1] {
             let mut court = Court::new(&json!({}));
             let conditions = json!([

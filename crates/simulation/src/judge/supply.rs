@@ -5,13 +5,13 @@ use flipop_cloud::IpView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// The addresses that a pool may use: its own by age, and there.
+/// The addresses that a pool may use: the used ones that it owns and that exist.
 pub(super) fn usable<'a>(truth: &Truth, pool: &Pool, ips: &'a BTreeMap<Ipv4Addr, IpView>) -> Vec<&'a IpView> {
     let own = |ip: &Ipv4Addr| truth.owner(*ip).is_some_and(|owner| owner.uid == pool.uid);
     pool.used().iter().filter(|ip| own(ip)).filter_map(|ip| ips.get(ip)).collect()
 }
 
-/// An address of the pool that stands on no candidate, and a candidate that could have it.
+/// An address of the pool that is on no candidate, and a candidate that could have it.
 pub(super) fn pair<'a>(
     truth: &'a Truth,
     pool: &'a Pool,
@@ -23,7 +23,7 @@ pub(super) fn pair<'a>(
     let mut idle =
         usable.iter().filter(|view| view.droplet.is_none_or(|droplet| !candidates.contains_key(&droplet)));
     let idle = idle.next()?;
-    // A node that holds an address of the pool which is not used any more can have another.
+    // A node can get another address if it holds one that the pool does not use any more.
     let holds = |view: &&IpView| {
         let own = truth.owner(view.ip).is_some_and(|owner| owner.uid == pool.uid);
         !own || usable.iter().any(|used| used.ip == view.ip)
@@ -33,15 +33,15 @@ pub(super) fn pair<'a>(
     Some((idle.ip, node))
 }
 
-/// Assignments that nothing holds up: neither their pool nor another one of its nodes cools off or has an operation under
-/// way. `rests`: pools of which nothing is expected now.
+/// Assignments that nothing holds up: neither their pool nor another pool of its nodes cools off or has an operation
+/// under way. `rests` are pools from which nothing is expected now.
 pub(super) fn waits(
     truth: &Truth,
     ips: &BTreeMap<Ipv4Addr, IpView>,
     rests: impl Fn(&Pool) -> bool,
 ) -> Vec<String> {
     let locked: Vec<Ipv4Addr> = ips.values().filter(|view| view.locked).map(|view| view.ip).collect();
-    // Where to an address goes that no pool names, nobody can tell.
+    // Nobody can tell where an address goes that no pool names.
     if locked.iter().any(|ip| truth.owner(*ip).is_none()) {
         return Vec::new();
     }

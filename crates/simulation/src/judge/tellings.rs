@@ -1,4 +1,4 @@
-//! I9: each trouble that a status tells of has had an Event, and a storm brings few of them. What Events say is
+//! I9: each trouble in a status has had an Event, and a burst of troubles leads to few of them. All Events are
 //! documented.
 
 use super::conditions::is_trouble;
@@ -8,8 +8,8 @@ use flipop_core::model::catalog::events;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Events about one object with one reason that a process may write within any hour: twenty in each of its own hours, of
-/// which any other hour meets two, and one that was refused before.
+/// The most Events about one object with one reason that a process may write within any hour. It may write twenty in
+/// each of its own hours, any other hour overlaps two of those, and one more was refused before.
 const MOST_PER_HOUR: usize = 41;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -18,22 +18,22 @@ const HOUR_MS: u64 = 3_600_000;
 const REMARKS: [&str; 5] =
     ["AddressMissing", "TTLRaised", "ExternalDNS", "RecordSetTTLRaised", "RecordSetExternalDNS"];
 
-/// What statuses and Events told.
+/// What statuses and Events said.
 #[derive(Debug, Default)]
 pub(super) struct Tellings {
-    /// By object and reason of the Event that has to be there: when the status told.
+    /// By object and the reason of the expected Event: when the status said so.
     begun: BTreeMap<(String, String), u64>,
     events: BTreeSet<(String, String)>,
-    /// By object, reason and process: when they were written within the last hour.
+    /// By object, reason and process: the times of Events within the last hour.
     written: BTreeMap<(String, String, String), VecDeque<u64>>,
 }
 
-/// The reason of the Event that tells of a condition; `None` if it is no trouble.
+/// The reason of the Event about a condition; `None` if it is no trouble.
 fn event_of(condition: &Value) -> Option<String> {
     let (kind, status, reason) =
         (text(condition, "/type"), text(condition, "/status"), text(condition, "/reason"));
     let event = match kind {
-        // What a pool's own spec stops is told by `SpecValid`.
+        // `SpecValid` reports what a pool's own spec prevents.
         "Ready" | "RecordSetReady" if status == "False" => reason,
         _ if !is_trouble(condition) || REMARKS.contains(&kind) => return None,
         "SpecValid" => "InvalidSpec",
@@ -52,7 +52,7 @@ impl Tellings {
     pub(super) fn status(&mut self, object: &Pool, is_pool: bool, now_ms: u64) {
         for condition in object.conditions() {
             let kind = text(condition, "/type");
-            // `Ready` of a pool sums up, and what is in progress is no trouble.
+            // `Ready` of a pool is a summary, and work in progress is no trouble.
             let sums_up = kind == "Ready" && is_pool;
             if sums_up || text(condition, "/reason") == "InProgress" {
                 continue;
@@ -63,7 +63,7 @@ impl Tellings {
         }
     }
 
-    /// An Event was stored, or counted once more. Answers what is wrong with that.
+    /// An Event was stored or counted again. Returns what is wrong with that.
     pub(super) fn event(&mut self, event: &Value, now_ms: u64) -> Option<String> {
         let of = |pointer: &str| text(event, pointer).to_owned();
         let [kind, object, why] =
@@ -82,7 +82,7 @@ impl Tellings {
         undocumented.or_else(|| (count > MOST_PER_HOUR).then(storm))
     }
 
-    /// What no Event told of.
+    /// The troubles without an Event.
     pub(super) fn untold(&self) -> Vec<String> {
         let untold = self.begun.iter().filter(|(trouble, _)| !self.events.contains(*trouble));
         untold.map(|((uid, reason), at_ms)| format!("{reason} of {uid} at {at_ms} ms had no Event")).collect()

@@ -1,9 +1,9 @@
-//! I2: one writer. A call that changes something is sent with enough of the permit left, and by one process at a time.
+//! I2: one writer. A changing call is sent only with enough of the permit left, and by one process at a time.
 
 use super::{Judge, Process, ROUNDING_MS};
 use crate::facts::Facts;
 
-/// A mutating call starts only while so much of the permit is left.
+/// A changing call starts only while at least this much of the permit is left.
 const MIN_REMAINING_MS: u64 = 3_000;
 
 impl Judge {

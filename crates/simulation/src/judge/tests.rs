@@ -1,4 +1,4 @@
-//! The judge itself: each rule meets a violation, and something just this side of it.
+//! Tests of the judge itself: for each rule, a violation and a case that is just allowed.
 
 use super::blindness::Blindness;
 use super::calm::Calm;
@@ -23,7 +23,7 @@ const SET: (&str, &str) = (API_VERSION, "NodeDNSRecordSet");
 pub(super) const A: Process = Process { replica: 0, incarnation: 1 };
 const B: Process = Process { replica: 1, incarnation: 1 };
 
-/// A world without an operator, and a judge who is told what one did.
+/// A world without an operator, and a judge that is told what one did.
 pub(super) struct Court {
     pub(super) judge: Judge,
     pub(super) api: ApiServer,
@@ -39,7 +39,7 @@ fn quiet() -> Plan {
 }
 
 impl Court {
-    /// Two nodes of role edge, of which the first holds the pool's only address.
+    /// Two nodes of role edge. The first one holds the pool's only address.
     pub(super) fn new(spec: &Value) -> Self {
         let cloud = Cloud::new(Options { seed: 1, epoch_ms: Some(0) });
         dns::furnish(&cloud);
@@ -107,7 +107,7 @@ impl Court {
         self.judge.ended(ended_ms, seq, Some(Ending { status, retry_after_s: Some(7) }));
     }
 
-    /// A process takes the lease and reads all but these.
+    /// A process takes the lease and reads everything except these.
     pub(super) fn lead(&mut self, now_ms: u64, process: Process, but: &[&str]) {
         let lease = kube("PUT leases x", Kind::Lease { write: Some(Hold::Taken) });
         self.call((now_ms, now_ms), process, &lease, Some(200));
@@ -323,7 +323,7 @@ fn all_has_to_be_right_in_time_and_to_stay_so_without_a_write() {
     assert_eq!(look(&[(112_000, &[], 0), (712_000, &[], 0)]), Next::Rest);
 }
 
-/// A status in which nothing is wrong.
+/// A status without a mistake.
 fn right_status(droplet: u64) -> Value {
     let condition = |kind: &str, status: &str, reason: &str| json!({ "type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" });
     json!({
@@ -343,7 +343,7 @@ fn right_status(droplet: u64) -> Value {
     })
 }
 
-/// A change of some fields, as in a merge patch.
+/// Applies a merge patch.
 fn merge(value: &mut Value, change: &Value) {
     let Some(fields) = change.as_object() else {
         value.clone_from(change);

@@ -212,18 +212,13 @@ fn failure<'a>(pool: &Pool, node: &Node, pods: impl Iterator<Item = &'a Value>) 
 }
 
 fn is_served<'a>(pool: &Pool, node: &Node, mut pods: impl Iterator<Item = &'a Value>) -> bool {
-    let (namespace, label) = (pool.match_of("podNamespace"), pool.match_of("podLabel"));
-    if namespace.is_empty() && label.is_empty() {
-        return true;
-    }
-    pods.any(|pod| {
-        text(pod, "/spec/nodeName") == node.name
-            && (namespace.is_empty() || text(pod, "/metadata/namespace") == namespace)
-            && selects(label, &strings(pod, "/metadata/labels"))
-            && text(pod, "/status/phase") == "Running"
-            && condition(pod, "Ready")
-            && field(pod, "/metadata/deletionTimestamp").is_none()
-    })
+    !pool.asks_for_pods()
+        || pods.any(|pod| {
+            pool.asks_for(pod, node)
+                && text(pod, "/status/phase") == "Running"
+                && condition(pod, "Ready")
+                && field(pod, "/metadata/deletionTimestamp").is_none()
+        })
 }
 
 impl Pool {
@@ -301,6 +296,13 @@ impl Pool {
     /// Who is older.
     pub(super) fn age(&self) -> (&str, &str, &str) {
         (&self.created, &self.namespace, &self.name)
+    }
+
+    fn asks_for(&self, pod: &Value, node: &Node) -> bool {
+        let (namespace, label) = (self.match_of("podNamespace"), self.match_of("podLabel"));
+        text(pod, "/spec/nodeName") == node.name
+            && (namespace.is_empty() || text(pod, "/metadata/namespace") == namespace)
+            && selects(label, &strings(pod, "/metadata/labels"))
     }
 
     /// Whether some pod has to run on a node that matches.
@@ -403,6 +405,14 @@ impl Truth {
     /// For what a node does not match.
     pub(super) fn failure(&self, object: &Pool, node: &Node) -> Option<Fails> {
         failure(object, node, self.pods.values())
+    }
+
+    /// When a pod of the node stopped being Ready, by its own word: the latest time there is.
+    pub(super) fn pods_fail_since(&self, object: &Pool, node: &Node) -> Option<String> {
+        let pods = self.pods.values().filter(|pod| object.asks_for(pod, node) && !condition(pod, "Ready"));
+        let since = pods.flat_map(|pod| items(pod, "/status/conditions"));
+        let since = since.filter(|condition| text(condition, "/type") == "Ready");
+        since.map(|condition| text(condition, "/lastTransitionTime").to_owned()).max()
     }
 
     /// The nodes that a pool's criteria select now.

@@ -1,4 +1,4 @@
-//! What is wrong with a spec, by the contract alone, and how far it reaches.
+//! Mistakes in a spec, and how far each one reaches. This is a second opinion, written without the core's parser.
 
 use super::selector::Selector;
 use flipop_cloud::Provider;
@@ -17,7 +17,7 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// The reason of the condition `SpecValid` whose widest mistake this is.
+    /// The reason of `SpecValid` if this is the widest mistake.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::Pool => "PoolFrozen",
@@ -29,14 +29,14 @@ impl Reach {
     }
 }
 
-/// More is surely a mistake.
+/// A higher number is surely a mistake.
 const MAX_DESIRED: i64 = 1_000;
 
-/// No more can be active.
+/// More addresses cannot be active.
 const MAX_MINIMUM: usize = 1_000;
 
-/// The field at a path without escapes: [`Value::pointer`] copies each name of it twice, which is a tenth of a
-/// simulation.
+/// The field at a path without escapes. [`Value::pointer`] copies each name of the path twice, which takes a tenth of a
+/// simulation's time.
 pub(super) fn field<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('/').skip(1).try_fold(value, |value, name| value.get(name))
 }
@@ -54,13 +54,13 @@ fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
     items.map(|item| item.as_str().unwrap_or_default()).collect()
 }
 
-/// The entries of `spec.ips` that are no IPv4 address.
+/// The entries of `spec.ips` that are no IPv4 addresses.
 pub(super) fn bad_entries(spec: &Value) -> BTreeSet<String> {
     let bad = texts(spec, "/ips").into_iter().filter(|entry| entry.parse::<Ipv4Addr>().is_err());
     bad.map(str::to_owned).collect()
 }
 
-/// What is wrong with a pool.
+/// The mistakes in a pool's spec.
 pub(super) fn of_pool(spec: &Value) -> BTreeSet<Reach> {
     let mut wrong = BTreeSet::new();
     let ips = texts(spec, "/ips");
@@ -87,12 +87,12 @@ pub(super) fn of_pool(spec: &Value) -> BTreeSet<Reach> {
     wrong
 }
 
-/// How many addresses have to be active for a pool to be ready; `None` if what is asked for cannot be meant.
+/// How many addresses must be active for a pool to be ready; `None` if the number makes no sense.
 pub(super) fn minimum(spec: &Value) -> Option<usize> {
     usize::try_from(number(spec, "/minActive")).ok().filter(|minimum| *minimum <= MAX_MINIMUM)
 }
 
-/// Whether the spec of a `NodeDNSRecordSet` is right.
+/// Whether the spec of a `NodeDNSRecordSet` is valid.
 pub(super) fn of_record_set(spec: &Value) -> bool {
     let types = ["", "ExternalIP", "InternalIP", "flipop.digitalocean.com/ipv4-reserved-ip"];
     let provider = [text(spec, "/provider"), "digitalocean"].into_iter().find(|name| !name.is_empty());
@@ -115,14 +115,14 @@ fn criteria_good(spec: &Value) -> bool {
             .all(|field| Selector::parse(text(spec, field)).is_some())
 }
 
-/// `dnsRecordSet`, if it says anything: the Go operator's client writes an absent one as one of empty fields.
+/// `dnsRecordSet`, unless it is empty. The Go operator's client writes an absent one as one of empty fields.
 pub(super) fn record_set(spec: &Value) -> Option<&Value> {
     let set = spec.get("dnsRecordSet")?.as_object()?;
     let says = |value: &Value| !(value.is_null() || value == "" || value.as_i64() == Some(0));
     set.values().any(says).then(|| spec.get("dnsRecordSet"))?
 }
 
-/// The provider of a record set; `None` if there is none of that name.
+/// The provider of a record set; `None` if the name is unknown.
 pub(super) fn dns_provider(set: &Value, default: &str) -> Option<Provider> {
     match [text(set, "/provider"), default].into_iter().find(|name| !name.is_empty())? {
         "digitalocean" => Some(Provider::DigitalOcean),

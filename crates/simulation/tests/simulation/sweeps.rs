@@ -62,9 +62,15 @@ fn more(reference: &Outcome, outcome: &Outcome) -> [usize; 4] {
     more
 }
 
+/// The same, while a replica whose clock is a day off watches.
+fn watched(plan: Plan) -> Plan {
+    Plan { replicas: 2, skew_s: 86_400, ..plan }
+}
+
 #[test]
 fn undisturbed_workloads_break_no_invariant() {
-    for (plan, outcome) in undisturbed([workloads::all(), workloads::by_hand()].concat()) {
+    for (plan, outcome) in undisturbed([workloads::all(), workloads::pauses(), workloads::by_hand()].concat())
+    {
         assert_eq!(outcome.violations, [], "{}", plan.name);
         assert!(outcome.busy_calls > 10 && outcome.busy_frames > 3, "{}: {outcome:?}", plan.name);
         assert!(outcome.busy_clockwork > 10 && outcome.moments.len() > 13, "{}: {outcome:?}", plan.name);
@@ -74,14 +80,14 @@ fn undisturbed_workloads_break_no_invariant() {
 #[test]
 fn a_crash_at_any_call_loses_nothing_and_does_nothing_twice() {
     let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
-    sweep(workloads::all(), sweep::crashes, spare, 1_000);
+    sweep([workloads::all(), workloads::pauses()].concat(), sweep::crashes, spare, 1_000);
 }
 
 #[test]
 fn a_lost_answer_loses_nothing_and_does_nothing_twice() {
     // A record goes and comes back where an address takes longer than the second look after a pause.
     let spare = Spare { assigns: 0, records: 2, writes: 8, annotations: 0, same_end: true };
-    sweep(workloads::all(), sweep::lost_answers, spare, 1_500);
+    sweep([workloads::all(), workloads::pauses()].concat(), sweep::lost_answers, spare, 1_500);
 }
 
 #[test]
@@ -135,6 +141,12 @@ fn a_pause_at_any_moment_loses_nothing_and_does_nothing_twice() {
 }
 
 #[test]
+fn another_leader_within_a_pause_at_any_call_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 0, records: 2, writes: 8, annotations: 0, same_end: true };
+    sweep(workloads::pauses().into_iter().map(watched).collect(), sweep::crashes, spare, 100);
+}
+
+#[test]
 fn a_crash_within_grace_at_any_call_loses_nothing_and_does_nothing_twice() {
     let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
     sweep(workloads::grace(), sweep::crashes, spare, 250);
@@ -155,6 +167,5 @@ fn a_disturbed_watch_within_grace_loses_nothing_and_does_nothing_twice() {
 #[test]
 fn another_leader_within_grace_at_any_call_loses_nothing_and_does_nothing_twice() {
     let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
-    let standby = |plan: Plan| Plan { replicas: 2, skew_s: 86_400, ..plan };
-    sweep(workloads::grace().into_iter().map(standby).collect(), sweep::crashes, spare, 250);
+    sweep(workloads::grace().into_iter().map(watched).collect(), sweep::crashes, spare, 250);
 }

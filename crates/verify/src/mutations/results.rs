@@ -1,4 +1,4 @@
-//! What is known of each mutation, kept so that a run goes on where the last one ended.
+//! The results of mutations, kept so that a run continues where the last one ended.
 
 use crate::{Doing, Failure, Outcome};
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Where results are.
+/// The file of the results.
 const FILE: &str = "target/verify/mutations.yaml";
 
-/// What came of a mutation.
+/// The result of a mutation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Verdict {
@@ -38,24 +38,24 @@ impl Verdict {
 pub(super) struct Row {
     /// Its file's name.
     pub(super) mutation: String,
-    /// What is wrong then.
+    /// The resulting fault.
     pub(super) name: String,
-    /// What came of it.
+    /// The result.
     pub(super) verdict: Verdict,
     /// The tests that failed.
     pub(super) by: Vec<String>,
-    /// Of which sources this is true.
+    /// The sources that this result is about.
     pub(super) inputs: String,
 }
 
-/// Tests that pass without any mutation.
+/// Tests that pass without a mutation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Unchanged {
     pub(super) tests: String,
     pub(super) inputs: String,
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Results {
     date: String,
@@ -67,7 +67,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// What was found before; nothing where there is no file.
+    /// Earlier results; none if there is no file.
     pub(super) fn load(root: &Path) -> Outcome<Self> {
         match fs::read_to_string(root.join(FILE)) {
             Ok(text) => {
@@ -77,7 +77,7 @@ impl Results {
         }
     }
 
-    /// Forgets what is not about these sources.
+    /// Drops results about other sources.
     pub(super) fn keep(&mut self, inputs: &BTreeMap<String, String>) {
         self.table.retain(|row| inputs.get(&row.mutation) == Some(&row.inputs));
     }
@@ -122,7 +122,7 @@ impl Results {
         fs::write(path, text).doing(format!("write {FILE}"))
     }
 
-    /// Prints the table. True when all that was selected was caught.
+    /// Prints the table. True if every selected mutation was caught.
     pub(super) fn print(&self, selected: &BTreeSet<&String>, all: usize) -> bool {
         let mut out = std::io::stdout().lock();
         let mut good = true;
@@ -132,7 +132,7 @@ impl Results {
                 (row.verdict.word(), row.by.first().map_or("", String::as_str))
             });
             good &= word == Verdict::Caught.word();
-            // A terminal that is gone is no reason to stop.
+            // A closed terminal is no reason to stop.
             let _ = writeln!(out, "{word:8}  {id:40}  {by}");
         }
         let _ = writeln!(out, "{} of {all} caught", self.caught());

@@ -1,4 +1,4 @@
-//! The copy in which mutations are made, and the tests that are run there.
+//! The copy in which mutations are applied and tested.
 
 use super::Mutation;
 use crate::fnv::Fnv;
@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What every test depends on.
+/// Files that every test depends on.
 const OF_ALL: [&str; 3] = ["Cargo.lock", "Cargo.toml", "rust-toolchain.toml"];
 
-/// What some tests depend on beside that: nothing else of the repository can change how they end. Of other tests
-/// everything may, but for `OF_NOTHING`.
+/// Files that some tests depend on as well: nothing else in the repository can change their results. Other tests may
+/// depend on everything except `OF_NOTHING`.
 const OF_SOME: [(&str, &[&str]); 3] = [
     ("--package flipop-core", &["crates/core/"]),
     ("--package flipop --lib", &["src/", "crates/core/src/"]),
@@ -33,28 +33,28 @@ const OF_SOME: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// What no mutation's test depends on.
+/// Files that no mutation's test depends on.
 const OF_NOTHING: [&str; 4] = ["crates/verify/", "docs/", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
-/// How tests ended.
+/// The result of a test run.
 #[derive(Debug)]
 pub(super) enum Tested {
-    /// So many, all well.
+    /// This many tests, all passed.
     Passed(u64),
     /// These failed.
     Failed(BTreeSet<String>),
-    /// Nothing can be said: it does not compile, hangs, or died without a word.
+    /// No result: it does not compile, hangs, or died silently.
     Broken(String),
 }
 
-/// A file as it was when the run began: what is edited meanwhile is for the next one.
+/// A file as it was when the run began. Later edits count in the next run.
 #[derive(Debug)]
 struct Content {
     bytes: Vec<u8>,
     mode: Permissions,
 }
 
-/// A copy of the repository as it stands, uncommitted changes included.
+/// A copy of the working tree, including uncommitted changes.
 #[derive(Debug)]
 pub(super) struct Scratch {
     root: PathBuf,
@@ -81,7 +81,8 @@ impl Scratch {
         Ok(Self { root: root.to_owned(), copy, log: folder.join("output.txt"), files, timeout })
     }
 
-    /// Makes the copy what the repository was when the run began. Files that are the same keep their times, so that little is rebuilt.
+    /// Resets the copy to the repository's state at the start of the run. Unchanged files keep their times, so little
+    /// is rebuilt.
     pub(super) fn restore(&self) -> Outcome<()> {
         for stray in self.strays()? {
             fs::remove_file(&stray).doing(format!("remove {}", stray.display()))?;
@@ -90,7 +91,7 @@ impl Scratch {
             let to = self.copy.join(file);
             if fs::read(&to).ok().as_ref() != Some(bytes) {
                 fs::create_dir_all(to.parent().unwrap_or(&self.copy)).doing(format!("copy {file}"))?;
-                // The times of the original would be older than what was built of a mutation.
+                // The original's time would be older than the build of a mutation.
                 fs::write(&to, bytes).doing(format!("copy {file}"))?;
                 fs::set_permissions(&to, mode.clone()).doing(format!("copy {file}"))?;
             }
@@ -98,7 +99,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// What tests left in the copy, and what is no longer in the repository.
+    /// Files that tests left in the copy, and files that are no longer in the repository.
     fn strays(&self) -> Outcome<Vec<PathBuf>> {
         let (mut strays, mut folders) = (Vec::new(), vec![self.copy.clone()]);
         while let Some(folder) = folders.pop() {
@@ -115,7 +116,7 @@ impl Scratch {
         Ok(strays)
     }
 
-    /// Makes a mutation.
+    /// Applies a mutation.
     pub(super) fn apply(&self, mutation: &Mutation) -> Outcome<()> {
         let Mutation { file, find, replace, .. } = mutation;
         let path = self.copy.join(file);
@@ -160,7 +161,7 @@ impl Scratch {
         run::to_end(command, self.timeout, &self.log)
     }
 
-    /// A number that is another one when a mutation, or a source on which its tests depend, is.
+    /// A hash that changes with the mutation and with every source that its tests depend on.
     pub(super) fn inputs(&self, mutation: &str, tests: &[String]) -> String {
         let mut hash = Fnv::default();
         hash.add(mutation.as_bytes());
@@ -174,20 +175,20 @@ impl Scratch {
     }
 }
 
-/// Whether a file can change how tests end.
+/// Whether a file can change the tests' results.
 fn depends(tests: &str, file: &str) -> bool {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| file.starts_with(prefix));
     let some = OF_SOME.iter().find(|(options, _)| tests.contains(options));
     starts(&OF_ALL) || some.map_or_else(|| !starts(&OF_NOTHING), |(_, parts)| starts(parts))
 }
 
-/// The tests that a run names as failed.
+/// The tests that the output names as failed.
 fn failed(output: &str) -> BTreeSet<String> {
     let name = |line: &str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::to_owned);
     output.lines().filter_map(name).collect()
 }
 
-/// How many tests a run says have passed.
+/// The number of passed tests in the output.
 fn passed(output: &str) -> u64 {
     let count = |line: &str| {
         let (_, rest) = line.strip_prefix("test result: ")?.split_once(". ")?;

@@ -1,8 +1,8 @@
-//! What we hold true of one address, and how reads may change it.
+//! What the core believes about one address, and how reads may change it.
 //!
-//! Invariants: a read that was begun less than [`SETTLE_MS`] after the end of our own action cannot contradict
-//! that action's result; any other contradiction counts only once a second read agrees with it. Unknown keeps
-//! what was confirmed.
+//! Invariants: a read that began less than [`SETTLE_MS`] after the end of our own action cannot contradict that
+//! action's result. Any other contradiction counts only once a second read agrees with it. While the place is unknown,
+//! the last confirmed place stays.
 
 use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::facts::ReservedIp;
@@ -11,13 +11,13 @@ use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
 
-/// A read begun this soon after our own action may still show the time before it.
+/// For this long after our own action, a read may still show the state from before it.
 pub const SETTLE_MS: u64 = 30_000;
 
-/// Two answers of 404 this far apart mean that a created address is gone.
+/// A created address is gone after two 404 answers this far apart.
 pub const FORGET_AFTER_MS: u64 = 60_000;
 
-/// An address that the account does not have is asked for this often: one that is on no list may have come to exist.
+/// How often an absent address is read by itself. An address that no list shows may exist by now.
 const ABSENT_INTERVAL_MS: u64 = 600_000;
 
 /// Where an address is.
@@ -40,7 +40,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// From a provider's answer.
+    /// From the provider's answer.
     #[must_use]
     pub fn of(read: &ReservedIp) -> Self {
         Self::Present { machine: read.machine.clone(), region: read.region.clone(), locked: read.locked }
@@ -55,8 +55,8 @@ impl Place {
         }
     }
 
-    /// What is told of an address that others have brought there. `node` is the node on that machine, if one is known;
-    /// `noun` is the word for a machine.
+    /// The message about an address that somebody else moved here. `node` is the node on that machine, if known; `noun`
+    /// is the word for a machine.
     #[must_use]
     pub fn told_of(&self, ip: Address, node: Option<&str>, noun: &str) -> String {
         match self {
@@ -74,7 +74,7 @@ impl Place {
         }
     }
 
-    /// Whether both say the same of existence and machine; `locked` comes and goes and is no contradiction.
+    /// Whether both agree on existence and machine. `locked` comes and goes, so it is not compared.
     fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Present { machine: a, .. }, Self::Present { machine: b, .. }) => a == b,
@@ -91,12 +91,12 @@ const NOWHERE: Place = Place::Present { machine: None, region: String::new(), lo
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Contradiction {
     claim: Place,
-    /// When the read was begun that first said so.
+    /// When the first read that said so began.
     since: Moment,
     read: Retry,
 }
 
-/// What a read did to a belief.
+/// The effect of a read on a belief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learned {
     /// Nothing that a plan depends on.
@@ -109,20 +109,20 @@ pub enum Learned {
     Doubted,
 }
 
-/// What we hold true of one address.
+/// What the core believes about one address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Belief {
     place: Place,
-    /// Where a status says it is; it counts only as long as no read says anything.
+    /// The machine that a status names. It counts only until the first read.
     told: Option<MachineId>,
     settled_at: Option<Moment>,
     doubt: Option<Contradiction>,
     unlisted: bool,
     absent_since: Option<Moment>,
     absent_twice: bool,
-    /// When it was last asked for by itself and not there, or could not be asked for.
+    /// When the address was last read by itself and was absent, or the read failed.
     absent_read: Option<Moment>,
-    /// Looks at an address that someone else's action keeps locked, and when the next one is.
+    /// The reads of an address that somebody else's action keeps locked, and when the next one is due.
     locked: Option<Retry>,
 }
 
@@ -133,25 +133,25 @@ impl Belief {
         &self.place
     }
 
-    /// True while a contradiction waits for its second read: the address is not given out meanwhile.
+    /// True while a contradiction waits for its second read. Until then the address is not given out.
     #[must_use]
     pub fn is_doubted(&self) -> bool {
         self.doubt.is_some()
     }
 
-    /// True for an address that exists but is on no list, so that it has to be read singly.
+    /// True for an address that exists but is on no list, so it has to be read by itself.
     #[must_use]
     pub fn is_unlisted(&self) -> bool {
         self.unlisted
     }
 
-    /// True after two answers of 404 that are [`FORGET_AFTER_MS`] apart.
+    /// True after two 404 answers at least [`FORGET_AFTER_MS`] apart.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.place == Place::Absent && self.absent_twice && self.doubt.is_none()
     }
 
-    /// Nothing else is visible either, so that its absence says nothing: it counts from anew.
+    /// Nothing else is visible either, so the absence proves nothing. The time of absence starts again.
     pub(super) fn excuse_absence(&mut self, now: Moment) {
         if self.absent_since.is_some() {
             self.absent_since = Some(now);
@@ -159,8 +159,8 @@ impl Belief {
         }
     }
 
-    /// When this address should be read by itself: for a doubt, to see a lock go, (`confirm_absence`) for its second
-    /// 404, or because it may exist by now without being on any list.
+    /// When to read this address by itself: to settle a doubt, to see a lock end, for its second 404
+    /// (`confirm_absence`), or because it may exist although no list shows it.
     #[must_use]
     pub fn read_due(&self, confirm_absence: bool) -> Option<Moment> {
         if let Some(doubt) = &self.doubt {
@@ -175,13 +175,13 @@ impl Belief {
         Some(if confirms { again.min(since.plus_millis(FORGET_AFTER_MS)) } else { again })
     }
 
-    /// When to look whether an action of somebody else still keeps the address locked, unless it is read sooner.
+    /// When to check whether somebody else's action still locks the address, unless a doubt has it read anyway.
     pub(super) fn look_due(&self) -> Option<Moment> {
         self.locked.filter(|_| self.doubt.is_none()).map(|look| look.due())
     }
 
-    /// A status says that the address was moved to this machine: a first list that says otherwise may be older than
-    /// that, and has to be confirmed.
+    /// A status says that the address was moved to this machine. A first list that disagrees may be older than the
+    /// status, so it has to be confirmed.
     pub fn told(&mut self, machine: MachineId) {
         if self.place == Place::Unknown {
             self.told = Some(machine);
@@ -193,12 +193,12 @@ impl Belief {
         *self = Self { place, settled_at: Some(now), unlisted: self.unlisted, ..Self::default() };
     }
 
-    /// Whether a read begun at `begun` may still show the time before our own action.
+    /// Whether a read that began at `begun` may still show the state from before our own action.
     pub(super) fn is_settled_against(&self, begun: Moment) -> bool {
         self.settled_at.is_some_and(|end| begun < end.plus_millis(SETTLE_MS))
     }
 
-    /// A complete list that was begun at `begun` has this entry for the address.
+    /// A complete list that began at `begun` has this entry for the address.
     pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Learned {
         if entry.is_some() {
             self.unlisted = false;
@@ -226,7 +226,7 @@ impl Belief {
         self.doubt(claim, begun, now)
     }
 
-    /// A read of this address alone, begun at `begun`, found it (or, `None`, answered 404).
+    /// A read of this address alone, begun at `begun`, found it, or got a 404 (`None`).
     pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Learned {
         let claim = found.map_or(Place::Absent, Place::of);
         if self.is_settled_against(begun) {
@@ -252,8 +252,8 @@ impl Belief {
         self.doubt(claim, begun, now.plus_millis(1_000))
     }
 
-    /// A read that was begun at `begun` shows the address on no machine: since when reads have said so, if that is not
-    /// what we hold true anyway.
+    /// A read that began at `begun` shows the address on no machine. Returns since when reads have said so; `None` if
+    /// that is no news.
     pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
         if self.place == Place::Unknown {
             return self.doubt.as_ref().map(|doubt| doubt.since);
@@ -264,19 +264,19 @@ impl Belief {
         Some(self.doubt.as_ref().filter(|_| self.is_denied()).map_or(begun, |doubt| doubt.since))
     }
 
-    /// Whether a read has said already, or need not say, that the address is on no machine.
+    /// Whether a read has already shown the address on no machine, or nothing contradicts it.
     pub(super) fn is_denied(&self) -> bool {
         self.place == Place::Unknown || self.doubt.as_ref().is_some_and(|doubt| doubt.claim.agrees(&NOWHERE))
     }
 
-    /// A second read that failed, and was put off, is due.
+    /// A second read that failed and was postponed is due now.
     pub(super) fn confirm_at_once(&mut self, now: Moment) {
         if let Some(doubt) = self.doubt.as_mut().filter(|doubt| doubt.read.is_failing()) {
             doubt.read = Retry::at(now.min(doubt.read.due()));
         }
     }
 
-    /// A read of this address alone failed for another reason than 404.
+    /// A read of this address alone failed with something other than 404.
     pub fn read_failed(&mut self, kind: FaultKind, at @ Context { now, .. }: Context) {
         let pace = Pace::by(Schedule::of(kind));
         if let Some(doubt) = &mut self.doubt {
@@ -329,7 +329,7 @@ impl Belief {
             self.absent_read = Some(now);
             let since = *self.absent_since.get_or_insert(begun);
             self.absent_twice = self.absent_twice || begun.millis_since(since) >= FORGET_AFTER_MS;
-            // What is gone for good is asked for as seldom as any other.
+            // A gone address is read as rarely as any other absent one.
             self.unlisted &= !self.absent_twice;
         } else {
             self.absent_since = None;

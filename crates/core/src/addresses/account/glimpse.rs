@@ -1,6 +1,7 @@
-//! What lists say that contradict themselves, and until when it counts.
+//! Lists that contradict themselves, and how long their content counts.
 //!
-//! Invariant: such a list shows where addresses stand. It says nothing of those that it leaves out, and confirms nothing.
+//! Invariant: such a list shows where addresses are. It says nothing about addresses that it leaves out, and confirms
+//! nothing.
 
 use super::{Account, Changes};
 use crate::model::facts::ReservedIp;
@@ -9,19 +10,19 @@ use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
 impl Account {
-    /// The newest list contradicts itself: it says where addresses stand, and not which ones there are.
+    /// Whether the newest list contradicts itself. It shows where addresses are, but not which addresses exist.
     #[must_use]
     pub fn lists_contradict_themselves(&self) -> bool {
         self.glimpsed.is_some()
     }
 
-    /// What lists said is out of date.
+    /// Drops the content of old lists.
     pub(super) fn forget_listed(&mut self) {
         self.listed = None;
         self.glimpsed = None;
     }
 
-    /// Takes the places of addresses from a list that may leave others out. It does not confirm what was doubted.
+    /// Takes the places of addresses from a list that may be incomplete. It settles no doubt.
     pub(super) fn glimpse(
         &mut self,
         begun: Moment,

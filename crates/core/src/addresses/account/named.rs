@@ -1,4 +1,4 @@
-//! Which addresses an account keeps beliefs about: those that pools name, as long as they do.
+//! The addresses that an account keeps beliefs about: those that pools name, as long as they do.
 
 use super::Account;
 use super::belief::{Belief, Place};
@@ -10,8 +10,8 @@ use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Account {
-    /// Which addresses pools name, and which of them are forgotten once they are gone.
-    /// `told`: where statuses say that they are.
+    /// Sets the addresses that pools name, and those among them that are forgotten once they are gone. `told` is where
+    /// statuses place them.
     pub fn name(
         &mut self,
         named: &BTreeSet<Address>,
@@ -35,7 +35,7 @@ impl Account {
             }
             let mut belief = Belief::default();
             if self.glimpsed.is_some() {
-                // What such lists showed may be old by now.
+                // The content of such lists may be old by now.
                 self.reads.single(*ip);
             } else if let Some((begun, list)) = &self.listed {
                 belief.listed(list.ips.get(ip), *begun, now);
@@ -49,12 +49,13 @@ impl Account {
         }
     }
 
-    /// Of all addresses that pools name none is visible: that each of them is absent says nothing.
+    /// None of the addresses that pools name is visible, so their absence proves nothing.
     pub fn excuse_absences(&mut self, now: Moment) {
         self.beliefs.values_mut().for_each(|belief| belief.excuse_absence(now));
     }
 
-    /// An address that nobody names any more: what is known of it goes back to where that of all others is.
+    /// No pool names this address any more. Its place moves to the list content, where those of all other addresses
+    /// are.
     fn hand_down(&mut self, ip: Address) {
         let Some(belief) = self.beliefs.remove(&ip) else { return };
         let complete = self.listed.as_mut().map(|(_, list)| &mut list.ips);
@@ -78,22 +79,22 @@ impl Account {
         self.listed.is_some() || self.glimpsed.is_some()
     }
 
-    /// What lists show, each address as it was shown last.
+    /// The content of the lists, with the newest entry of each address.
     fn shown(&self) -> impl Iterator<Item = (&Address, &ReservedIp)> {
         let newer = |ip: &Address| self.glimpsed.as_ref().is_some_and(|ips| ips.contains_key(ip));
         let complete = self.listed.iter().flat_map(|(_, list)| &list.ips);
         complete.filter(move |(ip, _)| !newer(ip)).chain(self.glimpsed.iter().flatten())
     }
 
-    /// Every address that the account is known to have, and those that pools name.
+    /// All addresses that the account is known to have, and those that pools name.
     #[must_use]
     pub fn known_with(&self, named: &BTreeSet<Address>) -> BTreeSet<Address> {
         let listed = self.shown().map(|(ip, _)| ip);
         listed.chain(self.beliefs.keys()).chain(named).copied().collect()
     }
 
-    /// Every address that the account is known to have, and where it is: as the last list shows it, or as was confirmed
-    /// since. One that is being moved is locked, and said to be where it goes.
+    /// All addresses that the account is known to have, and their places: as in the last list, or as confirmed since.
+    /// An address that is being moved is locked and counts as at its destination.
     #[must_use]
     pub fn seen(&self) -> BTreeMap<Address, ReservedIp> {
         let mut seen: BTreeMap<_, _> = self.shown().map(|(ip, read)| (*ip, read.clone())).collect();

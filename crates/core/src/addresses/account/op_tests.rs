@@ -66,7 +66,7 @@ fn a_404_is_followed_by_a_read_that_tells_address_from_machine() {
     );
 }
 
-/// An action that was accepted at 1 s, and of which the provider says at 2 s that there is none.
+/// An operation whose action was accepted at 1 s, and was unknown to the provider at 2 s.
 fn forgotten() -> Op {
     let mut op = op();
     op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(1));

@@ -1,7 +1,7 @@
-//! Whether the token may read machines: without that scope every address looks unassigned.
+//! Whether the token may read machines. Without that scope every address looks unassigned.
 //!
-//! Invariant: that an address stands on no machine, where it was held to stand on one, counts only once the scope was
-//! proved by a read that was begun no sooner than the one that first said so.
+//! Invariant: when an address believed to be on a machine is read on none, that counts only once the scope is proved.
+//! The proving read must not have begun before the first read that said so.
 
 use super::Account;
 use crate::model::facts::ReservedIp;
@@ -22,24 +22,24 @@ pub enum MachineRead {
 }
 
 impl Account {
-    /// What was proved before a pause, or of another token, is proved no more.
+    /// Drops the proof: it is from before a gap, or of another token.
     pub(super) fn forget_scope(&mut self) {
         self.machine_read = MachineRead::Unproved;
         self.scope_seen = None;
     }
 
-    /// Whether what was begun at `begun` was begun with this token and after the last pause.
+    /// Whether a read begun at `begun` used this token and began after the last gap.
     pub(super) fn is_of_now(&self, begun: Moment) -> bool {
         begun >= self.not_before
     }
 
-    /// A read that was begun at `begun` proves the scope: what waited for that is looked at again.
+    /// A read that began at `begun` proves the scope, so reads that waited for the proof are repeated.
     pub(super) fn saw_scope(&mut self, begun: Moment) {
         if !self.is_of_now(begun) {
             return;
         }
         if self.machine_read == MachineRead::Missing {
-            // Nobody could see meanwhile what others moved.
+            // Meanwhile moves by others were invisible.
             self.forget_listed();
             self.unproved = None;
             self.reads.list_at(begun);
@@ -55,10 +55,10 @@ impl Account {
         }
     }
 
-    /// An address was read, at `begun`, without a machine: it may stand on one that is only not shown.
+    /// Whether an address read at `begun` without a machine may be on one that the token cannot see.
     pub(super) fn may_be_hidden(&self, ip: Address, read: &ReservedIp, begun: Moment) -> bool {
         let since = match (self.ops.get(&ip), self.beliefs.get(&ip)) {
-            // Locked, it decides nothing.
+            // A locked address decides nothing.
             (Some(op), _) => op.denied_since(begun).filter(|_| !read.locked),
             (None, belief) => belief.and_then(|belief| belief.denied_since(begun)),
         };
@@ -66,7 +66,7 @@ impl Account {
         unproved || since.is_some_and(|since| self.scope_seen < Some(since))
     }
 
-    /// The scope has to be proved before it is believed that the address stands nowhere. Others go on meanwhile.
+    /// Asks for a proof of the scope before the address is believed to be unassigned. Other addresses are not held up.
     pub(super) fn doubt_scope(
         &mut self,
         ip: Address,

@@ -1,26 +1,26 @@
-//! What failed lately waits behind the others.
+//! Puts items that failed recently behind the others.
 
 use crate::model::moment::Moment;
 
-/// What failed lately goes behind what did not.
+/// The place in the queue of an item that failed recently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Behind {
-    /// When it failed, as a count.
+    /// The sequence number of the failure.
     count: u64,
     until: Moment,
 }
 
 impl Behind {
-    /// Longer than the longest wait for a retry, so that what goes on failing stays behind.
+    /// Longer than the longest retry wait, so an item that keeps failing stays behind.
     const LASTS_MS: u64 = 900_000;
 
-    /// Of what failed at `now`, as the `count`th event.
+    /// For an item that failed at `now`, as the `count`th event.
     #[must_use]
     pub fn since(count: u64, now: Moment) -> Self {
         Self { count, until: now.plus_millis(Self::LASTS_MS) }
     }
 
-    /// Its place among others: 0 for what did not fail lately, else the later the further behind.
+    /// Its rank: 0 without a recent failure, otherwise higher the later it failed.
     #[must_use]
     pub fn place(behind: Option<Self>, now: Moment) -> u64 {
         behind.filter(|behind| behind.until > now).map_or(0, |behind| behind.count)

@@ -206,6 +206,9 @@ impl Pool {
         }
         let Some((name, candidate)) = self.candidates.get_key_value(node) else {
             return refused(match why_not {
+                None if self.suspects.is_recovering(node) => {
+                    format!("{node} has not matched again for as long as spec.grace.recoverySeconds asks")
+                }
                 None | Some(Mismatch::Gone) => format!("no node named {node} has the labels of spec.match"),
                 Some(why) => format!("{node} {why}"),
             });
@@ -228,10 +231,13 @@ impl Pool {
         let free = Free { ip: *ip, region, from: machine };
         let busy: BTreeMap<MachineId, (Address, &Uid)> =
             account.ops().map(|(ip, op)| (op.machine.clone(), (ip, &op.pool))).collect();
+        // Whichever pool has begun it.
+        if there.is_some_and(|on| busy.contains_key(on)) {
+            return Err(Unfit::Waits(None));
+        }
         let taker = match self.taker(name, candidate, &busy, account, world) {
             Ok(taker) => taker,
             Err(Wait::RetryAt(at, _) | Wait::Pending(at, _)) => return Err(Unfit::Waits(Some(at))),
-            Err(Wait::InFlight(_)) => return Err(Unfit::Waits(None)),
             Err(wait) => return refused(format!("{node}: {}", self.text_of(&wait))),
         };
         if taker.suits(&free) {

@@ -1,4 +1,4 @@
-//! One change of where an address stands, for people who ask afterwards what happened.
+//! One change of an address's place, for people who ask later what happened.
 
 use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
@@ -12,21 +12,46 @@ pub struct Change {
     pub object: ObjectName,
     /// The address.
     pub ip: Address,
-    /// The node or machine that it left; empty where it stood on none.
+    /// The node or machine that it left; empty if it was on none.
     pub from: String,
-    /// The node or machine that it went to; empty where it was taken off.
+    /// The node or machine that it went to; empty if it was taken off.
     pub to: String,
     /// Why.
     pub reason: String,
-    /// How long it took, where the operator moved it.
+    /// The reason in one word, if the operator moved the address from one node to another.
+    pub moved: Option<&'static str>,
+    /// How long the move took, if the operator made it.
     pub phases: Option<Phases>,
+    /// How long the move took from the old node's loss of its match, if that was the cause.
+    pub failover: Option<Failover>,
 }
 
-/// How long the parts of a move took, in milliseconds.
+/// The duration of each part of a move, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phases {
     /// From the change of nodes or pods to the request.
     pub decided_ms: u64,
     /// From the request to the provider's confirmation.
     pub confirmed_ms: u64,
+    /// From the confirmation until the pool's records held the address.
+    pub published_ms: Option<u64>,
 }
+
+/// When each phase of a failover ended, in milliseconds since the node lost its match at the end of its grace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failover {
+    /// When the node lost its match.
+    pub lost: Moment,
+    /// A plan found the loss.
+    pub noticed_ms: u64,
+    /// The request was sent.
+    pub requested_ms: u64,
+    /// The provider confirmed the move.
+    pub confirmed_ms: u64,
+}
+
+/// A user asked for the move.
+pub const MANUAL: &str = "Manual";
+
+/// The address was on no matching node when this process began to lead.
+pub const UNSEEN: &str = "Unseen";

@@ -1,7 +1,7 @@
-//! The condition `AddressesIdle`: addresses that serve nowhere, where each stands, and why.
+//! The condition `AddressesIdle`: addresses that serve on no node, where each one is, and why.
 //!
-//! Invariants: an address is told only after it was idle for [`TOLD_AFTER_MS`], and never while an operation on it is
-//! under way; while the account or the nodes are unknown, what was said before stays.
+//! Invariants: an address is told only after it was idle for [`TOLD_AFTER_MS`], and never during an operation on it.
+//! While the account or the nodes are unknown, the condition stays as it was.
 
 use super::Pool;
 use super::placement::Standing;
@@ -15,13 +15,13 @@ use crate::model::moment::Moment;
 use crate::model::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most addresses find another node sooner.
+/// Most addresses get another node within this time.
 const TOLD_AFTER_MS: u64 = 5_000;
 
-/// The reasons of nodes may change all the time; the addresses that are idle count at once.
+/// How often the text may change because nodes' reasons do. A change of the idle addresses shows at once.
 const REWRITTEN_AFTER_MS: u64 = 60_000;
 
-/// How an address is idle.
+/// Why an address is idle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum How {
     /// Used, on a machine that is no matching node.
@@ -30,11 +30,11 @@ enum How {
     Unassigned,
     /// Used, and not in the account.
     Absent,
-    /// Created and beyond `desiredIPs`.
+    /// Created, but beyond `desiredIPs`.
     Surplus(Option<MachineId>),
 }
 
-/// What the text depends on, beside the reasons of nodes.
+/// The facts behind the text, except the nodes' reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Facts {
     spec_version: u64,
@@ -43,25 +43,25 @@ struct Facts {
     any_waits: bool,
 }
 
-/// What is idle, since when, and what was said of it.
+/// The idle addresses, since when, and the last text.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     /// When each address is told.
     due: BTreeMap<Address, Moment>,
     told: Option<(Moment, Facts, String)>,
-    /// Looked at in this process.
+    /// Whether this process has looked yet.
     noted: bool,
 }
 
 impl Idle {
-    /// The condition names the address now.
+    /// Whether the condition names the address now.
     fn tells(&self, ip: Address) -> bool {
         self.told.as_ref().is_some_and(|(_, facts, _)| facts.idle.iter().any(|(told, _)| *told == ip))
     }
 }
 
 impl Pool {
-    /// Notes what is idle, and returns when to look again.
+    /// Notes which addresses are idle, and returns when to look again.
     pub(crate) fn note_idle(
         &mut self,
         account: &Account,
@@ -70,11 +70,11 @@ impl Pool {
         now: Moment,
     ) -> Option<Moment> {
         let all: Vec<(Address, How)> = self.idle_addresses(account);
-        // What a status calls idle already was so for long enough when it was written.
+        // An address that the status already calls idle had been idle long enough when the status was written.
         let known = !self.idle.noted && self.on_server.conditions.iter().any(is_ours);
         self.idle.noted = true;
         let ips: BTreeSet<Address> = all.iter().map(|(ip, _)| *ip).collect();
-        // What fails time and again is told at once when a try is over.
+        // An address whose assignment keeps failing is told again as soon as a try is over.
         self.idle.due.retain(|ip, _| ips.contains(ip) || account.op(*ip).is_some());
         for ip in &ips {
             let lasts = known && self.on_server.calls_idle(*ip);
@@ -115,7 +115,7 @@ impl Pool {
         [later, Some(told_at.plus_millis(REWRITTEN_AFTER_MS))].into_iter().flatten().min()
     }
 
-    /// The condition, where there is one. `known`: nodes and account are known.
+    /// The condition, if there is one. `known` says whether nodes and account are known.
     pub(super) fn idle_condition(&self, known: bool) -> Option<Condition> {
         if !known || self.spec.is_frozen() {
             return self.on_server.conditions.iter().find(|old| is_ours(old)).cloned();
@@ -131,7 +131,8 @@ impl Pool {
         let used: BTreeSet<Address> = self.used().into_iter().collect();
         let created: BTreeSet<Address> = self.created().collect();
         let how = |ip: Address| {
-            // A request without an answer may be refused at once: until then what was said stays, and nothing is added.
+            // An unanswered request may still be refused at once. Until it is answered, an address that was told stays
+            // told, and one that was not is not added.
             let moves = account.op(ip).is_some_and(|op| !op.is_unanswered() || !self.idle.tells(ip));
             if moves || self.report.claimed.contains_key(&ip) {
                 return None;
@@ -152,7 +153,7 @@ impl Pool {
         self.effective().into_iter().filter_map(|ip| Some((ip, how(ip)?))).collect()
     }
 
-    /// What is said of an address that is left out for a while because it could not be assigned.
+    /// The reason for an address whose assignment failed and is retried later.
     fn retried(&self, idle: &[(Address, How)]) -> Option<String> {
         let failure = |ip: &Address| self.ips.get(ip)?.failure.as_ref();
         let (ip, failure) = idle.iter().find_map(|(ip, _)| Some((ip, failure(ip)?)))?;

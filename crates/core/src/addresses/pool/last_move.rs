@@ -1,13 +1,13 @@
-//! A request to move an address by hand, and what became of the last one, as data.
+//! The request to move an address by hand, and the outcome of the last one, as data.
 //!
-//! Owns the form of the annotation. Does not decide whether a move is made.
+//! This module defines the form of the annotation. It does not decide whether to move.
 
 use crate::model::ids::Address;
 
 /// The annotation on a pool that asks for a move.
 pub const MOVE_ANNOTATION: &str = "flipop.digitalocean.com/move";
 
-/// The longest text that is a request: an address, the longest name of a node, and room for the text after `#`.
+/// The longest valid request: an address, the longest node name, and room for the text after `#`.
 pub const MAX_CHARS: usize = 400;
 
 crate::described! {
@@ -40,31 +40,31 @@ impl MoveOutcome {
 /// `status.lastMove`; empty strings mean absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastMove {
-    /// The annotation, cut where it is longer than any request.
+    /// The annotation, cut if it is longer than any valid request.
     pub request: String,
-    /// The address; absent where the request could not be read.
+    /// The address; absent if the request could not be read.
     pub ip: Option<Address>,
-    /// The node that had the address, or else its machine; empty where it was on none.
+    /// The node that had the address, or its machine; empty if it was on none.
     pub from: String,
     /// The node that is to get it.
     pub to: String,
-    /// When the outcome became what it is, in seconds since the Unix epoch.
+    /// When the outcome last changed, in seconds since the Unix epoch.
     pub time_s: i64,
-    /// What became of it.
+    /// The outcome.
     pub outcome: MoveOutcome,
-    /// Why, where the outcome needs a reason.
+    /// Why, if the outcome needs a reason.
     pub message: String,
 }
 
 impl LastMove {
-    /// True until it is known what became of it.
+    /// True until the outcome is known.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.outcome == MoveOutcome::Pending
     }
 }
 
-/// What a request asks for.
+/// The content of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The address.
@@ -74,10 +74,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the annotation.
+    /// Parses the annotation.
     ///
     /// # Errors
-    /// What is wrong with it, and what to write.
+    /// The mistake in it, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong =
             |what: &str| Err(format!("{what}; write <address>=<node>, for example 203.0.113.10=edge-3"));
@@ -99,7 +99,7 @@ impl Request {
     }
 }
 
-/// The annotation as it is compared and remembered; `None` where it asks for nothing.
+/// The annotation as it is compared and remembered; `None` if it asks for nothing.
 #[must_use]
 pub fn request_of(annotation: Option<&str>) -> Option<String> {
     let text = annotation?.trim();

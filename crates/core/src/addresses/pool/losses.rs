@@ -3,7 +3,7 @@
 //! Owns the one message for each plan. Does not decide who gets an address.
 
 use super::Pool;
-use super::change::{Change, Phases};
+use super::change::{Change, Failover, MANUAL, Phases, UNSEEN};
 use super::report::Wait;
 use crate::addresses::account::belief::Place;
 use crate::addresses::account::op::OpKind;
@@ -34,35 +34,48 @@ pub(crate) fn summary(told: &[(String, String)], many: &str) -> Option<String> {
     }
 }
 
+/// A matching node with an address, and how it lost its match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// Its name.
+    pub node: String,
+    /// Why it matches no more.
+    pub why: Mismatch,
+    /// Since when; at the end of its grace, if it had one.
+    pub at: Moment,
+    /// When a plan found it.
+    pub noticed: Moment,
+}
+
 /// Losses that are not told yet, by what was lost.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    lost: BTreeMap<Address, (String, Mismatch)>,
+    lost: BTreeMap<Address, Loss>,
     /// The criteria were edited since the last plan, so that a node may have lost its match without changing.
     pub(super) edited: bool,
 }
 
 impl Losses {
     /// A node that holds an address no longer matches.
-    pub(super) fn note(&mut self, ip: Address, node: &str, why: Mismatch) {
+    pub(super) fn note(&mut self, ip: Address, node: &str, why: Mismatch, at: Moment) {
         let why = if self.edited { Mismatch::Edited } else { why };
-        self.lost.insert(ip, (node.to_owned(), why));
+        self.lost.insert(ip, Loss { node: node.to_owned(), why, at, noticed: at });
     }
 }
 
 impl Pool {
     /// The candidate is none any more. Returns true when it was one.
-    pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch) -> bool {
+    pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch, now: Moment) -> bool {
         let Some(candidate) = self.candidates.remove(name) else { return false };
         if let Some(ip) = candidate.holds {
-            self.losses.note(ip, name, why);
+            self.losses.note(ip, name, why, now);
         }
         true
     }
 
     /// The Event of the holders that lost their match, after the plan that follows it. What came back meanwhile, or is
     /// used no more, is no loss.
-    pub(crate) fn tell_losses(&mut self, account: &Account) -> Option<Notice> {
+    pub(crate) fn tell_losses(&mut self, account: &Account, now: Moment) -> Option<Notice> {
         if self.losses.lost.is_empty() {
             return None;
         }
@@ -72,14 +85,14 @@ impl Pool {
         let mut told = Vec::new();
         let waiting = self.report.waiting.clone();
         let mut takers = waiting.iter().filter(|(_, wait)| wait.takes());
-        for (ip, (node, why)) in lost {
+        for (ip, loss) in lost {
             if !used.contains(&ip) || self.report.active.contains_key(&ip) {
                 continue;
             }
             let (taken, next) = self.what_becomes_of(ip, &mut takers, account);
             orphaned |= !taken;
-            self.ips.entry(ip).or_default().left = Some((node.clone(), why.clone()));
-            told.push((format!("{node} {why}"), next));
+            told.push((format!("{} {}", loss.node, loss.why), next));
+            self.ips.entry(ip).or_default().left = Some(Loss { noticed: now, ..loss });
         }
         let message = summary(&told, "nodes with an address no longer match")?;
         Some(self.notice(orphaned, EventReason::MatchLost, "match", message))
@@ -104,22 +117,35 @@ impl Pool {
     /// A finished operation, as `/debug` shows it.
     pub(crate) fn change_of(&self, finished: &Finished, now: Moment) -> Change {
         let Finished { ip, op, .. } = finished;
-        let left = self.ips.get(ip).and_then(|record| record.left.as_ref());
         let assigns = op.kind == OpKind::Assign;
+        let by_hand = assigns && self.moving.is_sent(*ip);
+        let left = self.ips.get(ip).and_then(|record| record.left.as_ref());
         let from = match (left.filter(|_| assigns), &op.from) {
-            (Some((node, _)), Some(_)) => node.clone(),
+            (Some(loss), Some(_)) => loss.node.clone(),
             (_, Some(from)) => {
                 self.candidate_on(from).map_or_else(|| from.to_string(), |(name, _)| name.clone())
             }
             (_, None) => String::new(),
         };
         let reason = match (op.kind, left, &op.from) {
-            (OpKind::Assign, ..) if self.moving.is_sent(*ip) => "moved by hand".to_owned(),
+            (OpKind::Assign, ..) if by_hand => "moved by hand".to_owned(),
             (OpKind::Unassign { successor }, ..) => format!("makes room for {successor}"),
-            (OpKind::Assign, Some((node, why)), _) => format!("{node} {why}"),
+            (OpKind::Assign, Some(Loss { node, why, .. }), _) => format!("{node} {why}"),
             (OpKind::Assign, None, Some(_)) => "stood on no matching node".to_owned(),
             (OpKind::Assign, None, None) => "was unassigned".to_owned(),
         };
+        let moved = match (left, &op.from) {
+            _ if by_hand => Some(MANUAL),
+            (Some(loss), _) => Some(loss.why.kind()),
+            (None, Some(_)) => Some(UNSEEN),
+            (None, None) => None,
+        };
+        let failover = left.filter(|_| assigns && !by_hand).map(|loss| Failover {
+            lost: loss.at,
+            noticed_ms: loss.noticed.millis_since(loss.at),
+            requested_ms: op.started.millis_since(loss.at),
+            confirmed_ms: now.millis_since(loss.at),
+        });
         Change {
             at: now,
             object: self.object.name.clone(),
@@ -127,10 +153,20 @@ impl Pool {
             from,
             to: if assigns { op.node.1.clone() } else { String::new() },
             reason,
+            moved: moved.filter(|_| assigns),
             phases: Some(Phases {
                 decided_ms: op.started.millis_since(op.caused),
                 confirmed_ms: now.millis_since(op.started),
+                published_ms: None,
             }),
+            failover,
+        }
+    }
+
+    /// Counts a move by its reason.
+    pub(crate) fn count_move(&mut self, moved: Option<&'static str>) {
+        if let Some(reason) = moved {
+            *self.moves.entry(reason).or_default() += 1;
         }
     }
 
@@ -146,7 +182,9 @@ impl Pool {
             from: self.report.active.get(&ip).cloned().unwrap_or_default(),
             to: place.machine().map(name).unwrap_or_default(),
             reason: "changed by others".to_owned(),
+            moved: None,
             phases: None,
+            failover: None,
         }
     }
 

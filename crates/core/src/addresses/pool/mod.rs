@@ -97,7 +97,7 @@ pub struct IpRecord {
     /// Nodes that lately could not have it, for reasons that may be the address's.
     pub refused_by: BTreeSet<Uid>,
     /// The matching node that it stood on last, and why that matches no more.
-    pub left: Option<(String, Mismatch)>,
+    pub left: Option<losses::Loss>,
     /// Assignments that succeeded, since the process started.
     pub assignments: u64,
     /// Assignments that failed, since the process started.
@@ -156,6 +156,8 @@ pub struct Pool {
     pub(crate) shown: PoolStatus,
     /// Holders that stopped matching, until that is told.
     losses: losses::Losses,
+    /// Addresses taken from one node to another since the process started, by the reason.
+    pub(crate) moves: BTreeMap<&'static str, u64>,
     /// Nodes that fail and keep their match for a while, or come back.
     pub(crate) suspects: Suspects,
     /// Why no node matches.
@@ -204,6 +206,7 @@ impl Pool {
             report: Report::default(),
             shown: PoolStatus::default(),
             losses: losses::Losses::default(),
+            moves: BTreeMap::new(),
             suspects: Suspects::default(),
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
@@ -398,7 +401,7 @@ impl Pool {
             for name in &names {
                 changed |= self.rematch_one(name, nodes.get(name), pods, clocks);
             }
-            self.forget_failures_of_others(nodes);
+            self.forget_failures_of_others(nodes, clocks.now);
         } else {
             let mut gone = false;
             for name in touched.into_iter().flatten() {
@@ -406,7 +409,7 @@ impl Pool {
                 changed |= self.rematch_one(name, nodes.get(name), pods, clocks);
             }
             if gone {
-                self.forget_failures_of_others(nodes);
+                self.forget_failures_of_others(nodes, clocks.now);
             }
         }
         self.losses.edited = false;
@@ -414,14 +417,14 @@ impl Pool {
     }
 
     /// What failed on nodes that are gone must not be remembered for ever.
-    fn forget_failures_of_others(&mut self, nodes: &NodeStore) {
+    fn forget_failures_of_others(&mut self, nodes: &NodeStore, now: Moment) {
         if self.node_failures.is_empty() && self.behind.is_empty() && !self.suspects.remembers_nodes() {
             return;
         }
         let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
         self.node_failures.retain(|uid, _| live.contains(uid));
         self.behind.retain(|uid, _| live.contains(uid));
-        self.suspects.keep(|uid| live.contains(uid));
+        self.suspects.keep(|uid| live.contains(uid), now);
     }
 
     fn rematch_one(
@@ -437,7 +440,10 @@ impl Pool {
         if !member {
             self.suspects.gone(name, clocks.now);
         }
-        let Some(node) = node else { return self.drop_candidate(name, Mismatch::Gone) };
+        let Some(node) = node else {
+            self.suspects.unseen(name, known.map(|known| &known.uid), &self.spec.grace, clocks.now);
+            return self.drop_candidate(name, Mismatch::Gone, clocks.now);
+        };
         let look = Look {
             node,
             verdict: verdict(criteria, node, pods),
@@ -447,8 +453,8 @@ impl Pool {
         };
         match self.suspects.look(look, &self.spec.grace, clocks) {
             Membership::Member => {}
-            Membership::Recovering => return self.drop_candidate(name, Mismatch::Replaced),
-            Membership::Out(why) => return self.drop_candidate(name, why),
+            Membership::Recovering => return self.drop_candidate(name, Mismatch::Replaced, clocks.now),
+            Membership::Out(why) => return self.drop_candidate(name, why, clocks.now),
         }
         match self.candidates.get_mut(name) {
             Some(known) if known.is(node) => {
@@ -457,7 +463,7 @@ impl Pool {
                 changed
             }
             Some(_) | None => {
-                self.drop_candidate(name, Mismatch::Replaced);
+                self.drop_candidate(name, Mismatch::Replaced, clocks.now);
                 let order = self.tick();
                 let candidate = Candidate {
                     uid: node.uid.clone(),

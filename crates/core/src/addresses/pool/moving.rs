@@ -1,7 +1,7 @@
-//! How far a request to move an address by hand has come: whether it is a new one, and what was made of it.
+//! The progress of a request to move an address by hand: whether it is new, and what came of it.
 //!
-//! A request counts as new only in a process that saw the object without it. What the status says of it is read when
-//! leadership begins, so that nobody acts on what another process has begun. Does not decide whether it can be met.
+//! A request counts as new only in a process that saw the object without it. The status is read when leadership begins,
+//! so no process repeats what another one began. This module does not decide whether a request can be met.
 
 use super::last_move::{LastMove, MoveOutcome, Request, request_of};
 use crate::mechanism::retry::Retry;
@@ -14,31 +14,33 @@ pub(super) enum Sight {
     /// The object could not be read yet.
     #[default]
     None,
-    /// The text was there at first sight, or was taken up: it may have been acted on already.
+    /// The text was there when this process first saw the object, or the request was taken up. Somebody may have acted
+    /// on it.
     Old,
-    /// The object was seen without it before, and nobody has taken it up since.
+    /// The text appeared after this process first saw the object, and the request was not taken up yet.
     New,
-    /// The object was seen without it before, and it had been answered before that.
+    /// The text reappeared after its request had been answered.
     Again,
 }
 
-/// How far a move is.
+/// The stage of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
-    /// Nothing is asked for, or it is answered.
+    /// No request, or the request is answered.
     #[default]
     Idle,
-    /// That it is pending is to be written into the status.
+    /// The status does not say yet that the request is pending.
     Announcing,
-    /// The server has it; the request to the provider may follow.
+    /// The server has the status, so the request to the provider may follow.
     Announced,
     /// The operation is under way.
     Sent(Address),
-    /// Another process, or this one before a gap, left it pending. Since when that is looked into.
+    /// Another process, or this one before a gap, left the request pending. Holds since when its outcome is being
+    /// examined.
     Recalled(Option<Moment>),
 }
 
-/// Why the status on the server does not say what became of a request.
+/// Why the status on the server does not show the outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unkept {
     /// The installed CRDs drop it.
@@ -50,11 +52,11 @@ pub(super) enum Unkept {
 /// Moves by hand of one pool.
 #[derive(Debug, Default)]
 pub(super) struct Moving {
-    /// What the annotation asks for.
+    /// The request in the annotation.
     pub(super) request: Option<String>,
     pub(super) sight: Sight,
     pub(super) stage: Stage,
-    /// The last request that was answered, or that is pending.
+    /// The last request that was answered or is pending.
     pub(super) last: Option<LastMove>,
     pub(super) unkept: Option<Unkept>,
     pub(super) retry: Retry,
@@ -84,8 +86,8 @@ impl Moving {
         request.is_some() && self.last.as_ref().map(|last| last.request.as_str()) == request
     }
 
-    /// Leadership begins, or goes on after a gap: what the status says, unless this process knows better how the present
-    /// request ended.
+    /// Leadership begins, or continues after a gap. Takes the status as it is, unless this process knows better how the
+    /// present request ended.
     pub(super) fn recall(&mut self, told: Option<&LastMove>) {
         let request_of = |last: &Option<LastMove>| last.as_ref().map(|last| last.request.clone());
         let told = told.cloned();
@@ -93,7 +95,7 @@ impl Moving {
         let answered = self.last.as_ref().is_some_and(|last| !last.is_pending());
         let under_way = matches!(self.stage, Stage::Sent(_));
         if self.sight == Sight::Again || (self.request.is_some() && request_of(&told) == self.request) {
-            // Taken up by somebody, whatever becomes of the status.
+            // Somebody has taken up the request, whatever happens to the status.
             self.sight = Sight::Old;
         }
         if same && (answered || under_way) && told.as_ref().is_none_or(LastMove::is_pending) {
@@ -104,12 +106,12 @@ impl Moving {
         self.last = told;
     }
 
-    /// What the status says.
+    /// The value for the status.
     pub(super) fn told(&self) -> Option<LastMove> {
         self.last.clone().filter(|_| self.unkept != Some(Unkept::Pruned))
     }
 
-    /// The server answered a write of the status with what it kept.
+    /// The server stored a status write like this.
     pub(super) fn written(&mut self, sent: Option<&LastMove>, kept: Option<&LastMove>) {
         if sent.is_some() && sent != kept {
             self.unkept = Some(Unkept::Pruned);
@@ -118,14 +120,14 @@ impl Moving {
         }
     }
 
-    /// The server refuses to write the status.
+    /// The server refuses the status write.
     pub(super) fn not_written(&mut self) {
         if self.stage == Stage::Announcing {
             self.unkept = Some(Unkept::Denied);
         }
     }
 
-    /// The move of this address is under way.
+    /// Whether the move of this address is under way.
     pub(super) fn is_sent(&self, ip: Address) -> bool {
         self.stage == Stage::Sent(ip)
     }
@@ -134,14 +136,14 @@ impl Moving {
         matches!(self.stage, Stage::Announcing | Stage::Announced)
     }
 
-    /// What is asked for, as long as it is neither answered nor begun.
+    /// The request, as long as it is neither answered nor begun.
     pub(super) fn wanted(&self) -> Option<&String> {
         let request = self.request.as_ref()?;
         let new = self.sight == Sight::New;
         (self.is_open() || (self.stage == Stage::Idle && new)).then_some(request)
     }
 
-    /// Notes what became of a request, or that it is pending.
+    /// Notes the outcome of a request, or that it is pending.
     pub(super) fn note(&mut self, outcome: MoveOutcome, message: &str, now: Moment) {
         let time_s = now.plus_millis(self.epoch_ms).as_millis() / 1_000;
         if let Some(last) = &mut self.last {

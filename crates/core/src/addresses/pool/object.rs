@@ -9,7 +9,7 @@ use crate::model::ids::ObjectRef;
 pub struct PoolObject {
     /// Which pool.
     pub object: ObjectRef,
-    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides who is older.
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides which object is older.
     pub created_at_s: i64,
     /// `metadata.generation`.
     pub generation: i64,
@@ -17,12 +17,12 @@ pub struct PoolObject {
     pub resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// The text of the annotation that pauses it, if it stands there.
+    /// The text of the pause annotation, if it is present.
     pub paused: Option<String>,
     /// The spec, or why it cannot be read.
     pub spec: Result<RawPoolSpec, String>,
-    /// The annotation that asks for a move, where there is one. Of an object that cannot be read it is not known.
+    /// The annotation that asks for a move, if there is one. Unknown if the object cannot be read.
     pub move_request: Option<String>,
-    /// The status, with what the operator remembers in it.
+    /// The status, including what the operator remembers there.
     pub status: PoolStatus,
 }

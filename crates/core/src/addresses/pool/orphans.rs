@@ -1,8 +1,8 @@
-//! Addresses of unknown origin, which may have been bought for this pool before anything was remembered of it, and
-//! addresses that may be left over when a pool is gone.
+//! Addresses of unknown origin that may have been bought for this pool before it remembered anything, and addresses
+//! that may be left over when a pool is gone.
 //!
-//! Invariant: what once counted against `desiredIPs` counts until a pool names it or it is off its machine, whatever
-//! becomes of the node meanwhile.
+//! Invariant: an orphan that once counted against `desiredIPs` counts until a pool names it or it leaves its machine,
+//! whatever happens to the node meanwhile.
 
 use super::Pool;
 use super::absences::Absences;
@@ -18,16 +18,17 @@ use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Where addresses of unknown origin were seen. It need not survive a restart: what is not known to be gone counts.
+/// Where addresses of unknown origin were seen. It need not survive a restart: an address counts until it is known to
+/// be gone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Sightings {
-    /// Where they stood when they were first seen.
+    /// Where each was first seen.
     places: BTreeMap<Address, MachineId>,
     away: Absences,
 }
 
 impl Sightings {
-    /// Whether an address stands where it stood. While an action on it is pending nobody can tell.
+    /// Whether an address is still where it was first seen. A pending action leaves that open, so it counts as there.
     fn is_in_place(&mut self, read: &ReservedIp) -> bool {
         let there =
             |machine: &MachineId| self.places.entry(read.ip).or_insert_with(|| machine.clone()) == machine;
@@ -36,7 +37,7 @@ impl Sightings {
 }
 
 impl Pool {
-    /// Looks for orphans: before the first creation each time, and later only whether they are still there.
+    /// Looks for orphans: any before the first creation, and later only whether known ones are still there.
     pub(super) fn look_for_orphans(
         &mut self,
         account: &mut Account,
@@ -44,7 +45,7 @@ impl Pool {
         named: &BTreeSet<Address>,
     ) {
         let Some((begun, _)) = account.last_list() else { return };
-        // What contradicts itself is no witness that one has left.
+        // A list that contradicts itself does not prove that one has left.
         if !account.lists_contradict_themselves() {
             self.forget_left(begun, seen, named);
         }
@@ -59,7 +60,7 @@ impl Pool {
         }
     }
 
-    /// Forgets those that a pool names by now, or that are not where they were.
+    /// Forgets orphans that a pool now names, or that have left their place.
     fn forget_left(
         &mut self,
         begun: Moment,
@@ -81,11 +82,11 @@ impl Pool {
         sightings.away.keep(known);
     }
 
-    /// Addresses in our region that no pool names and that stand on our candidates. Before the first creation they
-    /// are looked for; those that were found then are watched until they leave their machines or are named.
+    /// Addresses in our region that no pool names and that are on our candidates. New ones are sought before the first
+    /// creation. Those are then watched until they leave their machines or a pool names them.
     fn orphans(&self, seen: &BTreeMap<Address, ReservedIp>, named: &BTreeSet<Address>) -> BTreeSet<Address> {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
-        // Before they are complete, and after a change that cannot be followed, these are candidates no more.
+        // Candidates count only while they are complete and the pool may act.
         let candidates = self.candidates.values().filter(|_| self.matched && self.is_live());
         let machines: BTreeSet<_> = candidates.filter_map(|candidate| candidate.machine.as_ref()).collect();
         let on_candidate =
@@ -96,21 +97,21 @@ impl Pool {
         };
         let noted = unknown.iter().chain(orphans.iter().flatten());
         let mut found: BTreeSet<Address> = seen.keys().chain(noted).copied().filter(ours).collect();
-        // What was let go is known to have been this pool's; what a list leaves out may be in our region.
+        // Former addresses are known to have been this pool's. An address that lists leave out may be in our region.
         let elsewhere = |read: &ReservedIp| Some(&read.region) != self.spec.region.as_ref();
         found.retain(|ip| !named.contains(ip) && !former.contains(ip));
         found.retain(|ip| !seen.get(ip).is_some_and(elsewhere));
         found
     }
 
-    /// What is told when the pool goes while it is not known whether an address was bought for it.
+    /// The Event for a pool that goes while a purchase for it may have made an address.
     #[must_use]
     pub fn unresolved_purchase(self) -> Option<Notice> {
         self.creation.is_resolving().then(|| maybe_created(self.object))
     }
 }
 
-/// What is told when the pool is gone by the time its creation is answered: an address without an owner costs money.
+/// The Event for a pool that is gone when its creation is answered. An address without an owner costs money.
 #[must_use]
 pub fn ownerless(object: ObjectRef, result: &Result<Address, CallFailure>) -> Option<Notice> {
     match result {

@@ -1,7 +1,8 @@
-//! A pool that begins nothing: while the annotation stands, and then until the account is read again.
+//! A pool that begins nothing: while the pause annotation is present, and then until the account is read again.
 //!
-//! What was sent before is finished: its address stays in `finishing` until its annotation and its record are as the
-//! operation left it. Everything else on nodes and in DNS stays as it is. Does not decide what is due without a pause.
+//! Operations sent before the pause are finished. Their addresses stay in `finishing` until annotation and record match
+//! the result. Everything else on nodes and in DNS stays as it is. This module does not decide what is due without a
+//! pause.
 
 use super::Pool;
 use super::report::Wait;
@@ -13,19 +14,19 @@ use crate::model::moment::Moment;
 use crate::model::pause::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether the pool may begin anything, and what it finishes meanwhile.
+/// Whether the pool may begin anything, and what it finishes during a pause.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pause {
-    /// The annotation stands.
+    /// Present while the annotation is.
     by: Option<Reason>,
-    /// It was removed then, and no list that was begun since has shown where addresses stand.
+    /// When the annotation was removed, until a list that began later has shown where addresses are.
     lifted: Option<Moment>,
-    /// Addresses of operations that were sent before. With the node, by uid, on which the operation left the address.
+    /// Addresses of operations sent before the pause, each with the uid of the node on which the operation left it.
     finishing: BTreeMap<Address, Option<Uid>>,
 }
 
 impl Pause {
-    /// Takes in the annotation as it stands now.
+    /// Takes in the present annotation.
     pub fn observe(&mut self, annotation: Option<&str>, now: Moment) {
         let by = annotation.map(Reason::new);
         if self.by.is_some() && by.is_none() {
@@ -34,7 +35,7 @@ impl Pause {
         self.by = by;
     }
 
-    /// Operations of a predecessor: only a status tells of them.
+    /// Takes over operations of an earlier leader, which only the status shows.
     pub(super) fn recall(&mut self, status: &PoolStatus) {
         let sent = status
             .ips
@@ -57,18 +58,18 @@ impl Pause {
         self.by.is_some() || self.lifted.is_some()
     }
 
-    /// True after the annotation was removed, until the account has been read again.
+    /// True from the removal of the annotation until the account is read again.
     #[must_use]
     pub fn is_lifting(&self) -> bool {
         self.by.is_none() && self.lifted.is_some()
     }
 
-    /// The addresses whose operations are finished, with their annotations and records.
+    /// Addresses whose operations, annotations and records are being finished.
     pub fn finishing(&self) -> impl Iterator<Item = Address> {
         self.finishing.keys().copied()
     }
 
-    /// Whether an address stands on the node on which an operation of before left it.
+    /// Whether an operation from before the pause left the address on this node.
     #[must_use]
     pub fn finishes_on(&self, ip: Address, node: &Uid) -> bool {
         self.finishing.get(&ip).is_some_and(|on| on.as_ref() == Some(node))
@@ -91,7 +92,7 @@ impl Pool {
         self.is_live() && !self.pause.holds()
     }
 
-    /// Asks for a new list after a pause, which ends with it. Only for a pool whose account is known.
+    /// Asks for a new list after a pause, which ends the pause. Only for a pool whose account is known.
     pub fn look_after_pause(&mut self, account: &mut Account) {
         if let Some(since) = self.pause.lifted.filter(|_| self.pause.is_lifting()) {
             if account.was_listed_since(since) {
@@ -105,7 +106,7 @@ impl Pool {
         }
     }
 
-    /// Follows the operations that were sent before the pause to where they leave their addresses.
+    /// Follows operations sent before the pause to where they leave their addresses.
     pub fn follow_sent(&mut self, account: &Account) {
         if !self.pause.holds() {
             return;
@@ -136,12 +137,12 @@ impl Pool {
         self.pause.finishing = finishing;
     }
 
-    /// Of what was sent, this is done: the annotation and the record are as they should be.
+    /// Drops addresses that are done: annotation and record are as they should be.
     pub fn has_finished(&mut self, is_done: impl Fn(Address, &Uid) -> bool) {
         self.pause.finishing.retain(|ip, on| on.as_ref().is_none_or(|on| !is_done(*ip, on)));
     }
 
-    /// Addresses whose annotations stay where they are. `known`: the account is.
+    /// Addresses whose annotations stay where they are. `known` says whether the account is known.
     #[must_use]
     pub fn kept_still(&self, known: bool) -> BTreeSet<Address> {
         let mut still: BTreeSet<Address> = self.effective().into_iter().chain(self.former()).collect();

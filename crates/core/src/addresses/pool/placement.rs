@@ -1,7 +1,7 @@
-//! Where the addresses of a pool are, as far as is known: worked out once for each plan, and read by all that tell of it.
+//! Where the addresses of a pool are, as far as known. Each plan works it out once, for everything that reports it.
 //!
-//! Invariant: unknown keeps what was confirmed. What to do about the unknown, a status, a record and an annotation decide
-//! each for themselves.
+//! Invariant: for an unknown place, the last confirmed node is kept. Status, records and annotations each decide for
+//! themselves what to do with it.
 
 use super::Pool;
 use crate::addresses::account::Account;
@@ -31,17 +31,17 @@ pub enum Standing {
     Absent {
         /// It seems to have come back.
         doubted: bool,
-        /// The matching node on which it was confirmed last.
+        /// The matching node on which it was last confirmed.
         last: Option<String>,
     },
-    /// It was not read yet.
+    /// Not read yet.
     Unknown {
-        /// The matching node on which it was confirmed last.
+        /// The matching node on which it was last confirmed.
         last: Option<String>,
     },
 }
 
-/// Where one address is, and whether that is about to change.
+/// Where one address is, and whether it is about to move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// Where it is.
@@ -67,7 +67,7 @@ impl Placement {
         Self { standing, moves }
     }
 
-    /// The matching node on which it is, or was confirmed last, unless it moves.
+    /// The matching node on which it is or was last confirmed, unless it is about to move.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         match &self.standing {
@@ -78,7 +78,7 @@ impl Placement {
         }
     }
 
-    /// Nothing is known of it, or it was not there and seems to have come back.
+    /// Whether its place is unknown, or it was absent and seems to have come back.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
         matches!(self.standing, Standing::Unknown { .. } | Standing::Absent { doubted: true, .. })
@@ -86,7 +86,7 @@ impl Placement {
 }
 
 impl Pool {
-    /// Works out where each address is, and renders what is told of them.
+    /// Works out where each address is, and renders the result for the status.
     pub(crate) fn place(&mut self, account: Option<&Account>) {
         let active = &self.report.active;
         let ips = self.effective().into_iter().chain(self.effective_before().iter().copied());

@@ -1,4 +1,4 @@
-//! What answers to calls about records mean: for the name, for its zone and the token, and for the budget.
+//! What answers to calls about records mean for the name, its zone, the token and the budget.
 
 use super::{Dns, budget};
 use crate::addresses::account::Account;
@@ -16,7 +16,7 @@ use crate::records::site::{Applied, Site, SiteKey};
 use std::collections::BTreeMap;
 
 impl Dns {
-    /// The answer to a lookup.
+    /// A lookup was answered.
     pub(in crate::fleet) fn zone_found(
         &mut self,
         account_id: &AccountId,
@@ -29,7 +29,7 @@ impl Dns {
         account.looked_up(zone, result, at);
     }
 
-    /// The answer to a read.
+    /// A read was answered.
     pub(in crate::fleet) fn records_read(
         &mut self,
         key: &SiteKey,
@@ -50,7 +50,7 @@ impl Dns {
         }
     }
 
-    /// The answer to a change set.
+    /// A change set was answered.
     pub(in crate::fleet) fn records_applied(
         &mut self,
         key: &SiteKey,
@@ -77,7 +77,7 @@ impl Dns {
             account.answered(&key.zone, Access::Write, failure, at);
             learn(account, &key.zone, failure, now);
             if let Some(budget) = budget(account, accounts, &key.account_id) {
-                // The first request was announced as sent, and the others were reserved behind it.
+                // The first request was counted as sent, and the others were reserved.
                 budget.release(announced.saturating_sub(1), sent.saturating_sub(1), now);
                 if sent == 0 {
                     budget.not_sent();
@@ -102,7 +102,7 @@ impl Dns {
     }
 }
 
-/// What is told of a name whose records were changed: whether it is a warning, the reason, and the text.
+/// The Event for a name whose records changed: whether it is a warning, the reason, and the text.
 fn changed(fqdn: &str, site: &Site) -> (bool, EventReason, String) {
     let addresses: Vec<String> = site.addresses().iter().flatten().map(ToString::to_string).collect();
     if !site.is_known() {
@@ -120,7 +120,7 @@ fn changed(fqdn: &str, site: &Site) -> (bool, EventReason, String) {
     (false, EventReason::RecordsChanged, format!("{fqdn} has {count} now: {named}"))
 }
 
-/// What the answer to a call about records tells of their zone and of the token.
+/// Takes in what the answer to a call about records shows about the zone and the token.
 fn learn(account: &mut DnsAccount, zone: &str, failure: Option<&CallFailure>, now: Moment) {
     match failure {
         None => account.accepted(now),

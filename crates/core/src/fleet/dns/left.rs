@@ -1,4 +1,4 @@
-//! What is told of records that an object leaves behind because its spec names another place, or none.
+//! The Event about records that an object leaves behind because its spec names another place, or none.
 
 use super::Dns;
 use crate::mechanism::effects::{Effects, Notice};
@@ -11,7 +11,7 @@ use crate::records::status::Told;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Dns {
-    /// Objects whose spec asks for no records: what they published before stays, which is told once.
+    /// For objects whose spec asks for no records. Their earlier records stay, and one Event says so.
     pub(super) fn leave(
         &mut self,
         bare: &[(Owner, Told)],
@@ -34,7 +34,7 @@ impl Dns {
     }
 }
 
-/// The Event about a place that was left, if there are records that nobody looks after.
+/// The Event about a place that was left, if nobody looks after its records now.
 pub(super) fn left(owner: &Owner, home: &Home, owners: &BTreeMap<SiteKey, Owner>) -> Option<Notice> {
     let looked_after = owners.keys().any(|key| home.is_at(key));
     (home.has_records() && !looked_after)

@@ -1,4 +1,4 @@
-//! Looks for marks of external-dns beside the names of records. Nothing waits for what they show.
+//! Looks for external-dns marks of the names of records. Nothing waits for the result.
 
 use super::{Accounts, Dns, admit};
 use crate::mechanism::budget::Purpose;
@@ -15,8 +15,8 @@ use crate::records::view::View;
 use std::collections::BTreeMap;
 
 impl Dns {
-    /// Where a mark of external-dns stands that concerns these records, as far as known. Until a new process has looked, what
-    /// the status told holds.
+    /// Where an external-dns mark that concerns these records exists, as far as known. A new process goes by the status
+    /// until it has looked.
     pub(super) fn marked_at(&self, view: &View, located: &Located) -> Option<String> {
         let Located::At(key, zone) = located else { return None };
         if self.sites.get(key).is_some_and(Site::is_marked_by_external_dns) {
@@ -26,8 +26,8 @@ impl Dns {
         name_of_mark(&key.fqdn, zone).filter(|name| seen.unwrap_or_else(|| view.told.warning.contains(name)))
     }
 
-    /// Looks for the marks that are due, beside names whose records are known and at rest: with what is left over from all
-    /// other reads, and never where the token is refused.
+    /// Looks for the marks that are due, for names whose records are known and at rest. These reads go out only after
+    /// all others, and never where the token is refused.
     pub(super) fn look_for_marks(
         &mut self,
         (views, located): (&[View], &[Located]),
@@ -74,7 +74,7 @@ impl Dns {
         }
     }
 
-    /// The answer to such a look.
+    /// A look for a mark was answered.
     pub(in crate::fleet) fn mark_read(
         &mut self,
         key: &SiteKey,
@@ -83,7 +83,7 @@ impl Dns {
     ) {
         if let Some(account) = self.accounts.get_mut(&key.account_id) {
             account.ended(&key.zone);
-            // A failure tells nothing of the zone and the token: reads of the name itself do.
+            // A failure here says nothing about the zone or the token. Reads of the name itself do.
             let failure = result.is_err().then_some(&CallFailure::NotSent);
             account.answered(&key.zone, Access::Read, failure, at);
             if result.is_ok() {

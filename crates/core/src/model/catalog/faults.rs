@@ -1,4 +1,4 @@
-//! The kinds of failure of a provider's call, for people.
+//! The kinds of failure of a provider's call, as users read them.
 
 use crate::model::fault::FaultKind;
 

@@ -1,4 +1,4 @@
-//! What is said of DNS records, on a `NodeDNSRecordSet` and, with the prefix `RecordSet`, on a pool.
+//! The conditions about DNS records on a `NodeDNSRecordSet` and, with the prefix `RecordSet`, on a pool.
 
 use crate::model::fault::FaultKind;
 

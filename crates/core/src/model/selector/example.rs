@@ -1,10 +1,10 @@
-//! From a selector to labels that it selects: for whoever has to make objects that fit.
+//! From a selector to labels that it selects, for code that has to create matching objects.
 
 use super::{Operator, Requirement, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Selector {
-    /// Labels that an object must have to be selected, as few as possible; `None` when no labels are.
+    /// The fewest labels that an object needs to be selected. `None` if no labels can be.
     #[must_use]
     pub fn example(&self) -> Option<BTreeMap<String, String>> {
         let mut keys: BTreeMap<&str, Vec<&Operator>> = BTreeMap::new();
@@ -17,7 +17,7 @@ impl Selector {
                 .iter()
                 .all(|operator| matches!(operator, Operator::DoesNotExist | Operator::NotIn(_)))
             {
-                // Absent is what both of them select.
+                // Both operators select an object without the key.
                 continue;
             }
             labels.insert(key.to_owned(), example_value(&operators)?);
@@ -29,10 +29,10 @@ impl Selector {
 /// The value used where any will do.
 const ANY_VALUE: &str = "true";
 
-/// Leading zeros that leave room for every number in a label value (63 characters, of which an `i64` takes 19).
+/// The most leading zeros that fit: a label value has 63 characters, of which an `i64` takes 19.
 const MAX_ZEROS: usize = 44;
 
-/// A value that meets all these requirements on one key, when there is one.
+/// A value that meets all these requirements on one key, if there is one.
 fn example_value(operators: &[&Operator]) -> Option<String> {
     let mut refused: BTreeSet<&str> = BTreeSet::new();
     let mut listed: Option<BTreeSet<&str>> = None;
@@ -48,7 +48,7 @@ fn example_value(operators: &[&Operator]) -> Option<String> {
                 );
             }
             Operator::NotIn(values) => refused.extend(values.iter().map(String::as_str)),
-            // A label value has no sign, so that the least number is 0.
+            // A label value has no sign, so the least number is 0.
             Operator::GreaterThan(bound) => (least, numeric) = (least.max(bound.checked_add(1)?), true),
             Operator::LessThan(bound) => (most, numeric) = (most.min(bound.checked_sub(1)?), true),
         }
@@ -61,7 +61,8 @@ fn example_value(operators: &[&Operator]) -> Option<String> {
         return listed.into_iter().find(|value| fits(value)).map(str::to_owned);
     }
     if numeric {
-        // One more than is refused is enough to try; where the range is too narrow, zeros in front make other values.
+        // Trying one number more than are refused is enough. In a range too narrow for that, leading zeros make more
+        // values.
         let tries = refused.len().saturating_add(1);
         return (0..=MAX_ZEROS)
             .flat_map(|zeros| {

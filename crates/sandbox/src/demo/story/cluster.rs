@@ -1,4 +1,4 @@
-//! What changes in the cluster: which nodes match and why not, annotations, Events, conditions.
+//! Changes in the cluster: which nodes match and why others do not, annotations, Events, conditions.
 
 use super::super::pools::{self, POOL_KIND, Pool, RECORD_SET_KIND, Standing};
 use super::super::records::RecordSet;
@@ -32,7 +32,7 @@ impl Story {
         }
     }
 
-    /// Which nodes match now that did not, and the other way round, with the reason.
+    /// Tells which nodes began or ceased to match, with the reason.
     fn tell_standings(&mut self, at_ms: u64, change: &Change) {
         if change.manager == OPERATOR {
             return;
@@ -117,7 +117,7 @@ impl Story {
         }
     }
 
-    /// What has changed in the conditions of a pool.
+    /// Tells what changed in a pool's conditions.
     fn tell_pool(&mut self, at_ms: u64, change: &Change) {
         let read = |object: &Option<Arc<Value>>| object.as_deref().and_then(Pool::read);
         let Some(after) = read(&change.after) else {
@@ -133,7 +133,7 @@ impl Story {
         self.tell_conditions(at_ms, Line::Pool, &after.name, (&before, &after.status.conditions));
     }
 
-    /// What has changed in the conditions of a record set.
+    /// Tells what changed in a record set's conditions.
     fn tell_record_set(&mut self, at_ms: u64, change: &Change) {
         let read = |object: &Option<Arc<Value>>| object.as_deref().and_then(RecordSet::read);
         let Some(after) = read(&change.after) else {
@@ -179,8 +179,8 @@ fn has_grace(graces: &BTreeMap<ObjectName, Grace>, pool: &ObjectName, why: &Mism
     graces.get(pool).is_some_and(|grace| grace.limit_ms(why.class()) > 0)
 }
 
-/// Whether the lines about records, annotations and nodes tell this already: what a record set holds, and which nodes
-/// have nothing for it. A failure and its end are always told.
+/// Whether the lines about records, annotations and nodes already tell this: what a record set holds, and which nodes
+/// have no address for it. A failure and its end are always told.
 fn is_told_otherwise(condition: &Condition, known: Option<&Condition>) -> bool {
     let normal = |condition: &Condition| {
         matches!(
