@@ -1,8 +1,7 @@
 //! What is shown.
 
 use crate::lab::{Lab, OUTSIDE, sh};
-use crate::world::{PATIENCE, World};
-use flipop_envtest::apiserver::ApiServer;
+use crate::world::{PATIENCE, Server, World};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use std::fs;
@@ -12,11 +11,14 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 /// A test on the shared server.
-pub(crate) type Test = for<'a> fn(&'a ApiServer) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
+pub(crate) type Test = for<'a> fn(&'a Server) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
 macro_rules! cases {
     ($($test:ident),+ $(,)?) => {
-        vec![$((stringify!($test), (|server| Box::pin($test(server))) as Test)),+]
+        vec![$({
+            let test: Test = |server| Box::pin($test(server));
+            (stringify!($test), test)
+        }),+]
     };
 }
 
@@ -52,7 +54,7 @@ async fn told<T>(world: &mut World, test: impl AsyncFnOnce(&mut World) -> Outcom
     }
 }
 
-async fn pods_leave_through_the_address_and_nothing_else_changes(server: &ApiServer) -> Outcome {
+async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server) -> Outcome {
     let mut world = World::new(server, 2).await?;
     told(&mut world, async |world| {
         world.start(1, &["--except=198.51.100.10/32"])?;
@@ -94,7 +96,7 @@ fn reaches(lab: &Lab) -> Outcome<Vec<String>> {
     ])
 }
 
-async fn a_hundred_moves_send_nothing_with_a_wrong_source(server: &ApiServer) -> Outcome {
+async fn a_hundred_moves_send_nothing_with_a_wrong_source(server: &Server) -> Outcome {
     let mut world = World::new(server, 2).await?;
     told(&mut world, async |world| {
         for n in [1, 2] {
@@ -128,7 +130,7 @@ async fn a_hundred_moves_send_nothing_with_a_wrong_source(server: &ApiServer) ->
     .await
 }
 
-async fn established_connections_end_with_the_address_and_others_go_on(server: &ApiServer) -> Outcome {
+async fn established_connections_end_with_the_address_and_others_go_on(server: &Server) -> Outcome {
     let mut world = World::new(server, 2).await?;
     told(&mut world, async |world| {
         world.start(1, &[])?;
@@ -192,7 +194,7 @@ fn unset(world: &World, count: usize) -> Outcome<usize> {
     Ok(world.lab.once(&world.lab.node(1), &["unset", &count.to_string(), "8192"])?.parse()?)
 }
 
-async fn an_agent_that_is_killed_while_it_sets_leaves_nothing_behind(server: &ApiServer) -> Outcome {
+async fn an_agent_that_is_killed_while_it_sets_leaves_nothing_behind(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
         let bare = world.lab.state(1)?;
@@ -208,7 +210,7 @@ async fn an_agent_that_is_killed_while_it_sets_leaves_nothing_behind(server: &Ap
     .await
 }
 
-async fn an_agent_that_is_killed_while_it_removes_leaves_nothing_behind(server: &ApiServer) -> Outcome {
+async fn an_agent_that_is_killed_while_it_removes_leaves_nothing_behind(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
         let bare = world.lab.state(1)?;
@@ -249,7 +251,7 @@ async fn resume(world: &mut World, address: Option<&str>, bare: &str) -> Outcome
     Ok(())
 }
 
-async fn what_others_remove_is_set_again_within_two_seconds(server: &ApiServer) -> Outcome {
+async fn what_others_remove_is_set_again_within_two_seconds(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
         world.start(1, &[])?;
@@ -297,7 +299,7 @@ async fn what_others_remove_is_set_again_within_two_seconds(server: &ApiServer) 
     .await
 }
 
-async fn api_server_and_metadata_may_be_away(server: &ApiServer) -> Outcome {
+async fn api_server_and_metadata_may_be_away(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
         world.start(1, &[])?;
@@ -307,9 +309,9 @@ async fn api_server_and_metadata_may_be_away(server: &ApiServer) -> Outcome {
         for (api, metadata) in [(false, true), (true, false), (false, false)] {
             world.api(1, api);
             if metadata {
-                world.lab.metadata(1, Some(IP))?
+                world.lab.metadata(1, Some(IP))?;
             } else {
-                world.lab.metadata_away(1)?
+                world.lab.metadata_away(1)?;
             }
             for restart in [false, true] {
                 if restart {
@@ -334,7 +336,7 @@ async fn api_server_and_metadata_may_be_away(server: &ApiServer) -> Outcome {
     .await
 }
 
-async fn what_is_not_ours_stays_byte_by_byte(server: &ApiServer) -> Outcome {
+async fn what_is_not_ours_stays_byte_by_byte(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
         let node = world.lab.node(1);
@@ -390,7 +392,7 @@ async fn what_is_not_ours_stays_byte_by_byte(server: &ApiServer) -> Outcome {
     .await
 }
 
-async fn off_removes_everything_and_dry_run_sets_nothing(server: &ApiServer) -> Outcome {
+async fn off_removes_everything_and_dry_run_sets_nothing(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
         let bare = world.lab.state(1)?;
@@ -414,7 +416,7 @@ async fn off_removes_everything_and_dry_run_sets_nothing(server: &ApiServer) -> 
     .await
 }
 
-async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &ApiServer) -> Outcome {
+async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
         let node = world.lab.node(1);
@@ -463,7 +465,7 @@ const REST_CPU: Duration = Duration::from_millis(100);
 /// So long it is looked at.
 const REST: Duration = Duration::from_secs(20);
 
-async fn an_agent_at_rest_takes_little(server: &ApiServer) -> Outcome {
+async fn an_agent_at_rest_takes_little(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
         world.start(1, &["--debug=false"])?;

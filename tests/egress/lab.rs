@@ -188,10 +188,12 @@ impl Lab {
     }
 
     /// Runs a command in a namespace.
+    #[expect(clippy::unused_self, reason = "only a lab has namespaces")]
     pub(crate) fn inside(&self, name: &str, program: &str, arguments: &[&str]) -> Outcome<String> {
         sh("ip", &[&["netns", "exec", name, program], arguments].concat())
     }
 
+    #[expect(clippy::unused_self, reason = "only a lab has namespaces")]
     pub(crate) fn nft(&self, name: &str, rules: &str) -> Outcome {
         let mut nft = Command::new("ip")
             .args(["netns", "exec", name, "nft", "-f", "-"])
@@ -260,13 +262,12 @@ impl Lab {
 
     /// The router's rules: stateless, as the provider's. The counter of wrong sources begins anew.
     fn rewrite(&self) -> Outcome {
-        let mut pre = String::new();
-        let mut post = String::new();
-        for (ip, n) in &self.mapped {
-            let anchor = format!("10.10.0.{}", 10 + n);
-            pre += &format!("  ip daddr {ip} ip daddr set {anchor}\n");
-            post += &format!("  oifname ro ip saddr {anchor} ip saddr set {ip} accept\n");
-        }
+        let lines = |line: &dyn Fn(&str, &str) -> String| {
+            let line = |(ip, n): &(String, u32)| line(ip, &format!("10.10.0.{}", 10 + n));
+            self.mapped.iter().map(line).collect::<Vec<_>>().concat()
+        };
+        let pre = lines(&|ip, anchor| format!("  ip daddr {ip} ip daddr set {anchor}\n"));
+        let post = lines(&|ip, anchor| format!("  oifname ro ip saddr {anchor} ip saddr set {ip} accept\n"));
         let public: Vec<String> = (1..=self.nodes).map(|n| format!("192.0.2.{}", 10 + n)).collect();
         let public = public.join(", ");
         self.nft(

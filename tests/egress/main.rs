@@ -3,13 +3,14 @@
 //! The tests need root and `ip`, `nft` and network namespaces; without them they are reported as ignored, and fail where
 //! `CI` is set.
 #![expect(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop at once")]
+#![expect(clippy::print_stdout, reason = "helpers speak to the tests by their output")]
+#![expect(clippy::disallowed_methods, reason = "real time: what is waited for are other processes")]
 
 mod cases;
 mod helper;
 mod lab;
 mod world;
 
-use flipop_envtest::apiserver::ApiServer;
 use flipop_envtest::assets::{self, Found};
 use futures::FutureExt as _;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -41,10 +42,13 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
+/// The server with its runtime, or what this machine lacks, or why the server did not start.
+type Shared = Result<Result<(world::Server, Runtime), &'static str>, String>;
+
 /// What all tests share.
 #[derive(Default)]
 struct Suite {
-    shared: OnceLock<Result<Result<(ApiServer, Runtime), &'static str>, String>>,
+    shared: OnceLock<Shared>,
 }
 
 impl Suite {
@@ -66,9 +70,8 @@ impl Suite {
     }
 }
 
-/// The server with its runtime, or what this machine lacks.
-#[expect(clippy::type_complexity, reason = "named once")]
-fn start() -> Result<Result<(ApiServer, Runtime), &'static str>, String> {
+/// Looks for what is needed, and starts the server.
+fn start() -> Shared {
     if !has_namespaces() {
         return Ok(Err("needs root, network namespaces, ip (iproute2) and nft (nftables)"));
     }

@@ -7,6 +7,7 @@ use flipop_envtest::nodes::{NewNode, Nodes};
 use flipop_envtest::process::{Process, Signal};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
+use kube::Client;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -23,12 +24,22 @@ const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
 /// Longest wait for what has no bound of its own.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The server with what tests need of it. Made once: several at a time would write the same files.
+pub(crate) struct Server {
+    api: ApiServer,
+    client: Client,
+    /// The kubeconfig of the agent's account.
+    account: Value,
+}
+
 /// Starts the server, with the manifests of the agent.
-pub(crate) async fn server(assets: &Assets) -> Outcome<ApiServer> {
+pub(crate) async fn server(assets: &Assets) -> Outcome<Server> {
     let server = ApiServer::start(assets).await?;
     let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/k8s/agent");
     server.kubectl()?.run(&["apply", "-f", manifests]).await?;
-    Ok(server)
+    let account = server.service_account("flipop-agent", "flipop-agent").await?;
+    let account = serde_json::from_slice(&fs::read(account)?)?;
+    Ok(Server { client: server.client().await?, account, api: server })
 }
 
 /// One test's nodes, with their agents.
@@ -43,19 +54,17 @@ pub(crate) struct World {
 
 impl World {
     /// Nodes without reserved addresses, and no agents.
-    pub(crate) async fn new(server: &ApiServer, count: u32) -> Outcome<Self> {
+    pub(crate) async fn new(server: &Server, count: u32) -> Outcome<Self> {
         let lab = Lab::new(count)?;
-        let nodes = Nodes::new(server.client().await?);
-        let account = server.service_account("flipop-agent", "flipop-agent").await?;
-        let account: Value = serde_json::from_slice(&fs::read(account)?)?;
+        let nodes = Nodes::new(server.client.clone());
         let (mut relays, mut kubeconfigs) = (Vec::new(), Vec::new());
         for n in 1..=count {
             let name = lab.node_name(n);
             nodes.create(&NewNode::new(&name)).await?;
             let cidr = format!("10.244.{n}.0/24");
             nodes.patch(&name, &json!({ "spec": { "podCIDR": cidr, "podCIDRs": [cidr] } })).await?;
-            let relay = Relay::start(&lab.management(n), server.address())?;
-            let mut kubeconfig = account.clone();
+            let relay = Relay::start(&lab.management(n), server.api.address())?;
+            let mut kubeconfig = server.account.clone();
             kubeconfig["clusters"][0]["cluster"]["server"] = json!(format!("https://{}", relay.address));
             kubeconfig["clusters"][0]["cluster"]["tls-server-name"] = json!("127.0.0.1");
             let path = lab.path().join(format!("kubeconfig-{n}"));
