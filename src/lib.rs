@@ -1,6 +1,7 @@
 //! The shell of FLIPOP: everything that waits, logs or talks. Decisions live in `flipop-core`.
 
 pub mod admin;
+pub mod agent;
 pub mod api;
 pub mod clock;
 pub mod config;
@@ -10,6 +11,7 @@ pub mod kube;
 pub mod leader;
 pub mod liveness;
 pub mod metrics;
+pub mod network;
 pub mod operator;
 pub mod permit;
 pub mod process_metrics;

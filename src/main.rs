@@ -1,12 +1,12 @@
 //! Entry point of the operator.
 
 use flipop::clock::Clock;
-use flipop::config::{ConfigError, Invocation};
+use flipop::config::{AgentConfig, ConfigError, Invocation};
 use flipop::exit::Exit;
-use flipop::{api, operator, telemetry, version};
+use flipop::{agent, api, operator, telemetry, version};
 use std::io::Write;
 use std::process::ExitCode;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
             print(&format!("flipop {} (commit {})\n", version::VERSION, version::COMMIT))
         }
         Ok(Invocation::Run(config)) => run(*config),
+        Ok(Invocation::Agent(config)) => run_agent(*config),
         Err(ConfigError::Usage(usage)) => {
             let _unwritten = usage.print();
             if usage.use_stderr() { Exit::Usage } else { Exit::Success }
@@ -50,8 +51,28 @@ fn print_crds() -> Exit {
 }
 
 fn run(config: flipop::config::Config) -> Exit {
-    let prepared = prepare();
-    let logs = match telemetry::start(config.debug, Clock::system()) {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    live(runtime, config.debug, |shutdown| operator::run(config, shutdown, |_started| {}))
+}
+
+/// The agent does little at a time: one thread serves it.
+fn run_agent(config: AgentConfig) -> Exit {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    live(runtime, config.debug, |shutdown| agent::run(config, shutdown))
+}
+
+/// Logs, and runs until the work ends.
+fn live<F, E>(
+    runtime: std::io::Result<Runtime>,
+    debug: bool,
+    work: impl FnOnce(CancellationToken) -> F,
+) -> Exit
+where
+    F: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    let prepared = runtime.and_then(prepare);
+    let logs = match telemetry::start(debug, Clock::system()) {
         Ok(logs) => logs,
         Err(error) => {
             let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
@@ -69,11 +90,11 @@ fn run(config: flipop::config::Config) -> Exit {
     let result = runtime.block_on(async {
         let shutdown = CancellationToken::new();
         let signals = signals.obey(shutdown.clone());
-        let operator = operator::run(config, shutdown, |_started| {});
+        let work = work(shutdown);
         tokio::select! {
             biased;
             () = signals => Ok(()),
-            result = operator => result,
+            result = work => result,
         }
     });
     let code = match result {
@@ -91,8 +112,7 @@ fn run(config: flipop::config::Config) -> Exit {
 
 /// The runtime, and the signals before all that may take time: one that a container's first process does not listen for
 /// is lost.
-fn prepare() -> std::io::Result<(Runtime, Signals)> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+fn prepare(runtime: Runtime) -> std::io::Result<(Runtime, Signals)> {
     let signals = {
         let _inside = runtime.enter();
         Signals::listen()?

@@ -401,6 +401,7 @@ fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
         | Action::Firewalls(_)
         | Action::WriteIps { .. }
         | Action::Annotate { .. }
+        | Action::Label { .. }
         | Action::SweepAnnotations
         | Action::CountNodes
         | Action::ReadNode { .. } => None,
@@ -411,7 +412,9 @@ fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
 /// what is refused.
 fn refused_write(outcome: &Outcome) -> Option<&str> {
     let failure = match outcome {
-        Outcome::Annotated { result, .. } | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
+        Outcome::Annotated { result, .. }
+        | Outcome::Labelled { result, .. }
+        | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
         Outcome::StatusWritten { result, .. } => result.as_ref().err(),
         Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
         Outcome::Swept(result) => result.as_ref().err(),

@@ -91,10 +91,25 @@ fn fires_and_is_silent() {
 }
 
 fn about_what_exists() {
-    let metrics = queries::metrics();
+    let mut metrics = queries::metrics();
+    metrics.extend(of_the_agent());
     for (name, alert) in alerts() {
         queries::assert_about(&name, text(&alert["expr"]), &metrics);
     }
+}
+
+/// The metrics of `flipop agent`.
+fn of_the_agent() -> BTreeMap<String, BTreeSet<String>> {
+    let report = flipop::agent::report::Report::new("").unwrap();
+    report.show_all();
+    let text = String::from_utf8(report.metrics().unwrap()).unwrap();
+    let series = text.lines().filter(|line| line.starts_with("flipop_agent_"));
+    let parts = series.map(|line| queries::everything::parts(line.rsplit_once(' ').unwrap().0));
+    parts
+        .map(|(name, labels)| {
+            (name.to_owned(), labels.into_iter().map(|(label, _)| label.to_owned()).collect())
+        })
+        .collect()
 }
 
 fn promtool_passes() -> Result<(), Failed> {

@@ -33,7 +33,7 @@ fn file(module: &str) -> PathBuf {
         "core" => "crates/core/tests/fleet",
         "long" => "crates/simulation/tests",
         "simulation" => "crates/simulation/tests/simulation",
-        "provider_http" | "leadership" | "crds" | "fuzz" | "apiserver" => {
+        "provider_http" | "leadership" | "crds" | "fuzz" | "apiserver" | "egress" => {
             return format!("tests/{module}.rs").into();
         }
         "src" => "src",

@@ -24,6 +24,9 @@ fn manifests() -> BTreeMap<(String, String), Value> {
     let mut manifests = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
         assert!(
             path.extension().is_some_and(|extension| extension == "yaml"),
             "kubectl skips {}",
@@ -52,6 +55,31 @@ fn container() -> Value {
     let containers = object("Deployment", "flipop")["spec"]["template"]["spec"]["containers"].clone();
     let [container] = containers.as_array().unwrap().as_slice() else { panic!("more than one container") };
     container.clone()
+}
+
+#[test]
+fn the_agent_has_root_and_one_capability_and_reads_nodes() {
+    let read = |file: &str| -> Vec<Value> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("k8s/agent").join(file);
+        serde_saphyr::from_multiple(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let account = read("account.yaml");
+    assert_eq!(account[0]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "privileged");
+    let rules = &account[2]["rules"];
+    assert_eq!(
+        rules,
+        &json!([{ "apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"] }])
+    );
+    let pod = &read("daemonset.yaml")[0]["spec"]["template"]["spec"];
+    assert_eq!((&pod["hostNetwork"], &pod["hostPID"]), (&json!(true), &Value::Null));
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    assert_eq!(
+        pod["containers"][0]["securityContext"],
+        json!({
+            "runAsUser": 0, "runAsGroup": 0, "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+            "capabilities": { "drop": ["ALL"], "add": ["NET_ADMIN"] },
+        })
+    );
 }
 
 #[test]

@@ -98,6 +98,11 @@ pub struct FloatingIPPoolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
+    /// Labels on the nodes that have an address of the pool, for policies and routes that select nodes by label.
+    /// Default: no labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_labels: Option<NodeLabels>,
+
     /// DNS A records of one name that hold exactly the active addresses of the pool. With no active address,
     /// `whenEmpty` decides. Default: none; no records are written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,6 +113,23 @@ pub struct FloatingIPPoolSpec {
     /// no firewall is touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
+}
+
+/// Labels of nodes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeLabels {
+    /// Whether a node has the labels `flipop.digitalocean.com/reserved-ip-active`, with the value `true`, and
+    /// `flipop.digitalocean.com/reserved-ip`, with the address, for as long as it has the annotation. They are removed
+    /// before the address moves. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+
+    /// Whether the nodes also have the labels of an older tool: `do-outbound-floating-ip`, with the address, and
+    /// `do-outbound-floating-ip-enabled`, which is `true`, or `false` on a matching node that has no address. It has no
+    /// effect unless `enabled` is true. Default: false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legacy: Option<bool>,
 }
 
 fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {

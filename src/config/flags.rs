@@ -1,5 +1,7 @@
 //! The command line, parsed as Go's pflag parses it: the last of repeated flags wins, a bare `--debug` is true.
 
+use super::agent::AgentFlags;
+use super::values::{go_bool, path};
 use crate::version::VERSION;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser};
@@ -124,25 +126,16 @@ pub(super) struct Flags {
 }
 
 /// What to do instead of running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Subcommand)]
+#[derive(Debug, Clone, clap::Subcommand)]
 pub(super) enum Subcommand {
+    /// Let the pods of this node leave through its reserved IP
+    ///
+    /// It runs on each node, as root in the host's network, and follows the node's annotation and the metadata service of
+    /// the droplet.
+    #[command(args_override_self = true)]
+    Agent(Box<AgentFlags>),
     /// Print the custom resource definitions as YAML
     Crd,
     /// Print version and commit
     Version,
-}
-
-/// An empty path is parsed like any other, so that `--kubeconfig=` can unset.
-#[expect(clippy::unnecessary_wraps, reason = "the signature that clap asks for")]
-fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
-    Ok(PathBuf::from(text))
-}
-
-/// The words of Go's `strconv.ParseBool`.
-fn go_bool(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("write true or false".to_owned()),
-    }
 }

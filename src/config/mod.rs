@@ -4,10 +4,13 @@
 //! token files, addresses) is opened elsewhere. An empty variable is an unset one. Invariant: an error names the
 //! variable or flag to mend, and never the value of a secret.
 
+mod agent;
 mod flags;
 mod provider;
+mod values;
 mod variables;
 
+pub use agent::{AgentConfig, Egress};
 pub use flags::command_line;
 pub use provider::ProviderConfig;
 pub use variables::Variable;
@@ -23,6 +26,8 @@ use std::path::{Path, PathBuf};
 pub enum Invocation {
     /// Run the operator.
     Run(Box<Config>),
+    /// Run the agent of a node.
+    Agent(Box<AgentConfig>),
     /// Print the CRDs.
     Crd,
     /// Print version and commit.
@@ -144,6 +149,9 @@ impl Invocation {
             match flags::parse(arguments, cluster.has_service_account()).map_err(ConfigError::unclear)? {
                 Asked::Command(Subcommand::Crd) => return Ok(Self::Crd),
                 Asked::Command(Subcommand::Version) => return Ok(Self::Version),
+                Asked::Command(Subcommand::Agent(flags)) => {
+                    return AgentConfig::new(*flags, cluster).map(|config| Self::Agent(Box::new(config)));
+                }
                 Asked::Operator(flags, ignored) => (flags, ignored),
             };
         cluster.kubeconfig = flags.kubeconfig.filter(|path| !path.as_os_str().is_empty());
@@ -225,7 +233,7 @@ mod tests {
         let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         match Invocation::from_parts(arguments, &env)? {
             Invocation::Run(config) => Ok(*config),
-            Invocation::Crd | Invocation::Version => panic!("not the operator"),
+            Invocation::Agent(_) | Invocation::Crd | Invocation::Version => panic!("not the operator"),
         }
     }
 

@@ -6,12 +6,13 @@ use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordS
 use crate::kube::node_read;
 use crate::kube::writes::{self, ObjectVersion, WriteError};
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::fleet::action::{AnnotatedNode, Outcome};
+use flipop_core::fleet::action::{MarkedNode, Outcome};
 use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
+use flipop_core::model::node_labels::LabelChanges;
 use flipop_core::records::status::RecordSetStatus;
 use kube::Resource;
 use serde::Serialize;
@@ -64,9 +65,16 @@ impl Executor {
         Done { unknown, ..Outcome::Annotated { node, uid, value, result }.into() }
     }
 
+    pub(super) async fn label(&self, node: String, uid: Uid, changes: LabelChanges) -> Done {
+        let result = writes::label_node(&self.client, &self.permit, &node, &uid, &changes).await;
+        let unknown = result.as_ref().is_err_and(WriteError::is_unknown);
+        let result = result.map(|_node| ()).map_err(write_failure);
+        Done { unknown, ..Outcome::Labelled { node, uid, changes, result }.into() }
+    }
+
     pub(super) async fn sweep_annotations(&self) -> Done {
-        let result = writes::list_annotated_nodes(&self.client).await;
-        let result = result.map(|nodes| nodes.into_iter().map(annotated).collect());
+        let result = writes::list_marked_nodes(&self.client).await;
+        let result = result.map(|nodes| nodes.into_iter().map(marked).collect());
         Outcome::Swept(result.map_err(write_failure)).into()
     }
 
@@ -155,7 +163,7 @@ fn write_failure(error: WriteError) -> WriteFailure {
     }
 }
 
-fn annotated(node: writes::AnnotatedNode) -> AnnotatedNode {
-    let writes::AnnotatedNode { name, uid, value, ours } = node;
-    AnnotatedNode { name, uid, value, ours }
+fn marked(node: writes::MarkedNode) -> MarkedNode {
+    let writes::MarkedNode { name, uid, value, ours, labels } = node;
+    MarkedNode { name, uid, value, ours, labels }
 }

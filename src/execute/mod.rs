@@ -136,6 +136,7 @@ impl Executor {
             }
             Action::WriteIps { pool, add } => Some(self.write_ips(pool, add).await.into()),
             Action::Annotate { node, uid, value } => Some(self.annotate(node, uid, value).await),
+            Action::Label { node, uid, changes } => Some(self.label(node, uid, changes).await),
             Action::SweepAnnotations => Some(self.sweep_annotations().await),
             Action::CountNodes => Some(self.count_nodes().await),
             Action::ReadNode { object, node, asked, nodes, pods } => {
@@ -189,6 +190,7 @@ fn span_of(action: &Action) -> tracing::Span {
         }
         Action::WriteIps { pool, .. } => info_span!("write_ips", pool = %pool.name),
         Action::Annotate { node, .. } => info_span!("annotate", node),
+        Action::Label { node, .. } => info_span!("label", node),
         Action::SweepAnnotations => info_span!("sweep"),
         Action::CountNodes => info_span!("count_nodes"),
         Action::ReadNode { object, node, .. } => info_span!("read_node", object = %object.name, node),

@@ -85,6 +85,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
         Outcome::Firewalls(OfFirewalls::Changed { result, .. }) => result.as_ref().err(),
         // Its writer knows more than its outcome says.
         Outcome::Annotated { .. }
+        | Outcome::Labelled { .. }
         // A version guards these: they do nothing once somebody else has written.
         | Outcome::StatusWritten { .. }
         | Outcome::RecordSetStatusWritten { .. }

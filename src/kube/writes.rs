@@ -7,8 +7,9 @@
 use super::objects::{FIELD_MANAGER, NodeSlim};
 use super::trouble::{Trouble, TroubleKind};
 use crate::permit::Permit;
-use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
+use flipop_core::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::{Address, ObjectName, Uid};
+use flipop_core::model::node_labels::{LabelChanges, NodeLabels};
 use kube::Client;
 use kube::api::{ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
 use kube::core::Request;
@@ -247,33 +248,58 @@ pub async fn annotate_node(
     uid: &Uid,
     value: Option<Address>,
 ) -> Result<NodeSlim, WriteError> {
+    let annotations = json!({RESERVED_IP_ANNOTATION: value.map(|ip| ip.to_string())});
+    patch_node(client, permit, node, json!({"metadata": {"uid": uid.0, "annotations": annotations}})).await
+}
+
+/// Sets and removes labels of one node, and returns the node's facts as stored.
+///
+/// # Errors
+/// See [`WriteError`]; [`WriteError::NotFound`] also when another node has that name now.
+pub async fn label_node(
+    client: &Client,
+    permit: &Permit,
+    node: &str,
+    uid: &Uid,
+    changes: &LabelChanges,
+) -> Result<NodeSlim, WriteError> {
+    let labels: serde_json::Map<String, Value> =
+        changes.iter().map(|(key, value)| (key.as_str().to_owned(), json!(value))).collect();
+    patch_node(client, permit, node, json!({"metadata": {"uid": uid.0, "labels": labels}})).await
+}
+
+async fn patch_node(
+    client: &Client,
+    permit: &Permit,
+    node: &str,
+    body: Value,
+) -> Result<NodeSlim, WriteError> {
     let call = Call::new::<NodeSlim>("patch", "");
-    let body = json!({"metadata": {
-        "uid": uid.0, "annotations": {RESERVED_IP_ANNOTATION: value.map(|ip| ip.to_string())},
-    }});
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let request = Request::new(NodeSlim::url_path(&(), None)).patch(node, &params, &Patch::Merge(&body));
     send(client, Some(permit), &call, request).await
 }
 
-/// A node that carries the reserved-IP annotation.
+/// A node that carries the reserved-IP annotation or one of our labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnnotatedNode {
+pub struct MarkedNode {
     /// Name of the node.
     pub name: String,
     /// Its uid.
     pub uid: Uid,
     /// The annotation's value, verbatim.
-    pub value: String,
+    pub value: Option<String>,
     /// The value belongs to field manager `flipop`.
     pub ours: bool,
+    /// The labels that have one of our keys.
+    pub labels: NodeLabels,
 }
 
-/// Every node of the cluster that carries the annotation, by one metadata-only, paged, consistent list.
+/// Every node of the cluster that carries the annotation or one of our labels, by one metadata-only, paged, consistent list.
 ///
 /// # Errors
 /// See [`WriteError`].
-pub async fn list_annotated_nodes(client: &Client) -> Result<Vec<AnnotatedNode>, WriteError> {
+pub async fn list_marked_nodes(client: &Client) -> Result<Vec<MarkedNode>, WriteError> {
     let call = Call::new::<NodeSlim>("list", "");
     let mut found = Vec::new();
     let mut params = ListParams::default().limit(SWEEP_PAGE);
@@ -281,8 +307,9 @@ pub async fn list_annotated_nodes(client: &Client) -> Result<Vec<AnnotatedNode>,
         let request = Request::new(NodeSlim::url_path(&(), None)).list_metadata(&params);
         let page: ObjectList<NodeSlim> = send(client, None, &call, request).await?;
         found.extend(page.items.into_iter().map(NodeSlim::into_facts).filter_map(|facts| {
-            let (name, uid, ours) = (facts.name, facts.uid, facts.annotation_ours);
-            facts.annotation.map(|value| AnnotatedNode { name, uid, value, ours })
+            let NodeFacts { name, uid, annotation: value, annotation_ours: ours, labels, .. } = facts;
+            let marked = value.is_some() || !labels.is_empty();
+            marked.then_some(MarkedNode { name, uid, value, ours, labels })
         }));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),

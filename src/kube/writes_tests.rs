@@ -266,7 +266,7 @@ async fn nodes_are_counted_by_a_list_of_one() {
 #[tokio::test(start_paused = true)]
 async fn the_sweep_reads_metadata_page_by_page_and_keeps_what_is_annotated() {
     let mut bench = start();
-    let sweep = list_annotated_nodes(&bench.client);
+    let sweep = list_marked_nodes(&bench.client);
     let server = async {
         let first = bench.calls.next().await;
         let accept = first.request.headers()["accept"].to_str().unwrap().to_owned();
@@ -287,11 +287,12 @@ async fn the_sweep_reads_metadata_page_by_page_and_keeps_what_is_annotated() {
             {"metadata": {"name": "b", "uid": "u2", "annotations": {RESERVED_IP_ANNOTATION: "192.0.2.1"}}}]})));
     };
     let (found, ()) = tokio::join!(sweep, server);
-    let node = |name: &str, uid: &str, value: &str, ours| AnnotatedNode {
+    let node = |name: &str, uid: &str, value: &str, ours| MarkedNode {
         name: name.to_owned(),
         uid: Uid(uid.to_owned()),
-        value: value.to_owned(),
+        value: Some(value.to_owned()),
         ours,
+        labels: NodeLabels::default(),
     };
     assert_eq!(found.unwrap(), [node("a", "u1", "x", true), node("b", "u2", "192.0.2.1", false)]);
 }

@@ -33,6 +33,7 @@ mod installation;
 mod interop;
 mod isolation;
 mod kills;
+mod labels;
 mod leadership;
 mod lease;
 mod lists;
@@ -69,11 +70,12 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 44] = [
+    let modules: [fn() -> Vec<Case>; 45] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
         corpus::cases,
+        labels::cases,
         node_policy::cases,
         rbac::cases,
         warnings::cases,

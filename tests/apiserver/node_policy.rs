@@ -1,7 +1,8 @@
-//! The operator's service account can change one annotation of a node, and nothing else.
+//! The operator's service account can change one annotation and four labels of a node, and nothing else.
 
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, World};
+use flipop_core::model::node_labels::LabelKey;
 use flipop_envtest::apiserver::connect;
 use flipop_envtest::nodes::Nodes;
 use flipop_envtest::wait::eventually;
@@ -16,6 +17,7 @@ const IN_FORCE_TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         the_one_annotation_can_be_set_changed_and_removed,
+        the_labels_of_addresses_can_be_set_changed_and_removed,
         every_other_change_of_a_node_is_refused,
         nobody_else_is_concerned_by_the_policy,
     ]
@@ -46,6 +48,28 @@ async fn the_one_annotation_can_be_set_changed_and_removed(world: &mut World) ->
         assert_eq!(world.nodes.annotation("alpha", ANNOTATION).await?.as_deref(), value);
     }
     assert_eq!(world.nodes.annotation("alpha", "other").await?.as_deref(), Some("kept"));
+    Ok(())
+}
+
+async fn the_labels_of_addresses_can_be_set_changed_and_removed(world: &mut World) -> Outcome {
+    world.node_with("alpha", |node| node.label("other", "kept")).await?;
+    let operator = as_operator(world).await?;
+    for key in LabelKey::ALL {
+        let flag = matches!(key, LabelKey::Active | LabelKey::LegacyEnabled);
+        let (good, bad) = if flag {
+            (["true", "false"], ["yes", "203.0.113.10"])
+        } else {
+            (["203.0.113.10", "203.0.113.11"], ["true", "x"])
+        };
+        for value in good {
+            operator.set_label("alpha", key.as_str(), Some(value)).await?;
+        }
+        for value in bad {
+            assert!(operator.set_label("alpha", key.as_str(), Some(value)).await.is_err(), "{key:?}={value}");
+        }
+        operator.set_label("alpha", key.as_str(), None).await?;
+    }
+    assert!(operator.set_label("alpha", "other", None).await.is_err(), "another label could be removed");
     Ok(())
 }
 

@@ -96,6 +96,7 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
                 Action::WriteIps { .. }
                 | Action::Annotate { .. }
+                | Action::Label { .. }
                 | Action::SweepAnnotations
                 | Action::CountNodes
                 | Action::ReadNode { .. } => {}

@@ -93,7 +93,8 @@ fn the_default(helm: &str) {
 
 fn switched_on(helm: &str) {
     let on = json!({ "enabled": true });
-    let values = json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on });
+    let values =
+        json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on, "agent": on });
     let found = render(helm, &values);
     for file in
         ["monitoring/podmonitor.yaml", "monitoring/prometheusrule.yaml", "network-policy/networkpolicy.yaml"]
@@ -101,6 +102,9 @@ fn switched_on(helm: &str) {
         for ((kind, name), wanted) in parse(&read(&format!("kustomize/{file}"))) {
             assert_eq!(object(&found, &kind, &name), &wanted, "{file}");
         }
+    }
+    for ((kind, name), wanted) in folder("k8s/agent") {
+        assert_eq!(object(&found, &kind, &name), &wanted, "{kind} {name}");
     }
     let dashboard = object(&found, "ConfigMap", "flipop-dashboard");
     assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");

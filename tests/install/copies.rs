@@ -52,6 +52,10 @@ fn rule() -> String {
 fn files() -> Vec<(String, String)> {
     let copy = |from: &str, name: &str| (format!("{CHART_FILES}/{name}"), read(from));
     let mut files: Vec<_> = MANIFESTS.iter().map(|name| copy(&format!("k8s/{name}"), name)).collect();
+    for name in ["account.yaml", "daemonset.yaml"] {
+        files.push((format!("kustomize/agent/{name}"), read(&format!("k8s/agent/{name}"))));
+    }
+    files.push(copy("k8s/agent/account.yaml", "agent-account.yaml"));
     files.push(copy("monitoring/alerts.yaml", "alerts.yaml"));
     files.push(("monitoring/dashboard.json".to_owned(), dashboard::text()));
     files.push((format!("{CHART_FILES}/dashboard.json"), dashboard::text()));

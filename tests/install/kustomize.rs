@@ -14,9 +14,10 @@ use std::sync::OnceLock;
 const COMPONENTS: [&str; 3] = ["monitoring", "network-policy", "one-replica"];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 6] = [
         ("the_repository_is_what_k8s_holds", the_repository),
         ("components_add_what_they_say", components),
+        ("the_agent_keeps_its_own_namespace", agent),
         ("one_line_changes_the_namespace_everywhere", namespace),
         ("one_replica_needs_no_alert_on_a_standby", one_replica),
         ("an_overlay_may_name_the_image", image),
@@ -76,13 +77,22 @@ fn overlay(components: &[&str], more: &Value) -> Objects {
     build(&own)
 }
 
+/// In an overlay without a namespace of its own.
+fn agent() {
+    let mut wanted = folder("k8s");
+    wanted.extend(folder("k8s/agent"));
+    assert_same(&overlay(&["agent"], &json!({})), &wanted);
+}
+
 fn names_every_manifest() {
     let kustomization: Value = serde_saphyr::from_str(&read("kustomization.yaml")).unwrap();
     let named: BTreeSet<&str> =
         kustomization["resources"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
     let files = std::fs::read_dir(root().join("k8s")).unwrap();
-    let files: Vec<String> =
-        files.map(|file| format!("k8s/{}", file.unwrap().file_name().display())).collect();
+    let files: Vec<String> = files
+        .map(|file| format!("k8s/{}", file.unwrap().file_name().display()))
+        .filter(|name| name != "k8s/agent")
+        .collect();
     assert_eq!(named, files.iter().map(String::as_str).collect());
 }
 

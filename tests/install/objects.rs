@@ -24,7 +24,11 @@ pub(crate) fn parse(text: &str) -> Objects {
 pub(crate) fn folder(folder: &str) -> Objects {
     let mut objects = Objects::new();
     for entry in std::fs::read_dir(root().join(folder)).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
+        let entry = entry.unwrap();
+        if entry.path().is_dir() {
+            continue;
+        }
+        let name = entry.file_name().into_string().unwrap();
         objects.extend(parse(&read(&format!("{folder}/{name}"))));
     }
     objects

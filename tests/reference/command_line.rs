@@ -78,7 +78,7 @@ fn sentence(help: &str) -> String {
     }
 }
 
-fn flag(flag: &Arg) -> [String; 3] {
+pub(crate) fn flag(flag: &Arg) -> [String; 3] {
     let long = flag.get_long().unwrap();
     let short = flag.get_short().map(|short| format!("-{short}"));
     let takes_value = matches!(flag.get_action(), ArgAction::Set | ArgAction::Append);

@@ -4,6 +4,7 @@
 //! other direction: whether the source contains something that no page names.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
+mod agent;
 mod command_line;
 mod conditions;
 mod endpoints;
@@ -26,6 +27,7 @@ type Render = fn() -> String;
 
 /// The pages, by file name.
 const PAGES: &[(&str, Render)] = &[
+    ("agent", agent::render),
     ("command-line", command_line::render),
     ("conditions", conditions::render),
     ("events", events::render),

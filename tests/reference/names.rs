@@ -11,6 +11,7 @@ use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::mismatch::PASSING_TAINTS;
+use flipop_core::model::node_labels::LabelKey;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use serde_json::Value;
 use std::fs;
@@ -63,7 +64,7 @@ pub(crate) fn render() -> String {
     ));
     page.heading(2, "Field manager and event source");
     page.paragraph(&format!(
-        "Every write to Kubernetes has the field manager `{FIELD_MANAGER}`: the annotation of nodes, `status`, the \
+        "Every write to Kubernetes has the field manager `{FIELD_MANAGER}`: the annotation and the labels of nodes, `status`, the \
          addresses that are added to `spec.ips`, and the Lease. [Events](events.md) are of the API group \
          `events.k8s.io` and have the `reportingController` `{CONTROLLER}`."
     ));
@@ -101,6 +102,29 @@ fn annotations(page: &mut Page) {
         ["annotation", "value", "when"],
         rows.map(|(name, value, when)| [code(name), value.to_owned(), when.to_owned()]),
     );
+    labels(page);
+}
+
+fn labels(page: &mut Page) {
+    page.heading(2, "Labels");
+    page.paragraph(
+        "FLIPOP writes these labels on nodes, for pools that ask for them in `spec.nodeLabels`. It removes them before the \
+         address moves: see [Leave through the address](../recipes/egress.md).",
+    );
+    let rows = LabelKey::ALL.map(|key| {
+        let (value, when) = match key {
+            LabelKey::Active => ("`true`", "The node has the annotation, and its pool has `nodeLabels.enabled`."),
+            LabelKey::Ip => ("an IPv4 address", "The same."),
+            LabelKey::LegacyIp => ("an IPv4 address", "The same, in a pool with `nodeLabels.legacy` too."),
+            LabelKey::LegacyEnabled => (
+                "`true` or `false`",
+                "In a pool with `nodeLabels.legacy`: `true` on a node with an address, and `false` on a matching node on \
+                 which no address of any pool stands.",
+            ),
+        };
+        [code(key.as_str()), value.to_owned(), when.to_owned()]
+    });
+    page.table(["label", "value", "when"], rows);
 }
 
 fn api(page: &mut Page) {
@@ -150,7 +174,9 @@ fn manifests(page: &mut Page) {
     page.paragraph("`kubectl apply -n flipop -f k8s` creates these objects:");
     let mut files: Vec<String> = fs::read_dir(root().join("k8s"))
         .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(Result::unwrap)
+        .filter(|entry| !entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
         .collect();
     files.sort();
     let rows = files.iter().flat_map(|file| {

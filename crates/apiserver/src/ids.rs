@@ -1,6 +1,6 @@
 //! Identifiers that depend only on the seed: UIDs and the suffixes of generated names.
 
-/// A small deterministic generator (SplitMix64). The same seed gives the same identifiers in every run.
+/// A small deterministic generator (`SplitMix64`). The same seed gives the same identifiers in every run.
 #[derive(Debug, Clone)]
 pub(crate) struct Ids(u64);
 

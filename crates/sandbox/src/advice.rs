@@ -27,7 +27,7 @@ struct Seen<'a> {
 /// A warning beyond the operator's own list of mistakes.
 type Rule = fn(&Seen<'_>) -> Option<String>;
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     missing_match,
     missing_record_set,
     empty_zone,
@@ -40,6 +40,7 @@ const RULES: [Rule; 12] = [
     default_deletes,
     paused_by_false,
     unreadable_move,
+    impatient_with_the_agent,
 ];
 
 /// The policies' warnings about an object of FLIPOP's kinds. None for other objects and unreadable ones.
@@ -204,6 +205,15 @@ fn unreachable_minimum(seen: &Seen<'_>) -> Option<String> {
         format!(
             "spec.minActive: {minimum} is more than the pool has ({wanted}), so it is never Ready; lower it"
         )
+    })
+}
+
+/// A pool that follows the agent, and moves addresses at each of its rollouts.
+fn impatient_with_the_agent(seen: &Seen<'_>) -> Option<String> {
+    let seconds = seen.object.pointer("/spec/grace/podSeconds").and_then(Value::as_i64).unwrap_or_default();
+    (seen.matching.pod_namespace == "flipop-agent" && seconds < 60).then(|| {
+        "spec.grace.podSeconds is below 60, so a rollout of flipop-agent moves addresses: set it to 60"
+            .to_owned()
     })
 }
 

@@ -136,6 +136,9 @@ fn pools(draw: &mut Draw, ips: &[Ipv4Addr], served: bool) -> (Vec<Drawn>, Vec<St
             if let Some(minimum) = minimum(draw.seed, n) {
                 fields.insert("minActive".to_owned(), json!(minimum));
             }
+            if let Some(labels) = node_labels(draw.seed, n) {
+                fields.insert("nodeLabels".to_owned(), labels);
+            }
             if draw.chance(20) {
                 fields.insert("assignmentCoolOffSeconds".to_owned(), json!(draw.between(1, 20)));
             }
@@ -153,6 +156,12 @@ fn pools(draw: &mut Draw, ips: &[Ipv4Addr], served: bool) -> (Vec<Drawn>, Vec<St
 /// seed is as it is without.
 fn minimum(seed: u64, pool: u64) -> Option<u64> {
     (roll(seed, pool, 78, 100) < 30).then(|| 1 + roll(seed, pool, 79, 4))
+}
+
+/// Which labels the nodes of a pool get: asked beside the sequence of draws too.
+fn node_labels(seed: u64, pool: u64) -> Option<Value> {
+    let legacy = roll(seed, pool, 83, 100) < 50;
+    (roll(seed, pool, 82, 100) < 30).then(|| json!({ "enabled": true, "legacy": legacy }))
 }
 
 fn create(kind: &str, name: &str, spec: Value) -> Act {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::api::{
     Condition, CreatedIp, Creation, Firewall, FirewallEntry, FloatingIPPool, FloatingIPPoolSpec,
-    FloatingIPPoolStatus, IpStatus, LastMove, PublishedRecordSet,
+    FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet,
 };
 use crate::kube::watch::Seen;
 use flipop_core::addresses::pool::last_move::{LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome};
@@ -18,6 +18,7 @@ use flipop_core::firewalls::spec::{RawFirewall, RawPort};
 use flipop_core::firewalls::status::Entry;
 use flipop_core::model::facts::region_slug;
 use flipop_core::model::ids::{AccountId, Address};
+use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::records::status::PublishedSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -56,6 +57,10 @@ pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
     }
 }
 
+fn raw_node_labels(labels: &NodeLabels) -> RawNodeLabels {
+    RawNodeLabels { enabled: labels.enabled.unwrap_or_default(), legacy: labels.legacy.unwrap_or_default() }
+}
+
 fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {
     RawPoolSpec {
         provider: text(spec.provider.as_ref()),
@@ -63,6 +68,7 @@ fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {
         desired_ips: spec.desired_ips.unwrap_or_default(),
         min_active: spec.min_active.unwrap_or_default(),
         grace: spec.grace.as_ref().map(raw_grace).unwrap_or_default(),
+        node_labels: spec.node_labels.as_ref().map(raw_node_labels).unwrap_or_default(),
         ips: spec.ips.clone().unwrap_or_default(),
         released_ips: spec.released_ips.clone().unwrap_or_default(),
         cool_off_seconds: spec.assignment_cool_off_seconds.unwrap_or_default(),

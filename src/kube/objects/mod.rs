@@ -3,6 +3,8 @@
 //! What kubelets write beside that (images, volumes, other conditions, other managers' fields) is skipped while
 //! the answer is read and never stored. Decoding does not fail on odd values: what cannot be understood is absent.
 
+mod labels;
+pub mod own_node;
 pub mod protobuf;
 
 use crate::provider;
@@ -10,6 +12,7 @@ use flipop_core::model::facts::{NodeFacts, PodFacts, Readiness, Taint, region_sl
 use flipop_core::model::ids::{Address, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, Resource};
+use labels::{RawLabelFields, RawLabels, labels_of};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -125,14 +128,7 @@ struct RawMeta {
     managed_fields: Vec<RawManagedFields>,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawLabels {
-    #[serde(rename = "topology.kubernetes.io/region")]
-    region: Option<String>,
-}
-
-// The literals repeat `REGION_LABEL` and `RESERVED_IP_ANNOTATION`: serde attributes take no constants. A test compares.
+// The literal repeats `RESERVED_IP_ANNOTATION`: serde attributes take no constants. A test compares.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawAnnotations {
@@ -161,6 +157,8 @@ struct RawFields {
 struct RawMetadataFields {
     #[serde(rename = "f:annotations", deserialize_with = "nullable")]
     annotations: RawAnnotationFields,
+    #[serde(rename = "f:labels", deserialize_with = "nullable")]
+    labels: RawLabelFields,
 }
 
 #[derive(Deserialize, Default)]
@@ -273,6 +271,9 @@ impl From<RawNode> for NodeSlim {
     fn from(RawNode { metadata, spec, status }: RawNode) -> Self {
         let annotation_ours =
             metadata.managed_fields.iter().any(RawManagedFields::holds_the_annotation_as_ours);
+        let region = metadata.labels.region.as_deref().map(region_slug);
+        let ours = metadata.managed_fields.iter().filter(|entry| entry.manager == FIELD_MANAGER);
+        let labels = labels_of(metadata.labels, &ours.map(|entry| &entry.fields.metadata.labels));
         let taints = spec.taints.into_iter();
         Self {
             metadata: slim_metadata(&metadata.name, "", &metadata.uid, metadata.resource_version),
@@ -285,11 +286,12 @@ impl From<RawNode> for NodeSlim {
                 ready_since_s: ready_of(&status.conditions).and_then(|ready| ready.since_s),
                 deleting: metadata.deletion_timestamp.is_some(),
                 taints: taints.map(|RawTaint { key, value, effect }| Taint { key, value, effect }).collect(),
-                region: metadata.labels.region.as_deref().map(region_slug),
+                region,
                 external_ips: addresses_of("ExternalIP", &status.addresses),
                 internal_ips: addresses_of("InternalIP", &status.addresses),
                 annotation: metadata.annotations.reserved_ip,
                 annotation_ours,
+                labels,
             },
         }
     }
@@ -403,6 +405,7 @@ mod tests {
                 internal_ips: vec![Address::from([10, 0, 0, 1])],
                 annotation: Some("192.0.2.1".into()),
                 annotation_ours: true,
+                labels: flipop_core::model::node_labels::NodeLabels::default(),
             }
         );
     }

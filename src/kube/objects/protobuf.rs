@@ -12,6 +12,7 @@ use crate::kube::protobuf;
 pub use crate::kube::protobuf::ACCEPT;
 use bytes::Bytes;
 use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
+use flipop_core::model::node_labels::LabelKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::core::{ObjectList, TypeMeta};
 use prost::{DecodeError, Message};
@@ -228,7 +229,13 @@ impl From<Meta> for RawMeta {
             uid: text(&meta.uid),
             resource_version: present(&meta.version),
             deletion_timestamp: meta.deletion_timestamp.map(|Time {}| IgnoredAny),
-            labels: RawLabels { region: value_of(&meta.labels, REGION_LABEL) },
+            labels: RawLabels {
+                region: value_of(&meta.labels, REGION_LABEL),
+                active: value_of(&meta.labels, LabelKey::Active.as_str()),
+                ip: value_of(&meta.labels, LabelKey::Ip.as_str()),
+                legacy_ip: value_of(&meta.labels, LabelKey::LegacyIp.as_str()),
+                legacy_enabled: value_of(&meta.labels, LabelKey::LegacyEnabled.as_str()),
+            },
             annotations: RawAnnotations { reserved_ip: value_of(&meta.annotations, RESERVED_IP_ANNOTATION) },
             managed_fields: meta.managed_fields.iter().filter(ours).map(RawManagedFields::from).collect(),
         }

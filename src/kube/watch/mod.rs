@@ -17,6 +17,7 @@ pub use health::{WatchHealth, WatchName, WatchStatus};
 pub use resource::{Seen, Undecodable};
 
 use crate::clock::Clock;
+use crate::kube::objects::own_node::{OwnNode, OwnNodeFacts};
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::random::Random;
 use crate::signal;
@@ -68,6 +69,25 @@ pub async fn watch_nodes<G: Clone + Send>(
         cut: NodeSlim::into_facts,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
+}
+
+/// Watches one node, by its name.
+pub async fn watch_own_node(
+    context: WatchContext,
+    name: &str,
+    sink: Sink<(), OwnNodeFacts>,
+    cancel: CancellationToken,
+) {
+    let source = Source {
+        api: Api::<OwnNode>::all(context.client.clone()),
+        name: WatchName::new("nodes", None, ""),
+        label_selector: String::new(),
+        field_selector: Some(format!("metadata.name={name}")),
+        absent: Absent::Waited,
+        decode_list: None,
+        cut: OwnNode::into_facts,
+    };
+    Follow::new(context, source, (), sink).run(cancel).await;
 }
 
 /// Watches the running pods that `label_selector` selects (empty: all) in `namespace` (`None`: in all).

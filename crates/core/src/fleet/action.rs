@@ -13,6 +13,7 @@ use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::model::matching::{Criteria, PodStore, WatchKey, verdict};
 use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::Moment;
+use crate::model::node_labels::{LabelChanges, NodeLabels};
 use crate::records::action as records;
 use crate::records::status::RecordSetStatus;
 
@@ -63,7 +64,16 @@ pub enum Action {
         /// The value, `None` to remove it.
         value: Option<Address>,
     },
-    /// Read the annotation of every node.
+    /// Set or remove labels of a node.
+    Label {
+        /// Name of the node.
+        node: String,
+        /// Its uid, which the write must meet.
+        uid: Uid,
+        /// What to set and what to remove.
+        changes: LabelChanges,
+    },
+    /// Read the annotation and the labels of every node.
     SweepAnnotations,
     /// Find out how many nodes the cluster has.
     CountNodes,
@@ -104,7 +114,8 @@ impl Action {
             Self::WriteStatus { .. }
             | Self::WriteRecordSetStatus { .. }
             | Self::WriteIps { .. }
-            | Self::Annotate { .. } => true,
+            | Self::Annotate { .. }
+            | Self::Label { .. } => true,
             Self::SweepAnnotations | Self::CountNodes | Self::ReadNode { .. } => false,
         }
     }
@@ -128,17 +139,19 @@ impl From<records::Action> for Action {
     }
 }
 
-/// An annotated node, as the sweep finds it.
+/// A node with the annotation or one of our labels, as the sweep finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnnotatedNode {
+pub struct MarkedNode {
     /// Name of the node.
     pub name: String,
     /// `metadata.uid`.
     pub uid: Uid,
     /// The annotation, verbatim.
-    pub value: String,
+    pub value: Option<String>,
     /// It was last written by field manager `flipop`.
     pub ours: bool,
+    /// The labels that have one of our keys.
+    pub labels: NodeLabels,
 }
 
 /// One node as a consistent read found it.
@@ -222,8 +235,19 @@ pub enum Outcome {
         /// Whether it stands there now.
         result: Result<(), WriteFailure>,
     },
+    /// To [`Action::Label`].
+    Labelled {
+        /// The node.
+        node: String,
+        /// Its uid.
+        uid: Uid,
+        /// What was to be written.
+        changes: LabelChanges,
+        /// Whether it stands there now.
+        result: Result<(), WriteFailure>,
+    },
     /// To [`Action::SweepAnnotations`].
-    Swept(Result<Vec<AnnotatedNode>, WriteFailure>),
+    Swept(Result<Vec<MarkedNode>, WriteFailure>),
     /// To [`Action::CountNodes`].
     NodesCounted(Result<u64, WriteFailure>),
     /// To [`Action::ReadNode`].

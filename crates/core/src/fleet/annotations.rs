@@ -4,7 +4,8 @@
 //! soon as that ends; one write per node is under way at a time. What other field managers wrote stays, unless a
 //! pool confirms its own address there.
 
-use super::action::{Action, AnnotatedNode};
+use super::action::{Action, MarkedNode};
+use super::node_writes::NodeWrites;
 use crate::mechanism::effects::Effects;
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::facts::{NodeFacts, Observed};
@@ -15,10 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Between two sweeps for left-over values.
 const SWEEP_INTERVAL_MS: u64 = 600_000;
-
-/// Writes under way at a time. Each holds a connection of its own, and a start with hundreds of nodes must leave the
-/// API server, and our own status write, room.
-const MAX_IN_FLIGHT: usize = 8;
 
 /// A node's annotation as last seen or written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,18 +36,17 @@ pub(super) struct Desired {
 }
 
 impl Desired {
-    fn protects(&self, uid: &Uid, ip: Address) -> bool {
+    /// The same of another pool.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.confirmed.extend(other.confirmed);
+        self.protected.extend(other.protected);
+        self.unconfirmed.extend(other.unconfirmed);
+    }
+
+    pub(super) fn protects(&self, uid: &Uid, ip: Address) -> bool {
         self.protected.contains(&ip)
             || self.unconfirmed.iter().any(|(nodes, ips)| nodes.contains(uid) && ips.contains(&ip))
     }
-}
-
-/// A write that failed and is tried again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Failing {
-    retry: Retry,
-    /// Why it was refused, if it was.
-    refusal: Option<String>,
 }
 
 /// State of the annotations.
@@ -60,8 +56,7 @@ pub(super) struct Annotations {
     changed: bool,
     /// Values of ours that may stand on nodes.
     standing: BTreeMap<Uid, (String, Address)>,
-    in_flight: BTreeSet<Uid>,
-    failures: BTreeMap<Uid, Failing>,
+    writes: NodeWrites,
     sweep: Option<Retry>,
     /// A sweep came to its end since leadership began.
     swept: bool,
@@ -81,12 +76,12 @@ impl Annotations {
 
     /// Whether a node is known to carry an address, and nothing is about to change that.
     pub(super) fn has(&self, uid: &Uid, ip: Address) -> bool {
-        !self.in_flight.contains(uid) && self.standing.get(uid).is_some_and(|(_, standing)| *standing == ip)
+        !self.writes.is_under_way(uid) && self.standing.get(uid).is_some_and(|(_, standing)| *standing == ip)
     }
 
     /// Why a node cannot be annotated that should be, if one cannot.
     pub(super) fn denied(&self) -> Option<&str> {
-        self.failures.values().find_map(|failing| failing.refusal.as_deref())
+        self.writes.denied()
     }
 
     /// Takes in a step of a watch of nodes. `of_pool`: a pool asks for it. What a watch shows only for record sets is
@@ -121,7 +116,7 @@ impl Annotations {
         let value = node.annotation.as_deref().filter(|_| self.swept && node.annotation_ours);
         if let Some(ip) = value.and_then(Address::v4)
             && !self.standing.contains_key(&node.uid)
-            && !self.in_flight.contains(&node.uid)
+            && !self.writes.is_under_way(&node.uid)
         {
             self.standing.insert(node.uid.clone(), (node.name.clone(), ip));
             self.changed = true;
@@ -136,7 +131,7 @@ impl Annotations {
     /// What failed on nodes that nobody wants anything of any more is over.
     pub(super) fn forget_failures(&mut self, desired: &Desired) {
         let standing = &self.standing;
-        self.failures.retain(|uid, _| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
+        self.writes.keep_failures(|uid| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
     }
 
     /// Decides on writes. `listed`: nodes were read that some pool asks for.
@@ -167,7 +162,7 @@ impl Annotations {
         for (uid, name) in over {
             let ours = self.standing.get(&uid).map(|(_, ip)| ip.to_string());
             let other = self.seen.get(&uid).is_some_and(|seen| seen.value != ours);
-            if other && !self.in_flight.contains(&uid) {
+            if other && !self.writes.is_under_way(&uid) {
                 // Someone else has removed or replaced it already.
                 self.standing.remove(&uid);
             } else {
@@ -185,19 +180,9 @@ impl Annotations {
         now: Moment,
         out: &mut Effects<Action>,
     ) {
-        if self.in_flight.contains(uid) {
-            return;
+        if self.writes.begin(uid, now, out) {
+            out.act(Action::Annotate { node: name.to_owned(), uid: uid.clone(), value });
         }
-        if let Some(failing) = self.failures.get(uid).filter(|failing| failing.retry.due() > now) {
-            out.later(failing.retry.due());
-            return;
-        }
-        if self.in_flight.len() >= MAX_IN_FLIGHT {
-            // The answer to any of them is followed by another plan.
-            return;
-        }
-        self.in_flight.insert(uid.clone());
-        out.act(Action::Annotate { node: name.to_owned(), uid: uid.clone(), value });
     }
 
     fn plan_sweep(&mut self, may_sweep: bool, now: Moment, out: &mut Effects<Action>) {
@@ -219,10 +204,10 @@ impl Annotations {
         result: Result<(), WriteFailure>,
         at: Context,
     ) {
-        self.in_flight.remove(&uid);
+        self.writes.end(&uid);
         match result {
             Ok(()) => {
-                self.failures.remove(&uid);
+                self.writes.succeeded(&uid);
                 match value {
                     Some(ip) => self.standing.insert(uid.clone(), (node.clone(), ip)),
                     None => self.standing.remove(&uid),
@@ -234,56 +219,42 @@ impl Annotations {
                 self.standing.remove(&uid);
                 self.seen.remove(&uid);
                 if value.is_some() {
-                    self.fail(uid, &WriteFailure::Conflict, at);
+                    self.writes.failed(uid, &WriteFailure::Conflict, at);
                 } else {
-                    self.failures.remove(&uid);
+                    self.writes.succeeded(&uid);
                 }
             }
             Err(WriteFailure::NotSent) => {}
-            Err(failure) => self.fail(uid, &failure, at),
+            Err(failure) => self.writes.failed(uid, &failure, at),
         }
     }
 
-    fn fail(&mut self, uid: Uid, failure: &WriteFailure, at: Context) {
-        let mut retry = self.failures.get(&uid).map(|failing| failing.retry).unwrap_or_default();
-        retry.failed(Pace::of_write(failure), at);
-        let refusal = match failure {
-            WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message.clone()),
-            WriteFailure::NotSent
-            | WriteFailure::Conflict
-            | WriteFailure::Gone
-            | WriteFailure::Transient(_)
-            | WriteFailure::Throttled { .. } => {
-                // Why it was refused before is still the best that is known.
-                self.failures.get(&uid).and_then(|failing| failing.refusal.clone())
-            }
-        };
-        self.failures.insert(uid, Failing { retry, refusal });
-    }
-
-    /// The sweep was answered: values of ours that were not known of are from now on ours to remove.
+    /// The sweep was answered: values of ours that were not known of are from now on ours to remove. Returns what it found
+    /// if that counts.
     pub(super) fn swept(
         &mut self,
-        result: Result<Vec<AnnotatedNode>, WriteFailure>,
+        result: Result<Vec<MarkedNode>, WriteFailure>,
         at @ Context { now, .. }: Context,
-    ) {
+    ) -> Option<Vec<MarkedNode>> {
         if self.sweeping.take() == Some(true) {
-            return;
+            return None;
         }
         match result {
             Ok(nodes) => {
                 self.swept = true;
                 self.sweep = Some(Retry::at(now.plus_millis(SWEEP_INTERVAL_MS)));
-                for AnnotatedNode { name, uid, value, ours } in nodes {
-                    let Some(ip) = Address::v4(&value) else { continue };
-                    self.seen.insert(uid.clone(), Seen { name: name.clone(), value: Some(value) });
-                    if ours {
-                        self.standing.insert(uid, (name, ip));
+                for MarkedNode { name, uid, value, ours, .. } in &nodes {
+                    let Some(ip) = value.as_deref().and_then(Address::v4) else { continue };
+                    self.seen.insert(uid.clone(), Seen { name: name.clone(), value: value.clone() });
+                    if *ours {
+                        self.standing.insert(uid.clone(), (name.clone(), ip));
                     }
                 }
+                Some(nodes)
             }
             Err(failure) => {
                 self.sweep.get_or_insert_default().failed(Pace::of_write(&failure), at);
+                None
             }
         }
     }
@@ -292,7 +263,9 @@ impl Annotations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::node_writes::MAX_IN_FLIGHT;
     use crate::mechanism::effects::Effect;
+    use crate::model::node_labels::NodeLabels;
 
     /// The writes that a plan starts.
     fn plan(annotations: &mut Annotations, desired: &Desired) -> Vec<(String, Uid, Option<Address>)> {
@@ -346,6 +319,7 @@ mod tests {
             internal_ips: Vec::new(),
             annotation,
             annotation_ours: ours,
+            labels: NodeLabels::default(),
         };
         annotations.written(
             "n".to_owned(),
@@ -406,11 +380,12 @@ mod tests {
         assert_eq!((sweeps(&mut annotations), sweeps(&mut annotations)), (1, 0));
         annotations.restart();
         assert_eq!(sweeps(&mut annotations), 0, "one at a time");
-        let left = |name: &str, ip: &str| AnnotatedNode {
+        let left = |name: &str, ip: &str| MarkedNode {
             name: name.to_owned(),
             uid: Uid(name.to_owned()),
-            value: ip.to_owned(),
+            value: Some(ip.to_owned()),
             ours: true,
+            labels: NodeLabels::default(),
         };
         annotations.swept(Ok(vec![left("n", "192.0.2.1")]), Context::exactly(Moment::default()));
         assert_eq!(sweeps(&mut annotations), 1, "at once, and nothing is removed");

@@ -11,6 +11,8 @@ mod dns;
 mod explain;
 mod failovers;
 mod firewalls;
+mod labels;
+mod node_writes;
 mod others;
 mod outcomes;
 mod patience;
@@ -44,6 +46,7 @@ use crate::records::object::RecordSetObject;
 use action::{Action, Outcome};
 use annotations::Annotations;
 use dns::Dns;
+use labels::NodeLabelling;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is fixed for the life of the process.
@@ -119,6 +122,7 @@ pub struct Fleet {
     watch_trouble: BTreeMap<WatchKey, String>,
     accounts: BTreeMap<AccountId, Account>,
     annotations: Annotations,
+    labels: NodeLabelling,
     dns: Dns,
     firewalls: firewalls::Firewalls,
     outbox: Vec<Notice>,
@@ -166,6 +170,7 @@ impl Fleet {
             watch_trouble: BTreeMap::new(),
             accounts,
             annotations: Annotations::default(),
+            labels: NodeLabelling::default(),
             dns,
             firewalls,
             outbox: Vec::new(),
@@ -263,6 +268,7 @@ impl Fleet {
         self.failovers.forget();
         self.accounts.values_mut().for_each(|account| account.begin_epoch(now));
         self.annotations.restart();
+        self.labels.restart();
     }
 
     fn observe_pools(&mut self, observed: Observed<PoolObject>, now: Moment) {
@@ -348,7 +354,9 @@ impl Fleet {
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
         let of_pool = |pool: &Pool| pool.spec.criteria.as_ref().is_some_and(|c| c.node_watch() == *key);
-        self.annotations.observe(&observed, self.pools.values().any(of_pool));
+        let of_pool = self.pools.values().any(of_pool);
+        self.annotations.observe(&observed, of_pool);
+        self.labels.observe(&observed, of_pool);
         let clocks = self.clocks(now);
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
@@ -363,7 +371,7 @@ impl Fleet {
                 self.dirty = true;
             }
         }
-        self.dirty |= self.annotations.take_changed();
+        self.dirty |= self.annotations.take_changed() | self.labels.take_changed();
         self.rematch_record_sets(key, Some(&touched).filter(|_| !first), now);
     }
 

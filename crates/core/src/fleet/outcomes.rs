@@ -36,7 +36,14 @@ impl Fleet {
             Outcome::Annotated { node, uid, value, result } => {
                 self.annotations.written(node, uid, value, result, at);
             }
-            Outcome::Swept(result) => self.annotations.swept(result, at),
+            Outcome::Labelled { node, uid, changes, result } => {
+                self.labels.written(node, uid, &changes, result, at);
+            }
+            Outcome::Swept(result) => {
+                if let Some(nodes) = self.annotations.swept(result, at) {
+                    self.labels.swept(&nodes);
+                }
+            }
             Outcome::NodesCounted(result) => self.nodes_counted(&result),
             Outcome::NodeRead { object, read } => self.node_read(&object, &read, at),
         }

@@ -3,6 +3,7 @@
 use super::action::Action;
 use super::annotations::Desired;
 use super::firewalls::Gates;
+use super::labels::DesiredLabels;
 use super::{Fleet, Plan};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
@@ -54,12 +55,14 @@ impl Fleet {
             out.lend(|out| self.plan_reads(&owners, now, out));
             out.lend(|out| self.plan_firewalls(now, out));
             if self.permit {
-                let (desired, read) = self.desired_annotations(&owners);
+                let (desired, labels, read) = self.desired_annotations(&owners);
                 self.annotations.forget_failures(&desired);
                 // What users look at first goes first: annotations can be hundreds of writes.
                 self.plan_writes(now, &mut out);
                 self.plan_record_set_writes(now, &mut out);
                 let seen = !self.matched_once.is_empty();
+                // Labels first: a move may wait for the answer to their removal.
+                self.labels.plan(&labels, seen, now, &mut out);
                 self.annotations.plan(&desired, (seen, read), now, &mut out);
                 self.note_finished();
             }
@@ -110,6 +113,8 @@ impl Fleet {
             let when = (self.epoch_ms, now);
             self.pools.values_mut().for_each(|pool| pool.weigh_move(when, out));
         }
+        self.pools.values_mut().for_each(Pool::begin_plan);
+        let labelled = self.labelled();
         let order: Vec<Uid> = self.by_age().iter().map(|pool| pool.object.uid.clone()).collect();
         let accounts: Vec<AccountId> = self.accounts.keys().cloned().collect();
         for account_id in accounts {
@@ -133,8 +138,9 @@ impl Fleet {
                     let why_not = pool.move_target().and_then(|node| self.mismatch_of(&pool, &node));
                     let others = &self.pools;
                     let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
-                    let gates = gates.get(uid).unwrap_or(&no_gates);
-                    let world = World { now, permit, owners, standing, seen, holders, gates, others };
+                    let (gates, labelled) = (gates.get(uid).unwrap_or(&no_gates), &labelled);
+                    let world =
+                        World { now, permit, owners, standing, seen, holders, gates, labelled, others };
                     pool.forgive_token_moving(&account);
                     pool.look_after_pause(&mut account);
                     if pool.is_live() && pool.matched {
@@ -166,6 +172,7 @@ impl Fleet {
             }
             self.accounts.insert(account_id, account);
         }
+        self.pools.values_mut().for_each(Pool::end_plan);
     }
 
     /// Works out where the addresses of each pool are.
@@ -298,10 +305,21 @@ impl Fleet {
         store.and_then(|store| store.get(node)).is_some_and(|node| node.uid == *uid)
     }
 
-    /// What should stand on nodes: the addresses that the provider confirmed on candidates; and whether enough is known
-    /// to look for what should not.
-    fn desired_annotations(&self, owners: &BTreeMap<Address, ObjectRef>) -> (Desired, bool) {
+    /// The addresses that labels name, with the nodes on which these stand. A move waits for none of a node that is gone,
+    /// fails or is being deleted.
+    fn labelled(&self) -> BTreeMap<Address, Uid> {
+        let well = |(_, uid, name): &(Address, &Uid, &str)| {
+            let node = self.nodes.values().find_map(|store| store.get(name).filter(|node| node.uid == **uid));
+            node.is_some_and(|node| node.ready.is_ready() && !node.deleting)
+        };
+        self.labels.named().filter(well).map(|(ip, uid, _)| (ip, uid.clone())).collect()
+    }
+
+    /// What should stand on nodes, in annotations and in labels: the addresses that the provider confirmed on candidates;
+    /// and whether enough is known to look for what should not.
+    fn desired_annotations(&self, owners: &BTreeMap<Address, ObjectRef>) -> (Desired, DesiredLabels, bool) {
         let mut desired = Desired::default();
+        let mut labels = DesiredLabels::default();
         let mut read = true;
         for pool in self.pools.values().filter(|pool| !pool.deleting) {
             let account = self.accounts.get(&pool.spec.account_id);
@@ -310,6 +328,7 @@ impl Fleet {
             // What was a candidate before a gap in the leadership may be another node by now.
             let seen = self.matched_once.contains(&pool.object.uid);
             let still = pool.pause.holds();
+            let mut one = Desired::default();
             let mut here = BTreeSet::new();
             // A node that matches again while its address goes elsewhere would carry it for a moment only.
             let placements = pool.report.placements.iter();
@@ -322,24 +341,25 @@ impl Fleet {
                 let candidate = pool.candidates.get(node).filter(|_| owned && seen);
                 let candidate = candidate.filter(|candidate| due(&candidate.uid));
                 if let Some(candidate) = candidate.filter(stands) {
-                    desired.confirmed.insert(candidate.uid.clone(), (node.to_owned(), *ip));
+                    one.confirmed.insert(candidate.uid.clone(), (node.to_owned(), *ip));
                     here.insert(*ip);
                 }
             }
             if still {
                 let ours = |ip: &Address| owners.get(ip).is_none_or(|owner| owner.uid == pool.object.uid);
-                desired.protected.extend(pool.kept_still(known).into_iter().filter(ours));
+                one.protected.extend(pool.kept_still(known).into_iter().filter(ours));
             } else if !pool.matched || pool.spec.is_frozen() {
                 // An address that is known to be on one node is on no other.
                 let stays = |ip: &&Address| !pool.has_left(**ip) && !here.contains(*ip);
-                desired
-                    .protected
-                    .extend(pool.effective().iter().chain(pool.effective_before()).filter(stays));
+                one.protected.extend(pool.effective().iter().chain(pool.effective_before()).filter(stays));
             } else if !known {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
-                desired.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
+                one.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
+            labels.of_pool(pool, &one, known);
+            desired.extend(one);
         }
-        (desired, read)
+        labels.without_address(&desired);
+        (desired, labels, read)
     }
 }

@@ -5,6 +5,7 @@ use super::action::Action;
 use super::troubles::{events_denied, name_cause, watch_failing, watch_trouble};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
+use crate::addresses::pool::render::Denied;
 use crate::addresses::pool::status::complete;
 use crate::mechanism::effects::Effects;
 use crate::model::moment::Moment;
@@ -12,7 +13,7 @@ use crate::model::moment::Moment;
 impl Fleet {
     /// Writes of statuses and of `spec.ips`.
     pub(super) fn plan_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
-        let denied = self.annotations.denied().map(str::to_owned);
+        let denied = Denied { annotations: self.annotations.denied(), labels: self.labels.denied() };
         let (draining, quiet_until) = (self.draining, self.quiet_until());
         let mut firewalls = self.told_of_firewalls(now);
         for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
@@ -25,7 +26,7 @@ impl Fleet {
                 continue;
             }
             pool.recheck_crds(now);
-            let mut status = pool.render(account, denied.as_deref(), now);
+            let mut status = pool.render(account, denied, now);
             if let Some(set) = self.dns.set(&pool.object.uid) {
                 complete(&mut status, set.report.as_ref(), &pool.on_server);
             }

@@ -2,6 +2,7 @@
 
 use crate::model::ids::{Address, Uid};
 use crate::model::machine::MachineId;
+use crate::model::node_labels::NodeLabels;
 use std::collections::BTreeMap;
 
 /// The node annotation that carries the confirmed reserved IP.
@@ -82,6 +83,8 @@ pub struct NodeFacts {
     pub annotation: Option<String>,
     /// The annotation was last written by field manager `flipop`.
     pub annotation_ours: bool,
+    /// The labels that have one of our keys.
+    pub labels: NodeLabels,
 }
 
 impl NodeFacts {

@@ -325,6 +325,7 @@ pub(crate) mod example {
             internal_ips: Vec::new(),
             annotation: None,
             annotation_ours: false,
+            labels: crate::model::node_labels::NodeLabels::default(),
         }
     }
 }

@@ -31,6 +31,14 @@ enum Operator {
     LessThan(i64),
 }
 
+impl Selector {
+    /// Whether a requirement is about this label.
+    #[must_use]
+    pub fn names(&self, key: &str) -> bool {
+        self.requirements.iter().any(|requirement| requirement.key == key)
+    }
+}
+
 /// Why a selector does not parse.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {

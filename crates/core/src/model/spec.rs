@@ -82,6 +82,8 @@ pub enum Scope {
     Grace,
     /// Only the ports that are opened.
     Firewall,
+    /// Only the labels of nodes.
+    Labels,
 }
 
 /// One mistake in a spec.

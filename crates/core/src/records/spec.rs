@@ -421,6 +421,7 @@ mod tests {
             internal_ips: Vec::new(),
             annotation: Some(annotation.to_owned()),
             annotation_ours: false,
+            labels: crate::model::node_labels::NodeLabels::default(),
         };
         assert_eq!(AddressSource::Annotation.of(&node("192.0.2.1")), [Address::from([192, 0, 2, 1])]);
         for other in ["", "2001:db8::1", "nonsense"] {

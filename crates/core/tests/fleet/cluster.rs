@@ -89,6 +89,7 @@ impl World {
     pub(crate) fn replace_node(&mut self, n: u8, on: u8) {
         self.version += 1;
         self.annotations.remove(&format!("node-{n}"));
+        self.labels.remove(&format!("node-{n}"));
         self.put_node(n, Uid(format!("uid-{}", self.version)), droplet(on), true);
     }
 
@@ -107,6 +108,7 @@ impl World {
             internal_ips: vec![internal(n)],
             annotation: self.annotations.get(&name).cloned(),
             annotation_ours: !self.foreign.contains(&name),
+            labels: self.labels.get(&name).cloned().unwrap_or_default(),
             name: name.clone(),
         };
         self.nodes.insert(name, node.clone());
@@ -123,6 +125,7 @@ impl World {
     pub(crate) fn delete_node(&mut self, n: u8) {
         if let Some(node) = self.nodes.remove(&format!("node-{n}")) {
             self.annotations.remove(&node.name);
+            self.labels.remove(&node.name);
             self.observe(Input::Nodes(nodes_key(), Observed::Delete(node)));
         }
     }
@@ -216,6 +219,10 @@ impl World {
             self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
         }
         self.answer(Outcome::Annotated { node, uid, value, result });
+    }
+
+    pub(crate) fn show_node(&mut self, facts: NodeFacts) {
+        self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
     }
 
     /// A node as it is now, whatever watches show.

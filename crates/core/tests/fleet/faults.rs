@@ -67,6 +67,12 @@ pub(crate) struct Faults {
     pub(crate) held_status_writes: Option<Vec<(ObjectRef, String, PoolStatus)>>,
     /// How the next annotations fail.
     pub(crate) annotations: VecDeque<WriteFailure>,
+    /// How the next writes of labels fail.
+    pub(crate) labels: VecDeque<WriteFailure>,
+    /// Writes of labels fail, so that nobody waits for them.
+    pub(crate) labels_fail: bool,
+    /// The answers to writes of labels take this long.
+    pub(crate) label_delay_ms: Option<u64>,
     /// Answers to polls take so much longer than others.
     pub(crate) late_polls_ms: u64,
     /// Answers to lists take so much longer than others.

@@ -41,6 +41,7 @@ mod grace_edges;
 mod grace_sets;
 mod grace_unseen;
 mod intents;
+mod labels;
 mod let_go;
 mod lists;
 mod memory;

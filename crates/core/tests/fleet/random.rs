@@ -5,6 +5,7 @@ use crate::faults::spec;
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::FaultKind;
+use flipop_core::model::label_mode::RawNodeLabels;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -73,6 +74,9 @@ fn settle(world: &mut World) {
     let annotated: Vec<String> =
         ready.iter().filter(|n| world.holder(**n).is_some()).map(|n| format!("node-{n}")).collect();
     assert_eq!(world.annotations.keys().cloned().collect::<Vec<_>>(), annotated);
+    let enabled = world.pools["pool"].spec.as_ref().unwrap().node_labels.enabled;
+    let labelled = if enabled { annotated } else { Vec::new() };
+    assert_eq!(world.labels.keys().cloned().collect::<Vec<_>>(), labelled);
     let (assigns, writes) = (world.assigns, world.status_writes);
     world.run(600);
     assert_eq!((world.assigns, world.status_writes), (assigns, writes), "it does not come to rest");
@@ -82,8 +86,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_ends_well(history in proptest::collection::vec(events(), 0..40)) {
+    fn any_history_ends_well(labels: bool, history in proptest::collection::vec(events(), 0..40)) {
         let mut world = World::with(3, 4);
+        world.edit("pool", |spec| spec.node_labels = RawNodeLabels { enabled: labels, legacy: false });
         for event in history {
             happen(&mut world, &event);
         }

@@ -45,6 +45,7 @@ fn node(number: u64) -> NodeFacts {
         internal_ips: Vec::new(),
         annotation: None,
         annotation_ours: false,
+        labels: flipop_core::model::node_labels::NodeLabels::default(),
     }
 }
 

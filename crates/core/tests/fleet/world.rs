@@ -9,7 +9,7 @@ use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::fleet::action::{Action, AnnotatedNode, NodeReading, Outcome};
+use flipop_core::fleet::action::{Action, MarkedNode, NodeReading, Outcome};
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::mechanism::effects::{Effect, Notice};
 use flipop_core::mechanism::epoch::Epoch;
@@ -19,6 +19,7 @@ use flipop_core::model::ids::{ActionId, Address, ObjectRef};
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::node_labels::NodeLabels;
 use flipop_core::records::object::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -48,6 +49,9 @@ pub(crate) struct World {
     pub(crate) walls: Walls,
     pub(crate) cloud: BTreeMap<Address, ReservedIp>,
     pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, NodeLabels>,
+    /// When the removal of the labels that name an address was last sent.
+    pub(crate) unlabelling: BTreeMap<Address, Moment>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
     pub(crate) epoch: Epoch,
@@ -101,6 +105,8 @@ impl World {
             walls: Walls::default(),
             cloud: BTreeMap::new(),
             annotations: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            unlabelling: BTreeMap::new(),
             tricks: VecDeque::new(),
             calls: Vec::new(),
             epoch: Epoch::first(PROVIDER.into()),
@@ -326,10 +332,13 @@ impl World {
     }
 
     fn sweep(&mut self) {
-        let nodes = self.annotations.iter().filter_map(|(name, value)| {
+        let names: BTreeSet<&String> = self.annotations.keys().chain(self.labels.keys()).collect();
+        let nodes = names.into_iter().filter_map(|name| {
             let uid = self.nodes.get(name)?.uid.clone();
             let ours = !self.foreign.contains(name);
-            Some(AnnotatedNode { name: name.clone(), uid, value: value.clone(), ours })
+            let labels = self.labels.get(name).cloned().unwrap_or_default();
+            let value = self.annotations.get(name).cloned();
+            Some(MarkedNode { name: name.clone(), uid, value, ours, labels })
         });
         let nodes = nodes.collect();
         self.answer(Outcome::Swept(Ok(nodes)));
@@ -361,6 +370,7 @@ impl World {
                 self.write_set_status(&record_set, &resource_version, *status);
             }
             Effect::Do(Action::Annotate { node, uid, value }) => self.annotate_checked(node, uid, value),
+            Effect::Do(Action::Label { node, uid, changes }) => self.label(node, uid, changes),
             Effect::Do(Action::CountNodes) => {
                 self.call("count nodes");
                 self.answer(Outcome::NodesCounted(Ok(self.unlabelled)));
@@ -406,6 +416,7 @@ impl World {
             }
             addresses::Action::Assign { epoch, ip, machine: droplet, node, pool } => {
                 self.check_assignment(&pool, ip, &droplet, &node);
+                self.check_labels(ip, &node);
                 self.call(format!("assign {ip} {node}"));
                 self.assigns += 1;
                 self.change(epoch, ip, Some(droplet));

@@ -13,6 +13,7 @@ mod grace;
 #[cfg(test)]
 mod grace_tests;
 mod knowledge;
+mod labels;
 mod limits;
 mod load;
 mod moves;

@@ -2,13 +2,13 @@
 //!
 //! Names of rules: I3 convergence and rest, I5 no address forgotten, I9 honest status.
 
-use super::Judge;
 use super::conditions::{Scene, is_trouble};
 use super::dns;
 use super::requests;
 use super::supply;
 use super::truth::{Node, Pool, Truth};
 use super::validity::text;
+use super::{Judge, labels};
 use crate::scene::REGION;
 use flipop_cloud::{Cloud, IpView, Provider, RecordView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,6 +149,7 @@ pub(crate) fn complaints(
         scene.check_record_set(set, &mut all);
     }
     check_annotations(judge, ips, &mut all);
+    labels::check(judge, &mut all);
     check_created(judge, ips, &mut all);
     check_gone(&judge.truth, ips, &mut all);
     check_foreign(judge, foreign, records, &mut all);

@@ -48,7 +48,7 @@ pub(super) struct Node {
     pub(super) external: String,
     ready: bool,
     deleting: bool,
-    labels: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>,
     taints: Vec<Value>,
 }
 

@@ -1,5 +1,5 @@
 //! I12: what the operator writes of an object is its status, our own elements of a pool's `spec.ips`, and our annotation
-//! of a node. All else is the user's.
+//! and labels of a node. All else is the user's.
 
 use super::validity::text;
 use serde_json::Value;
@@ -7,6 +7,14 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
+
+/// The labels of `spec.nodeLabels`.
+pub(super) const LABELS: [&str; 4] = [
+    "flipop.digitalocean.com/reserved-ip-active",
+    "flipop.digitalocean.com/reserved-ip",
+    "do-outbound-floating-ip",
+    "do-outbound-floating-ip-enabled",
+];
 
 /// Fields of the metadata that the API server writes.
 const SERVERS_OWN: [&str; 3] = ["resourceVersion", "managedFields", "generation"];
@@ -86,6 +94,9 @@ fn rest_of_node(node: &Value) -> Value {
     let annotations = node.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
     if let Some(annotations) = annotations {
         annotations.remove(ANNOTATION);
+    }
+    if let Some(labels) = node.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.retain(|key, _| !LABELS.contains(&key.as_str()));
     }
     rest(&node, &[])
 }

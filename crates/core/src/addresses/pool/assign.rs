@@ -41,6 +41,8 @@ pub struct World<'a> {
     pub holders: &'a BTreeMap<MachineId, Address>,
     /// Machines whose ports are being opened for this pool, and until when that is waited for.
     pub gates: &'a BTreeMap<MachineId, Moment>,
+    /// The addresses that labels name, with the nodes on which these stand. Only of nodes that are well.
+    pub labelled: &'a BTreeMap<Address, Uid>,
     /// The other pools.
     pub others: &'a BTreeMap<Uid, Pool>,
 }
@@ -378,9 +380,14 @@ impl Pool {
             };
             match self.may_assign(room.is_some(), account, world) {
                 Ok(()) => {
-                    self.roomy.remove(&taker.candidate.uid);
                     let free = free.remove(position);
-                    report.waiting.insert(taker.name.clone(), Wait::InFlight(taker.evict.unwrap_or(free.ip)));
+                    let (leaves, to) = taker.leaves(&free);
+                    report.waiting.insert(taker.name.clone(), Wait::InFlight(leaves));
+                    if let Some(wait) = self.waits_for_labels(leaves, to, world, out) {
+                        self.unlabelling.wait(wait);
+                        continue;
+                    }
+                    self.roomy.remove(&taker.candidate.uid);
                     self.start(&free, &taker, self.changed_at, account, world, out);
                 }
                 Err((wait, at)) => {
@@ -404,7 +411,8 @@ impl Pool {
         self.pause.wait().map_or(Ok(()), |wait| Err((wait, None)))?;
         if self.spec.cool_off_ms > 0 {
             let ours = || account.ops().filter(|(_, op)| op.pool == self.object.uid);
-            if ours().any(|(_, op)| op.is_unanswered()) || !(has_room || self.roomy.is_empty()) {
+            let first = has_room || self.roomy.is_empty();
+            if ours().any(|(_, op)| op.is_unanswered()) || !first || self.unlabelling.any() {
                 return Err((Wait::CoolOff, None));
             }
             // Making room is the first half of an assignment.

@@ -145,6 +145,7 @@ impl Pool {
         // What cannot be read was refused.
         let Ok(request) = Request::parse(&wanted) else { return };
         let fit = self.fit(&request, account, world, why_not);
+        let mut unlabelling = None;
         let at = match fit {
             Err(Unfit::Refused(why)) => {
                 out.tell([self.refuse_move(&wanted, &why, world.now)]);
@@ -158,6 +159,10 @@ impl Pool {
                     None => self.may_assign(false, account, world).map_err(|(_, at)| at),
                 };
                 if may.is_ok() {
+                    let (leaves, to) = taker.leaves(&free);
+                    unlabelling = self.waits_for_labels(leaves, to, world, out);
+                }
+                if may.is_ok() && unlabelling.is_none() {
                     self.start(&free, &taker, world.now, account, world, out);
                     let from = self.stands_on(free.from.as_ref());
                     self.report.waiting.insert(request.node, Wait::InFlight(request.ip));
@@ -171,6 +176,9 @@ impl Pool {
             Ok(_) => None,
         };
         out.later(at);
+        if let Some(wait) = unlabelling {
+            self.unlabelling.wait(wait);
+        }
         if self.moving.stage == Stage::Idle {
             let from = self.stands_on(account.place(request.ip).machine());
             self.moving.begin(&wanted, from);

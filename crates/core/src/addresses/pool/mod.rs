@@ -12,6 +12,7 @@ mod by_hand;
 pub mod change;
 pub mod creation;
 mod idle;
+mod labels;
 pub mod last_move;
 pub(crate) mod losses;
 pub mod memory;
@@ -140,6 +141,8 @@ pub struct Pool {
     behind: BTreeMap<Uid, Behind>,
     /// Nodes that made room for an address, which nobody else may have before them.
     roomy: BTreeMap<Uid, Address>,
+    /// Moves that wait for labels of nodes to go.
+    unlabelling: labels::Unlabelling,
     /// State of the creation under way.
     creation: creation::Creation,
     moving: moving::Moving,
@@ -195,6 +198,7 @@ impl Pool {
             node_failures: BTreeMap::new(),
             behind: BTreeMap::new(),
             roomy: BTreeMap::new(),
+            unlabelling: labels::Unlabelling::default(),
             creation: creation::Creation::default(),
             moving: moving::Moving::default(),
             last_assigned: None,

@@ -1,7 +1,7 @@
 //! An address that can be given out, and a node that can take one. Who gets which is decided elsewhere.
 
 use super::Candidate;
-use crate::model::ids::Address;
+use crate::model::ids::{Address, Uid};
 use crate::model::machine::MachineId;
 
 /// An address that can be given out.
@@ -23,6 +23,11 @@ pub(super) struct Taker<'a> {
 }
 
 impl Taker<'_> {
+    /// The address that leaves where it is when this taker gets that one, and the node that gets the leaving one.
+    pub(super) fn leaves(&self, free: &Free) -> (Address, Option<&Uid>) {
+        self.evict.map_or((free.ip, Some(&self.candidate.uid)), |holder| (holder, None))
+    }
+
     /// An address goes only to a node of its own region, as far as both are known.
     pub(super) fn suits(&self, free: &Free) -> bool {
         let region = self.candidate.region.as_deref();

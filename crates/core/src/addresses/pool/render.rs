@@ -10,12 +10,13 @@ use crate::mechanism::effects::Notice;
 use crate::mechanism::suspicion::Suspicion;
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::pool::{
-    AnnotationsDenied, CRDsOutdated, Conflict, CreationFailed, CreationUncertain, NodesBlocked,
+    AnnotationsDenied, CRDsOutdated, Conflict, CreationFailed, CreationUncertain, LabelsDenied, NodesBlocked,
     ProviderReady, Ready, SpecValid, Stalled, WriteDenied,
 };
 use crate::model::condition::{Condition, ConditionType, Status};
 use crate::model::fault::FaultKind;
 use crate::model::ids::Address;
+use crate::model::label_mode::LabelMode;
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use crate::model::pause::Reason;
@@ -27,16 +28,20 @@ use std::collections::BTreeSet;
 const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this version first \
                              (kubectl apply -f crds)";
 
+/// Why nodes cannot be written to, if they cannot.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Denied<'a> {
+    /// Annotations.
+    pub annotations: Option<&'a str>,
+    /// Labels.
+    pub labels: Option<&'a str>,
+}
+
 impl Pool {
-    /// The status that the facts demand, with what the plan has rendered. `annotations_denied` says why nodes cannot be
-    /// annotated, if so.
+    /// The status that the facts demand, with what the plan has rendered. `denied` says why nodes cannot be annotated or
+    /// labelled, if so.
     #[must_use]
-    pub fn render(
-        &self,
-        account: Option<&Account>,
-        annotations_denied: Option<&str>,
-        now: Moment,
-    ) -> PoolStatus {
+    pub fn render(&self, account: Option<&Account>, denied: Denied<'_>, now: Moment) -> PoolStatus {
         let mut status = PoolStatus {
             error: self.error(),
             used_ips: i64::try_from(self.goal()).ok(),
@@ -46,7 +51,7 @@ impl Pool {
             ..self.shown.clone()
         };
         self.remember_let_go(&mut status);
-        status.conditions = self.conditions(account, annotations_denied, &status, now);
+        status.conditions = self.conditions(account, denied, &status, now);
         status.conditions.sort();
         status
     }
@@ -177,7 +182,7 @@ impl Pool {
     fn conditions(
         &self,
         account: Option<&Account>,
-        annotations_denied: Option<&str>,
+        denied: Denied<'_>,
         status: &PoolStatus,
         now: Moment,
     ) -> Vec<Condition> {
@@ -197,8 +202,11 @@ impl Pool {
         if self.creation.crds_outdated {
             conditions.push(Condition::new(CRDsOutdated::StatusFieldsPruned, CRDS_OUTDATED.to_owned()));
         }
-        if let Some(message) = annotations_denied {
+        if let Some(message) = denied.annotations {
             conditions.push(Condition::new(AnnotationsDenied::Forbidden, message.to_owned()));
+        }
+        if let Some(message) = denied.labels.filter(|_| self.spec.labels != LabelMode::Off) {
+            conditions.push(Condition::new(LabelsDenied::Forbidden, message.to_owned()));
         }
         let unwritten = self.memory.iter().flat_map(|memory| &memory.created).any(|created| !created.written);
         if let Some(message) = self.writes.ips_denied.as_ref().filter(|_| unwritten) {
@@ -325,6 +333,7 @@ impl Pool {
                     Scope::Minimum => SpecValid::MinActiveIgnored,
                     Scope::Grace => SpecValid::GraceIgnored,
                     Scope::Firewall => SpecValid::FirewallIgnored,
+                    Scope::Labels => SpecValid::LabelsIgnored,
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 Condition::new(reason, message.join("; "))
@@ -423,6 +432,7 @@ fn trouble_of(condition: &Condition) -> Option<EventReason> {
         ConditionType::CRDsOutdated => (Status::True, EventReason::CRDsOutdated),
         ConditionType::AnnotationsDenied => (Status::True, EventReason::AnnotationsDenied),
         ConditionType::FirewallReady => (Status::False, EventReason::FirewallNotReady),
+        ConditionType::LabelsDenied => (Status::True, EventReason::LabelsDenied),
         ConditionType::WriteDenied => (Status::True, EventReason::WriteDenied),
         ConditionType::WatchFailing => (Status::True, EventReason::WatchFailing),
         ConditionType::Ready

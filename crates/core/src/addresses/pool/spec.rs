@@ -6,6 +6,7 @@ use crate::firewalls::spec::{FirewallSpec, RawFirewall};
 use crate::model::facts::region_slug;
 use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
+use crate::model::label_mode::{LabelMode, RawNodeLabels};
 use crate::model::machine::MachineKind;
 use crate::model::matching::Criteria;
 use crate::model::provider::Providers;
@@ -28,6 +29,8 @@ pub struct RawPoolSpec {
     pub min_active: i64,
     /// How long a node that fails keeps its address.
     pub grace: RawGrace,
+    /// Labels of nodes.
+    pub node_labels: RawNodeLabels,
     /// Addresses in order of preference.
     pub ips: Vec<String>,
     /// Created addresses to let go.
@@ -57,6 +60,8 @@ pub struct PoolSpec {
     pub min_active: Option<usize>,
     /// How long a node that fails keeps its address.
     pub grace: Grace,
+    /// Labels of nodes.
+    pub labels: LabelMode,
     /// The good entries of `spec.ips`, in order, each once.
     pub ips: Vec<Address>,
     /// The bad entries of `spec.ips` with what is wrong with them.
@@ -107,6 +112,7 @@ impl PoolSpec {
         let provider = &raw.provider;
         let limits = providers.get(provider).and_then(|known| known.firewalls.as_ref());
         spec.firewall = FirewallSpec::parse(raw.firewall.as_ref(), provider, limits, &mut spec.problems);
+        spec.labels = LabelMode::parse(raw.node_labels, spec.criteria.as_ref(), &mut spec.problems);
         spec
     }
 

@@ -138,6 +138,8 @@ events! {
         "The condition [`CRDsOutdated`](conditions.md#crdsoutdated) began to hold.";
     AnnotationsDenied => Warning on POOL,
         "The condition [`AnnotationsDenied`](conditions.md#annotationsdenied) began to hold.";
+    LabelsDenied => Warning on POOL,
+        "The condition [`LabelsDenied`](conditions.md#labelsdenied) began to hold.";
     WriteDenied => Warning on POOL,
         "The condition [`WriteDenied`](conditions.md#writedenied) began to hold.";
     WatchFailing => Warning on POOL,

@@ -92,6 +92,10 @@ sections! {
             GraceIgnored => False,
                 "A field of `grace` is negative or above 3,600. No field of `grace` has an effect.",
                 "Set each field to a number from 0 to 3,600.";
+            LabelsIgnored => False,
+                "`nodeLabels` is enabled, and `match.nodeLabel` names one of the labels that it sets, so that the pool \
+                 would depend on itself. The pool sets no labels.",
+                "Select the nodes by another label.";
         }
     }
 
@@ -212,6 +216,17 @@ sections! {
             Forbidden => True,
                 "FLIPOP may not patch nodes. It moves addresses nevertheless.",
                 "Apply `k8s/cluster-role.yaml` and `k8s/policy-node-annotation.yaml`.";
+        }
+    }
+
+    LabelsDenied: "`LabelsDenied` is present, with status True, while FLIPOP cannot write the labels of `nodeLabels` for \
+                   lack of rights." {
+        /// Reasons of `LabelsDenied`.
+        enum LabelsDenied {
+            Forbidden => True,
+                "FLIPOP may not label nodes. It moves addresses and writes the annotation nevertheless.",
+                "Apply `k8s/policy-node-annotation.yaml` of this version, or change the admission policy that the message \
+                 quotes.";
         }
     }
 

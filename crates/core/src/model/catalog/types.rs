@@ -41,6 +41,7 @@ types! {
     Paused
     WatchFailing
     AnnotationsDenied
+    LabelsDenied
     EventsDenied
     WriteDenied
     CRDsOutdated
@@ -89,6 +90,7 @@ impl ConditionType {
             | Self::Paused
             | Self::WatchFailing
             | Self::AnnotationsDenied
+            | Self::LabelsDenied
             | Self::EventsDenied
             | Self::WriteDenied
             | Self::CRDsOutdated

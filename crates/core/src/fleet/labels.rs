@@ -1,0 +1,240 @@
+//! Which node carries which labels: those of `spec.nodeLabels`.
+//!
+//! Invariants: labels that name an address stand only where its annotation may; what other field managers wrote stays,
+//! unless a pool confirms its own address there; one write per node is under way at a time. Writes are their own, so that
+//! a policy that refuses them costs no annotation.
+
+use super::action::{Action, MarkedNode};
+use super::annotations::Desired;
+use super::node_writes::NodeWrites;
+use crate::addresses::pool::Pool;
+use crate::mechanism::effects::Effects;
+use crate::model::facts::{NodeFacts, Observed};
+use crate::model::fault::WriteFailure;
+use crate::model::ids::{Address, Uid};
+use crate::model::label_mode::LabelMode;
+use crate::model::moment::{Context, Moment};
+use crate::model::node_labels::{LabelChanges, Labels, NodeLabels};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What should stand on nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct DesiredLabels {
+    /// By the node's uid: its name and its labels.
+    pub(super) wanted: BTreeMap<Uid, (String, Labels)>,
+    /// Of the pools with labels alone: what of addresses stays. `confirmed` of it is not used.
+    pub(super) kept: Desired,
+    /// Nodes on which labels that name no address stay: too little is known of a pool that matches them.
+    pub(super) kept_nodes: BTreeSet<Uid>,
+    /// Of some pool it is not known which nodes it matches.
+    pub(super) unread: bool,
+    /// Nodes that get a label where no address stands, by uid with their names.
+    matching: BTreeMap<Uid, String>,
+}
+
+impl DesiredLabels {
+    /// Takes in what a pool wants. `desired`: the same of annotations. `known`: its account is.
+    pub(super) fn of_pool(&mut self, pool: &Pool, desired: &Desired, known: bool) {
+        let mode = pool.spec.labels;
+        if mode == LabelMode::Off {
+            return;
+        }
+        let confirmed = desired.confirmed.iter().filter(|(_, (_, ip))| !pool.is_unlabelling(*ip));
+        self.wanted
+            .extend(confirmed.map(|(uid, (node, ip))| (uid.clone(), (node.clone(), mode.labels(Some(*ip))))));
+        self.kept.extend(Desired { confirmed: BTreeMap::new(), ..desired.clone() });
+        if mode != LabelMode::Legacy {
+            return;
+        }
+        let candidates =
+            pool.candidates.iter().map(|(name, candidate)| (candidate.uid.clone(), name.clone()));
+        if pool.matched && pool.may_begin() && known {
+            self.matching.extend(candidates);
+        } else {
+            self.unread |= !pool.matched;
+            self.kept_nodes.extend(candidates.map(|(uid, _)| uid));
+        }
+    }
+
+    /// Every pool was taken in: of the nodes that match, those get a label on which no address of any pool stands.
+    pub(super) fn without_address(&mut self, desired: &Desired) {
+        for (uid, name) in std::mem::take(&mut self.matching) {
+            if !desired.confirmed.contains_key(&uid) {
+                self.wanted.entry(uid).or_insert_with(|| (name, LabelMode::Legacy.labels(None)));
+            }
+        }
+    }
+
+    fn keeps(&self, uid: &Uid, labels: &NodeLabels) -> bool {
+        match labels.address() {
+            Some(ip) => self.kept.protects(uid, ip),
+            None => self.unread || self.kept_nodes.contains(uid),
+        }
+    }
+}
+
+/// State of the labels.
+#[derive(Debug, Default)]
+pub(super) struct NodeLabelling {
+    /// What nodes carry, as last seen or written, with their names.
+    seen: BTreeMap<Uid, (String, NodeLabels)>,
+    changed: bool,
+    /// Nodes on which labels of ours may stand, which we may remove.
+    standing: BTreeSet<Uid>,
+    writes: NodeWrites,
+    /// A sweep came to its end since leadership began.
+    swept: bool,
+    /// Some nodes at least were read since leadership began.
+    listed: bool,
+}
+
+impl NodeLabelling {
+    /// Leadership begins.
+    pub(super) fn restart(&mut self) {
+        (self.swept, self.listed) = (false, false);
+    }
+
+    /// Why a node cannot be labelled that should be, if one cannot.
+    pub(super) fn denied(&self) -> Option<&str> {
+        self.writes.denied()
+    }
+
+    /// The addresses that our labels name, with the nodes: those whose removal nothing but its answer delays.
+    pub(super) fn named(&self) -> impl Iterator<Item = (Address, &Uid, &str)> {
+        let standing = self.standing.iter().filter(|uid| !self.writes.has_failed(uid));
+        standing.filter_map(|uid| {
+            let (name, labels) = self.seen.get(uid)?;
+            Some((labels.address()?, uid, name.as_str()))
+        })
+    }
+
+    /// Takes in a step of a watch of nodes. `of_pool`: a pool asks for it.
+    pub(super) fn observe(&mut self, observed: &Observed<NodeFacts>, of_pool: bool) {
+        match observed {
+            Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node, of_pool)),
+            Observed::Apply(node) => self.see(node, of_pool),
+            // It may only have left the filter: what stands on it is then removed by what was seen last.
+            Observed::Delete(node) if self.standing.contains(&node.uid) => self.changed = true,
+            Observed::Delete(node) => drop(self.seen.remove(&node.uid)),
+        }
+    }
+
+    fn see(&mut self, node: &NodeFacts, of_pool: bool) {
+        if node.labels.is_empty() && !self.seen.contains_key(&node.uid) {
+            return;
+        }
+        // Events come late: before the first sweep nobody knows enough to say what is left over.
+        if of_pool && self.swept && node.labels.any_ours() && !self.writes.is_under_way(&node.uid) {
+            self.changed |= self.standing.insert(node.uid.clone());
+        }
+        let seen = (node.name.clone(), node.labels.clone());
+        self.changed |= self.seen.insert(node.uid.clone(), seen.clone()) != Some(seen);
+    }
+
+    /// Whether a label changed since the last call.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Decides on writes. `listed`: nodes were read that some pool asks for.
+    pub(super) fn plan(
+        &mut self,
+        desired: &DesiredLabels,
+        listed: bool,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) {
+        let standing = &self.standing;
+        self.writes.keep_failures(|uid| desired.wanted.contains_key(uid) || standing.contains(uid));
+        for (uid, (name, labels)) in &desired.wanted {
+            let changes = self.changes(uid, labels);
+            if changes.is_empty() {
+                self.standing.insert(uid.clone());
+            } else {
+                self.write(uid, name, changes, now, out);
+            }
+        }
+        self.listed |= listed || self.swept;
+        let left = |uid: &&Uid| {
+            let kept = || self.seen.get(*uid).is_some_and(|(_, labels)| desired.keeps(uid, labels));
+            self.listed && !desired.wanted.contains_key(*uid) && !kept()
+        };
+        let left: Vec<Uid> = self.standing.iter().filter(left).cloned().collect();
+        for uid in left {
+            let changes = self.changes(&uid, &Labels::new());
+            let name = self.seen.get(&uid).map(|seen| seen.0.clone());
+            if let Some(name) = name.filter(|_| !changes.is_empty()) {
+                self.write(&uid, &name, changes, now, out);
+            } else if !self.writes.is_under_way(&uid) {
+                // Someone else has removed or replaced them already.
+                self.standing.remove(&uid);
+            }
+        }
+    }
+
+    fn changes(&self, uid: &Uid, wanted: &Labels) -> LabelChanges {
+        self.seen
+            .get(uid)
+            .map_or_else(|| NodeLabels::default().changes_to(wanted), |(_, labels)| labels.changes_to(wanted))
+    }
+
+    fn write(
+        &mut self,
+        uid: &Uid,
+        name: &str,
+        changes: LabelChanges,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) {
+        if self.writes.begin(uid, now, out) {
+            out.act(Action::Label { node: name.to_owned(), uid: uid.clone(), changes });
+        }
+    }
+
+    /// A write was answered.
+    pub(super) fn written(
+        &mut self,
+        node: String,
+        uid: Uid,
+        changes: &LabelChanges,
+        result: Result<(), WriteFailure>,
+        at: Context,
+    ) {
+        self.writes.end(&uid);
+        match result {
+            Ok(()) => {
+                self.writes.succeeded(&uid);
+                let (_, labels) = self.seen.entry(uid.clone()).or_insert((node, NodeLabels::default()));
+                labels.apply(changes);
+                if labels.any_ours() {
+                    self.standing.insert(uid);
+                } else {
+                    self.standing.remove(&uid);
+                }
+            }
+            Err(WriteFailure::Gone) => {
+                // The node is gone, or another node has its name: nothing of ours stands on this one.
+                self.standing.remove(&uid);
+                self.seen.remove(&uid);
+                if changes.values().any(Option::is_some) {
+                    self.writes.failed(uid, &WriteFailure::Conflict, at);
+                } else {
+                    self.writes.succeeded(&uid);
+                }
+            }
+            Err(WriteFailure::NotSent) => {}
+            Err(failure) => self.writes.failed(uid, &failure, at),
+        }
+    }
+
+    /// A sweep came to its end: labels of ours that were not known of are from now on ours to remove.
+    pub(super) fn swept(&mut self, nodes: &[MarkedNode]) {
+        self.swept = true;
+        for MarkedNode { name, uid, labels, .. } in nodes.iter().filter(|node| !node.labels.is_empty()) {
+            self.seen.insert(uid.clone(), (name.clone(), labels.clone()));
+            if labels.any_ours() {
+                self.standing.insert(uid.clone());
+            }
+        }
+    }
+}

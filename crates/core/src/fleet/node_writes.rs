@@ -1,0 +1,95 @@
+//! Writes to nodes of one kind that are under way, and those that failed.
+//!
+//! Invariant: one write per node is under way at a time, and few of all. What to write is the caller's decision.
+
+use crate::mechanism::effects::Effects;
+use crate::mechanism::retry::{Pace, Retry};
+use crate::model::fault::WriteFailure;
+use crate::model::ids::Uid;
+use crate::model::moment::{Context, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Writes under way at a time. Each holds a connection of its own, and a start with hundreds of nodes must leave the
+/// API server, and our own status write, room.
+pub(super) const MAX_IN_FLIGHT: usize = 8;
+
+/// A write that failed and is tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Failing {
+    retry: Retry,
+    /// Why it was refused, if it was.
+    refusal: Option<String>,
+}
+
+/// The writes to nodes of one kind.
+#[derive(Debug, Default)]
+pub(super) struct NodeWrites {
+    in_flight: BTreeSet<Uid>,
+    failures: BTreeMap<Uid, Failing>,
+}
+
+impl NodeWrites {
+    /// A write to this node is under way.
+    pub(super) fn is_under_way(&self, uid: &Uid) -> bool {
+        self.in_flight.contains(uid)
+    }
+
+    /// The last write to this node failed.
+    pub(super) fn has_failed(&self, uid: &Uid) -> bool {
+        self.failures.contains_key(uid)
+    }
+
+    /// Why a node cannot be written to that should be, if one cannot.
+    pub(super) fn denied(&self) -> Option<&str> {
+        self.failures.values().find_map(|failing| failing.refusal.as_deref())
+    }
+
+    /// Keeps the failures of these nodes: nobody wants anything of the others any more.
+    pub(super) fn keep_failures(&mut self, wanted: impl Fn(&Uid) -> bool) {
+        self.failures.retain(|uid, _| wanted(uid));
+    }
+
+    /// Whether a write to this node may begin now; if so it counts as begun.
+    pub(super) fn begin<A>(&mut self, uid: &Uid, now: Moment, out: &mut Effects<A>) -> bool {
+        if self.in_flight.contains(uid) {
+            return false;
+        }
+        if let Some(failing) = self.failures.get(uid).filter(|failing| failing.retry.due() > now) {
+            out.later(failing.retry.due());
+            return false;
+        }
+        if self.in_flight.len() >= MAX_IN_FLIGHT {
+            // The answer to any of them is followed by another plan.
+            return false;
+        }
+        self.in_flight.insert(uid.clone())
+    }
+
+    /// The write to this node was answered.
+    pub(super) fn end(&mut self, uid: &Uid) {
+        self.in_flight.remove(uid);
+    }
+
+    /// The write to this node had its effect, or there is nothing left to write.
+    pub(super) fn succeeded(&mut self, uid: &Uid) {
+        self.failures.remove(uid);
+    }
+
+    /// The write to this node failed.
+    pub(super) fn failed(&mut self, uid: Uid, failure: &WriteFailure, at: Context) {
+        let mut retry = self.failures.get(&uid).map(|failing| failing.retry).unwrap_or_default();
+        retry.failed(Pace::of_write(failure), at);
+        let refusal = match failure {
+            WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message.clone()),
+            WriteFailure::NotSent
+            | WriteFailure::Conflict
+            | WriteFailure::Gone
+            | WriteFailure::Transient(_)
+            | WriteFailure::Throttled { .. } => {
+                // Why it was refused before is still the best that is known.
+                self.failures.get(&uid).and_then(|failing| failing.refusal.clone())
+            }
+        };
+        self.failures.insert(uid, Failing { retry, refusal });
+    }
+}

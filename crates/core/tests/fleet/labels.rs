@@ -1,0 +1,347 @@
+//! Labels of nodes: which stand where, and that they go before the address does.
+
+use crate::faults::spec;
+use crate::world::{World, ip};
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::fleet::action::Outcome;
+use flipop_core::model::facts::{Observed, Taint};
+use flipop_core::model::fault::{FaultKind, WriteFailure};
+use flipop_core::model::ids::{Address, Uid};
+use flipop_core::model::label_mode::RawNodeLabels;
+use flipop_core::model::matching::Toleration;
+use flipop_core::model::moment::Moment;
+use flipop_core::model::node_labels::{LabelChanges, LabelKey, SeenLabel};
+use flipop_core::model::spec::RawMatch;
+use std::collections::BTreeMap;
+
+const ON: RawNodeLabels = RawNodeLabels { enabled: true, legacy: false };
+const LEGACY: RawNodeLabels = RawNodeLabels { enabled: true, legacy: true };
+
+impl World {
+    /// A write of labels arrives. No label is set that names an address which is elsewhere.
+    pub(crate) fn label(&mut self, node: String, uid: Uid, changes: LabelChanges) {
+        self.call(format!("label {node}"));
+        let named = |labels: &BTreeMap<LabelKey, Option<String>>| {
+            labels.get(&LabelKey::Ip).cloned().flatten().and_then(|text| Address::v4(&text))
+        };
+        let facts = self.nodes.get(&node).filter(|facts| facts.uid == uid);
+        if let Some((ip, facts)) = named(&changes).zip(facts)
+            && !self.moved.contains(&ip)
+        {
+            assert_eq!(self.cloud[&ip].machine, facts.machine, "{node} is labelled with {ip}");
+        }
+        let result = if facts.is_some() { Ok(()) } else { Err(WriteFailure::Gone) };
+        if let Some(ip) = facts.and_then(|facts| facts.labels.address())
+            && changes.get(&LabelKey::Ip) == Some(&None)
+        {
+            self.unlabelling.insert(ip, self.now);
+        }
+        let result = self.faults.labels.pop_front().map_or(result, Err);
+        if let Some(facts) = self.nodes.get_mut(&node).filter(|_| result.is_ok()) {
+            facts.labels.apply(&changes);
+            let facts = facts.clone();
+            if facts.labels.is_empty() {
+                self.labels.remove(&node);
+            } else {
+                self.labels.insert(node.clone(), facts.labels.clone());
+            }
+            self.show_node(facts);
+        }
+        let delay_ms = self.faults.label_delay_ms.unwrap_or(50);
+        self.answer_after(delay_ms, Outcome::Labelled { node, uid, changes, result });
+    }
+
+    /// An assignment begins: the labels that name its address were asked to go, and there was time for the answer.
+    pub(crate) fn check_labels(&self, ip: Address, to: &str) {
+        let well = |name: &String| {
+            self.nodes
+                .get(name)
+                .is_some_and(|node| node.ready.is_ready() && !node.deleting && node.name != to)
+        };
+        let named = self.labels.iter().filter(|(name, _)| well(name));
+        let standing = named.filter(|(_, labels)| labels.address() == Some(ip)).map(|(name, _)| name).next();
+        if let Some(name) = standing.filter(|_| !self.faults.labels_fail) {
+            let since = self.unlabelling.get(&ip).copied();
+            let waited = since.is_some_and(|since| self.now.millis_since(since) >= 500);
+            assert!(waited, "{ip} goes to {to}, and {name} is still labelled with it: {since:?}");
+        }
+    }
+
+    /// The labels of a node, as `key=value`, in the order of the keys.
+    fn labels_of(&self, n: u8) -> Vec<String> {
+        let labels = self.labels.get(&format!("node-{n}"));
+        let labels = labels.into_iter().flat_map(|labels| &labels.0);
+        labels.map(|(key, label)| format!("{}={}", key.as_str(), label.value)).collect()
+    }
+
+    /// Answers to writes of labels take this long, and no watch shows their effect sooner.
+    fn delay_labels(&mut self, ms: u64) {
+        self.faults.mute = true;
+        self.faults.label_delay_ms = Some(ms);
+    }
+
+    /// Somebody else sets a label.
+    fn label_by_hand(&mut self, n: u8, key: LabelKey, value: &str) {
+        let facts = self.nodes.get_mut(&format!("node-{n}")).unwrap();
+        facts.labels.0.insert(key, SeenLabel { value: value.to_owned(), ours: false });
+        let facts = facts.clone();
+        self.labels.insert(facts.name.clone(), facts.labels.clone());
+        self.show_node(facts);
+    }
+}
+
+fn active(last: u8) -> Vec<String> {
+    vec![
+        "flipop.digitalocean.com/reserved-ip-active=true".to_owned(),
+        format!("flipop.digitalocean.com/reserved-ip={}", ip(last)),
+    ]
+}
+
+fn legacy(last: u8) -> Vec<String> {
+    let mut labels = active(last);
+    labels.push(format!("do-outbound-floating-ip={}", ip(last)));
+    labels.push("do-outbound-floating-ip-enabled=true".to_owned());
+    labels
+}
+
+const OFF: &str = "do-outbound-floating-ip-enabled=false";
+
+/// One address for each of `addresses`, and a pool with labels.
+fn labelled(addresses: u8, nodes: u8, node_labels: RawNodeLabels) -> World {
+    let mut world = World::with(addresses, nodes);
+    world.edit("pool", |spec| spec.node_labels = node_labels);
+    world.run(30);
+    world
+}
+
+/// Milliseconds from now to the next assignment.
+fn begins_after(world: &mut World) -> u64 {
+    let (from, before) = (world.now, world.assigns);
+    world.run_while(10, |world| world.assigns == before);
+    world.now.millis_since(from)
+}
+
+#[test]
+fn labels_stand_where_the_annotation_stands() {
+    let mut world = labelled(1, 2, ON);
+    assert_eq!((world.labels_of(1), world.labels_of(2)), (active(1), vec![]));
+    world.set_node(1, false);
+    world.run(30);
+    assert_eq!((world.labels_of(1), world.labels_of(2)), (vec![], active(1)));
+    world.edit("pool", |spec| spec.node_labels = RawNodeLabels::default());
+    world.run(30);
+    assert!(world.labels.is_empty(), "labels were switched off");
+    assert_eq!(world.annotations["node-2"], ip(1).to_string());
+    world.edit("pool", |spec| spec.node_labels = ON);
+    world.run(30);
+    world.delete_pool("pool");
+    world.run(30);
+    assert!(world.labels.is_empty() && world.annotations.is_empty(), "the pool is gone");
+}
+
+#[test]
+fn without_the_field_no_label_is_written() {
+    let mut world = World::with(1, 2);
+    world.edit("pool", |spec| spec.node_labels = RawNodeLabels { enabled: false, legacy: true });
+    world.run(60);
+    world.set_node(1, false);
+    world.run(60);
+    assert_eq!(world.count(Moment::default(), "label"), 0);
+}
+
+#[test]
+fn the_labels_of_the_older_tool_follow_the_match() {
+    let mut world = labelled(1, 2, LEGACY);
+    assert_eq!((world.labels_of(1), world.labels_of(2)), (legacy(1), vec![OFF.to_owned()]));
+    world.set_node(1, false);
+    world.run(30);
+    assert_eq!((world.labels_of(1), world.labels_of(2)), (vec![], legacy(1)), "node-1 matches no more");
+    world.set_node(1, true);
+    world.run(30);
+    assert_eq!(world.labels_of(1), [OFF]);
+    // An address of a pool without labels stands there: it is no address of none.
+    world.add_ip(9);
+    world.move_by_hand(9, Some(1));
+    world.add_pool("plain", RawPoolSpec { ips: vec![ip(9).to_string()], ..spec() });
+    world.run(90);
+    assert_eq!(world.annotations["node-1"], ip(9).to_string());
+    assert_eq!(world.labels_of(1), Vec::<String>::new());
+}
+
+#[test]
+fn a_move_waits_for_the_labels_to_go_and_no_longer_than_half_a_second() {
+    // A taint ends the match of a node that is well otherwise.
+    for (delay_ms, least, most) in [(50, 40, 70), (450, 440, 470), (5_000, 490, 510)] {
+        let mut world = labelled(1, 2, ON);
+        world.delay_labels(delay_ms);
+        world.taint(1, vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }]);
+        let waited = begins_after(&mut world);
+        assert!((least..=most).contains(&waited), "answered after {delay_ms} ms, begun after {waited} ms");
+    }
+    // Without labels nothing is waited for.
+    let mut world = labelled(1, 2, RawNodeLabels::default());
+    world.taint(1, vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }]);
+    assert_eq!(begins_after(&mut world), 10, "one step");
+}
+
+#[test]
+fn a_move_waits_for_no_node_that_is_gone_fails_or_is_being_deleted() {
+    let fail: [fn(&mut World); 3] = [
+        |world| world.set_node(1, false),
+        |world| world.delete_node(1),
+        |world| {
+            let node = world.nodes.get_mut("node-1").unwrap();
+            node.deleting = true;
+            let node = node.clone();
+            world
+                .observe(flipop_core::fleet::Input::Nodes(crate::faults::nodes_key(), Observed::Apply(node)));
+        },
+    ];
+    for fail in fail {
+        let mut world = labelled(1, 2, ON);
+        world.delay_labels(5_000);
+        fail(&mut world);
+        assert_eq!(begins_after(&mut world), 10, "one step");
+    }
+}
+
+#[test]
+fn a_refused_removal_is_an_answer() {
+    let mut world = labelled(1, 2, ON);
+    world.faults.labels_fail = true;
+    world.faults.labels = vec![WriteFailure::Forbidden("no labels".into()); 3].into();
+    world.taint(1, vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }]);
+    assert!(begins_after(&mut world) <= 70);
+    world.run(30);
+    let denied = |world: &World| {
+        let conditions = &world.status("pool").conditions;
+        conditions.iter().any(|condition| condition.kind == "LabelsDenied")
+    };
+    assert!(denied(&world) && world.annotations["node-2"] == ip(1).to_string());
+    world.run(900);
+    assert!(!denied(&world) && world.labels_of(1).is_empty(), "it is tried again");
+}
+
+#[test]
+fn a_move_by_hand_waits_for_the_labels_to_go() {
+    let mut world = labelled(1, 2, ON);
+    world.delay_labels(5_000);
+    world.ask("pool", Some("192.0.2.1=node-2#1"));
+    let waited = begins_after(&mut world);
+    assert!((500..700).contains(&waited), "{waited} ms, of which the announcement takes some");
+    assert_eq!(world.annotations["node-1"], ip(1).to_string(), "the annotation stays until it goes");
+    world.run(30);
+    assert_eq!((world.labels_of(1), world.labels_of(2)), (vec![], active(1)));
+}
+
+#[test]
+fn labels_come_back_if_the_move_does_not_begin() {
+    let mut world = labelled(1, 2, ON);
+    world.ask("pool", Some("192.0.2.1=node-2#1"));
+    world.run_while(10, |world| !world.labels_of(1).is_empty());
+    world.ask("pool", None);
+    world.run(30);
+    assert_eq!((world.holder(1), world.labels_of(1)), (Some(ip(1)), active(1)));
+}
+
+#[test]
+fn a_cool_off_counts_for_the_move_that_waits_first() {
+    let mut world = labelled(2, 2, ON);
+    world.edit("pool", |spec| spec.cool_off_seconds = 20.0);
+    world.run(60);
+    world.add_ip(3);
+    world.run(60);
+    world.set_node(3, true);
+    world.delay_labels(5_000);
+    world.taint(1, vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }]);
+    // The third address appears while the first waits for its labels.
+    world.run_until(world.now.plus_millis(100));
+    world.set_node(4, true);
+    world.edit("pool", |spec| spec.ips.push(ip(3).to_string()));
+    world.run(5);
+    assert!(world.assigns <= 3, "two assignments began within the cool-off");
+}
+
+#[test]
+fn what_others_wrote_stays_unless_a_pool_confirms_its_own_address() {
+    let mut world = World::with(1, 3);
+    world.label_by_hand(2, LabelKey::LegacyEnabled, "false");
+    world.label_by_hand(3, LabelKey::Ip, "198.51.100.1");
+    world.edit("pool", |spec| spec.node_labels = ON);
+    world.run(700);
+    assert_eq!(world.labels_of(2), [OFF]);
+    assert_eq!(world.labels_of(3), ["flipop.digitalocean.com/reserved-ip=198.51.100.1"]);
+    world.ask("pool", Some("192.0.2.1=node-3#1"));
+    world.run(30);
+    assert_eq!(world.labels_of(3), active(1));
+}
+
+#[test]
+fn a_crash_at_any_moment_leaves_the_labels_right_in_the_end() {
+    for crash_ms in (0..2_000).step_by(50) {
+        let mut world = labelled(2, 3, LEGACY);
+        world.set_node(1, false);
+        world.run_until(world.now.plus_millis(crash_ms));
+        if crash_ms % 100 == 0 {
+            // A predecessor that set labels is followed by a pool without them.
+            world.edit("pool", |spec| spec.node_labels = RawNodeLabels::default());
+        }
+        world.start();
+        world.run(700);
+        let labels: Vec<_> = (1..=3).map(|n| world.labels_of(n)).collect();
+        let expected =
+            if crash_ms % 100 == 0 { [vec![], vec![], vec![]] } else { [vec![], legacy(2), legacy(1)] };
+        assert_eq!(labels, expected, "a crash after {crash_ms} ms");
+    }
+}
+
+#[test]
+fn a_paused_pool_changes_no_label() {
+    let mut world = labelled(1, 3, LEGACY);
+    world.pause("pool", Some("incident 7"));
+    world.run(5);
+    let before = world.count(Moment::default(), "label");
+    world.set_node(1, false);
+    world.set_node(4, true);
+    world.run(700);
+    world.start();
+    world.run(700);
+    assert_eq!(world.count(Moment::default(), "label"), before);
+    world.pause("pool", None);
+    world.run(60);
+    assert_eq!((world.labels_of(1), world.labels_of(2)), (vec![], legacy(1)));
+}
+
+#[test]
+fn what_is_not_known_stays() {
+    let mut world = labelled(1, 2, LEGACY);
+    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.run(60);
+    world.start();
+    world.run(700);
+    assert_eq!((world.labels_of(1), world.labels_of(2)), (legacy(1), vec![OFF.to_owned()]));
+    world.edit("pool", |spec| spec.provider = "nowhere".into());
+    world.start();
+    world.run(700);
+    assert_eq!((world.labels_of(1), world.labels_of(2)), (legacy(1), vec![OFF.to_owned()]), "frozen");
+}
+
+#[test]
+fn a_pool_that_selects_by_its_own_label_sets_none_and_says_so() {
+    for key in LabelKey::ALL {
+        let mut world = World::with(1, 1);
+        world.edit("pool", |spec| {
+            spec.node_labels = ON;
+            let tolerations = vec![Toleration::default()];
+            let node_label = format!("!{}", key.as_str());
+            spec.matching = RawMatch { node_label, tolerations, ..RawMatch::default() };
+        });
+        world.run(60);
+        let conditions = &world.status("pool").conditions;
+        let valid = conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap();
+        assert_eq!(valid.reason, "LabelsIgnored");
+        assert!(valid.message.contains(key.as_str()), "{}", valid.message);
+        assert_eq!(world.count(Moment::default(), "label "), 0);
+        assert_eq!(world.holder(1), Some(ip(1)), "the rest of the pool works");
+    }
+}

@@ -1,0 +1,231 @@
+//! Through which address pods leave: a pure decision from what the node and the metadata service say.
+//!
+//! Invariants: it starts only where both name the same address; a read that fails changes nothing, except that without the
+//! annotation and without a good read for [`BLIND_MS`] nothing vouches for the address any more.
+
+use flipop_core::model::moment::Moment;
+use std::net::Ipv4Addr;
+
+/// Without the annotation an address stands this long on the last good word of the metadata service.
+pub const BLIND_MS: u64 = 30_000;
+
+/// What the node's annotation says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Annotation {
+    /// The node was not seen yet.
+    Unseen,
+    /// There is none, or no node.
+    Absent,
+    /// This address.
+    Names(Ipv4Addr),
+}
+
+impl Annotation {
+    fn address(self) -> Option<Ipv4Addr> {
+        match self {
+            Self::Names(ip) => Some(ip),
+            Self::Unseen | Self::Absent => None,
+        }
+    }
+}
+
+/// What the metadata service says of the reserved IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reserved {
+    /// There is none.
+    Inactive,
+    /// This one.
+    Active(Ipv4Addr),
+}
+
+/// What is known, and what stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    standing: Option<Ipv4Addr>,
+    /// As it was last seen.
+    annotation: Annotation,
+    /// The last good read of the metadata service.
+    metadata: Option<Reserved>,
+    /// The last read was good.
+    fresh: bool,
+    /// When the last good read was, or when the agent began.
+    good_at: Moment,
+}
+
+impl Decision {
+    /// Nothing is known but what stands in the kernel.
+    #[must_use]
+    pub fn new(standing: Option<Ipv4Addr>, now: Moment) -> Self {
+        Self { standing, annotation: Annotation::Unseen, metadata: None, fresh: false, good_at: now }
+    }
+
+    /// The node shows this.
+    pub fn annotated(&mut self, annotation: Annotation) {
+        self.annotation = annotation;
+    }
+
+    /// The metadata service was read; nothing: that failed.
+    pub fn read(&mut self, reserved: Option<Reserved>, now: Moment) {
+        self.fresh = reserved.is_some();
+        if reserved.is_some() {
+            self.metadata = reserved;
+            self.good_at = now;
+        }
+    }
+
+    /// The address through which pods leave from now on, and when to decide again at the latest.
+    pub fn decide(&mut self, now: Moment) -> (Option<Ipv4Addr>, Option<Moment>) {
+        let mut wake = None;
+        if let Some(standing) = self.standing {
+            let blind_at = self.good_at.plus_millis(BLIND_MS);
+            let without = self.annotation == Annotation::Absent;
+            let denied = match self.metadata {
+                Some(Reserved::Inactive) => true,
+                Some(Reserved::Active(ip)) => ip != standing,
+                None => false,
+            };
+            let replaced = self.annotation.address().is_some_and(|ip| ip != standing);
+            if denied || replaced || without && blind_at <= now {
+                self.standing = None;
+            } else if without {
+                wake = Some(blind_at);
+            }
+        }
+        if self.standing.is_none()
+            && self.fresh
+            && let (Some(annotation), Some(Reserved::Active(ip))) = (self.annotation.address(), self.metadata)
+            && annotation == ip
+        {
+            self.standing = Some(ip);
+        }
+        (self.standing, wake)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const A: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
+    const B: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 11);
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_millis(ms)
+    }
+
+    fn started() -> Decision {
+        let mut decision = Decision::new(None, at(0));
+        decision.annotated(Annotation::Names(A));
+        decision.read(Some(Reserved::Active(A)), at(0));
+        assert_eq!(decision.decide(at(0)), (Some(A), None));
+        decision
+    }
+
+    #[test]
+    fn it_starts_only_where_both_name_the_same_address() {
+        let says = [None, Some(Reserved::Inactive), Some(Reserved::Active(A)), Some(Reserved::Active(B))];
+        for annotation in [Annotation::Unseen, Annotation::Absent, Annotation::Names(A), Annotation::Names(B)]
+        {
+            for metadata in says {
+                let mut decision = Decision::new(None, at(0));
+                decision.annotated(annotation);
+                decision.read(metadata, at(0));
+                let both = annotation.address().filter(|ip| metadata == Some(Reserved::Active(*ip)));
+                assert_eq!(decision.decide(at(0)).0, both, "{annotation:?} {metadata:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_does_not_start_on_a_read_that_is_not_the_last() {
+        let mut decision = Decision::new(None, at(0));
+        decision.read(Some(Reserved::Active(A)), at(0));
+        decision.read(None, at(1_000));
+        decision.annotated(Annotation::Names(A));
+        assert_eq!(decision.decide(at(1_000)).0, None);
+        decision.read(Some(Reserved::Active(A)), at(2_000));
+        assert_eq!(decision.decide(at(2_000)).0, Some(A));
+    }
+
+    #[test]
+    fn it_stops_when_either_denies_the_address() {
+        let mut decision = started();
+        decision.read(Some(Reserved::Inactive), at(1_000));
+        assert_eq!(decision.decide(at(1_000)).0, None);
+        let mut decision = started();
+        decision.read(Some(Reserved::Active(B)), at(1_000));
+        assert_eq!(decision.decide(at(1_000)).0, None);
+        let mut decision = started();
+        decision.annotated(Annotation::Names(B));
+        assert_eq!(decision.decide(at(1_000)).0, None);
+        decision.read(Some(Reserved::Active(B)), at(2_000));
+        assert_eq!(decision.decide(at(2_000)).0, Some(B), "and starts once both agree on another");
+    }
+
+    #[test]
+    fn failed_reads_keep_what_stands_for_as_long_as_the_annotation_does() {
+        let mut decision = started();
+        for second in 1..3_600 {
+            decision.read(None, at(second * 1_000));
+            assert_eq!(decision.decide(at(second * 1_000)), (Some(A), None));
+        }
+        decision.annotated(Annotation::Absent);
+        assert_eq!(decision.decide(at(3_600_000)).0, None, "nothing vouches for it any more");
+    }
+
+    #[test]
+    fn without_the_annotation_it_stands_on_good_reads_and_thirty_seconds_longer() {
+        let mut decision = started();
+        decision.annotated(Annotation::Absent);
+        for second in 1..100 {
+            decision.read(Some(Reserved::Active(A)), at(second * 1_000));
+            assert_eq!(decision.decide(at(second * 1_000)).0, Some(A));
+        }
+        decision.read(None, at(100_000));
+        assert_eq!(decision.decide(at(128_999)), (Some(A), Some(at(129_000))));
+        assert_eq!(decision.decide(at(129_000)).0, None);
+    }
+
+    #[test]
+    fn what_stands_at_a_start_counts_as_started() {
+        let mut decision = Decision::new(Some(A), at(0));
+        decision.read(None, at(0));
+        assert_eq!(decision.decide(at(3_600_000)).0, Some(A), "both are away");
+        decision.annotated(Annotation::Absent);
+        assert_eq!(decision.decide(at(3_600_000)).0, None);
+        let mut decision = Decision::new(Some(A), at(0));
+        decision.annotated(Annotation::Absent);
+        assert_eq!(decision.decide(at(29_999)).0, Some(A), "metadata had no time to answer");
+        let mut decision = Decision::new(Some(A), at(0));
+        decision.read(Some(Reserved::Active(B)), at(0));
+        assert_eq!(decision.decide(at(0)).0, None);
+    }
+
+    proptest! {
+        /// Whatever happens in whatever order: an address stands only if some time both named it and nothing has denied it
+        /// since.
+        #[test]
+        fn no_address_stands_that_was_denied(events in proptest::collection::vec((0..9_u8, 0..40_u64), 0..60)) {
+            let mut decision = Decision::new(None, at(0));
+            let mut now = 0;
+            let (mut annotation, mut metadata) = (None, None);
+            for (event, seconds) in events {
+                now += seconds * 1_000;
+                match event {
+                    0 => { annotation = Some(A); decision.annotated(Annotation::Names(A)); }
+                    1 => { annotation = Some(B); decision.annotated(Annotation::Names(B)); }
+                    2 => { annotation = None; decision.annotated(Annotation::Absent); }
+                    3 | 4 => { metadata = Some(Reserved::Active(A)); decision.read(metadata, at(now)); }
+                    5 => { metadata = Some(Reserved::Active(B)); decision.read(metadata, at(now)); }
+                    6 => { metadata = Some(Reserved::Inactive); decision.read(metadata, at(now)); }
+                    _ => decision.read(None, at(now)),
+                }
+                if let (Some(ip), _) = decision.decide(at(now)) {
+                    prop_assert_eq!(metadata, Some(Reserved::Active(ip)), "the last good read");
+                    prop_assert!(annotation.is_none_or(|annotation| annotation == ip));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The table `inet flipop`: messages of nftables.
+//!
+//! Invariant: the table is made in one transaction, so that it is there as a whole or not at all. Its rules say in their
+//! comments how it was made.
+//!
+//! Only the first packet of a connection is marked, in `prerouting`; later ones take the mark over from the connection.
+//! A connection that does not leave by our gateway loses its mark at its first packet, so that a mark stands only on
+//! connections that leave through the address. Those alone are ended with it.
+
+use super::Whose;
+use super::message::{ACK, APPEND, Attribute, CREATE, Message, attribute};
+use super::socket::Answer;
+use crate::agent::layout::{Layout, Signature};
+use crate::network::Network;
+use std::net::Ipv4Addr;
+
+/// Notifications of changes of tables (`NFNLGRP_NFTABLES`), as a bit.
+pub(super) const GROUPS: u32 = 1 << 6;
+
+const SUBSYSTEM: u16 = 10;
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+const NEW_TABLE: u16 = SUBSYSTEM << 8;
+const GET_TABLE: u16 = NEW_TABLE + 1;
+const DELETE_TABLE: u16 = NEW_TABLE + 2;
+const NEW_CHAIN: u16 = NEW_TABLE + 3;
+const NEW_RULE: u16 = NEW_TABLE + 6;
+const GET_RULE: u16 = NEW_TABLE + 7;
+
+/// The family of tables for IPv4 and IPv6 (`NFPROTO_INET`), and IPv4 (`NFPROTO_IPV4`).
+const INET: u8 = 1;
+const IPV4: u8 = 2;
+
+/// The fixed header (`nfgenmsg`).
+const FIXED: usize = 4;
+
+/// The name of our table.
+const TABLE: &str = "flipop";
+
+/// The register that expressions share.
+const REGISTER: u32 = 1;
+
+/// Hooks of the chains, with their priorities: after connection tracking; before local delivery; before the `srcnat` of
+/// CNIs, which is 100.
+const PREROUTING: (&str, &str, u32, i32) = ("prerouting", "filter", 0, -150);
+const INPUT: (&str, &str, u32, i32) = ("input", "filter", 1, 0);
+const POSTROUTING: (&str, &str, u32, i32) = ("postrouting", "nat", 4, 99);
+
+/// The flag of a table that is switched off.
+const DORMANT: u32 = 1;
+
+fn message(kind: u16, flags: u16, attributes: &[Attribute]) -> Message {
+    Message::new(kind, flags, &[INET, 0, 0, 0], attributes)
+}
+
+/// Frames changes as one transaction.
+fn transaction(changes: Vec<Message>) -> Vec<Message> {
+    let [high, low] = SUBSYSTEM.to_be_bytes();
+    let frame = |kind| Message::new(kind, 0, &[0, 0, high, low], &[]);
+    std::iter::once(frame(BATCH_BEGIN)).chain(changes).chain([frame(BATCH_END)]).collect()
+}
+
+fn drop_message() -> Message {
+    message(DELETE_TABLE, ACK, &[Attribute::text(1, TABLE)])
+}
+
+/// Removes the table.
+pub(super) fn remove() -> Vec<Message> {
+    transaction(vec![drop_message()])
+}
+
+/// Makes the table. `replace`: one of ours is there.
+pub(super) fn make(layout: &Layout, replace: bool) -> Vec<Message> {
+    let mut changes: Vec<Message> = replace.then(drop_message).into_iter().collect();
+    changes.push(message(NEW_TABLE, ACK | CREATE, &[Attribute::text(1, TABLE), Attribute::big(2, 0)]));
+    changes.extend([PREROUTING, INPUT, POSTROUTING].map(chain));
+    changes.extend(rules(layout).into_iter().map(|(chain, expressions)| {
+        let comment = layout.signature().to_string();
+        let length = u8::try_from(comment.len() + 1).unwrap_or(u8::MAX);
+        let comment = [&[0, length], comment.as_bytes(), &[0]].concat();
+        let attributes = [
+            Attribute::text(1, TABLE),
+            Attribute::text(2, chain),
+            Attribute::nest(4, &expressions),
+            Attribute::bytes(7, &comment),
+        ];
+        message(NEW_RULE, ACK | CREATE | APPEND, &attributes)
+    }));
+    transaction(changes)
+}
+
+fn chain((name, kind, hook, priority): (&str, &str, u32, i32)) -> Message {
+    let hook = [Attribute::big(1, hook), Attribute::bytes(2, &priority.to_be_bytes())];
+    let attributes = [
+        Attribute::text(1, TABLE),
+        Attribute::text(3, name),
+        Attribute::nest(4, &hook),
+        Attribute::text(7, kind),
+    ];
+    message(NEW_CHAIN, ACK | CREATE, &attributes)
+}
+
+/// The rules, by chain, in their order.
+fn rules(layout: &Layout) -> Vec<(&'static str, Vec<Attribute>)> {
+    let mark = layout.mark;
+    let mark_new = |pods: &Network| {
+        let begins = [original(), new_connection(), comes_from(*pods)].concat();
+        ("prerouting", [ipv4(), begins, set_connection_mark(mark, true)].concat())
+    };
+    let mut rules: Vec<(&str, Vec<Attribute>)> = layout.pods.iter().map(mark_new).collect();
+    let marked = || [ipv4(), original(), has_mark(mark)].concat();
+    rules.push(("prerouting", [marked(), mark_packet(mark)].concat()));
+    rules.push(("input", [marked(), set_connection_mark(mark, false)].concat()));
+    let leaves = [marked(), next_hop(layout.gateway), source_nat(layout.anchor)].concat();
+    rules.push(("postrouting", leaves));
+    rules.push(("postrouting", [marked(), set_connection_mark(mark, false)].concat()));
+    rules
+}
+
+/// How many rules the table has.
+pub(super) fn rule_count(pods: usize) -> usize {
+    pods + 4
+}
+
+fn expression(name: &str, data: &[Attribute]) -> Attribute {
+    Attribute::nest(1, &[Attribute::text(1, name), Attribute::nest(2, data)])
+}
+
+fn load(name: &str, key: u32, destination: u16, key_kind: u16) -> Attribute {
+    expression(name, &[Attribute::big(destination, REGISTER), Attribute::big(key_kind, key)])
+}
+
+fn load_meta(key: u32) -> Attribute {
+    load("meta", key, 1, 2)
+}
+
+fn load_connection(key: u32) -> Attribute {
+    load("ct", key, 1, 2)
+}
+
+/// `equal`: or else different.
+fn compare(equal: bool, value: &[u8]) -> Attribute {
+    let value = Attribute::nest(3, &[Attribute::bytes(1, value)]);
+    expression("cmp", &[Attribute::big(1, REGISTER), Attribute::big(2, u32::from(!equal)), value])
+}
+
+/// `register = (register & mask) ^ exclusive`.
+fn bitwise(mask: [u8; 4], exclusive: [u8; 4]) -> Attribute {
+    let data = |kind, value: [u8; 4]| Attribute::nest(kind, &[Attribute::bytes(1, &value)]);
+    let registers = [Attribute::big(1, REGISTER), Attribute::big(2, REGISTER), Attribute::big(3, 4)];
+    expression("bitwise", &[registers.as_slice(), &[data(4, mask), data(5, exclusive)]].concat())
+}
+
+/// `meta nfproto ipv4`.
+fn ipv4() -> Vec<Attribute> {
+    vec![load_meta(15), compare(true, &[IPV4])]
+}
+
+/// `ct direction original`.
+fn original() -> Vec<Attribute> {
+    vec![load_connection(1), compare(true, &[0])]
+}
+
+/// `ct state new`.
+fn new_connection() -> Vec<Attribute> {
+    vec![load_connection(0), bitwise(8_u32.to_ne_bytes(), [0; 4]), compare(false, &[0; 4])]
+}
+
+/// `ip saddr`.
+fn comes_from(network: Network) -> Vec<Attribute> {
+    let payload =
+        [Attribute::big(1, REGISTER), Attribute::big(2, 1), Attribute::big(3, 12), Attribute::big(4, 4)];
+    let masked = bitwise(network.mask().to_be_bytes(), [0; 4]);
+    vec![expression("payload", &payload), masked, compare(true, &network.address().octets())]
+}
+
+/// `ct mark and MARK != 0`.
+fn has_mark(mark: u32) -> Vec<Attribute> {
+    vec![load_connection(3), bitwise(mark.to_ne_bytes(), [0; 4]), compare(false, &[0; 4])]
+}
+
+fn change_bit(mark: u32, set: bool) -> Attribute {
+    let exclusive = if set { mark } else { 0 };
+    bitwise((!mark).to_ne_bytes(), exclusive.to_ne_bytes())
+}
+
+/// `ct mark set ct mark or MARK`, or without it.
+fn set_connection_mark(mark: u32, set: bool) -> Vec<Attribute> {
+    let store = expression("ct", &[Attribute::big(2, 3), Attribute::big(4, REGISTER)]);
+    vec![load_connection(3), change_bit(mark, set), store]
+}
+
+/// `meta mark set meta mark or MARK`.
+fn mark_packet(mark: u32) -> Vec<Attribute> {
+    let store = expression("meta", &[Attribute::big(2, 3), Attribute::big(3, REGISTER)]);
+    vec![load_meta(3), change_bit(mark, true), store]
+}
+
+/// `rt ip nexthop`.
+fn next_hop(gateway: Ipv4Addr) -> Vec<Attribute> {
+    vec![load("rt", 1, 1, 2), compare(true, &gateway.octets())]
+}
+
+/// `snat ip to`.
+fn source_nat(anchor: Ipv4Addr) -> Vec<Attribute> {
+    let address = Attribute::nest(2, &[Attribute::bytes(1, &anchor.octets())]);
+    let kind = [Attribute::big(1, 0), Attribute::big(2, u32::from(IPV4)), Attribute::big(3, REGISTER)];
+    vec![expression("immediate", &[Attribute::big(1, REGISTER), address]), expression("nat", &kind)]
+}
+
+/// Asks for the table.
+pub(super) fn find_table() -> Message {
+    message(GET_TABLE, ACK, &[Attribute::text(1, TABLE)])
+}
+
+/// Whether a table is switched off.
+pub(super) fn is_dormant(answer: &Answer) -> bool {
+    let flags = attribute(&answer.body, FIXED, 2).and_then(|flags| flags.first_chunk::<4>());
+    answer.kind == NEW_TABLE && flags.is_some_and(|flags| u32::from_be_bytes(*flags) & DORMANT != 0)
+}
+
+/// Asks for the rules of the table.
+pub(super) fn list_rules() -> Message {
+    message(GET_RULE, 0, &[Attribute::text(1, TABLE)])
+}
+
+/// What a rule of our table says of itself.
+pub(super) fn read_rule(answer: &Answer) -> Option<Whose<Signature>> {
+    let ours = attribute(&answer.body, FIXED, 1)? == b"flipop\0" && answer.body.first() == Some(&INET);
+    (answer.kind == NEW_RULE && ours).then(|| Whose::of(signature(&answer.body)))
+}
+
+fn signature(body: &[u8]) -> Option<Signature> {
+    let data = attribute(body, FIXED, 7)?;
+    let [0, length, rest @ ..] = data else { return None };
+    let comment = rest.get(..usize::from(*length).saturating_sub(1))?;
+    Signature::parse(std::str::from_utf8(comment).ok()?)
+}

@@ -1,0 +1,193 @@
+//! Routes, rules and addresses: messages of rtnetlink.
+
+use super::Whose;
+use super::message::{ACK, Attribute, CREATE, EXCLUSIVE, Message, attribute, u8_at, u32_at};
+use super::socket::Answer;
+use crate::agent::layout::{EGRESS_PRIORITY, PROTOCOL, Route, Rule, SPECIFIC_PRIORITY, TABLE, Way};
+use crate::network::Network;
+use std::net::Ipv4Addr;
+
+/// Types of messages (`linux/rtnetlink.h`).
+const NEW_ADDRESS: u16 = 20;
+const GET_LINK: u16 = 18;
+const GET_ADDRESS: u16 = 22;
+const NEW_ROUTE: u16 = 24;
+const DELETE_ROUTE: u16 = 25;
+const GET_ROUTE: u16 = 26;
+const NEW_RULE: u16 = 32;
+const DELETE_RULE: u16 = 33;
+const GET_RULE: u16 = 34;
+
+/// Groups of notifications (`RTMGRP_IPV4_*`): addresses, routes, rules.
+pub(super) const GROUPS: u32 = 0x10 | 0x40 | 0x80;
+
+/// IPv4 (`AF_INET`).
+const INET: u8 = 2;
+
+/// The main table, and the one that a 32-bit attribute names.
+const MAIN_TABLE: u32 = 254;
+const OTHER_TABLE: u8 = 0;
+
+/// Types of routes.
+const UNICAST: u8 = 1;
+const THROW: u8 = 9;
+
+/// The scope that matches any route that is to be deleted.
+const ANY_SCOPE: u8 = 255;
+
+/// The action of a rule that looks into a table.
+const TO_TABLE: u8 = 1;
+
+/// Fixed headers of routes and rules.
+const FIXED: usize = 12;
+
+/// Attributes of routes.
+const ROUTE_TO: u16 = 1;
+const ROUTE_INTERFACE: u16 = 4;
+const ROUTE_GATEWAY: u16 = 5;
+const ROUTE_TABLE: u16 = 15;
+
+/// Attributes of rules.
+const RULE_FROM: u16 = 2;
+const RULE_PRIORITY: u16 = 6;
+const RULE_MARK: u16 = 10;
+const RULE_SUPPRESS: u16 = 14;
+const RULE_TABLE: u16 = 15;
+const RULE_MASK: u16 = 16;
+const RULE_PROTOCOL: u16 = 21;
+
+/// Attributes of addresses and links.
+const LOCAL_ADDRESS: u16 = 2;
+const LINK_NAME: u16 = 3;
+
+pub(super) fn add_route(route: Route) -> Message {
+    route_message(NEW_ROUTE, ACK | CREATE | EXCLUSIVE, route, 0)
+}
+
+pub(super) fn delete_route(route: Route) -> Message {
+    route_message(DELETE_ROUTE, ACK, route, ANY_SCOPE)
+}
+
+fn route_message(kind: u16, flags: u16, Route { to, way }: Route, scope: u8) -> Message {
+    let form = match way {
+        Way::Throw => THROW,
+        Way::Via(..) => UNICAST,
+    };
+    let fixed = [INET, to.length(), 0, 0, OTHER_TABLE, PROTOCOL, scope, form, 0, 0, 0, 0];
+    let mut attributes = vec![Attribute::number(ROUTE_TABLE, TABLE)];
+    if to.length() > 0 {
+        attributes.push(Attribute::bytes(ROUTE_TO, &to.address().octets()));
+    }
+    if let Way::Via(gateway, interface) = way {
+        attributes.push(Attribute::bytes(ROUTE_GATEWAY, &gateway.octets()));
+        attributes.push(Attribute::number(ROUTE_INTERFACE, interface));
+    }
+    Message::new(kind, flags, &fixed, &attributes)
+}
+
+pub(super) fn add_rule(rule: Rule) -> Message {
+    rule_message(NEW_RULE, ACK | CREATE | EXCLUSIVE, rule)
+}
+
+pub(super) fn delete_rule(rule: Rule) -> Message {
+    rule_message(DELETE_RULE, ACK, rule)
+}
+
+fn rule_message(kind: u16, flags: u16, rule: Rule) -> Message {
+    let (from, own) = match rule {
+        Rule::Specific(from) => {
+            let own = [
+                Attribute::number(RULE_PRIORITY, SPECIFIC_PRIORITY),
+                Attribute::number(RULE_TABLE, MAIN_TABLE),
+                Attribute::number(RULE_SUPPRESS, 0),
+            ];
+            (from, own.to_vec())
+        }
+        Rule::Egress(from, mark) => {
+            let own = [
+                Attribute::number(RULE_PRIORITY, EGRESS_PRIORITY),
+                Attribute::number(RULE_TABLE, TABLE),
+                Attribute::number(RULE_MARK, mark),
+                Attribute::number(RULE_MASK, mark),
+            ];
+            (from, own.to_vec())
+        }
+    };
+    let fixed = [INET, 0, from.length(), 0, OTHER_TABLE, 0, 0, TO_TABLE, 0, 0, 0, 0];
+    let common =
+        [Attribute::bytes(RULE_FROM, &from.address().octets()), Attribute::bytes(RULE_PROTOCOL, &[PROTOCOL])];
+    Message::new(kind, flags, &fixed, &[common.as_slice(), &own].concat())
+}
+
+pub(super) fn list_routes() -> Message {
+    Message::new(GET_ROUTE, 0, &[INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[])
+}
+
+pub(super) fn list_rules() -> Message {
+    Message::new(GET_RULE, 0, &[INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[])
+}
+
+pub(super) fn list_addresses() -> Message {
+    Message::new(GET_ADDRESS, 0, &[INET, 0, 0, 0, 0, 0, 0, 0], &[])
+}
+
+/// Asks for a device by its name.
+pub(super) fn find_link(name: &str) -> Message {
+    Message::new(GET_LINK, ACK, &[0; 16], &[Attribute::text(LINK_NAME, name)])
+}
+
+/// A route of our table, ours if it has a form that we write. Nothing: another table's.
+pub(super) fn read_route(answer: &Answer) -> Option<Whose<Route>> {
+    let Answer { kind: NEW_ROUTE, body } = answer else { return None };
+    (number(body, ROUTE_TABLE) == Some(TABLE)).then(|| Whose::of(own_route(body)))
+}
+
+fn own_route(body: &[u8]) -> Option<Route> {
+    let length = u8_at(body, 1)?;
+    let to = address(body, ROUTE_TO).or((length == 0).then_some(Ipv4Addr::UNSPECIFIED))?;
+    let way = match u8_at(body, 7)? {
+        THROW => Way::Throw,
+        UNICAST => Way::Via(address(body, ROUTE_GATEWAY)?, number(body, ROUTE_INTERFACE)?),
+        _ => return None,
+    };
+    (u8_at(body, 5)? == PROTOCOL).then_some(Route { to: Network::new(to, length), way })
+}
+
+/// A rule with a priority of ours, ours if it has a form that we write. Nothing: another priority.
+pub(super) fn read_rule(answer: &Answer) -> Option<Whose<Rule>> {
+    let Answer { kind: NEW_RULE, body } = answer else { return None };
+    let priority = number(body, RULE_PRIORITY).unwrap_or(0);
+    matches!(priority, SPECIFIC_PRIORITY | EGRESS_PRIORITY).then(|| Whose::of(own_rule(body, priority)))
+}
+
+fn own_rule(body: &[u8], priority: u32) -> Option<Rule> {
+    let from = Network::new(address(body, RULE_FROM)?, u8_at(body, 2)?);
+    let table = number(body, RULE_TABLE)?;
+    let mark = number(body, RULE_MARK).unwrap_or(0);
+    let rule = match priority {
+        SPECIFIC_PRIORITY if table == MAIN_TABLE && number(body, RULE_SUPPRESS) == Some(0) && mark == 0 => {
+            Rule::Specific(from)
+        }
+        EGRESS_PRIORITY if table == TABLE && number(body, RULE_MASK) == Some(mark) => {
+            Rule::Egress(from, mark)
+        }
+        _ => return None,
+    };
+    let protocol = attribute(body, FIXED, RULE_PROTOCOL).and_then(|value| u8_at(value, 0));
+    (protocol == Some(PROTOCOL)).then_some(rule)
+}
+
+/// An address with the number of its interface.
+pub(super) fn read_address(answer: &Answer) -> Option<(Ipv4Addr, u32)> {
+    let Answer { kind: NEW_ADDRESS, body } = answer else { return None };
+    let local = attribute(body, 8, LOCAL_ADDRESS)?.first_chunk::<4>()?;
+    Some((Ipv4Addr::from(*local), u32_at(body, 4)?))
+}
+
+fn number(body: &[u8], kind: u16) -> Option<u32> {
+    attribute(body, FIXED, kind).and_then(|value| u32_at(value, 0))
+}
+
+fn address(body: &[u8], kind: u16) -> Option<Ipv4Addr> {
+    attribute(body, FIXED, kind)?.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets))
+}

@@ -1,0 +1,186 @@
+//! A netlink socket: requests that the kernel answers at once, and notifications.
+//!
+//! Owns numbers, answers and their bounds. A request is answered within the call that sends it, so that waiting for the
+//! answer blocks nobody; only a kernel that is in great trouble makes it wait, and then [`ANSWER_TIMEOUT`] ends it.
+
+use super::message::{ACK, DONE, DUMP, ERROR, INTERRUPTED, Message, messages, u32_at};
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::{Timeout, set_socket_recv_buffer_size, set_socket_timeout};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Longest wait for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Largest datagram: the kernel fills at most 32 KiB of a dump into one.
+const BUFFER: usize = 64 << 10;
+
+/// A dump that a change interrupted is read again so many times.
+const DUMP_TRIES: usize = 5;
+
+/// Datagrams of one answer: far beyond the routes of the largest node.
+const MAX_DATAGRAMS: usize = 10_000;
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NetlinkError {
+    /// The kernel refused it, or the socket failed.
+    #[error("netlink: {0}")]
+    Refused(Errno),
+    /// The answer is incomplete.
+    #[error("netlink: the answer is incomplete")]
+    Incomplete,
+}
+
+impl NetlinkError {
+    pub(super) fn of(error: &std::io::Error) -> Self {
+        Self::Refused(Errno::from_io_error(error).unwrap_or(Errno::INVAL))
+    }
+
+    pub(super) fn is(self, errno: Errno) -> bool {
+        self == Self::Refused(errno)
+    }
+}
+
+impl From<Errno> for NetlinkError {
+    fn from(errno: Errno) -> Self {
+        Self::Refused(errno)
+    }
+}
+
+/// A message of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) kind: u16,
+    pub(super) body: Vec<u8>,
+}
+
+/// A socket of one protocol.
+#[derive(Debug)]
+pub(super) struct Socket {
+    fd: OwnedFd,
+    number: u32,
+    buffer: Vec<u8>,
+}
+
+/// Opens a socket that also hears what these groups tell. Without a protocol it is about routes: its number is 0.
+pub(super) fn open(protocol: Option<Protocol>, groups: u32, flags: SocketFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    let fd = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
+    rustix::net::bind(&fd, &SocketAddrNetlink::new(0, groups))?;
+    Ok(fd)
+}
+
+impl Socket {
+    pub(super) fn open(protocol: Option<Protocol>) -> Result<Self, NetlinkError> {
+        let fd = open(protocol, 0, SocketFlags::empty())?;
+        set_socket_timeout(&fd, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
+        // Acknowledgements of a large batch come all at once. More than the system allows is cut, which is fine.
+        let _cut = set_socket_recv_buffer_size(&fd, 1 << 20);
+        Ok(Self { fd, number: 0, buffer: vec![0; BUFFER] })
+    }
+
+    /// Everything that a dump finds.
+    pub(super) fn dump(&mut self, message: &Message) -> Result<Vec<Answer>, NetlinkError> {
+        let message = Message { flags: message.flags | DUMP, ..message.clone() };
+        for _ in 0..DUMP_TRIES {
+            if let Some(found) = self.dump_once(&message)? {
+                return Ok(found);
+            }
+        }
+        Err(NetlinkError::Incomplete)
+    }
+
+    fn dump_once(&mut self, message: &Message) -> Result<Option<Vec<Answer>>, NetlinkError> {
+        let first = self.send(std::slice::from_ref(message))?;
+        let (mut found, mut interrupted) = (Vec::new(), false);
+        for _ in 0..MAX_DATAGRAMS {
+            let length = self.receive()?;
+            for received in messages(self.buffer.get(..length).unwrap_or_default()) {
+                if received.number != first {
+                    continue;
+                }
+                interrupted |= received.flags & INTERRUPTED != 0;
+                match received.kind {
+                    DONE => return Ok((!interrupted).then_some(found)),
+                    ERROR => {
+                        return errno(received.body).map_or(Ok(Some(Vec::new())), |errno| Err(errno.into()));
+                    }
+                    kind => found.push(Answer { kind, body: received.body.to_vec() }),
+                }
+            }
+        }
+        Err(NetlinkError::Incomplete)
+    }
+
+    /// What the kernel answers to one question, which asks for an acknowledgement.
+    pub(super) fn ask(&mut self, message: &Message) -> Result<Vec<Answer>, NetlinkError> {
+        let number = self.send(std::slice::from_ref(message))?;
+        let mut found = Vec::new();
+        for _ in 0..MAX_DATAGRAMS {
+            let length = self.receive()?;
+            for received in messages(self.buffer.get(..length).unwrap_or_default()) {
+                if received.number != number {
+                    continue;
+                }
+                if received.kind == ERROR {
+                    return errno(received.body).map_or(Ok(found), |errno| Err(errno.into()));
+                }
+                found.push(Answer { kind: received.kind, body: received.body.to_vec() });
+            }
+        }
+        Err(NetlinkError::Incomplete)
+    }
+
+    /// Sends messages that change something, as one datagram, and waits until each is acknowledged. Messages without
+    /// the flag [`ACK`] frame the others.
+    pub(super) fn change(&mut self, changes: &[Message]) -> Result<(), NetlinkError> {
+        let first = self.send(changes)?;
+        let last = first.wrapping_add(u32::try_from(changes.len()).unwrap_or(u32::MAX));
+        let mut awaited = changes.iter().filter(|message| message.flags & ACK != 0).count();
+        let mut refused = None;
+        while awaited > 0 {
+            let length = self.receive()?;
+            for received in messages(self.buffer.get(..length).unwrap_or_default()) {
+                if received.kind == ERROR && (first..last).contains(&received.number) {
+                    awaited = awaited.saturating_sub(1);
+                    refused = refused.or(errno(received.body));
+                }
+            }
+            if refused.is_some() {
+                break;
+            }
+        }
+        refused.map_or(Ok(()), |errno| Err(errno.into()))
+    }
+
+    /// Returns the number of the first.
+    fn send(&mut self, parts: &[Message]) -> Result<u32, NetlinkError> {
+        let first = self.number.wrapping_add(1);
+        let mut datagram = Vec::new();
+        for message in parts {
+            self.number = self.number.wrapping_add(1);
+            datagram.extend(message.encode(self.number));
+        }
+        rustix::net::sendto(&self.fd, &datagram, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+        Ok(first)
+    }
+
+    fn receive(&mut self) -> Result<usize, NetlinkError> {
+        loop {
+            match rustix::net::recv(&self.fd, self.buffer.as_mut_slice(), RecvFlags::empty()) {
+                Ok((length, _)) => return Ok(length),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+}
+
+/// What an acknowledgement says; nothing: it went well.
+fn errno(body: &[u8]) -> Option<Errno> {
+    let code = u32_at(body, 0).map(|code| i32::from_ne_bytes(code.to_ne_bytes()))?;
+    (code != 0).then(|| Errno::from_raw_os_error(code.saturating_neg()))
+}

@@ -1,0 +1,238 @@
+//! `flipop agent`: the pods of this node leave through its reserved IP.
+//!
+//! Owns what runs beside what. [`decision`] decides from the node's annotation and the metadata service, [`layout`] says
+//! what has to stand in the kernel for it, [`state`] brings both together, [`kernel`] speaks netlink. It assigns nothing,
+//! and writes nothing to the API server.
+
+pub mod able;
+pub mod decision;
+pub mod kernel;
+pub mod layout;
+pub mod metadata;
+pub mod report;
+pub mod state;
+
+use crate::admin::{self, BindError, Endpoints};
+use crate::clock::Clock;
+use crate::config::AgentConfig;
+use crate::kube::client::{self, ClientError};
+use crate::kube::kubeconfig::{self, ClusterError};
+use crate::kube::objects::own_node::OwnNodeFacts;
+use crate::kube::watch::{WatchContext, WatchHealth, watch_own_node};
+use crate::liveness::{Heartbeat, Liveness};
+use crate::provider::install_tls;
+use crate::random::Random;
+use crate::{signal, version};
+use decision::Reserved;
+use flipop_core::model::facts::Observed;
+use kernel::{NetlinkError, Notices};
+use metadata::{Anchor, Metadata};
+use report::Report;
+use state::State;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Between two reads of the reserved IP.
+const READ_MS: u64 = 1_000;
+
+/// Between two reads of the anchor address, once it is known.
+const ANCHOR_MS: u64 = 60_000;
+
+/// Notifications come in bursts: one look answers all that come within this time.
+const BURST_MS: u64 = 100;
+
+/// A loop that has not turned for so long is stuck: a look is due every 30 s.
+const MAX_LOOP_AGE_MS: u64 = 120_000;
+
+/// Words that wait to be taken in.
+const QUEUE: usize = 16;
+
+/// Why the agent ended.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// There is no cluster to be found.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// No client could be made.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The endpoints cannot listen.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The kernel does not tell of changes.
+    #[error("failed to listen to the kernel: {0}")]
+    Notices(#[from] NetlinkError),
+    /// The metrics cannot be registered: a bug.
+    #[error("failed to register metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// What the metadata service said.
+enum Word {
+    Reserved(Option<Reserved>),
+    Anchor(Anchor),
+}
+
+/// Runs until it is told to end. What stands in the kernel then stays.
+///
+/// # Errors
+/// [`AgentError`].
+pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(), AgentError> {
+    install_tls();
+    let clock = Clock::system();
+    let cluster = kubeconfig::resolve(&config.cluster, &clock)?;
+    tracing::info!(
+        version = version::VERSION,
+        commit = version::COMMIT,
+        node = config.node_name,
+        api_server = cluster.server(),
+        egress = ?config.egress,
+        dry_run = config.dry_run,
+        "starting the agent"
+    );
+    let report = Arc::new(Report::new(&config.node_name)?);
+    let liveness = Liveness::new(clock.clone());
+    let tracker = TaskTracker::new();
+    if let Some(address) = &config.metrics {
+        let listener = admin::bind(address).await?;
+        let endpoints = endpoints(&report, &liveness);
+        tracker.spawn(admin::serve(listener, endpoints, shutdown.clone()));
+    }
+    let (returns, reset) = {
+        let sender = signal::Sender::new(0);
+        let receiver = sender.subscribe();
+        (sender, receiver)
+    };
+    let context = WatchContext {
+        client: client::watches(&cluster, None)?,
+        clock: clock.clone(),
+        random: Random::system(),
+        reset,
+        health: WatchHealth::default(),
+    };
+    let (node_sink, nodes) = mpsc::channel(QUEUE);
+    let (name, stop) = (config.node_name.clone(), shutdown.clone());
+    tracker.spawn(async move { watch_own_node(context, &name, node_sink, stop).await });
+    let (word_sink, words) = mpsc::channel(QUEUE);
+    tracker.spawn(listen(clock.clone(), word_sink, shutdown.clone()));
+    let heartbeat = liveness.register("agent", MAX_LOOP_AGE_MS);
+    let inputs = Inputs { nodes, words, notices: Notices::listen()? };
+    turn_after_turn(State::new(config, report), inputs, &clock, &heartbeat, &shutdown).await;
+    drop(returns);
+    tracker.close();
+    tracker.wait().await;
+    Ok(())
+}
+
+fn endpoints(report: &Arc<Report>, liveness: &Liveness) -> Endpoints {
+    let (metrics, ready) = (Arc::clone(report), Arc::clone(report));
+    Endpoints {
+        metrics: Arc::new(move || metrics.metrics()),
+        not_ready: Arc::new(move || ready.not_ready()),
+        liveness: liveness.clone(),
+        debug: Arc::new(|| serde_json::Value::Null),
+    }
+}
+
+/// Reads the metadata service until nobody listens.
+async fn listen(clock: Clock, sink: mpsc::Sender<Word>, stop: CancellationToken) {
+    let mut metadata = Metadata::new(metadata::ADDRESS);
+    let mut anchor_due = clock.now();
+    let mut told = String::new();
+    loop {
+        let due = clock.now().plus_millis(READ_MS);
+        let reading = async {
+            let reserved = metadata.reserved().await;
+            tell(&mut told, reserved.as_ref().err());
+            let good = reserved.is_ok();
+            if sink.send(Word::Reserved(reserved.ok())).await.is_err() {
+                return false;
+            }
+            if good && anchor_due <= clock.now() {
+                match metadata.anchor().await {
+                    Ok(anchor) => {
+                        anchor_due = clock.now().plus_millis(ANCHOR_MS);
+                        return sink.send(Word::Anchor(anchor)).await.is_ok();
+                    }
+                    Err(error) => tell(&mut told, Some(&error)),
+                }
+            }
+            true
+        };
+        let heard = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            heard = reading => heard,
+        };
+        if !heard {
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = clock.sleep_until(due) => {}
+        }
+    }
+}
+
+/// Logs trouble once, and its end.
+fn tell(told: &mut String, trouble: Option<&metadata::MetadataError>) {
+    let text = trouble.map(ToString::to_string).unwrap_or_default();
+    if *told == text {
+        return;
+    }
+    if text.is_empty() {
+        tracing::info!("the metadata service answers again");
+    } else {
+        tracing::warn!("{text}");
+    }
+    *told = text;
+}
+
+/// Where word comes from.
+struct Inputs {
+    nodes: mpsc::Receiver<((), Observed<OwnNodeFacts>)>,
+    words: mpsc::Receiver<Word>,
+    notices: Notices,
+}
+
+async fn turn_after_turn(
+    mut state: State,
+    mut inputs: Inputs,
+    clock: &Clock,
+    heartbeat: &Heartbeat,
+    stop: &CancellationToken,
+) {
+    let mut due = state.turn(clock.now());
+    loop {
+        heartbeat.beat();
+        let changed = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            Some(((), node)) = inputs.nodes.recv() => state.node(node_of(node)),
+            Some(word) = inputs.words.recv() => match word {
+                Word::Reserved(reserved) => state.reserved(reserved, clock.now()),
+                Word::Anchor(anchor) => state.anchor(anchor),
+            },
+            () = inputs.notices.heard() => {
+                due = due.min(clock.now().plus_millis(BURST_MS));
+                false
+            }
+            () = clock.sleep_until(due) => true,
+        };
+        if changed || due <= clock.now() {
+            due = state.turn(clock.now());
+        }
+    }
+}
+
+/// The node as it is now, if there is one.
+fn node_of(observed: Observed<OwnNodeFacts>) -> Option<OwnNodeFacts> {
+    match observed {
+        Observed::Reset(nodes) => nodes.into_iter().next(),
+        Observed::Apply(node) => Some(node),
+        Observed::Delete(_) => None,
+    }
+}

@@ -1,0 +1,128 @@
+//! What the agent's endpoints say: readiness and metrics, from a copy that waits for nothing.
+
+use super::able::NotAble;
+use crate::process_metrics::ProcessMetrics;
+use crate::version;
+use prometheus::{Encoder, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, PoisonError};
+
+/// The state as it is told.
+pub struct Report {
+    /// Name of the node.
+    node: String,
+    registry: Registry,
+    able: IntGaugeVec,
+    active: IntGaugeVec,
+    writes: IntCounterVec,
+    reads: IntCounterVec,
+    foreign: IntCounter,
+    /// Why the agent is not ready; nothing: it is.
+    trouble: Mutex<Option<String>>,
+}
+
+impl Report {
+    /// Registers the metrics of the agent of a node.
+    ///
+    /// # Errors
+    /// When a name or label is malformed.
+    pub fn new(node: &str) -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        let gauge = |name: &str, help: &str, labels: &[&str]| {
+            let gauge = IntGaugeVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(gauge.clone())).map(|()| gauge)
+        };
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounterVec::new(Opts::new(name, help), &["outcome"])?;
+            for outcome in ["success", "error"] {
+                counter.with_label_values(&[outcome]).inc_by(0);
+            }
+            registry.register(Box::new(counter.clone())).map(|()| counter)
+        };
+        let able = gauge(
+            "flipop_agent_able",
+            "1 while the agent is able to do its work, 0 while it is not, with the reason why not.",
+            &["node", "reason"],
+        )?;
+        able.with_label_values(&[node, "Starting"]).set(0);
+        let active = gauge(
+            "flipop_agent_active",
+            "The reserved IP through which the node's pods leave (always 1).",
+            &["node", "ip"],
+        )?;
+        let writes =
+            counter("flipop_agent_kernel_writes_total", "Changes of the kernel's state by outcome.")?;
+        let reads = counter(
+            "flipop_agent_metadata_reads_total",
+            "Reads of the droplet's metadata service by outcome.",
+        )?;
+        let foreign = IntCounter::with_opts(Opts::new(
+            "flipop_agent_foreign_rules_total",
+            "Looks that found routing rules of others with a priority of the agent's.",
+        ))?;
+        registry.register(Box::new(foreign.clone()))?;
+        let info = gauge(
+            "flipop_build_info",
+            "Version and commit of the build (always 1).",
+            &["version", "commit"],
+        )?;
+        info.with_label_values(&[version::VERSION, version::COMMIT]).set(1);
+        registry.register(Box::new(ProcessMetrics::new()?))?;
+        let trouble = Mutex::new(Some("the kernel was not looked at yet".to_owned()));
+        Ok(Self { node: node.to_owned(), registry, able, active, writes, reads, foreign, trouble })
+    }
+
+    /// The text of `/metrics`.
+    ///
+    /// # Errors
+    /// When it cannot be encoded.
+    pub fn metrics(&self) -> Result<Vec<u8>, String> {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text).map_err(|error| error.to_string())?;
+        Ok(text)
+    }
+
+    /// Gives every metric a series, so that what lists them finds all.
+    pub fn show_all(&self) {
+        self.able(Some(Ipv4Addr::UNSPECIFIED));
+    }
+
+    /// Why the agent is not ready; nothing: it is.
+    #[must_use]
+    pub fn not_ready(&self) -> Vec<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    pub(super) fn able(&self, active: Option<Ipv4Addr>) {
+        self.able.reset();
+        self.able.with_label_values(&[self.node.as_str(), ""]).set(1);
+        self.active.reset();
+        if let Some(active) = active {
+            self.active.with_label_values(&[self.node.as_str(), &active.to_string()]).set(1);
+        }
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(super) fn not_able(&self, why: NotAble, detail: &str) {
+        self.able.reset();
+        self.able.with_label_values(&[self.node.as_str(), why.as_str()]).set(0);
+        let text = format!("not able ({}): {detail}", why.as_str());
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    }
+
+    pub(super) fn wrote(&self) {
+        self.writes.with_label_values(&["success"]).inc();
+    }
+
+    pub(super) fn write_failed(&self) {
+        self.writes.with_label_values(&["error"]).inc();
+    }
+
+    pub(super) fn read(&self, good: bool) {
+        self.reads.with_label_values(&[if good { "success" } else { "error" }]).inc();
+    }
+
+    pub(super) fn foreign_rules(&self) {
+        self.foreign.inc();
+    }
+}

@@ -1,0 +1,245 @@
+//! The flags of `flipop agent`.
+
+use super::values::{go_bool, path};
+use super::{BindAddress, ConfigError};
+use crate::kube::kubeconfig::ClusterSettings;
+use crate::network::Network;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Bits that kube-proxy gives a meaning of its own (`--iptables-masquerade-bit`, and the one for dropped packets).
+const TAKEN_MARKS: [u32; 2] = [0x4000, 0x8000];
+
+/// Which traffic leaves through the address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Egress {
+    /// That of the node's pods
+    Pods,
+    /// None: the agent removes what it has set, and is ready then
+    Off,
+}
+
+/// The flags of the agent.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct AgentFlags {
+    /// Name of the node on which the agent runs
+    #[arg(long, value_name = "NAME")]
+    node_name: String,
+
+    /// Which traffic leaves through the node's reserved IP
+    #[arg(long, value_name = "TRAFFIC", value_enum, default_value = "Pods")]
+    egress: Egress,
+
+    /// Network of the node's pods [default: spec.podCIDRs of the node]
+    ///
+    /// Repeat the flag for several networks. It wins over the node's: Calico and Cilium may use other networks.
+    #[arg(long, value_name = "CIDR", value_parser = network)]
+    pod_cidr: Vec<Network>,
+
+    /// Destination that pods reach on the usual way
+    ///
+    /// Repeat the flag for several networks. Private, shared and link-local networks keep the usual way in any case.
+    #[arg(long, value_name = "CIDR", value_parser = network)]
+    except: Vec<Network>,
+
+    /// The bit that marks packets and connections
+    ///
+    /// No other software of the node may use it. Write one bit, decimal or as 0x2000.
+    #[arg(long, value_name = "BIT", default_value = "0x2000", value_parser = mark)]
+    mark: u32,
+
+    /// Go on although a device of Cilium or Calico with eBPF is there
+    ///
+    /// Set it if that datapath leaves forwarding and NAT to netfilter. BOOL is as for --debug.
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value = "false", default_missing_value = "true", hide_default_value = true,
+        action = clap::ArgAction::Set, value_parser = go_bool
+    )]
+    cni_uses_netfilter: bool,
+
+    /// Log what would be set and removed, and change nothing
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value = "false", default_missing_value = "true", hide_default_value = true,
+        action = clap::ArgAction::Set, value_parser = go_bool
+    )]
+    dry_run: bool,
+
+    /// Address of metrics and health endpoints, as IP:PORT; empty turns them off
+    ///
+    /// The address has to be private: the agent refuses a public one and one that means all addresses.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8141", value_parser = bind)]
+    metrics_bind_addr: Bind,
+
+    /// Path of a kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
+    #[arg(long, value_name = "PATH", value_parser = path)]
+    kubeconfig: Option<PathBuf>,
+
+    /// Log at debug level
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value = "false", default_missing_value = "true", hide_default_value = true,
+        action = clap::ArgAction::Set, value_parser = go_bool
+    )]
+    debug: bool,
+}
+
+/// Where to listen; `None`: nowhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Bind(Option<SocketAddr>);
+
+/// Everything that is configured of the agent.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// `--node-name`.
+    pub node_name: String,
+    /// `--egress`.
+    pub egress: Egress,
+    /// `--pod-cidr`; none: the node's.
+    pub pods: Vec<Network>,
+    /// `--except`.
+    pub except: Vec<Network>,
+    /// `--mark`.
+    pub mark: u32,
+    /// `--cni-uses-netfilter`.
+    pub cni_uses_netfilter: bool,
+    /// `--dry-run`.
+    pub dry_run: bool,
+    /// `--metrics-bind-addr`; `None` when it is empty: serve nothing.
+    pub metrics: Option<BindAddress>,
+    /// `--debug`.
+    pub debug: bool,
+    /// How to find the API server.
+    pub cluster: ClusterSettings,
+}
+
+impl AgentConfig {
+    pub(super) fn new(flags: AgentFlags, mut cluster: ClusterSettings) -> Result<Self, ConfigError> {
+        if flags.node_name.is_empty() {
+            return Err(ConfigError::invalid("--node-name", "it is empty"));
+        }
+        cluster.kubeconfig = flags.kubeconfig.filter(|path| !path.as_os_str().is_empty());
+        let metrics = flags.metrics_bind_addr.0;
+        Ok(Self {
+            node_name: flags.node_name,
+            egress: flags.egress,
+            pods: flags.pod_cidr,
+            except: flags.except,
+            mark: flags.mark,
+            cni_uses_netfilter: flags.cni_uses_netfilter,
+            dry_run: flags.dry_run,
+            metrics: metrics.map(|at| BindAddress { host: at.ip().to_string(), port: at.port() }),
+            debug: flags.debug,
+            cluster,
+        })
+    }
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    let network = Network::parse(text).filter(|network| network.length() > 0);
+    network.ok_or_else(|| {
+        "write an IPv4 network such as 10.244.1.0/24, without bits beyond its length".to_owned()
+    })
+}
+
+fn mark(text: &str) -> Result<u32, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    match number {
+        Ok(number) if TAKEN_MARKS.contains(&number) => Err("kube-proxy uses this bit".to_owned()),
+        Ok(number) if number.is_power_of_two() => Ok(number),
+        Ok(_) | Err(_) => Err("write a number with one bit set, such as 0x2000".to_owned()),
+    }
+}
+
+fn bind(text: &str) -> Result<Bind, String> {
+    if text.is_empty() {
+        return Ok(Bind(None));
+    }
+    let address: SocketAddr =
+        text.parse().map_err(|_| "write IP:PORT, such as 10.0.0.5:8141 or [fd00::5]:8141".to_owned())?;
+    if is_private(address.ip()) {
+        Ok(Bind(Some(address)))
+    } else {
+        Err("the address is public or means all addresses; use a private one of the node".to_owned())
+    }
+}
+
+fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            let shared = ip.octets().first() == Some(&100) && ip.to_bits() & 0x00c0_0000 == 0x0040_0000;
+            ip.is_private() || ip.is_loopback() || ip.is_link_local() || shared
+        }
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::agent::Egress;
+    use crate::config::{AgentConfig, ConfigError, Invocation};
+    use crate::network::Network;
+
+    fn agent(arguments: &[&str]) -> Result<AgentConfig, ConfigError> {
+        let words = ["flipop", "agent", "--node-name=n"].into_iter().chain(arguments.iter().copied());
+        match Invocation::from_parts(words, &|_| None)? {
+            Invocation::Agent(config) => Ok(*config),
+            Invocation::Run(_) | Invocation::Crd | Invocation::Version => panic!("not the agent"),
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_manifest() {
+        let config = agent(&[]).unwrap();
+        assert_eq!((config.node_name.as_str(), config.egress, config.mark), ("n", Egress::Pods, 0x2000));
+        assert!(config.pods.is_empty() && config.except.is_empty() && !config.dry_run && !config.debug);
+        assert!(!config.cni_uses_netfilter);
+        assert_eq!(config.metrics.unwrap().host, "127.0.0.1");
+    }
+
+    #[test]
+    fn flags_may_be_repeated_and_are_read() {
+        let config =
+            agent(&["--pod-cidr=10.244.1.0/24", "--pod-cidr", "10.245.0.0/16", "--egress=Off", "--mark=64"]);
+        let config = config.unwrap();
+        let networks = ["10.244.1.0/24", "10.245.0.0/16"].map(|text| Network::parse(text).unwrap());
+        assert_eq!(
+            (config.pods.as_slice(), config.egress, config.mark),
+            (networks.as_slice(), Egress::Off, 64)
+        );
+    }
+
+    #[test]
+    fn a_bad_flag_ends_with_2_and_is_named() {
+        for (flag, bad) in [
+            ("--egress", &["Node", "pods", ""][..]),
+            ("--pod-cidr", &["10.244.1.1/24", "10.0.0.0/33", "fd00::/64", "x", "0.0.0.0/0"]),
+            ("--except", &["1.2.3.4/8", "", "-1"]),
+            ("--mark", &["0", "3", "0x4000", "0x8000", "x", "0x100000000"]),
+            (
+                "--metrics-bind-addr",
+                &["0.0.0.0:8141", "[::]:1", "203.0.113.1:8141", ":8141", "10.0.0.1", "n:1"],
+            ),
+            ("--cni-uses-netfilter", &["yes"]),
+            ("--dry-run", &["2"]),
+        ] {
+            for value in bad {
+                let error = agent(&[&format!("{flag}={value}")]).expect_err(value);
+                let ConfigError::Usage(usage) = error else { panic!("{flag}={value}: {error}") };
+                assert_eq!(usage.exit_code(), 2);
+                assert!(usage.to_string().contains(flag), "{usage}");
+            }
+        }
+        for good in ["10.0.0.5:1", "100.64.0.1:1", "192.168.1.1:9", "127.0.0.1:0", "[fd00::1]:1"] {
+            assert!(agent(&[&format!("--metrics-bind-addr={good}")]).unwrap().metrics.is_some(), "{good}");
+        }
+        assert_eq!(agent(&["--metrics-bind-addr="]).unwrap().metrics, None);
+        let missing = Invocation::from_parts(["flipop", "agent"], &|_| None).unwrap_err();
+        assert!(missing.to_string().contains("--node-name"), "{missing}");
+    }
+}

@@ -1,0 +1,97 @@
+//! The node on which an agent runs, cut to what it needs.
+
+use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ClusterResourceScope, Resource};
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+
+/// A node as the API server sends it to an agent.
+#[derive(Debug, Clone, Deserialize)]
+pub struct OwnNode {
+    metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "nullable")]
+    spec: Spec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    #[serde(rename = "podCIDR")]
+    pod_cidr: Option<String>,
+    #[serde(rename = "podCIDRs")]
+    pod_cidrs: Option<Vec<String>>,
+}
+
+fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spec, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// What an agent needs of its node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnNodeFacts {
+    /// The annotation with the reserved IP, verbatim.
+    pub annotation: Option<String>,
+    /// `spec.podCIDRs`, or `spec.podCIDR` where that is missing.
+    pub pod_cidrs: Vec<String>,
+}
+
+impl OwnNode {
+    /// Cuts it to its facts.
+    #[must_use]
+    pub fn into_facts(self) -> OwnNodeFacts {
+        let annotations = self.metadata.annotations.unwrap_or_default();
+        let first = self.spec.pod_cidr.filter(|cidr| !cidr.is_empty());
+        OwnNodeFacts {
+            annotation: annotations.get(RESERVED_IP_ANNOTATION).cloned(),
+            pod_cidrs: self.spec.pod_cidrs.unwrap_or_else(|| first.into_iter().collect()),
+        }
+    }
+}
+
+impl Resource for OwnNode {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Node".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "nodes".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn facts(node: Value) -> OwnNodeFacts {
+        serde_json::from_value::<OwnNode>(node).unwrap().into_facts()
+    }
+
+    #[test]
+    fn a_node_is_cut_to_its_annotation_and_the_networks_of_its_pods() {
+        let node = json!({
+            "metadata": {"name": "a", "annotations": {RESERVED_IP_ANNOTATION: "203.0.113.10"}},
+            "spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"]},
+        });
+        let OwnNodeFacts { annotation, pod_cidrs } = facts(node);
+        assert_eq!((annotation.as_deref(), pod_cidrs.len()), (Some("203.0.113.10"), 2));
+        let old = json!({"metadata": {"name": "a"}, "spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": null}});
+        assert_eq!(facts(old), OwnNodeFacts { annotation: None, pod_cidrs: vec!["10.0.0.0/24".to_owned()] });
+        assert_eq!(facts(json!({"metadata": {"name": "a"}, "spec": null})), OwnNodeFacts::default());
+    }
+}

@@ -1,0 +1,492 @@
+//! What is shown.
+
+use crate::lab::{Lab, OUTSIDE, sh};
+use crate::world::{PATIENCE, Server, World};
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use std::fs;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+/// A test on the shared server.
+pub(crate) type Test = for<'a> fn(&'a Server) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
+
+macro_rules! cases {
+    ($($test:ident),+ $(,)?) => {
+        vec![$({
+            let test: Test = |server| Box::pin($test(server));
+            (stringify!($test), test)
+        }),+]
+    };
+}
+
+pub(crate) fn all() -> Vec<(&'static str, Test)> {
+    cases![
+        pods_leave_through_the_address_and_nothing_else_changes,
+        a_hundred_moves_send_nothing_with_a_wrong_source,
+        established_connections_end_with_the_address_and_others_go_on,
+        an_agent_that_is_killed_while_it_sets_leaves_nothing_behind,
+        an_agent_that_is_killed_while_it_removes_leaves_nothing_behind,
+        what_others_remove_is_set_again_within_two_seconds,
+        api_server_and_metadata_may_be_away,
+        what_is_not_ours_stays_byte_by_byte,
+        off_removes_everything_and_dry_run_sets_nothing,
+        an_agent_that_is_not_able_sets_nothing_and_says_why,
+        an_agent_at_rest_takes_little,
+    ]
+}
+
+const IP: &str = "203.0.113.10";
+const OTHER: &str = "203.0.113.11";
+
+/// From both inputs to traffic, and from either to silence: the bounds that the documents give, with what a busy machine
+/// takes.
+const START: Duration = Duration::from_millis(2_500);
+const STOP: Duration = Duration::from_secs(3);
+
+/// Adds the logs to a failure.
+async fn told<T>(world: &mut World, test: impl AsyncFnOnce(&mut World) -> Outcome<T>) -> Outcome<T> {
+    match test(world).await {
+        Ok(value) => Ok(value),
+        Err(failure) => Err(Failure::new(format!("{failure}\n{}", world.describe()))),
+    }
+}
+
+async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server) -> Outcome {
+    let mut world = World::new(server, 2).await?;
+    told(&mut world, async |world| {
+        world.start(1, &["--except=198.51.100.10/32"])?;
+        world.ready(1, true).await?;
+        let usual = Lab::public(1);
+        assert_eq!(world.lab.source(1)?, usual, "without an address pods leave as the node");
+        let before = reaches(&world.lab)?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        assert_eq!(world.lab.once(&world.lab.node(1), &["ask", OUTSIDE])?, usual, "the node itself does not");
+        assert_eq!(reaches(&world.lab)?, before, "what stays inside is as it was");
+        let (status, metrics) = world.get(1, "/metrics")?;
+        assert!(
+            status == 200 && metrics.contains(&format!("flipop_agent_active{{ip=\"{IP}\",node=")),
+            "{metrics}"
+        );
+        // An exception: the API of the provider, for pods that move addresses.
+        sh("ip", &["-n", &world.lab.outside(), "addr", "add", "198.51.100.10/24", "dev", "eth0"])?;
+        assert_eq!(world.lab.once(&world.lab.pod(1), &["ask", "198.51.100.10:8000"])?, usual);
+        world.take(IP, 1).await?;
+        world.lab.leaves_as(1, &usual, PATIENCE).await?;
+        world.bare(1, PATIENCE).await
+    })
+    .await
+}
+
+/// What a pod and a node reach on the usual ways, and how they are known there.
+fn reaches(lab: &Lab) -> Outcome<Vec<String>> {
+    let (pod, node, outside) = (lab.pod(1), lab.node(1), lab.outside());
+    Ok(vec![
+        lab.once(&pod, &["ask", "10.244.2.2:8080"])?,
+        lab.once(&pod, &["ask", "10.20.0.2:9000"])?,
+        lab.once(&pod, &["ask", "10.96.0.10:80"])?,
+        lab.once(&pod, &["ask", "10.96.0.11:80"])?,
+        lab.once(&pod, &["get", "169.254.169.254:80", "/metadata/v1/reserved_ip/ipv4/none"])?,
+        lab.once(&node, &["ask", "10.244.1.2:8080"])?,
+        lab.once(&outside, &["ask", "192.0.2.11:30080"])?,
+        lab.once(&outside, &["ask", "192.0.2.12:30080"])?,
+    ])
+}
+
+async fn a_hundred_moves_send_nothing_with_a_wrong_source(server: &Server) -> Outcome {
+    let mut world = World::new(server, 2).await?;
+    told(&mut world, async |world| {
+        for n in [1, 2] {
+            world.start(n, &[])?;
+            world.ready(n, true).await?;
+        }
+        for n in [1, 2] {
+            world.lab.helper(&world.lab.pod(n), &["probe", OUTSIDE])?;
+        }
+        let (mut slowest, mut stops) = (Duration::ZERO, Duration::ZERO);
+        for number in 0..100 {
+            let (to, from) = if number % 2 == 0 { (1, 2) } else { (2, 1) };
+            world.lab.assign(IP, Some(to))?;
+            world.annotate(from, None).await?;
+            world.lab.metadata(from, None)?;
+            world.lab.metadata(to, Some(IP))?;
+            world.annotate(to, Some(IP)).await?;
+            let begun = Instant::now();
+            world.bare(from, STOP).await?;
+            stops = stops.max(begun.elapsed());
+            // From here on nothing may leave with a wrong source, though both pods connect all the time.
+            let before = world.lab.wrong()?;
+            world.lab.leaves_as(to, IP, START).await?;
+            slowest = slowest.max(begun.elapsed());
+            assert_eq!(world.lab.source(from)?, Lab::public(from));
+            assert_eq!(world.lab.wrong()?, before, "move {number}");
+        }
+        println!("slowest of 100 starts {slowest:?}, of stops {stops:?}");
+        Ok(())
+    })
+    .await
+}
+
+async fn established_connections_end_with_the_address_and_others_go_on(server: &Server) -> Outcome {
+    let mut world = World::new(server, 2).await?;
+    told(&mut world, async |world| {
+        world.start(1, &[])?;
+        world.ready(1, true).await?;
+        let (pod, outside) = (world.lab.pod(1), world.lab.outside());
+        let before = world.lab.helper(&pod, &["keep", OUTSIDE])?;
+        lines(&before, &["open 192.0.2.11"]).await?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        let open = [
+            world.lab.helper(&pod, &["keep", "10.244.2.2:8080"])?,
+            world.lab.helper(&pod, &["keep", "10.20.0.2:9000"])?,
+            world.lab.helper(&pod, &["keep", "10.96.0.10:80"])?,
+            world.lab.helper(&pod, &["keep", "10.96.0.11:80"])?,
+            world.lab.helper(&outside, &["keep", "192.0.2.11:30080"])?,
+        ];
+        let through = world.lab.helper(&pod, &["keep", OUTSIDE])?;
+        lines(&through, &[&format!("open {IP}")]).await?;
+        for log in &open {
+            eventually("a connection is open", PATIENCE, || async {
+                fs::read_to_string(log)?
+                    .starts_with("open")
+                    .then_some(())
+                    .ok_or_else(|| Failure::new("not yet"))
+            })
+            .await?;
+        }
+        world.take(IP, 1).await?;
+        lines(&through, &[&format!("open {IP}"), "ended"]).await?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for log in open.iter().chain([&before]) {
+            let said = fs::read_to_string(log)?;
+            assert!(!said.contains("ended"), "{} ended: {said}", log.display());
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Waits until a helper has printed exactly these lines.
+async fn lines(log: &Path, wanted: &[&str]) -> Outcome {
+    eventually(&format!("{wanted:?} in {}", log.display()), PATIENCE, || async {
+        let said = fs::read_to_string(log)?;
+        let same = said.lines().eq(wanted.iter().copied());
+        same.then_some(()).ok_or_else(|| Failure::new(said))
+    })
+    .await
+}
+
+const LAYOUT: [&str; 4] = [IP, "10.10.0.11", "10.10.0.1", "10.244.1.0/24"];
+
+/// Takes so many steps to what an agent sets. Returns how many there are.
+fn set(world: &World, count: usize) -> Outcome<usize> {
+    let count = count.to_string();
+    let words: Vec<&str> = ["steps", &count].into_iter().chain(LAYOUT).collect();
+    Ok(world.lab.once(&world.lab.node(1), &words)?.parse()?)
+}
+
+/// The same back.
+fn unset(world: &World, count: usize) -> Outcome<usize> {
+    Ok(world.lab.once(&world.lab.node(1), &["unset", &count.to_string(), "8192"])?.parse()?)
+}
+
+async fn an_agent_that_is_killed_while_it_sets_leaves_nothing_behind(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        let bare = world.lab.state(1)?;
+        let steps = set(world, 0)?;
+        for address in [None, Some(IP)] {
+            for reached in 0..=steps {
+                set(world, reached)?;
+                resume(world, address, &bare).await?;
+            }
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn an_agent_that_is_killed_while_it_removes_leaves_nothing_behind(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        let bare = world.lab.state(1)?;
+        set(world, usize::MAX)?;
+        let removals = unset(world, 0)?;
+        for reached in 0..=removals {
+            set(world, usize::MAX)?;
+            unset(world, reached)?;
+            let address = (reached % 2 == 0).then_some(IP);
+            resume(world, address, &bare).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// An agent begins where another was killed; after it nothing of either is left.
+async fn resume(world: &mut World, address: Option<&str>, bare: &str) -> Outcome {
+    match address {
+        Some(ip) => world.give(ip, 1).await?,
+        None => world.take(IP, 1).await?,
+    }
+    world.start(1, &[])?;
+    let source = address.map_or_else(|| Lab::public(1), str::to_owned);
+    world.lab.leaves_as(1, &source, PATIENCE).await?;
+    world.ready(1, true).await?;
+    if address.is_none() {
+        eventually("nothing is left", PATIENCE, || async {
+            let state = world.lab.state(1)?;
+            if state == bare { Ok(()) } else { Err(Failure::new(state)) }
+        })
+        .await?;
+    }
+    world.kill(1);
+    // For the next round: nothing stands, as after a reboot.
+    unset(world, usize::MAX)?;
+    assert_eq!(world.lab.state(1)?, bare);
+    Ok(())
+}
+
+async fn what_others_remove_is_set_again_within_two_seconds(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        world.start(1, &[])?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        let whole = world.lab.state(1)?;
+        let again = async |world: &World, what: &str| {
+            eventually(what, Duration::from_secs(2), || async {
+                let state = world.lab.state(1)?;
+                if state == whole { Ok(()) } else { Err(Failure::new(state)) }
+            })
+            .await
+        };
+        let node = world.lab.node(1);
+        let harms: [(&str, &[&str]); 6] = [
+            ("ip", &["rule", "del", "pref", "7141"]),
+            ("ip", &["rule", "del", "pref", "7140"]),
+            ("ip", &["route", "flush", "table", "7141"]),
+            ("nft", &["delete", "table", "inet", "flipop"]),
+            ("nft", &["flush", "table", "inet", "flipop"]),
+            ("nft", &["flush", "chain", "inet", "flipop", "postrouting"]),
+        ];
+        for (program, arguments) in harms {
+            world.lab.inside(&node, program, arguments)?;
+            again(world, &format!("{program} {} is mended", arguments.join(" "))).await?;
+        }
+        // The interface loses its addresses and with them the route, and gets them back.
+        world.lab.inside(&node, "ip", &["link", "set", "eth0", "down"])?;
+        world.lab.inside(&node, "ip", &["link", "set", "eth0", "up"])?;
+        world.lab.inside(&node, "ip", &["route", "add", "default", "via", "192.0.2.1"])?;
+        again(world, "the interface is back").await?;
+        // Another gateway: named by the metadata service within a minute; a start learns it at once.
+        world.lab.metadata_with(1, Some(IP), "10.10.0.2")?;
+        world.terminate(1).await?;
+        assert_eq!(world.lab.state(1)?, whole, "SIGTERM changes nothing");
+        world.start(1, &[])?;
+        eventually("the gateway is another one", PATIENCE, || async {
+            let state = world.lab.state(1)?;
+            let other = state.contains("default via 10.10.0.2 dev eth0 table 7141");
+            other.then_some(()).ok_or_else(|| Failure::new(state))
+        })
+        .await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await
+    })
+    .await
+}
+
+async fn api_server_and_metadata_may_be_away(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        world.start(1, &[])?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        let whole = world.lab.state(1)?;
+        for (api, metadata) in [(false, true), (true, false), (false, false)] {
+            world.api(1, api);
+            if metadata {
+                world.lab.metadata(1, Some(IP))?;
+            } else {
+                world.lab.metadata_away(1)?;
+            }
+            for restart in [false, true] {
+                if restart {
+                    world.terminate(1).await?;
+                    world.start(1, &[])?;
+                }
+                world.ready(1, true).await?;
+                tokio::time::sleep(Duration::from_millis(1_500)).await;
+                assert_eq!(world.lab.state(1)?, whole, "api {api}, metadata {metadata}, restart {restart}");
+                assert_eq!(world.get(1, "/readyz")?.0, 200);
+            }
+        }
+        // What either says when it is back counts.
+        world.lab.metadata(1, None)?;
+        world.bare(1, STOP).await?;
+        world.api(1, true);
+        world.lab.metadata(1, Some(IP))?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        world.annotate(1, Some(OTHER)).await?;
+        world.bare(1, STOP).await
+    })
+    .await
+}
+
+async fn what_is_not_ours_stays_byte_by_byte(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        let node = world.lab.node(1);
+        for rule in [
+            &["rule", "add", "pref", "7141", "from", "10.1.0.0/16", "lookup", "main"][..],
+            &["rule", "add", "pref", "7139", "fwmark", "0x1", "lookup", "100"],
+            &["rule", "add", "pref", "7140", "from", "10.3.0.0/16", "lookup", "main", "protocol", "static"],
+            &["route", "add", "203.0.113.0/24", "via", "192.0.2.1", "table", "7142", "proto", "141"],
+        ] {
+            world.lab.inside(&node, "ip", rule)?;
+        }
+        world.lab.nft(
+            &node,
+            "table ip flipop {\n chain c {\n type filter hook output priority 0\n counter\n }\n}\n",
+        )?;
+        let before = world.lab.state(1)?;
+        world.start(1, &[])?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        let with = world.lab.state(1)?;
+        let lost: Vec<&str> = before.lines().filter(|line| !with.contains(*line)).collect();
+        assert_eq!(lost, Vec::<&str>::new());
+        world.take(IP, 1).await?;
+        eventually("all is as before", PATIENCE, || async {
+            let state = world.lab.state(1)?;
+            if state == before { Ok(()) } else { Err(Failure::new(state)) }
+        })
+        .await?;
+        // Somebody else's table of our name, and routes in our table: nothing is set, and nothing is touched.
+        world.lab.inside(&node, "ip", &["route", "add", "default", "via", "192.0.2.1", "table", "7141"])?;
+        let before = world.lab.state(1)?;
+        world.give(IP, 1).await?;
+        assert!(world.ready(1, false).await?.contains("Foreign"));
+        assert_eq!(world.lab.state(1)?, before);
+        world.lab.inside(&node, "ip", &["route", "flush", "table", "7141"])?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        world.take(IP, 1).await?;
+        eventually("the table is gone", PATIENCE, || async {
+            let state = world.lab.state(1)?;
+            (!state.contains("inet flipop")).then_some(()).ok_or_else(|| Failure::new(state))
+        })
+        .await?;
+        world.lab.nft(
+            &node,
+            "table inet flipop {\n chain c {\n type filter hook output priority 0\n counter\n }\n}\n",
+        )?;
+        let before = world.lab.state(1)?;
+        world.give(IP, 1).await?;
+        assert!(world.ready(1, false).await?.contains("Foreign"));
+        assert_eq!(world.lab.state(1)?, before);
+        Ok(())
+    })
+    .await
+}
+
+async fn off_removes_everything_and_dry_run_sets_nothing(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        let bare = world.lab.state(1)?;
+        world.start(1, &["--dry-run"])?;
+        world.give(IP, 1).await?;
+        eventually("it says what it would do", PATIENCE, || async {
+            let log = world.describe();
+            log.contains("would add rule 7141").then_some(()).ok_or_else(|| Failure::new(log))
+        })
+        .await?;
+        assert_eq!(world.lab.state(1)?, bare);
+        world.terminate(1).await?;
+        world.start(1, &[])?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        world.terminate(1).await?;
+        world.start(1, &["--egress=Off"])?;
+        world.ready(1, true).await?;
+        assert_eq!(world.lab.state(1)?, bare);
+        world.lab.leaves_as(1, &Lab::public(1), PATIENCE).await
+    })
+    .await
+}
+
+async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        let node = world.lab.node(1);
+        world.lab.metadata_away(1)?;
+        let bare = world.lab.state(1)?;
+        world.annotate(1, Some(IP)).await?;
+        world.start(1, &[])?;
+        assert!(world.ready(1, false).await?.contains("AnchorUnknown"));
+        assert_eq!(world.lab.state(1)?, bare);
+        world.terminate(1).await?;
+        // A datapath that bypasses netfilter.
+        world.lab.inside(&node, "ip", &["link", "add", "cilium_host", "type", "bridge"])?;
+        world.give(IP, 1).await?;
+        let bare = world.lab.state(1)?;
+        world.start(1, &[])?;
+        eventually("it says why", PATIENCE, || async {
+            let (_, body) = world.get(1, "/readyz")?;
+            body.contains("Datapath").then_some(()).ok_or_else(|| Failure::new(body))
+        })
+        .await?;
+        assert_eq!(world.lab.state(1)?, bare);
+        let (_, metrics) = world.get(1, "/metrics")?;
+        assert!(metrics.contains("reason=\"Datapath\"} 0"), "{metrics}");
+        world.terminate(1).await?;
+        world.start(1, &["--cni-uses-netfilter"])?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        world.terminate(1).await?;
+        unset(world, usize::MAX)?;
+        // The anchor address is missing.
+        world.lab.inside(&node, "ip", &["link", "del", "cilium_host"])?;
+        world.lab.inside(&node, "ip", &["addr", "del", "10.10.0.11/16", "dev", "eth0"])?;
+        world.start(1, &[])?;
+        eventually("it says why", PATIENCE, || async {
+            let (_, body) = world.get(1, "/readyz")?;
+            body.contains("AnchorMissing").then_some(()).ok_or_else(|| Failure::new(body))
+        })
+        .await
+    })
+    .await
+}
+
+/// Generous, because the binary of the tests is not optimised: a release takes a fraction of it.
+const REST_KIB: u64 = 64 << 10;
+const REST_CPU: Duration = Duration::from_millis(100);
+
+/// So long it is looked at.
+const REST: Duration = Duration::from_secs(20);
+
+async fn an_agent_at_rest_takes_little(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        world.start(1, &["--debug=false"])?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        world.ready(1, true).await?;
+        let agent = world.agent(1)?;
+        let before = cpu(agent.id())?;
+        tokio::time::sleep(REST).await;
+        let (used, resident) = (cpu(agent.id())?.saturating_sub(before), agent.resident_kib()?);
+        println!("an agent at rest has {resident} KiB, and used {used:?} of CPU in {REST:?}");
+        assert!(resident < REST_KIB && used < REST_CPU, "{resident} KiB, {used:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// What a process has used so far, in steps of 10 ms.
+fn cpu(process: u32) -> Outcome<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks: u64 = [fields[11], fields[12]].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+    Ok(Duration::from_millis(ticks * 10))
+}

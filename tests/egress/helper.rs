@@ -1,0 +1,168 @@
+//! What runs inside network namespaces: this program again, as a server, a client or a hand in the kernel.
+
+use flipop::agent::kernel::Kernel;
+use flipop::agent::layout::{Found, Layout, steps};
+use flipop::network::Network;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Longest wait of a client.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Runs the helper that the arguments name; `None`: they name none.
+pub(crate) fn run(arguments: &[String]) -> Option<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["record", address] => record(address),
+        ["metadata", file] => metadata(file),
+        ["ask", address] => println!("{}", ask(address.parse().unwrap()).unwrap_or_else(|error| error)),
+        ["probe", address] => probe(address.parse().unwrap()),
+        ["get", address, path] => get(address.parse().unwrap(), path),
+        ["keep", address] => keep(address.parse().unwrap()),
+        ["steps", count, rest @ ..] => set(count.parse().unwrap(), rest),
+        ["unset", count, mark] => unset(count.parse().unwrap(), mark.parse().unwrap()),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Tells each client its address, and then repeats what it says.
+fn record(address: &str) {
+    let listener = TcpListener::bind(address).unwrap();
+    for stream in listener.incoming() {
+        let mut stream = stream.unwrap();
+        std::thread::spawn(move || {
+            let peer = stream.peer_addr().unwrap().ip();
+            let _gone = writeln!(stream, "{peer}");
+            let mut buffer = [0; 64];
+            while let Ok(length @ 1..) = stream.read(&mut buffer) {
+                if stream.write_all(&buffer[..length]).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// The metadata service: it answers with the lines of a file, `path value`. A line without value hangs.
+fn metadata(file: &str) {
+    let listener = TcpListener::bind("169.254.169.254:80").unwrap();
+    for stream in listener.incoming() {
+        let (stream, file) = (stream.unwrap(), file.to_owned());
+        std::thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            loop {
+                let mut request = String::new();
+                if stream.read_line(&mut request).unwrap_or(0) == 0 {
+                    return;
+                }
+                let mut header = String::new();
+                while stream.read_line(&mut header).is_ok_and(|length| length > 2) {
+                    header.clear();
+                }
+                let path = request.split(' ').nth(1).unwrap_or_default().trim_start_matches("/metadata/v1/");
+                let text = fs::read_to_string(&file).unwrap_or_default();
+                if text.starts_with("away") {
+                    return;
+                }
+                let value = text.lines().find_map(|line| line.strip_prefix(path)?.strip_prefix(' '));
+                let (status, body) = value.map_or(("404 Not Found", ""), |value| ("200 OK", value));
+                let length = body.len();
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}");
+                if stream.get_mut().write_all(answer.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+/// The address under which a server knows us.
+fn ask(server: SocketAddr) -> Result<String, String> {
+    let stream = TcpStream::connect_timeout(&server, PATIENCE).map_err(|error| format!("none: {error}"))?;
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).map_err(|error| format!("none: {error}"))?;
+    Ok(line.trim_end().to_owned())
+}
+
+/// Prints the status and the body of an HTTP answer.
+fn get(server: SocketAddr, path: &str) {
+    let Ok(mut stream) = TcpStream::connect_timeout(&server, PATIENCE) else { return println!("0") };
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut answer = Vec::new();
+    let _timed_out = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    println!("{}\n{body}", head.split(' ').nth(1).unwrap_or("0"));
+}
+
+/// Asks every 20 ms in connections of their own, and prints each change of the answer with its time.
+fn probe(server: SocketAddr) {
+    let mut last = String::new();
+    loop {
+        let begun = Instant::now();
+        let said = ask(server).unwrap_or_else(|_| "none".to_owned());
+        if said != last {
+            println!("{said}");
+            last = said;
+        }
+        std::thread::sleep(Duration::from_millis(20).saturating_sub(begun.elapsed()));
+    }
+}
+
+/// Keeps one connection busy, and prints when it ends.
+fn keep(server: SocketAddr) {
+    let stream = TcpStream::connect_timeout(&server, Duration::from_secs(2)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    println!("open {}", line.trim_end());
+    let mut byte = [0];
+    loop {
+        if stream.get_mut().write_all(b"x").is_err() || !matches!(stream.read(&mut byte), Ok(1)) {
+            println!("ended");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Takes so many steps to a layout, as an agent that is killed then. Without enough steps it takes all and says so.
+fn set(count: usize, words: &[&str]) {
+    let [address, anchor, gateway, pods] = words else { panic!("{words:?}") };
+    let mut kernel = Kernel::open().unwrap();
+    let found = kernel.look().unwrap();
+    let anchor = anchor.parse().unwrap();
+    let layout = Layout {
+        address: address.parse().unwrap(),
+        anchor,
+        gateway: gateway.parse().unwrap(),
+        interface: found.interface_of(anchor).unwrap(),
+        pods: vec![Network::parse(pods).unwrap()],
+        except: Vec::new(),
+        mark: 0x2000,
+    };
+    take(&mut kernel, &found, Some(&layout), count);
+}
+
+/// Takes so many steps to remove what stands.
+fn unset(count: usize, mark: u32) {
+    let mut kernel = Kernel::open().unwrap();
+    let found = kernel.look().unwrap();
+    assert_eq!(mark, 0x2000);
+    take(&mut kernel, &found, None, count);
+}
+
+fn take(kernel: &mut Kernel, found: &Found, layout: Option<&Layout>, count: usize) {
+    let todo = steps(found, layout, 0x2000);
+    for step in todo.iter().take(count) {
+        kernel.take(step).unwrap();
+    }
+    println!("{}", todo.len());
+}
