@@ -85,6 +85,9 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                         panic!("nothing can be done in an empty world: {action:?}");
                     }
                 },
+                Action::Firewalls(action) => {
+                    assert!(!action.is_write(), "nothing can be done in an empty world: {action:?}");
+                }
                 Action::WriteStatus { status, .. } => of_pools.push(*status),
                 Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
                 Action::WriteIps { .. }
