@@ -3,7 +3,9 @@
 pub mod admin;
 pub mod api;
 pub mod clock;
+pub mod command;
 pub mod config;
+pub mod debug;
 pub mod execute;
 pub mod exit;
 pub mod kube;

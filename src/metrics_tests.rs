@@ -18,6 +18,8 @@ fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
         unfulfilled: 0,
         ips: Vec::new(),
         waiting: Vec::new(),
+        suspects: Vec::new(),
+        published: Vec::new(),
         conditions,
     }
 }
@@ -30,6 +32,7 @@ fn record_set(name: &str, conditions: Vec<Condition>) -> RecordSetSnapshot {
         records: 0,
         state: String::new(),
         error: String::new(),
+        addresses: Vec::new(),
         conditions,
     }
 }

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 mod command_line;
+mod commands;
 mod conditions;
 mod endpoints;
 mod events;
@@ -27,6 +28,7 @@ type Render = fn() -> String;
 /// The pages by the names of their files.
 const PAGES: &[(&str, Render)] = &[
     ("command-line", command_line::render),
+    ("commands", commands::render),
     ("conditions", conditions::render),
     ("events", events::render),
     ("floatingippool", floatingippool::render),

@@ -9,6 +9,7 @@ mod annotations;
 mod changes;
 mod dns;
 mod explain;
+mod left_out;
 mod others;
 mod outcomes;
 mod patience;
@@ -21,8 +22,9 @@ mod unready;
 mod writes;
 
 pub use crate::addresses::pool::change::{Change, Phases};
+pub use left_out::{LeftOut, NodesLeftOut};
 pub use patience::GraceCounts;
-pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
+pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot};
 pub use unready::QUIET_AFTER_START_MS;
 
 use crate::addresses::account::Account;

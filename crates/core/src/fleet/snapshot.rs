@@ -1,8 +1,10 @@
 //! What metrics and `/debug` show: a copy of the facts, so that a scrape waits for nothing.
 
 use super::{Change, Fleet, GraceCounts};
+use crate::addresses::pool::Pool;
 use crate::addresses::pool::placement::Standing;
 use crate::addresses::pool::status::IpState;
+use crate::mechanism::suspicion::Suspicion;
 use crate::model::condition::Condition;
 use crate::model::ids::{Address, ObjectName};
 use crate::records::node_set::NodeSet;
@@ -47,6 +49,23 @@ pub struct PoolSnapshot {
     pub waiting: Vec<(String, String)>,
     /// What holds of it; what its status says, as long as nothing newer is known.
     pub conditions: Vec<Condition>,
+    /// Nodes that fail and keep their address for now.
+    pub suspects: Vec<SuspectSnapshot>,
+    /// The addresses of its records, as last published.
+    pub published: Vec<Address>,
+}
+
+/// A node that fails and keeps its address for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuspectSnapshot {
+    /// Name of the node.
+    pub node: String,
+    /// Why it fails.
+    pub reason: String,
+    /// Since when it has failed, in seconds since 1970.
+    pub since_s: i64,
+    /// When its grace is over, in seconds since 1970.
+    pub ends_s: i64,
 }
 
 /// One `NodeDNSRecordSet`.
@@ -60,6 +79,8 @@ pub struct RecordSetSnapshot {
     pub dns: String,
     /// Addresses that are published.
     pub records: usize,
+    /// Which these are.
+    pub addresses: Vec<Address>,
     /// `active`, `in-progress` or `error`, as the status says.
     pub state: String,
     /// What is wrong.
@@ -94,6 +115,16 @@ pub struct Snapshot {
     pub changes: Arc<VecDeque<Change>>,
     /// How suspicions of nodes that served ended.
     pub grace: GraceCounts,
+}
+
+fn suspects(pool: &Pool) -> Vec<SuspectSnapshot> {
+    let snapshot = |(node, suspicion): (&String, &Suspicion)| SuspectSnapshot {
+        node: node.clone(),
+        reason: suspicion.why().to_string(),
+        since_s: suspicion.since_s(),
+        ends_s: suspicion.ends_s(&pool.spec.grace),
+    };
+    pool.suspects.told().map(snapshot).collect()
 }
 
 impl Fleet {
@@ -147,6 +178,8 @@ impl Fleet {
                     .map(|(node, wait)| (node.clone(), pool.text_of(wait)))
                     .collect(),
                 conditions: pool.shown_conditions().to_vec(),
+                suspects: suspects(pool),
+                published: status.record_set.iter().flat_map(|set| set.addresses.clone()).collect(),
             }
         });
         let rates = self.accounts.iter().map(|(account_id, account)| (account_id, account.rate_remaining()));
@@ -180,6 +213,7 @@ impl Fleet {
             provider: set.spec.set.provider.clone(),
             dns: known.map(|known| known.name.clone()).unwrap_or_default(),
             records: addresses.len(),
+            addresses: addresses.clone(),
             state: state.to_owned(),
             error: error.to_owned(),
             conditions: set.conditions.as_ref().unwrap_or(&set.on_server.conditions).clone(),
