@@ -117,6 +117,7 @@ try {
   if (took > 30000) fail(`the failover showed ${took} ms after the start of the sandbox`);
   console.log(`the failover showed ${took} ms after the start of the sandbox`);
   await says(page, "left out");
+  await says(page, "ingress.example.com: 203.0.113.10, 203.0.113.11");
   await everywhere(page, "failover");
   // With the keyboard alone.
   await page.keyboard.press("Tab");

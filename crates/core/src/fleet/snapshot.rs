@@ -179,7 +179,7 @@ impl Fleet {
                     .collect(),
                 conditions: pool.shown_conditions().to_vec(),
                 suspects: suspects(pool),
-                published: status.record_set.iter().flat_map(|set| set.addresses.clone()).collect(),
+                published: self.published(pool),
             }
         });
         let rates = self.accounts.iter().map(|(account_id, account)| (account_id, account.rate_remaining()));
@@ -200,6 +200,17 @@ impl Fleet {
             changes: self.changes.shared(),
             grace: self.grace,
         }
+    }
+
+    /// The addresses of a pool's records, as last published.
+    fn published(&self, pool: &Pool) -> Vec<Address> {
+        let report = self.dns.set(&pool.object.uid).and_then(|set| set.report.as_ref());
+        let on_server = pool.shown.record_set.as_ref();
+        report
+            .map(|report| &report.published)
+            .or(on_server)
+            .map(|set| set.addresses.clone())
+            .unwrap_or_default()
     }
 
     fn record_set_snapshot(&self, set: &NodeSet) -> RecordSetSnapshot {
