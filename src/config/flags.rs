@@ -1,6 +1,6 @@
 //! The command line, parsed as Go's pflag parses it: the last of repeated flags wins, a bare `--debug` is true.
 
-use super::words::{Plugin, Word};
+use super::words::{Plugin, Word, path};
 use crate::version::VERSION;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser};
@@ -165,12 +165,6 @@ pub(super) struct Flags {
         action = clap::ArgAction::Set, value_parser = go_bool
     )]
     pub(super) keep_last_record: bool,
-}
-
-/// An empty path is parsed like any other, so that `--kubeconfig=` can unset.
-#[expect(clippy::unnecessary_wraps, reason = "the signature that clap asks for")]
-pub(super) fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
-    Ok(PathBuf::from(text))
 }
 
 /// The words of Go's `strconv.ParseBool`.

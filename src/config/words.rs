@@ -2,7 +2,6 @@
 //!
 //! Owns their names, help texts and forms. Does not own what they do (`crate::command`), nor the operator's own flags.
 
-use super::flags::path;
 use crate::version::VERSION;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -269,4 +268,10 @@ impl Word {
             Self::Completion(_) | Self::Crd | Self::Version => None,
         }
     }
+}
+
+/// An empty path is parsed like any other, so that `--kubeconfig=` can unset.
+#[expect(clippy::unnecessary_wraps, reason = "the signature that clap asks for")]
+pub(super) fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(text))
 }

@@ -69,7 +69,7 @@ pub(super) async fn report(reach: &Reach, names: &[String]) -> Result<Report, Co
     let objects = objects?;
     let absent = objects.absent.clone();
     let facts = facts(reach, &objects, Leading::new(told)).await?;
-    let mut report = model::report(&facts, names);
+    let mut report = make(&facts, names);
     let kinds = absent.iter().map(|kind| format!("the kind {kind} is not installed"));
     report.notes.extend(kinds);
     if let Some(missing) = names.iter().find(|name| !report.has(name)) {
@@ -107,4 +107,19 @@ async fn facts(reach: &Reach, objects: &Objects, leading: Leading) -> Result<Fac
     let lists = Lists::read(reach, keys).await?;
     let nodes = lists.nodes.get(&all).cloned().unwrap_or_default();
     Ok(Facts { pools, record_sets, lists, nodes, leading, now: reach.now() })
+}
+
+/// The report on the objects of these names, or on all.
+fn make(facts: &Facts, names: &[String]) -> Report {
+    let asked = |name: &str| names.is_empty() || names.iter().any(|asked| asked == name);
+    let published = pools::published(facts);
+    let pools = facts.pools.iter().filter(|(pool, _)| asked(&pool.object.name.name));
+    let record_sets = facts.record_sets.iter().filter(|(set, _)| asked(&set.object.name.name));
+    Report {
+        time: format!("{:.0}", facts.now),
+        leader: facts.leading.leader.clone(),
+        notes: facts.leading.notes.clone(),
+        pools: pools.map(|(pool, spec)| pools::report(facts, &published, pool, spec.as_ref())).collect(),
+        record_sets: record_sets.map(|(set, spec)| record_sets::report(facts, set, spec.as_ref())).collect(),
+    }
 }

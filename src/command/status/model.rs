@@ -1,6 +1,5 @@
 //! What `status` shows, as data: the form of `-o json` and `-o yaml`.
 
-use super::{Facts, pools, record_sets};
 use crate::command::leader::Leader;
 use crate::command::matched::LeftOut;
 use flipop_core::model::condition::Condition;
@@ -145,21 +144,6 @@ impl Report {
     /// Whether an object of this name is shown.
     pub(in crate::command) fn has(&self, name: &str) -> bool {
         self.pools.iter().any(|pool| pool.name == name) || self.record_sets.iter().any(|set| set.name == name)
-    }
-}
-
-/// The report on the objects of these names, or on all.
-pub(super) fn report(facts: &Facts, names: &[String]) -> Report {
-    let asked = |name: &str| names.is_empty() || names.iter().any(|asked| asked == name);
-    let published = pools::published(facts);
-    let pools = facts.pools.iter().filter(|(pool, _)| asked(&pool.object.name.name));
-    let record_sets = facts.record_sets.iter().filter(|(set, _)| asked(&set.object.name.name));
-    Report {
-        time: format!("{:.0}", facts.now),
-        leader: facts.leading.leader.clone(),
-        notes: facts.leading.notes.clone(),
-        pools: pools.map(|(pool, spec)| pools::report(facts, &published, pool, spec.as_ref())).collect(),
-        record_sets: record_sets.map(|(set, spec)| record_sets::report(facts, set, spec.as_ref())).collect(),
     }
 }
 
