@@ -1,9 +1,11 @@
-//! HTTP endpoints of the operator: `/metrics`, `/healthz` and `/readyz`. `/debug` is for this machine only.
+//! HTTP endpoints of the operator: `/metrics`, `/healthz`, `/readyz`, and `/debug` with its web page for this machine only.
 //!
 //! Owns the listener and its limits. The content comes from closures that never wait.
 //!
 //! Invariants: no client can block another: a connection has one request and a few seconds, and the oldest connection
 //! is closed if there are too many. Nothing here takes a lock that the work holds.
+
+mod page;
 
 use crate::config::BindAddress;
 use crate::liveness::Liveness;
@@ -104,6 +106,9 @@ pub async fn serve(listener: TcpListener, endpoints: Endpoints, cancel: Cancella
         .route("/healthz", get(health))
         .route("/readyz", get(ready))
         .route("/debug", get(debug))
+        .route("/", get(page::index))
+        .route("/page.css", get(page::style))
+        .route("/page.js", get(page::script))
         .with_state(endpoints);
     let tracker = TaskTracker::new();
     let mut connections = Connections::default();
@@ -206,11 +211,10 @@ fn verdict(problems: &[String]) -> Response {
 }
 
 async fn debug(State(endpoints): State<Endpoints>, request: Request<Body>) -> Response {
-    let peer = request.extensions().get::<SocketAddr>();
-    if !peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
-        return (StatusCode::FORBIDDEN, "only from this machine: use kubectl port-forward\n").into_response();
+    match page::admit(&request) {
+        Ok(()) => page::guarded(Json((endpoints.debug)()).into_response()),
+        Err(refusal) => refusal.into_response(),
     }
-    Json((endpoints.debug)()).into_response()
 }
 
 #[cfg(test)]
@@ -245,7 +249,7 @@ mod tests {
 
     async fn fetch(ip: &str, port: u16, path: &str) -> String {
         let mut stream = TcpStream::connect((ip, port)).await.unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
         let mut answer = String::new();
         tokio::time::timeout(Duration::from_secs(3), stream.read_to_string(&mut answer))
             .await
@@ -292,9 +296,34 @@ mod tests {
                 debug: Arc::new(|| serde_json::json!({})),
             };
             let mut request = Request::new(Body::empty());
+            request.headers_mut().insert(header::HOST, header::HeaderValue::from_static("localhost"));
             request.extensions_mut().insert(peer.parse::<SocketAddr>().unwrap());
             assert_eq!(debug(State(endpoints), request).await.status(), status, "{peer}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_page_and_its_data_are_for_a_browser_that_meant_this_machine() {
+        let server = start("127.0.0.1").await;
+        for path in ["/", "/page.css", "/page.js", "/debug"] {
+            let answer = fetch("127.0.0.1", server.port, path).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+            let head = answer.split("\r\n\r\n").next().unwrap().to_ascii_lowercase();
+            assert!(
+                head.contains("content-security-policy: default-src 'none'; script-src 'self'"),
+                "{head}"
+            );
+            assert!(!head.contains("access-control") && !head.contains("set-cookie"), "{head}");
+            for host in ["evil.example", "localhost.evil.example:8080", "10.0.0.7"] {
+                let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+                let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+                stream.write_all(request.as_bytes()).await.unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).await.unwrap();
+                assert!(answer.starts_with("HTTP/1.1 421"), "{path} as {host}: {answer}");
+            }
+        }
+        assert!(fetch("127.0.0.1", server.port, "/page.js").await.contains("text/javascript"));
     }
 
     #[tokio::test]

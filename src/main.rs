@@ -3,7 +3,7 @@
 use flipop::clock::Clock;
 use flipop::config::{AgentConfig, ConfigError, Invocation};
 use flipop::exit::Exit;
-use flipop::{agent, api, operator, telemetry, version};
+use flipop::{agent, command, operator, telemetry};
 use std::io::Write;
 use std::process::ExitCode;
 use tokio::runtime::{Builder, Runtime};
@@ -13,15 +13,16 @@ use tokio_util::sync::CancellationToken;
 /// Errors of the command line and the environment go to standard error.
 fn main() -> ExitCode {
     let exit = match Invocation::from_process() {
-        Ok(Invocation::Crd) => print_crds(),
-        Ok(Invocation::Version) => {
-            print(&format!("flipop {} (commit {})\n", version::VERSION, version::COMMIT))
-        }
+        Ok(Invocation::Command(order)) => command::run(&order),
         Ok(Invocation::Run(config)) => run(*config),
         Ok(Invocation::Agent(config)) => run_agent(*config),
         Err(ConfigError::Usage(usage)) => {
             let _unwritten = usage.print();
             if usage.use_stderr() { Exit::Usage } else { Exit::Success }
+        }
+        Err(ConfigError::CommandUsage(usage)) => {
+            let _unwritten = usage.print();
+            if usage.use_stderr() { Exit::UnknownCommand } else { Exit::Success }
         }
         Err(error) => {
             let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
@@ -33,21 +34,6 @@ fn main() -> ExitCode {
         }
     };
     exit.into()
-}
-
-fn print(text: &str) -> Exit {
-    let _unwritten = std::io::stdout().write_all(text.as_bytes());
-    Exit::Success
-}
-
-fn print_crds() -> Exit {
-    match api::crd::all_yaml() {
-        Ok(yaml) => print(&yaml),
-        Err(error) => {
-            let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
-            Exit::Failure
-        }
-    }
 }
 
 fn run(config: flipop::config::Config) -> Exit {

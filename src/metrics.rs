@@ -11,7 +11,7 @@ use crate::provider::CallContext;
 use crate::provider::observe::{Call, CallObserver, CallRecord, Outcome};
 use arc_swap::ArcSwap;
 use flipop_core::fleet::{
-    Change, FailoverPhase, GraceCounts, Phases, PoolSnapshot, RecordSetSnapshot, Snapshot,
+    FailoverPhase, GraceCounts, NodesLeftOut, PoolSnapshot, RecordSetSnapshot, Snapshot,
 };
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{ObjectKind, ObjectName};
@@ -21,6 +21,7 @@ use prometheus::{
     IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +49,15 @@ pub struct Metrics {
     objects: Mutex<BTreeSet<(&'static str, Call, CallContext)>>,
     snapshot: ArcSwap<Snapshot>,
     health: WatchHealth,
+    left_out: OnDemand,
+}
+
+/// What is made only while somebody asks for it.
+#[derive(Default)]
+struct OnDemand {
+    asked: AtomicBool,
+    /// Of pools, and of record sets.
+    answer: ArcSwap<(NodesLeftOut, NodesLeftOut)>,
 }
 
 impl Metrics {
@@ -118,6 +128,7 @@ impl Metrics {
             objects: Mutex::default(),
             snapshot: ArcSwap::default(),
             health,
+            left_out: OnDemand::default(),
         }))
     }
 
@@ -179,58 +190,23 @@ impl Metrics {
         Ok(text)
     }
 
-    /// The latest facts as JSON, with the reason why each node without an address waits, and the last changes of
-    /// addresses.
-    pub fn describe(&self, clock: &Clock) -> serde_json::Value {
-        let snapshot = self.snapshot.load();
-        let pools = snapshot.pools.iter().map(|pool| {
-            let ips = pool.ips.iter().map(|ip| {
-                serde_json::json!({
-                    "ip": ip.ip.to_string(), "state": ip.state, "node": ip.node, "providerID": ip.provider_id,
-                    "assignments": ip.assignments, "errors": ip.errors,
-                })
-            });
-            let waiting =
-                pool.waiting.iter().map(|(node, why)| serde_json::json!({"node": node, "waitsFor": why}));
-            serde_json::json!({
-                "namespace": pool.name.namespace, "name": pool.name.name, "provider": pool.provider,
-                "ips": ips.collect::<Vec<_>>(), "nodesWithoutIP": waiting.collect::<Vec<_>>(),
-            })
-        });
-        let record_sets = snapshot.record_sets.iter().map(|set| {
-            let RecordSetSnapshot { name, provider, dns, records, state, error, conditions: _ } = set;
-            serde_json::json!({
-                "namespace": name.namespace, "name": name.name, "provider": provider, "dns": dns,
-                "records": records, "state": state, "error": error,
-            })
-        });
-        let accounts = snapshot.accounts.iter().map(|account| {
-            serde_json::json!({"provider": account.provider, "requestsLeft": account.rate_remaining})
-        });
-        serde_json::json!({
-            "leading": snapshot.leading,
-            "pools": pools.collect::<Vec<_>>(),
-            "recordSets": record_sets.collect::<Vec<_>>(),
-            "accounts": accounts.collect::<Vec<_>>(),
-            "changes": snapshot.changes.iter().map(|change| described(change, clock)).collect::<Vec<_>>(),
-        })
+    /// Whether `/debug` was asked for since the last call.
+    pub fn is_asked(&self) -> bool {
+        self.left_out.asked.swap(false, Ordering::Relaxed)
     }
-}
 
-fn described(change: &Change, clock: &Clock) -> serde_json::Value {
-    let Change { at, object, ip, from, to, reason, moved: _, phases, failover } = change;
-    let age_ms = i64::try_from(clock.now().millis_since(*at)).unwrap_or(i64::MAX);
-    let time = clock.timestamp().checked_sub(jiff::SignedDuration::from_millis(age_ms)).unwrap_or_default();
-    let phases = phases.map(|Phases { decided_ms, confirmed_ms, published_ms }| {
-        let noticed_ms = failover.map(|failover| failover.noticed_ms);
-        serde_json::json!({
-            "noticedMs": noticed_ms, "decidedMs": decided_ms, "confirmedMs": confirmed_ms, "publishedMs": published_ms,
-        })
-    });
-    serde_json::json!({
-        "time": format!("{time:.3}"), "namespace": object.namespace, "name": object.name, "ip": ip.to_string(),
-        "from": from, "to": to, "reason": reason, "phases": phases,
-    })
+    /// Takes in which nodes pools and record sets leave out.
+    pub fn publish_left_out(&self, left_out: (NodesLeftOut, NodesLeftOut)) {
+        self.left_out.answer.store(Arc::new(left_out));
+    }
+
+    /// The latest facts as JSON, with what every node without an address waits for and the last changes of addresses. Nodes
+    /// that are left out are there from the second answer on, since nobody looks for them before they are asked for.
+    pub fn describe(&self, clock: &Clock) -> serde_json::Value {
+        self.left_out.asked.store(true, Ordering::Relaxed);
+        let (snapshot, left_out) = (self.snapshot.load(), self.left_out.answer.load());
+        crate::debug::describe(&snapshot, &left_out, clock)
+    }
 }
 
 impl CallObserver for Metrics {

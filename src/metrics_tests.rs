@@ -19,6 +19,8 @@ fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
         ips: Vec::new(),
         moves: BTreeMap::new(),
         waiting: Vec::new(),
+        suspects: Vec::new(),
+        published: Vec::new(),
         conditions,
     }
 }
@@ -31,6 +33,7 @@ fn record_set(name: &str, conditions: Vec<Condition>) -> RecordSetSnapshot {
         records: 0,
         state: String::new(),
         error: String::new(),
+        addresses: Vec::new(),
         conditions,
     }
 }

@@ -219,7 +219,7 @@ pub async fn run_on(
     let metrics = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let mut election = elect(identity, namespace, lease, &base)?;
     if let Some(listener) = listener {
-        serve_admin(listener, &base, &election.leader);
+        serve_admin(listener, &base, &election.leader, &election.identity);
     }
     tell_waits(server, &base, &election.leader);
     let drain = CancellationToken::new();
@@ -399,16 +399,34 @@ fn settings(providers: &Providers, keep_last_record: bool, clock: &Clock) -> Set
     Settings { providers: KnownProviders::new(known, keep_last_record), epoch_ms: clock.epoch_ms() }
 }
 
-fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle) {
+fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle, identity: &str) {
     let (scraped, described) = (Arc::clone(&base.metrics), Arc::clone(&base.metrics));
     let (health, state, clock) = (base.health.clone(), leader.state(), base.clock.clone());
+    let (leading, identity) = (leader.state(), identity.to_owned());
     let endpoints = admin::Endpoints {
         metrics: Arc::new(move || scraped.encode().map_err(|error| error.to_string())),
         not_ready: Arc::new(move || reasons_not_ready(&health, &state)),
         liveness: base.liveness.clone(),
-        debug: Arc::new(move || described.describe(&clock)),
+        debug: Arc::new(move || with_leader(described.describe(&clock), &leading, &identity)),
     };
     base.tracker.spawn(admin::serve(listener, endpoints, base.stop.clone()));
+}
+
+/// The value of `/debug` with the identity of the leader, which this process may not be.
+fn with_leader(
+    mut debug: serde_json::Value,
+    leader: &watch::Receiver<LeaderState>,
+    identity: &str,
+) -> serde_json::Value {
+    let holder = match &*leader.borrow() {
+        LeaderState::Standby { holder } | LeaderState::Lost { holder } => holder.clone(),
+        LeaderState::Leading { .. } => identity.to_owned(),
+        LeaderState::Starting | LeaderState::Lapsed { .. } | LeaderState::Ended => String::new(),
+    };
+    if let Some(fields) = debug.as_object_mut() {
+        fields.insert("leader".to_owned(), holder.into());
+    }
+    debug
 }
 
 /// What the API server has not answered since the process began. The elector itself logs a refused lease.

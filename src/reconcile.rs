@@ -308,6 +308,9 @@ impl Reconciler {
     }
 
     fn keep_house(&mut self) {
+        if self.metrics.is_asked() {
+            self.metrics.publish_left_out(self.fleet.left_out());
+        }
         self.observe(Input::EventsDenied(self.executor.events.forbidden()));
         self.providers.accounts().for_each(|(_, account)| account.recheck_token());
         let troubles = self.watches.troubles();

@@ -189,7 +189,7 @@ mod tests {
         let words = ["flipop", "agent", "--node-name=n"].into_iter().chain(arguments.iter().copied());
         match Invocation::from_parts(words, &|_| None)? {
             Invocation::Agent(config) => Ok(*config),
-            Invocation::Run(_) | Invocation::Crd | Invocation::Version => panic!("not the agent"),
+            Invocation::Run(_) | Invocation::Command(_) => panic!("not the agent"),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use super::agent::AgentFlags;
 use super::values::{go_bool, path};
+use super::words::{Plugin, Word};
 use crate::version::VERSION;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What the arguments ask for.
 #[derive(Debug)]
@@ -14,7 +15,9 @@ pub(super) enum Asked {
     /// Run the operator; how many words belong to no flag.
     Operator(Flags, usize),
     /// Do this instead.
-    Command(Subcommand),
+    Command(Word),
+    /// Run the agent of a node.
+    Agent(Box<AgentFlags>),
 }
 
 /// Why the arguments ask for nothing.
@@ -22,22 +25,31 @@ pub(super) enum Asked {
 pub(super) enum Unclear {
     /// Wrong flags; also help and version, which clap treats as errors.
     Usage(clap::Error),
+    /// The same of a command.
+    CommandUsage(clap::Error),
     /// The first argument is no command, and nothing here needs it to be ignored. The help to print.
     UnknownCommand(String),
 }
 
+/// The name by which kubectl calls its plugin.
+const PLUGIN: &str = "kubectl-flipop";
+
 /// Reads the arguments, the first of which is the program's name.
 ///
 /// Only the first argument after it can be a command. An unknown word there is ignored `in_pod`, as by the Go operator:
-/// manifests that work are to go on working. Elsewhere it is a slip of a person, who is told.
+/// manifests that work are to go on working. Elsewhere it is a slip of a person, who is told. Under the name of the
+/// plugin it is never the operator.
 pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Unclear> {
     let first = arguments.get(1).map(|word| word.to_string_lossy());
-    let is_command = |word: &str| CommandLine::command().find_subcommand(word).is_some() || word == "help";
+    if is_plugin(arguments) {
+        return plugin(arguments, first.as_deref());
+    }
     match first.as_deref() {
-        Some(word) if is_command(word) => match CommandLine::try_parse_from(arguments) {
-            Ok(CommandLine { command: Some(command), .. }) => Ok(Asked::Command(command)),
+        Some(word) if is_command::<CommandLine>(word) => match CommandLine::try_parse_from(arguments) {
+            Ok(CommandLine { command: Some(Called::Word(word)), .. }) => Ok(Asked::Command(word)),
+            Ok(CommandLine { command: Some(Called::Agent(flags)), .. }) => Ok(Asked::Agent(flags)),
             Ok(CommandLine { command: None, flags }) => Ok(Asked::Operator(flags, 0)),
-            Err(error) => Err(Unclear::Usage(error)),
+            Err(error) => Err(of_command(error)),
         },
         Some(word) if !word.starts_with('-') && !in_pod => {
             Err(Unclear::UnknownCommand(CommandLine::command().render_help().to_string()))
@@ -50,10 +62,45 @@ pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Uncle
     }
 }
 
+fn is_plugin(arguments: &[OsString]) -> bool {
+    let name = arguments.first().and_then(|name| Path::new(name).file_name());
+    name.is_some_and(|name| name == PLUGIN)
+}
+
+fn is_command<P: CommandFactory>(word: &str) -> bool {
+    P::command().find_subcommand(word).is_some() || word == "help"
+}
+
+fn plugin(arguments: &[OsString], first: Option<&str>) -> Result<Asked, Unclear> {
+    if first.is_none_or(|word| !word.starts_with('-') && !is_command::<Plugin>(word)) {
+        return Err(Unclear::UnknownCommand(Plugin::command().render_help().to_string()));
+    }
+    match Plugin::try_parse_from(arguments) {
+        Ok(Plugin { word }) => Ok(Asked::Command(word)),
+        Err(error) => Err(of_command(error)),
+    }
+}
+
+/// Help is no mistake.
+fn of_command(error: clap::Error) -> Unclear {
+    if error.use_stderr() { Unclear::CommandUsage(error) } else { Unclear::Usage(error) }
+}
+
 /// Everything that the command line offers.
 #[must_use]
 pub fn command_line() -> clap::Command {
     CommandLine::command()
+}
+
+/// The same under the name of the plugin of kubectl.
+#[must_use]
+pub fn plugin_command_line() -> clap::Command {
+    Plugin::command()
+}
+
+/// Whether the process was called as the plugin of kubectl.
+pub(super) fn called_as_plugin(arguments: &[OsString]) -> bool {
+    is_plugin(arguments)
 }
 
 /// The help that knows of the commands too. One that is made by hand would begin with "error:".
@@ -75,7 +122,7 @@ struct CommandLine {
     flags: Flags,
     /// What to do instead of running the operator
     #[command(subcommand)]
-    command: Option<Subcommand>,
+    command: Option<Called>,
 }
 
 /// The operator's own arguments.
@@ -125,17 +172,16 @@ pub(super) struct Flags {
     pub(super) keep_last_record: bool,
 }
 
-/// What to do instead of running.
+/// What to do instead of running the operator.
 #[derive(Debug, Clone, clap::Subcommand)]
-pub(super) enum Subcommand {
+enum Called {
+    #[command(flatten)]
+    Word(Word),
+
     /// Let the pods of this node leave through its reserved IP
     ///
     /// It runs on each node, as root in the host's network, and follows the node's annotation and the metadata service of
     /// the droplet.
     #[command(args_override_self = true)]
     Agent(Box<AgentFlags>),
-    /// Print the custom resource definitions as YAML
-    Crd,
-    /// Print version and commit
-    Version,
 }

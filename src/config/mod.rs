@@ -9,17 +9,19 @@ mod flags;
 mod provider;
 mod values;
 mod variables;
+pub mod words;
 
 pub use agent::{AgentConfig, Egress};
-pub use flags::command_line;
-pub use provider::ProviderConfig;
+pub use flags::{command_line, plugin_command_line};
+pub use provider::{ProviderConfig, ProviderConfigs, ProviderVariables};
 pub use variables::Variable;
 
 use crate::kube::kubeconfig::{ClusterSettings, ProxySettings, SERVICE_ACCOUNT_DIR};
 use crate::provider::{cloudflare, digitalocean};
-use flags::{Asked, Subcommand, Unclear};
+use flags::{Asked, Unclear};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use words::Word;
 
 /// What the process was asked to do.
 #[derive(Debug)]
@@ -28,10 +30,23 @@ pub enum Invocation {
     Run(Box<Config>),
     /// Run the agent of a node.
     Agent(Box<AgentConfig>),
-    /// Print the CRDs.
-    Crd,
-    /// Print version and commit.
-    Version,
+    /// Do this instead.
+    Command(Box<Order>),
+}
+
+/// One command, and what it may know of its surroundings.
+#[derive(Debug)]
+pub struct Order {
+    /// What to do.
+    pub word: Word,
+    /// How to find the API server.
+    pub cluster: ClusterSettings,
+    /// How to use `DigitalOcean` and Cloudflare. Read by those commands alone that ask providers.
+    pub providers: ProviderVariables,
+    /// `NO_COLOR` is set.
+    pub no_color: bool,
+    /// The name by which the process was called.
+    pub program: &'static str,
 }
 
 /// Where to serve metrics and health.
@@ -70,6 +85,9 @@ pub enum ConfigError {
     /// The flags. Also help and version, which clap treats as errors: print it and exit with its code.
     #[error("{0}")]
     Usage(#[from] clap::Error),
+    /// The same of a command.
+    #[error("{0}")]
+    CommandUsage(clap::Error),
     /// The first argument is no command. The word is not repeated: it may be a token that lost its flag.
     #[error("failed to find a command of the name that the first argument says\n\n{help}")]
     UnknownCommand {
@@ -99,6 +117,7 @@ impl ConfigError {
     fn unclear(unclear: Unclear) -> Self {
         match unclear {
             Unclear::Usage(usage) => Self::Usage(usage),
+            Unclear::CommandUsage(usage) => Self::CommandUsage(usage),
             Unclear::UnknownCommand(help) => Self::UnknownCommand { help },
         }
     }
@@ -143,17 +162,26 @@ impl Invocation {
         env: Environment<'_>,
         service_account: &Path,
     ) -> Result<Self, ConfigError> {
+        let no_color = Variable::NoColor.read(env).is_some();
         let env = |variable: Variable| variable.read(env);
         let mut cluster = cluster(&env, service_account);
-        let (flags, ignored_arguments) =
-            match flags::parse(arguments, cluster.has_service_account()).map_err(ConfigError::unclear)? {
-                Asked::Command(Subcommand::Crd) => return Ok(Self::Crd),
-                Asked::Command(Subcommand::Version) => return Ok(Self::Version),
-                Asked::Command(Subcommand::Agent(flags)) => {
-                    return AgentConfig::new(*flags, cluster).map(|config| Self::Agent(Box::new(config)));
-                }
-                Asked::Operator(flags, ignored) => (flags, ignored),
-            };
+        let (flags, ignored_arguments) = match flags::parse(arguments, cluster.has_service_account())
+            .map_err(ConfigError::unclear)?
+        {
+            Asked::Command(word) => {
+                let common = word.common().cloned();
+                cluster.kubeconfig = common.as_ref().and_then(|common| common.kubeconfig.clone());
+                cluster.context = common.and_then(|common| common.context);
+                let providers = ProviderVariables::of(&env);
+                let plugin = flags::called_as_plugin(arguments);
+                let program = if plugin { "kubectl flipop" } else { "flipop" };
+                return Ok(Self::Command(Box::new(Order { word, cluster, providers, no_color, program })));
+            }
+            Asked::Agent(flags) => {
+                return AgentConfig::new(*flags, cluster).map(|config| Self::Agent(Box::new(config)));
+            }
+            Asked::Operator(flags, ignored) => (flags, ignored),
+        };
         cluster.kubeconfig = flags.kubeconfig.filter(|path| !path.as_os_str().is_empty());
         let digitalocean = provider::digitalocean(&env)?;
         let cloudflare = provider::cloudflare(&env)?;
@@ -211,6 +239,7 @@ fn cluster(env: Env<'_>, service_account: &Path) -> ClusterSettings {
     let paths = paths.iter().flat_map(std::env::split_paths);
     ClusterSettings {
         kubeconfig: None,
+        context: None,
         kubeconfig_list: paths.filter(|path| !path.as_os_str().is_empty()).collect(),
         home: env(Variable::Home).map(PathBuf::from),
         pod_namespace: env(Variable::PodNamespace),
@@ -233,7 +262,7 @@ mod tests {
         let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         match Invocation::from_parts(arguments, &env)? {
             Invocation::Run(config) => Ok(*config),
-            Invocation::Agent(_) | Invocation::Crd | Invocation::Version => panic!("not the operator"),
+            Invocation::Agent(_) | Invocation::Command(_) => panic!("not the operator"),
         }
     }
 
@@ -308,7 +337,7 @@ mod tests {
             ] {
                 assert!(matches!(answer, ConfigError::UnknownCommand { .. }), "{arguments:?}: {answer:?}");
                 let text = answer.to_string();
-                assert!(!text.contains("s3cret") && text.contains("version  Print version"), "{text}");
+                assert!(!text.contains("s3cret") && text.contains("version     Print version"), "{text}");
             }
         }
     }
@@ -317,16 +346,43 @@ mod tests {
     fn only_the_first_argument_can_be_a_command_and_a_known_one_works_everywhere() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("token"), "t").unwrap();
-        assert!(matches!(in_pod(&["crd"], folder.path()), Ok(Invocation::Crd)));
-        assert!(matches!(in_pod(&["version"], folder.path()), Ok(Invocation::Version)));
+        let is = |asked: Result<Invocation, ConfigError>, word: &Word| match asked {
+            Ok(Invocation::Command(order)) => order.word == *word,
+            _ => false,
+        };
+        assert!(is(in_pod(&["crd"], folder.path()), &Word::Crd));
+        assert!(is(in_pod(&["version"], folder.path()), &Word::Version));
         let alone = |words: &[&str]| Invocation::from_parts(words, &|_| None);
-        assert!(matches!(alone(&["flipop", "crd"]), Ok(Invocation::Crd)));
-        assert!(matches!(alone(&["flipop", "version"]), Ok(Invocation::Version)));
+        assert!(is(alone(&["flipop", "crd"]), &Word::Crd));
+        assert!(is(alone(&["flipop", "version"]), &Word::Version));
         assert_eq!(with(&["--debug", "crd"]).ignored_arguments, 1);
         assert_eq!(with(&["--kubeconfig", "/a", "version"]).ignored_arguments, 1);
         for refused in [&["flipop", "crd", "--no-such-flag"][..], &["flipop", "version", "word"]] {
-            assert!(matches!(alone(refused), Err(ConfigError::Usage(_))), "{refused:?}");
+            assert!(matches!(alone(refused), Err(ConfigError::CommandUsage(_))), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn under_the_name_of_the_plugin_it_is_never_the_operator() {
+        let plugin = |words: &[&str]| {
+            let words = std::iter::once(&"/usr/local/bin/kubectl-flipop").chain(words);
+            Invocation::from_parts(words, &|name| (name == TOKEN.0).then(|| TOKEN.1.to_owned()))
+        };
+        for unknown in [&[][..], &["s3cret"], &["operator", "--debug"]] {
+            let Err(error @ ConfigError::UnknownCommand { .. }) = plugin(unknown) else {
+                panic!("{unknown:?}")
+            };
+            let text = error.to_string();
+            assert!(!text.contains("s3cret") && text.contains("Usage: kubectl flipop"), "{text}");
+        }
+        for refused in [&["--debug"][..], &["status", "--no-such-flag"], &["--metrics-bind-addr", ""]] {
+            assert!(matches!(plugin(refused), Err(ConfigError::CommandUsage(_))), "{refused:?}");
+        }
+        let Ok(Invocation::Command(order)) = plugin(&["status", "web", "-A", "--context", "c"]) else {
+            panic!("no command")
+        };
+        assert!(matches!(order.word, Word::Status(_)) && order.cluster.context.as_deref() == Some("c"));
+        assert!(order.providers.read().unwrap().digitalocean.is_some());
     }
 
     #[test]
@@ -336,7 +392,7 @@ mod tests {
                 panic!("{words:?}")
             };
             let text = help.to_string();
-            assert!(text.contains("  crd      Print") && text.contains("--keep-last-record"), "{text}");
+            assert!(text.contains("  crd         Print") && text.contains("--keep-last-record"), "{text}");
             assert!(text.starts_with("Keeps reserved IPs"), "{words:?}: {text}");
             assert_eq!(help.exit_code(), 0, "{words:?}");
         }

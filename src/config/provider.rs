@@ -6,6 +6,7 @@ use crate::provider::{cloudflare, digitalocean};
 use crate::token::TokenSource;
 use reqwest::Url;
 use secrecy::SecretString;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// How to use one provider.
@@ -17,6 +18,55 @@ pub struct ProviderConfig {
     pub base_url: String,
     /// The `User-Agent`, if it is not the default.
     pub user_agent: Option<String>,
+}
+
+/// The variables of the providers, which are looked at when they are needed: most commands work without a token.
+#[derive(Clone, Default)]
+pub struct ProviderVariables(BTreeMap<Variable, String>);
+
+impl std::fmt::Debug for ProviderVariables {
+    /// Never a value: it may be a token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl ProviderVariables {
+    pub(super) fn of(env: Env<'_>) -> Self {
+        let of_providers = Variable::ALL.iter().filter(|variable| variable.is_of_provider());
+        Self(of_providers.filter_map(|variable| Some((*variable, env(*variable)?))).collect())
+    }
+
+    /// From lines `NAME=VALUE`. Other lines mean nothing, and so do the names of other variables.
+    #[must_use]
+    pub fn from_lines(text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| line.trim().split_once('='));
+        let named = |name: &str| {
+            let name = name.trim().strip_prefix("export ").unwrap_or(name.trim());
+            Variable::ALL.iter().find(|variable| variable.name() == name && variable.is_of_provider())
+        };
+        let value = |text: &str| text.trim().trim_matches(['"', '\'']).to_owned();
+        let lines = lines.filter_map(|(name, text)| Some((*named(name)?, value(text))));
+        Self(lines.filter(|(_, value)| !value.is_empty()).collect())
+    }
+
+    /// How to use each provider that has a token.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn read(&self) -> Result<ProviderConfigs, ConfigError> {
+        let env = |variable: Variable| self.0.get(&variable).cloned();
+        Ok(ProviderConfigs { digitalocean: digitalocean(&env)?, cloudflare: cloudflare(&env)? })
+    }
+}
+
+/// How to use each provider; `None`: it has no token.
+#[derive(Debug, Clone, Default)]
+pub struct ProviderConfigs {
+    /// `DigitalOcean`.
+    pub digitalocean: Option<ProviderConfig>,
+    /// Cloudflare.
+    pub cloudflare: Option<ProviderConfig>,
 }
 
 /// The variables of one provider.
@@ -171,5 +221,14 @@ mod tests {
         assert!(token.contains("DIGITALOCEAN_ACCESS_TOKEN_FILE") && !token.contains("s3cret"), "{token}");
         let both = read(&[TOKEN, ("DIGITALOCEAN_ACCESS_TOKEN_FILE", path)]).unwrap_err().to_string();
         assert!(both.contains("DIGITALOCEAN_ACCESS_TOKEN_FILE") && !both.contains("s3cret"), "{both}");
+    }
+
+    #[test]
+    fn a_file_of_variables_gives_those_of_providers_alone() {
+        let lines = "# tokens\nexport DIGITALOCEAN_ACCESS_TOKEN=\"t0ken\"\nKUBECONFIG=/a\n CLOUDFLARE_TOKEN = '' \nnonsense\n";
+        let variables = ProviderVariables::from_lines(lines);
+        let configs = variables.read().unwrap();
+        assert!(configs.digitalocean.is_some() && configs.cloudflare.is_none());
+        assert_eq!(variables.0.len(), 1);
     }
 }

@@ -54,6 +54,8 @@ flipop_core::described! {
         SslCertFile = "SSL_CERT_FILE",
         /// Folder with the certificate authorities that are trusted for the providers.
         SslCertDir = "SSL_CERT_DIR",
+        /// If it is set, commands print without colours and symbols, as with `--no-color`.
+        NoColor = "NO_COLOR",
     }
     /// Its name.
     fn name -> &'static str;
@@ -87,8 +89,14 @@ impl Variable {
             | Self::HttpsProxy
             | Self::HttpProxy
             | Self::NoProxy
-            | Self::AllProxy => None,
+            | Self::AllProxy
+            | Self::NoColor => None,
         }
+    }
+
+    /// It says how to use a provider.
+    pub(super) fn is_of_provider(self) -> bool {
+        self.name().starts_with("DIGITALOCEAN_") || self.name().starts_with("CLOUDFLARE_")
     }
 
     /// Reads it; empty is unset.

@@ -30,6 +30,8 @@ const SOCKS_PORT: u16 = 1_080;
 pub struct ClusterSettings {
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
+    /// `--context`; `None`: the kubeconfig's own.
+    pub context: Option<String>,
     /// The files of `KUBECONFIG`.
     pub kubeconfig_list: Vec<PathBuf>,
     /// `HOME`.
@@ -193,7 +195,7 @@ fn from_kubeconfig(
     clock: &Clock,
 ) -> Result<Cluster, ClusterError> {
     let unusable = |problem: String| ClusterError::Unusable { files: files.to_owned(), problem };
-    let context = current_context(kubeconfig).map_err(unusable)?;
+    let context = context_of(kubeconfig, settings.context.as_deref()).map_err(unusable)?;
     let (mut config, own_proxy) = config_of(kubeconfig, context).map_err(unusable)?;
     config.proxy_url = proxy(settings, own_proxy, &config.cluster_url).map_err(unusable)?;
     let token = token_of_file(&mut config.auth_info, clock).map_err(unusable)?;
@@ -264,13 +266,14 @@ fn token_of_file(user: &mut AuthInfo, clock: &Clock) -> Result<Option<Arc<Token>
     Ok(Some(Arc::new(token)))
 }
 
-fn current_context(kubeconfig: &Kubeconfig) -> Result<&Context, String> {
-    let name = kubeconfig.current_context.as_deref();
+fn context_of<'a>(kubeconfig: &'a Kubeconfig, asked: Option<&str>) -> Result<&'a Context, String> {
+    let name = asked.or(kubeconfig.current_context.as_deref());
     let name = name.ok_or("it has no current-context")?;
     let context = kubeconfig.contexts.iter().find(|context| context.name == name);
-    context
-        .and_then(|context| context.context.as_ref())
-        .ok_or_else(|| format!("its current-context {name} is not among its contexts"))
+    context.and_then(|context| context.context.as_ref()).ok_or_else(|| match asked {
+        Some(_) => format!("the context {name} of --context is not among its contexts"),
+        None => format!("its current-context {name} is not among its contexts"),
+    })
 }
 
 fn proxy(settings: &ClusterSettings, own: Option<String>, target: &Uri) -> Result<Option<Uri>, String> {

@@ -12,6 +12,7 @@ mod bad_input;
 mod book;
 mod by_hand;
 mod claims;
+mod commands;
 mod corpus;
 mod creation;
 mod dashboard;
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 45] = [
+    let modules: [fn() -> Vec<Case>; 46] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         firewalls::cases,
         grace::cases,
         by_hand::cases,
+        commands::cases,
         observation::cases,
         why::cases,
         spec_edits::cases,

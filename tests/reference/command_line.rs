@@ -31,6 +31,10 @@ pub(crate) fn render() -> String {
         }),
     );
     page.paragraph(
+        "[Commands](commands.md) has the flags of each command and what it needs. `kubectl flipop` is the same program under \
+         the name `kubectl-flipop`.",
+    );
+    page.paragraph(
         "Without a command FLIPOP runs FLIPOP. Only the first argument can be a command. In a pod with a service \
          account, words that belong to no flag are ignored, as by the Go operator. The log says at the start how many \
          there are, and does not repeat them. Outside a pod, an unknown first word ends the process with the help and \
@@ -71,7 +75,7 @@ pub(crate) fn render() -> String {
 }
 
 /// The help's first paragraph has no full stop, so this adds one.
-fn sentence(help: &str) -> String {
+pub(crate) fn sentence(help: &str) -> String {
     match help.split_once("\n\n") {
         Some((first, rest)) => format!("{}. {rest}", first.trim_end_matches('.')),
         None => format!("{}.", help.trim_end_matches('.')),

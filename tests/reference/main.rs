@@ -6,6 +6,7 @@
 
 mod agent;
 mod command_line;
+mod commands;
 mod conditions;
 mod endpoints;
 mod events;
@@ -29,6 +30,7 @@ type Render = fn() -> String;
 const PAGES: &[(&str, Render)] = &[
     ("agent", agent::render),
     ("command-line", command_line::render),
+    ("commands", commands::render),
     ("conditions", conditions::render),
     ("events", events::render),
     ("floatingippool", floatingippool::render),

@@ -170,6 +170,11 @@ fn labels(page: &mut Page) {
         ("version", "The version of FLIPOP.".to_owned()),
     ];
     page.table(["label", "value"], rows.map(|(names, value)| [codes(names.split(", ")), value]));
+    closed_sets(page);
+}
+
+/// The values of the labels that have many.
+fn closed_sets(page: &mut Page) {
     page.heading(3, "Values of `call`");
     page.table(
         ["value", "operation"],

@@ -65,12 +65,15 @@ fn snapshot() -> Snapshot {
         moves: BTreeMap::from([("NotReady", 1)]),
         waiting: Vec::new(),
         conditions: vec![condition.clone()],
+        suspects: Vec::new(),
+        published: Vec::new(),
     };
     let record_set = RecordSetSnapshot {
         name,
         provider: provider.clone(),
         dns: String::new(),
         records: 1,
+        addresses: Vec::new(),
         state: String::new(),
         error: String::new(),
         conditions: vec![condition],

@@ -8,6 +8,7 @@
 
 mod follow;
 mod health;
+pub mod once;
 mod page;
 mod resource;
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub(super) struct DesiredLabels {
     pub(super) kept_nodes: BTreeSet<Uid>,
     /// Of some pool it is not known which nodes it matches.
     pub(super) unread: bool,
+    /// Addresses that are about to move: labels that name them go wherever they were seen.
+    leaving: BTreeSet<Address>,
     /// Nodes that get a label where no address stands, by uid with their names.
     matching: BTreeMap<Uid, String>,
 }
@@ -39,6 +41,7 @@ impl DesiredLabels {
         if mode == LabelMode::Off {
             return;
         }
+        self.leaving.extend(pool.unlabelling());
         let confirmed = desired.confirmed.iter().filter(|(_, (_, ip))| !pool.is_unlabelling(*ip));
         self.wanted
             .extend(confirmed.map(|(uid, (node, ip))| (uid.clone(), (node.clone(), mode.labels(Some(*ip))))));
@@ -101,11 +104,10 @@ impl NodeLabelling {
 
     /// The addresses that our labels name, with the nodes: those whose removal nothing but its answer delays.
     pub(super) fn named(&self) -> impl Iterator<Item = (Address, &Uid, &str)> {
-        let standing = self.standing.iter().filter(|uid| !self.writes.has_failed(uid));
-        standing.filter_map(|uid| {
-            let (name, labels) = self.seen.get(uid)?;
-            Some((labels.address()?, uid, name.as_str()))
-        })
+        // A new leader moves addresses before its sweep has found what its predecessor left.
+        let ours = self.seen.iter().filter(|(uid, _)| !self.swept || self.standing.contains(*uid));
+        let writable = ours.filter(|(uid, _)| !self.writes.has_failed(uid));
+        writable.filter_map(|(uid, (name, labels))| Some((labels.address()?, uid, name.as_str())))
     }
 
     /// Takes in a step of a watch of nodes. `of_pool`: a pool asks for it.
@@ -159,7 +161,9 @@ impl NodeLabelling {
             let kept = || self.seen.get(*uid).is_some_and(|(_, labels)| desired.keeps(uid, labels));
             self.listed && !desired.wanted.contains_key(*uid) && !kept()
         };
-        let left: Vec<Uid> = self.standing.iter().filter(left).cloned().collect();
+        let leaves = |labels: &NodeLabels| labels.address().is_some_and(|ip| desired.leaving.contains(&ip));
+        let leaving = self.seen.iter().filter(|(_, (_, labels))| leaves(labels)).map(|(uid, _)| uid);
+        let left: BTreeSet<Uid> = self.standing.iter().chain(leaving).filter(left).cloned().collect();
         for uid in left {
             let changes = self.changes(&uid, &Labels::new());
             let name = self.seen.get(&uid).map(|seen| seen.0.clone());

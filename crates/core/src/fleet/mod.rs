@@ -12,6 +12,7 @@ mod explain;
 mod failovers;
 mod firewalls;
 mod labels;
+mod left_out;
 mod node_writes;
 mod others;
 mod outcomes;
@@ -27,8 +28,9 @@ mod writes;
 pub use crate::addresses::pool::change::{Change, Failover, Phases};
 pub use failovers::FailoverPhase;
 pub use firewalls::Standing;
+pub use left_out::{LeftOut, NodesLeftOut};
 pub use patience::GraceCounts;
-pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot};
+pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot};
 pub use unready::QUIET_AFTER_START_MS;
 
 use crate::addresses::account::Account;

@@ -1,8 +1,10 @@
 //! The data for metrics and `/debug`: a copy, so that a scrape never waits.
 
 use super::{Change, Fleet, GraceCounts};
+use crate::addresses::pool::Pool;
 use crate::addresses::pool::placement::Standing;
 use crate::addresses::pool::status::IpState;
+use crate::mechanism::suspicion::Suspicion;
 use crate::model::condition::Condition;
 use crate::model::ids::{Address, ObjectName};
 use crate::records::node_set::NodeSet;
@@ -49,6 +51,23 @@ pub struct PoolSnapshot {
     pub waiting: Vec<(String, String)>,
     /// Its conditions; those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
+    /// Nodes that fail and keep their address for now.
+    pub suspects: Vec<SuspectSnapshot>,
+    /// The addresses of its records, as last published.
+    pub published: Vec<Address>,
+}
+
+/// A node that fails and keeps its address for now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuspectSnapshot {
+    /// Name of the node.
+    pub node: String,
+    /// Why it fails.
+    pub reason: String,
+    /// Since when it has failed, in seconds since 1970.
+    pub since_s: i64,
+    /// When its grace is over, in seconds since 1970.
+    pub ends_s: i64,
 }
 
 /// One `NodeDNSRecordSet`.
@@ -62,6 +81,8 @@ pub struct RecordSetSnapshot {
     pub dns: String,
     /// The number of published addresses.
     pub records: usize,
+    /// Which these are.
+    pub addresses: Vec<Address>,
     /// `active`, `in-progress` or `error`, as in the status.
     pub state: String,
     /// The error message.
@@ -98,6 +119,16 @@ pub struct Snapshot {
     pub grace: GraceCounts,
     /// Firewalls that deleted pools have left at the provider.
     pub firewalls_left: u64,
+}
+
+fn suspects(pool: &Pool) -> Vec<SuspectSnapshot> {
+    let snapshot = |(node, suspicion): (&String, &Suspicion)| SuspectSnapshot {
+        node: node.clone(),
+        reason: suspicion.why().to_string(),
+        since_s: suspicion.since_s(),
+        ends_s: suspicion.ends_s(&pool.spec.grace),
+    };
+    pool.suspects.told().map(snapshot).collect()
 }
 
 impl Fleet {
@@ -152,6 +183,8 @@ impl Fleet {
                     .map(|(node, wait)| (node.clone(), pool.text_of(wait)))
                     .collect(),
                 conditions: pool.shown_conditions().to_vec(),
+                suspects: suspects(pool),
+                published: self.published(pool),
             }
         });
         let rates = self.accounts.iter().map(|(account_id, account)| (account_id, account.rate_remaining()));
@@ -175,6 +208,17 @@ impl Fleet {
         }
     }
 
+    /// The addresses of a pool's records, as last published.
+    fn published(&self, pool: &Pool) -> Vec<Address> {
+        let report = self.dns.set(&pool.object.uid).and_then(|set| set.report.as_ref());
+        let on_server = pool.shown.record_set.as_ref();
+        report
+            .map(|report| &report.published)
+            .or(on_server)
+            .map(|set| set.addresses.clone())
+            .unwrap_or_default()
+    }
+
     fn record_set_snapshot(&self, set: &NodeSet) -> RecordSetSnapshot {
         let known = self.dns.set(&set.object.uid);
         let (state, error, addresses) = match known.and_then(|known| known.report.as_ref()) {
@@ -186,6 +230,7 @@ impl Fleet {
             provider: set.spec.set.provider.clone(),
             dns: known.map(|known| known.name.clone()).unwrap_or_default(),
             records: addresses.len(),
+            addresses: addresses.clone(),
             state: state.to_owned(),
             error: error.to_owned(),
             conditions: set.conditions.as_ref().unwrap_or(&set.on_server.conditions).clone(),

@@ -42,12 +42,14 @@ impl Condition {
     }
 
     /// Whether it is of this type.
-    pub(crate) fn is(&self, kind: ConditionType) -> bool {
+    #[must_use]
+    pub fn is(&self, kind: ConditionType) -> bool {
         self.kind == kind.as_str()
     }
 
     /// Whether it has this status.
-    pub(crate) fn has(&self, status: Status) -> bool {
+    #[must_use]
+    pub fn has(&self, status: Status) -> bool {
         self.status == status.as_str()
     }
 }

@@ -345,3 +345,22 @@ fn a_pool_that_selects_by_its_own_label_sets_none_and_says_so() {
         assert_eq!(world.holder(1), Some(ip(1)), "the rest of the pool works");
     }
 }
+
+#[test]
+fn a_new_leader_lets_labels_go_that_no_sweep_has_found_yet() {
+    let mut world = World::with(3, 4);
+    world.edit("pool", |spec| spec.node_labels = ON);
+    world.run(1);
+    // Somebody moves addresses in a pause, in which labels stay. Then another process leads, and the pause ends.
+    world.pause("pool", Some("incident"));
+    world.move_by_hand(3, None);
+    world.move_by_hand(1, Some(3));
+    world.run(50);
+    assert_eq!(world.labels_of(3), active(3));
+    world.set_node(1, false);
+    world.start();
+    world.pause("pool", None);
+    // Each assignment is checked as it begins.
+    world.run(120);
+    assert_eq!(world.labels_of(3), active(1));
+}

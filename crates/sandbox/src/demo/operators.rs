@@ -40,7 +40,7 @@ impl Surroundings {
         };
         match Invocation::from_parts(arguments, &environment) {
             Ok(Invocation::Run(config)) => Ok(*config),
-            Ok(Invocation::Agent(_) | Invocation::Crd | Invocation::Version) => Err(DemoError::OperatorEnded),
+            Ok(Invocation::Agent(_) | Invocation::Command(_)) => Err(DemoError::OperatorEnded),
             Err(error) => Err(DemoError::Unmet(format!("failed to configure the operator: {error}"))),
         }
     }

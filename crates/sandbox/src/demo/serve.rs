@@ -123,7 +123,8 @@ fn explain(
     metrics: Option<SocketAddr>,
 ) {
     let kubeconfig = story.stage.kubeconfig.display().to_string();
-    let metrics = metrics.map(|address| format!("http://{address}/metrics")).unwrap_or_default();
+    let page = metrics.map(|address| format!("http://{address}/")).unwrap_or_default();
+    let metrics = format!("{page}metrics");
     let node = cast.nodes.first().map_or("NODE", |node| node.name.as_str());
     let digitalocean = story.stage.cloud.digitalocean_url();
     let cloudflare = story.stage.cloud.cloudflare_url();
@@ -133,6 +134,7 @@ fn explain(
     let lines = [
         String::new(),
         format!("kubeconfig: {kubeconfig}"),
+        format!("web page: {page}"),
         format!("metrics: {metrics}"),
         "try, in another terminal:".to_owned(),
         format!("  export KUBECONFIG={kubeconfig}"),

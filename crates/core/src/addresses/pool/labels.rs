@@ -72,6 +72,11 @@ impl Pool {
         self.unlabelling.since.contains_key(&ip)
     }
 
+    /// The addresses whose moves wait.
+    pub(crate) fn unlabelling(&self) -> impl Iterator<Item = Address> {
+        self.unlabelling.since.keys().copied()
+    }
+
     /// A plan begins: which moves still wait is found out anew.
     pub(crate) fn begin_plan(&mut self) {
         self.unlabelling.begin();

@@ -93,7 +93,8 @@ sections! {
 
 impl UnderWay {
     /// Whether a reason, as it is written, is one of these.
-    pub(crate) fn is_reason(reason: &str) -> bool {
+    #[must_use]
+    pub fn is_reason(reason: &str) -> bool {
         [Self::InProgress, Self::Paused].iter().any(|known| known.as_str() == reason)
     }
 }

@@ -1,0 +1,57 @@
+//! Nodes that do not match, for people who look at the state of the process. Made on demand: for many objects with many
+//! nodes it takes milliseconds, and nobody looks most of the time.
+
+use super::{Fleet, stores};
+use crate::model::ids::ObjectName;
+use crate::model::matching::{Criteria, verdict};
+use crate::model::mismatch::Mismatch;
+use std::collections::BTreeMap;
+
+/// Nodes that are named for each reason; the others are counted.
+const MAX_NAMED: usize = 20;
+
+/// Nodes that do not match, for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Why, as what a sentence says of a node.
+    pub reason: String,
+    /// How many they are.
+    pub count: usize,
+    /// The names of the first ones.
+    pub nodes: Vec<String>,
+}
+
+/// The nodes that each object leaves out, of those that have its labels.
+pub type NodesLeftOut = BTreeMap<ObjectName, Vec<LeftOut>>;
+
+impl Fleet {
+    /// Which nodes pools leave out, and which record sets do.
+    #[must_use]
+    pub fn left_out(&self) -> (NodesLeftOut, NodesLeftOut) {
+        let of = |criteria: Option<&Criteria>| {
+            criteria.map(|criteria| self.left_out_by(criteria)).unwrap_or_default()
+        };
+        let pools = self.pools.values().filter(|pool| !pool.deleting);
+        let pools = pools.map(|pool| (pool.object.name.clone(), of(pool.spec.criteria.as_ref())));
+        let sets = self.record_sets.values().filter(|set| !set.deleting);
+        let sets = sets.map(|set| (set.object.name.clone(), of(set.spec.criteria.as_ref())));
+        (pools.collect(), sets.collect())
+    }
+
+    fn left_out_by(&self, criteria: &Criteria) -> Vec<LeftOut> {
+        let (nodes, pods) = stores::of(&self.nodes, &self.pods, criteria);
+        let mut reasons: BTreeMap<Mismatch, LeftOut> = BTreeMap::new();
+        for node in nodes.iter() {
+            let Err(why) = verdict(criteria, node, pods) else { continue };
+            let reason = why.to_string();
+            let left = reasons.entry(why).or_insert(LeftOut { reason, count: 0, nodes: Vec::new() });
+            left.count = left.count.saturating_add(1);
+            if left.nodes.len() < MAX_NAMED {
+                left.nodes.push(node.name.clone());
+            }
+        }
+        let mut reasons: Vec<LeftOut> = reasons.into_values().collect();
+        reasons.sort_by_key(|left| std::cmp::Reverse(left.count));
+        reasons
+    }
+}

@@ -1,0 +1,133 @@
+//! The web page at `/`: three files that show what `/debug` says, and change nothing.
+//!
+//! Invariants: the page loads nothing from elsewhere and runs nothing inline; a browser that was led here under another
+//! name (DNS rebinding) gets nothing, since a port-forward makes every web site a neighbour.
+
+use crate::version::VERSION;
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use std::net::SocketAddr;
+
+/// The page; `{version}` stands for the version.
+const INDEX: &str = include_str!("page/index.html");
+/// Its style.
+const STYLE: &str = include_str!("page/page.css");
+/// Its script.
+const SCRIPT: &str = include_str!("page/page.js");
+
+/// What the page may do: load script and style from here, and fetch from here.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'";
+
+/// Names by which a browser on this machine may have come.
+const HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Lets requests pass that come from this machine and were meant for it.
+///
+/// # Errors
+/// The refusal: 403 from elsewhere, 421 for another host.
+pub(super) fn admit<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> {
+    let peer = request.extensions().get::<SocketAddr>();
+    if !peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
+        return Err((StatusCode::FORBIDDEN, "only from this machine: use kubectl port-forward\n"));
+    }
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok()).filter(|_| hosts.next().is_none());
+    if host.is_some_and(is_local) {
+        Ok(())
+    } else {
+        Err((StatusCode::MISDIRECTED_REQUEST, "only as localhost, 127.0.0.1 or [::1]\n"))
+    }
+}
+
+/// Whether a Host header names this machine, with any port.
+fn is_local(host: &str) -> bool {
+    HOSTS.iter().any(|local| {
+        let rest = host.get(..local.len()).filter(|name| name.eq_ignore_ascii_case(local));
+        let rest = rest.and_then(|_| host.get(local.len()..));
+        rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
+    })
+}
+
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The page itself.
+pub(super) async fn index(request: Request<Body>) -> Response {
+    serve(&request, "text/html; charset=utf-8", INDEX.replace("{version}", VERSION))
+}
+
+/// Its style.
+pub(super) async fn style(request: Request<Body>) -> Response {
+    serve(&request, "text/css; charset=utf-8", STYLE.to_owned())
+}
+
+/// Its script.
+pub(super) async fn script(request: Request<Body>) -> Response {
+    serve(&request, "text/javascript; charset=utf-8", SCRIPT.to_owned())
+}
+
+fn serve(request: &Request<Body>, kind: &'static str, text: String) -> Response {
+    match admit(request) {
+        Ok(()) => guarded((([(header::CONTENT_TYPE, kind)]), text).into_response()),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// The answer with the headers that bind the browser.
+pub(super) fn guarded(mut response: Response) -> Response {
+    let headers: [(HeaderName, &'static str); 5] = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_pass() {
+        for good in ["localhost", "LocalHost:8080", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:65535"] {
+            assert!(is_local(good), "{good}");
+        }
+        for bad in [
+            "",
+            "x",
+            "evil.example",
+            "localhost.evil.example",
+            "localhost:80.evil",
+            "127.0.0.1.nip.io",
+            "[::1]x",
+            "localhost:",
+            "localhost:+80",
+            "127.0.0.2",
+            "0.0.0.0",
+            "::1",
+            "localhost:70000",
+            "é",
+        ] {
+            assert!(!is_local(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_three_files_are_small_and_name_no_other_place() {
+        assert!(INDEX.len() + STYLE.len() + SCRIPT.len() <= 60 << 10);
+        for text in [INDEX, STYLE, SCRIPT] {
+            for other in ["http:", "https:", "url(", "@import", "innerHTML", "document.write", "eval("] {
+                assert!(!text.contains(other), "{other}");
+            }
+        }
+        assert!(!INDEX.contains("style=") && !INDEX.contains("onclick") && INDEX.contains("{version}"));
+    }
+}

@@ -1,0 +1,150 @@
+//! What is installed for the whole cluster: CRDs and admission policies.
+
+use super::Finding;
+use crate::api::crd;
+use crate::command::reach::Reach;
+use crate::kube::trouble::{Trouble, TroubleKind};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use serde_json::Value;
+
+/// The policies of `k8s/`.
+const POLICIES: [&str; 3] =
+    ["flipop-node-annotation", "flipop-warnings-floatingippools", "flipop-warnings-nodednsrecordsets"];
+
+/// The one of them that narrows what the operator may do.
+const NARROWING: &str = "flipop-node-annotation";
+
+/// Fields of a CRD that a message names.
+const MAX_NAMED: usize = 5;
+
+/// Whether each CRD is there with every field that this version has.
+pub(super) async fn crds(reach: &Reach) -> Vec<Finding> {
+    let api: Api<CustomResourceDefinition> = Api::all(reach.client.clone());
+    let mut findings = Vec::new();
+    for ours in crd::all() {
+        let name = ours.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let installed = match api.get(name).await {
+            Ok(installed) => serde_json::to_value(&installed).unwrap_or_default(),
+            Err(error) => {
+                findings.push(unread(name, &Trouble::from(error)));
+                continue;
+            }
+        };
+        let schema = "/spec/versions/0/schema/openAPIV3Schema";
+        let (wanted, found) = (ours.pointer(schema), served(&installed));
+        let mut missing = Vec::new();
+        if let Some((wanted, found)) = wanted.zip(found) {
+            compare(wanted, found, "", &mut missing);
+        }
+        findings.push(match missing.as_slice() {
+            _ if found.is_none() => Finding::bad(
+                format!("the CRD {name} does not serve v1alpha1"),
+                "apply the CRDs of this version: flipop crd | kubectl apply --server-side -f -",
+            ),
+            [] => Finding::good(format!(
+                "the CRD {name} has every field of version {}",
+                crate::version::VERSION
+            )),
+            missing => {
+                let named: Vec<&str> = missing.iter().take(MAX_NAMED).map(String::as_str).collect();
+                let more = missing.len().saturating_sub(named.len());
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                Finding::bad(
+                    format!("the CRD {name} is of another version: it lacks {}{more}", named.join(", ")),
+                    "apply the CRDs of this version: flipop crd | kubectl apply --server-side -f -",
+                )
+            }
+        });
+    }
+    findings
+}
+
+fn unread(name: &str, trouble: &Trouble) -> Finding {
+    match trouble.kind {
+        TroubleKind::NotFound => Finding::bad(
+            format!("the CRD {name} is not installed"),
+            "flipop crd | kubectl apply --server-side -f -",
+        ),
+        TroubleKind::Forbidden => Finding::doubtful(
+            format!("the CRD {name} cannot be checked"),
+            "you may not get customresourcedefinitions",
+        ),
+        TroubleKind::PermitEnded
+        | TroubleKind::Unauthorised
+        | TroubleKind::Conflict
+        | TroubleKind::Expired
+        | TroubleKind::Invalid
+        | TroubleKind::Throttled
+        | TroubleKind::ServerError
+        | TroubleKind::Unreachable
+        | TroubleKind::Interrupted
+        | TroubleKind::Undecodable => {
+            Finding::doubtful(format!("the CRD {name} cannot be checked"), trouble.message.clone())
+        }
+    }
+}
+
+fn served(installed: &Value) -> Option<&Value> {
+    let versions = installed.pointer("/spec/versions")?.as_array()?;
+    let ours = |version: &&Value| version.get("name").and_then(Value::as_str) == Some(crate::api::VERSION);
+    versions.iter().find(ours)?.pointer("/schema/openAPIV3Schema")
+}
+
+/// Fields that one schema has and the other lacks.
+fn compare(wanted: &Value, found: &Value, path: &str, missing: &mut Vec<String>) {
+    if let Some(fields) = wanted.get("properties").and_then(Value::as_object) {
+        for (name, wanted) in fields {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            match found.get("properties").and_then(|known| known.get(name)) {
+                Some(found) => compare(wanted, found, &path, missing),
+                None => missing.push(path),
+            }
+        }
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some((wanted, found)) = wanted.get(key).zip(found.get(key)) {
+            compare(wanted, found, path, missing);
+        }
+    }
+}
+
+/// Whether the policies are there, bound, and for the right account.
+pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(reach.client.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(reach.client.clone());
+    let mut findings = Vec::new();
+    for name in POLICIES {
+        let (policy, binding) = futures::join!(policies.get(name), bindings.get(name));
+        let (policy, _) = match (policy, binding) {
+            (Ok(policy), Ok(binding)) => (policy, binding),
+            (Err(error), _) | (_, Err(error)) => {
+                let trouble = Trouble::from(error);
+                let what = format!("the admission policy {name}");
+                findings.push(if trouble.kind == TroubleKind::NotFound {
+                    let remedy = "apply the policies of k8s/, with their bindings";
+                    Finding::doubtful(format!("{what} or its binding is not installed"), remedy)
+                } else {
+                    Finding::doubtful(format!("{what} cannot be checked"), trouble.message)
+                });
+                continue;
+            }
+        };
+        let account = super::rights::account(reach).await.user;
+        let conditions = policy.spec.and_then(|spec| spec.match_conditions).unwrap_or_default();
+        let names_it =
+            conditions.iter().any(|condition| condition.expression.contains(&format!("'{account}'")));
+        findings.push(if name == NARROWING && !names_it {
+            Finding::bad(
+                format!("the admission policy {name} is for another account than {account}"),
+                "write the operator's namespace and account into its matchConditions",
+            )
+        } else {
+            Finding::good(format!("the admission policy {name} is there and bound"))
+        });
+    }
+    findings
+}

@@ -1,0 +1,99 @@
+//! The operator itself: its Lease, a second installation, replicas of different versions.
+
+use super::Finding;
+use crate::command::leader;
+use crate::command::reach::Reach;
+use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::leader::LEASE_NAME;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything about the operator's own objects.
+pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
+    let mut findings = vec![lease(reach).await];
+    findings.extend(second(reach).await);
+    findings.push(replicas(reach).await);
+    findings
+}
+
+async fn lease(reach: &Reach) -> Finding {
+    let namespace = &reach.operator;
+    match leader::find(reach).await {
+        Ok(leader) if leader.holder.is_empty() => {
+            Finding::bad("no replica holds the Lease", "look at the pods of the operator and at their logs")
+        }
+        Ok(leader) if leader.expired => Finding::bad(
+            format!("the Lease of {} has run out", leader.holder),
+            "look at the pods of the operator and at their logs",
+        ),
+        Ok(leader) => Finding::good(format!("{} leads", leader.pod)),
+        Err(trouble) if trouble.kind == TroubleKind::NotFound => Finding::bad(
+            format!("there is no Lease {LEASE_NAME} in namespace {namespace}"),
+            "start the operator, or name its namespace with --operator-namespace",
+        ),
+        Err(trouble) => Finding::doubtful(
+            "the Lease cannot be read",
+            leader::missing_right(&trouble, "get", "leases", namespace),
+        ),
+    }
+}
+
+/// Two operators with a Lease each would both act.
+async fn second(reach: &Reach) -> Vec<Finding> {
+    let api: Api<Lease> = Api::all(reach.client.clone());
+    let named = ListParams::default().fields(&format!("metadata.name={LEASE_NAME}"));
+    match api.list_metadata(&named).await {
+        Ok(leases) => {
+            let places: BTreeSet<String> =
+                leases.items.into_iter().filter_map(|lease| lease.metadata.namespace).collect();
+            let others: Vec<&str> =
+                places.iter().map(String::as_str).filter(|place| *place != reach.operator).collect();
+            if others.is_empty() {
+                return vec![Finding::good("there is no second installation")];
+            }
+            vec![Finding::bad(
+                format!("there is a Lease of a second installation in namespace {}", others.join(", ")),
+                "remove that installation, or delete its Lease if it is gone: two of them move the same addresses",
+            )]
+        }
+        Err(error) => {
+            let trouble = Trouble::from(error);
+            let why = leader::missing_right(&trouble, "list", "leases", "(all)");
+            vec![Finding::doubtful("a second installation cannot be looked for", why)]
+        }
+    }
+}
+
+async fn replicas(reach: &Reach) -> Finding {
+    let namespace = &reach.operator;
+    let api: Api<Pod> = Api::namespaced(reach.client.clone(), namespace);
+    let pods = match api.list(&ListParams::default().labels("app=flipop")).await {
+        Ok(pods) => pods.items,
+        Err(error) => {
+            let why = leader::missing_right(&Trouble::from(error), "list", "pods", namespace);
+            return Finding::doubtful("the replicas cannot be looked at", why);
+        }
+    };
+    let mut images: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in &pods {
+        let image = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.image.clone());
+        let count = images.entry(image.unwrap_or_default()).or_default();
+        *count = count.saturating_add(1);
+    }
+    let named: Vec<&str> = images.keys().map(String::as_str).collect();
+    match (pods.len(), images.len()) {
+        (0, _) => Finding::doubtful(
+            format!("no pod in namespace {namespace} has the label app=flipop"),
+            "name the operator's namespace with --operator-namespace",
+        ),
+        (1, _) => Finding::doubtful("there is one replica", "run two, so that one takes over in seconds"),
+        (many, 1) => Finding::good(format!("{many} replicas run {}", named.join(", "))),
+        (_, _) => Finding::doubtful(
+            format!("the replicas run different images: {}", named.join(", ")),
+            "wait for the end of the rollout, or look at the Deployment",
+        ),
+    }
+}

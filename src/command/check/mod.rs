@@ -1,0 +1,99 @@
+//! `flipop check`: whether an installation is whole, one line for each thing that could be wrong.
+//!
+//! It reads and asks; it changes nothing, and creates nothing but access reviews, which are questions.
+
+mod account;
+mod cluster;
+mod installation;
+mod nodes;
+mod objects;
+mod rights;
+mod uninstall;
+
+use super::copy::Objects;
+use super::output::{Output, Tone, shown};
+use super::reach::Reach;
+use super::{CommandError, output};
+use crate::config::words::CheckArgs;
+use crate::config::{Order, ProviderVariables};
+use crate::exit::Exit;
+use serde::Serialize;
+
+/// One line.
+#[derive(Debug, Serialize)]
+pub(super) struct Finding {
+    /// How it is.
+    tone: Tone,
+    /// What is so.
+    what: String,
+    /// What to do; empty where nothing is to be done.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    remedy: String,
+}
+
+impl Finding {
+    fn good(what: impl Into<String>) -> Self {
+        Self { tone: Tone::Good, what: what.into(), remedy: String::new() }
+    }
+
+    fn doubtful(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { tone: Tone::Doubtful, what: what.into(), remedy: remedy.into() }
+    }
+
+    fn bad(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { tone: Tone::Bad, what: what.into(), remedy: remedy.into() }
+    }
+}
+
+/// Runs the command.
+pub(super) async fn run(
+    reach: &Reach,
+    order: &Order,
+    arguments: &CheckArgs,
+    output: Output,
+) -> Result<Exit, CommandError> {
+    // An installation is one for all namespaces.
+    let objects = match Objects::read(reach, None).await {
+        Ok(objects) => objects,
+        Err(error) => {
+            output::complain(&error.to_string());
+            return Ok(Exit::Unreadable);
+        }
+    };
+    if arguments.uninstall {
+        let left = uninstall::list(reach, &objects).await?;
+        output.show(&left, || uninstall::text(&left, output))?;
+        return Ok(Exit::Success);
+    }
+    let variables = match &arguments.env_file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                CommandError::Usage(format!("failed to read {}: {error}", path.display()))
+            })?;
+            ProviderVariables::from_lines(&text)
+        }
+        None => order.providers.clone(),
+    };
+    let mut findings = vec![Finding::good(format!("the API server {} answers", reach.server))];
+    findings.extend(cluster::crds(reach).await);
+    findings.extend(rights::check(reach).await);
+    findings.extend(cluster::policies(reach).await);
+    findings.extend(installation::check(reach).await);
+    findings.extend(objects::check(&objects));
+    findings.extend(nodes::check(reach, &objects).await);
+    findings.extend(account::check(reach, &variables, &objects).await?);
+    output.show(&findings, || text(&findings, output))?;
+    let worst = findings.iter().map(|finding| finding.tone).max();
+    Ok(if worst == Some(Tone::Bad) { Exit::Failure } else { Exit::Success })
+}
+
+fn text(findings: &[Finding], output: Output) -> String {
+    let line = |finding: &Finding| {
+        let remedy =
+            if finding.remedy.is_empty() { String::new() } else { format!(": {}", shown(&finding.remedy)) };
+        let mark = output.mark(finding.tone);
+        let gap = if output.coloured || finding.tone == Tone::Good { " " } else { "  " };
+        format!("{mark}{gap}{}{remedy}\n", shown(&finding.what))
+    };
+    findings.iter().map(line).collect()
+}

@@ -1,0 +1,79 @@
+//! Mistakes in our objects, and objects that contradict each other.
+
+use super::Finding;
+use crate::command::copy::{self, Objects};
+use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::model::condition::Condition;
+use flipop_core::model::ids::ObjectName;
+use flipop_core::records::spec::{AddressSource, NodeSetSpec};
+
+/// One line for each mistake, or one that there is none.
+pub(super) fn check(objects: &Objects) -> Vec<Finding> {
+    let providers = copy::every_provider(false);
+    let (pools, sets) = objects.plain();
+    let mut findings = Vec::new();
+    let mut of_pools: Vec<(ObjectName, PoolSpec)> = Vec::new();
+    for pool in &pools {
+        let name = &pool.object.name;
+        match (&pool.spec, copy::pool_spec(pool, &providers)) {
+            (_, Some(spec)) => {
+                let problems = spec.problems.iter().map(ToString::to_string);
+                findings.extend(problems.map(|problem| mistake("FloatingIPPool", name, &problem)));
+                of_pools.push((name.clone(), spec));
+            }
+            (Err(problem), None) => findings.push(mistake("FloatingIPPool", name, problem)),
+            (Ok(_), None) => {}
+        }
+        findings.extend(external_dns("FloatingIPPool", name, &pool.status.conditions));
+    }
+    for set in &sets {
+        let name = &set.object.name;
+        match (&set.spec, copy::set_spec(set, &providers)) {
+            (_, Some(spec)) => {
+                let problems = spec.problems.iter().map(ToString::to_string);
+                findings.extend(problems.map(|problem| mistake("NodeDNSRecordSet", name, &problem)));
+                findings.extend(contradictions(name, &spec, &of_pools));
+            }
+            (Err(problem), None) => findings.push(mistake("NodeDNSRecordSet", name, problem)),
+            (Ok(_), None) => {}
+        }
+        findings.extend(external_dns("NodeDNSRecordSet", name, &set.status.conditions));
+    }
+    if findings.is_empty() {
+        let (pools, sets) = (pools.len(), sets.len());
+        findings.push(Finding::good(format!(
+            "{pools} FloatingIPPools and {sets} NodeDNSRecordSets are valid and agree with each other"
+        )));
+    }
+    findings
+}
+
+fn mistake(kind: &str, name: &ObjectName, problem: &str) -> Finding {
+    Finding::bad(format!("{kind} {name} is invalid"), problem)
+}
+
+fn external_dns(kind: &str, name: &ObjectName, conditions: &[Condition]) -> Option<Finding> {
+    let told = conditions.iter().find(|condition| condition.kind.ends_with("ExternalDNS"))?;
+    Some(Finding::doubtful(format!("external-dns writes at a name of {kind} {name}"), told.message.clone()))
+}
+
+/// A set that publishes the addresses of pools drops a node, or keeps it, at another time than the pool of that node.
+fn contradictions(name: &ObjectName, set: &NodeSetSpec, pools: &[(ObjectName, PoolSpec)]) -> Vec<Finding> {
+    let nodes = set.criteria.as_ref().map(flipop_core::model::matching::Criteria::node_watch);
+    if set.source != Some(AddressSource::Annotation) || nodes.is_none() {
+        return Vec::new();
+    }
+    let of_nodes =
+        |spec: &PoolSpec| spec.criteria.as_ref().map(flipop_core::model::matching::Criteria::node_watch);
+    let pools = pools.iter().filter(|(_, spec)| of_nodes(spec) == nodes && spec.grace != set.grace);
+    pools
+        .map(|(pool, _)| {
+            Finding::doubtful(
+                format!(
+                    "NodeDNSRecordSet {name} publishes addresses of FloatingIPPool {pool} with another grace"
+                ),
+                "give both the same spec.grace: the shorter one takes the address out of the records first",
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,149 @@
+//! The rights of the operator's account, asked of the API server one by one.
+
+use super::Finding;
+use crate::command::reach::Reach;
+use crate::kube::trouble::{Trouble, TroubleKind};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::rbac::v1::PolicyRule;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::Value;
+
+/// The roles that the operator needs, as they are installed.
+const ROLES: [(&str, bool); 2] =
+    [(include_str!("../../../k8s/cluster-role.yaml"), false), (include_str!("../../../k8s/role.yaml"), true)];
+
+/// An account of a service.
+pub(super) struct Account {
+    /// Its user name.
+    pub(super) user: String,
+    groups: Vec<String>,
+}
+
+/// The account of the operator: the one that its Deployment names, or else `flipop`.
+pub(super) async fn account(reach: &Reach) -> Account {
+    let api: Api<Deployment> = Api::namespaced(reach.client.clone(), &reach.operator);
+    let pod = api.get("flipop").await.ok().and_then(|deployment| deployment.spec.template.spec);
+    let name = pod.and_then(|pod| pod.service_account_name).unwrap_or_else(|| "flipop".to_owned());
+    let namespace = &reach.operator;
+    Account {
+        user: format!("system:serviceaccount:{namespace}:{name}"),
+        groups: vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".to_owned(),
+        ],
+    }
+}
+
+/// One line for each resource.
+pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
+    let account = account(reach).await;
+    let mut findings = Vec::new();
+    for (rule, namespaced) in rules() {
+        for resource in rule.resources.iter().flatten() {
+            match of_resource(reach, &account, &rule, resource, namespaced).await {
+                Ok(finding) => findings.push(finding),
+                Err(trouble) => {
+                    let what = format!("the rights of {} cannot be checked", account.user);
+                    let remedy = if trouble.kind == TroubleKind::Forbidden {
+                        "you may not create subjectaccessreviews".to_owned()
+                    } else {
+                        trouble.message
+                    };
+                    findings.push(Finding::doubtful(what, remedy));
+                    return findings;
+                }
+            }
+        }
+    }
+    findings
+}
+
+async fn of_resource(
+    reach: &Reach,
+    account: &Account,
+    rule: &PolicyRule,
+    resource: &str,
+    namespaced: bool,
+) -> Result<Finding, Trouble> {
+    let group = rule.api_groups.iter().flatten().next().cloned().unwrap_or_default();
+    let (mut missing, mut granted) = (Vec::new(), Vec::new());
+    for verb in &rule.verbs {
+        let name = rule.resource_names.iter().flatten().next().cloned();
+        let namespace = namespaced.then(|| reach.operator.clone());
+        if allowed(reach, account, (&group, resource, verb), namespace, name).await? {
+            granted.push(verb.as_str());
+        } else {
+            missing.push(verb.as_str());
+        }
+    }
+    let shown = if group.is_empty() { resource.to_owned() } else { format!("{resource} ({group})") };
+    Ok(if missing.is_empty() {
+        Finding::good(format!("{} may {} {shown}", account.user, granted.join(", ")))
+    } else {
+        Finding::bad(
+            format!("{} may not {} {shown}", account.user, missing.join(", ")),
+            "apply the roles and bindings of k8s/, for the account of the Deployment",
+        )
+    })
+}
+
+async fn allowed(
+    reach: &Reach,
+    account: &Account,
+    (group, resource, verb): (&str, &str, &str),
+    namespace: Option<String>,
+    name: Option<String>,
+) -> Result<bool, Trouble> {
+    let (resource, subresource) = match resource.split_once('/') {
+        Some((resource, sub)) => (resource, Some(sub.to_owned())),
+        None => (resource, None),
+    };
+    let review = SubjectAccessReview {
+        spec: SubjectAccessReviewSpec {
+            user: Some(account.user.clone()),
+            groups: Some(account.groups.clone()),
+            resource_attributes: Some(ResourceAttributes {
+                group: Some(group.to_owned()),
+                resource: Some(resource.to_owned()),
+                subresource,
+                verb: Some(verb.to_owned()),
+                namespace,
+                name,
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        ..SubjectAccessReview::default()
+    };
+    let api: Api<SubjectAccessReview> = Api::all(reach.client.clone());
+    let answer = api.create(&PostParams::default(), &review).await.map_err(Trouble::from)?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// The rules of the roles in `k8s/`, and whether each counts in the operator's namespace alone.
+fn rules() -> Vec<(PolicyRule, bool)> {
+    let mut rules = Vec::new();
+    for (text, namespaced) in ROLES {
+        let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
+        let of_roles = documents.iter().filter_map(|document| document.get("rules")?.as_array());
+        let parsed = of_roles.flatten().filter_map(|rule| serde_json::from_value(rule.clone()).ok());
+        rules.extend(parsed.map(|rule| (rule, namespaced)));
+    }
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_of_the_manifests_is_asked_for() {
+        let rules = rules();
+        let lines: usize = ROLES.iter().map(|(text, _)| text.matches("\n- apiGroups").count()).sum();
+        assert_eq!(rules.len(), lines);
+        assert!(rules.iter().all(|(rule, _)| !rule.verbs.is_empty() && rule.resources.is_some()));
+    }
+}

@@ -1,0 +1,107 @@
+//! What would stay behind after an uninstallation, and how to take it away.
+
+use crate::command::CommandError;
+use crate::command::copy::{self, Objects};
+use crate::command::output::{Output, Tone, shown};
+use crate::command::reach::Reach;
+use crate::kube::watch::once;
+use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
+use kube::core::Resource as _;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// One thing that stays.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct Left {
+    /// Where it is.
+    place: String,
+    /// What it is.
+    what: String,
+    /// How to take it away.
+    remedy: String,
+}
+
+/// Everything that stays.
+pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, CommandError> {
+    let nodes = once::nodes(&reach.client, "").await;
+    let nodes = nodes.map_err(|trouble| CommandError::read("nodes", trouble))?;
+    let mut left = BTreeSet::new();
+    for node in nodes {
+        if let Some(value) = node.annotation {
+            left.insert(Left {
+                what: format!("annotation {RESERVED_IP_ANNOTATION}={value}"),
+                remedy: format!("kubectl annotate node {} {RESERVED_IP_ANNOTATION}-", node.name),
+                place: format!("node {}", node.name),
+            });
+        }
+    }
+    finalizers(objects, &mut left);
+    let providers = copy::every_provider(false);
+    let (pools, sets) = objects.plain();
+    for pool in &pools {
+        let place = format!("FloatingIPPool {}", pool.object.name);
+        let spec = copy::pool_spec(pool, &providers);
+        let created = pool.status.memory.iter().flat_map(|memory| &memory.created);
+        let created: BTreeSet<String> = created.map(|created| created.ip.to_string()).collect();
+        for (ip, entry) in &pool.status.ips {
+            let bought = if created.contains(ip) { ", created by FLIPOP" } else { "" };
+            let on = if entry.provider_id.is_empty() { "no droplet" } else { &entry.provider_id };
+            left.insert(Left {
+                place: place.clone(),
+                what: format!("address {ip} on {on}{bought}"),
+                remedy: "it stays in the account, and is billed there: delete it there if nobody needs it"
+                    .to_owned(),
+            });
+        }
+        if let Some(set) = &pool.status.record_set {
+            let provider = spec.and_then(|spec| spec.record_set).map(|set| set.provider).unwrap_or_default();
+            left.extend(records(&place, &set.fqdn, &provider, set.addresses.iter().map(ToString::to_string)));
+        }
+    }
+    for set in &sets {
+        let place = format!("NodeDNSRecordSet {}", set.object.name);
+        let provider = copy::set_spec(set, &providers).map(|spec| spec.set.provider).unwrap_or_default();
+        let addresses = set.status.addresses.iter().map(ToString::to_string);
+        left.extend(records(&place, &set.status.fqdn, &provider, addresses));
+    }
+    Ok(left.into_iter().collect())
+}
+
+fn finalizers(objects: &Objects, left: &mut BTreeSet<Left>) {
+    let pools = objects.pools.iter().flatten().map(|pool| ("FloatingIPPool", "fipool", pool.meta()));
+    let sets = objects.record_sets.iter().flatten().map(|set| ("NodeDNSRecordSet", "nodedns", set.meta()));
+    for (kind, short, meta) in pools.chain(sets) {
+        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+        let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+        for finalizer in meta.finalizers.iter().flatten() {
+            left.insert(Left {
+                place: format!("{kind} {namespace}/{name}"),
+                what: format!("finalizer {finalizer}"),
+                remedy: format!(
+                    "delete the object while the operator still runs: kubectl delete {short} {name} -n {namespace}"
+                ),
+            });
+        }
+    }
+}
+
+fn records(place: &str, fqdn: &str, provider: &str, addresses: impl Iterator<Item = String>) -> Vec<Left> {
+    let record = |ip: String| Left {
+        place: place.to_owned(),
+        what: format!("record {fqdn} A {ip} at {provider}"),
+        remedy: "FLIPOP leaves records in place: delete it at the provider if nobody needs it".to_owned(),
+    };
+    addresses.map(record).collect()
+}
+
+/// For people.
+pub(super) fn text(left: &[Left], output: Output) -> String {
+    if left.is_empty() {
+        return format!("{} nothing would stay behind\n", output.mark(Tone::Good));
+    }
+    let line = |left: &Left| {
+        let Left { place, what, remedy } = left;
+        format!("{} {}\n", output.mark(Tone::Doubtful), shown(&format!("{place}: {what}: {remedy}")))
+    };
+    left.iter().map(line).collect()
+}

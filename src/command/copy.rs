@@ -1,0 +1,154 @@
+//! What the cluster holds at one time, read once: our objects, and the nodes and pods that they look at.
+
+use super::CommandError;
+use super::reach::Reach;
+use crate::api::translate::pool::pool_object;
+use crate::api::translate::record_set::record_set_object;
+use crate::api::{FloatingIPPool, NodeDNSRecordSet};
+use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::kube::watch::{Seen, once};
+use crate::provider::DESCRIPTORS;
+use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
+use flipop_core::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
+use flipop_core::model::provider::Providers;
+use flipop_core::records::object::RecordSetObject;
+use flipop_core::records::spec::NodeSetSpec;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use kube::core::{NamespaceResourceScope, Resource};
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+/// Lists that are read at a time.
+const AT_A_TIME: usize = 8;
+
+/// Our objects as they stand in the cluster.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Objects {
+    /// Pools.
+    pub(super) pools: Vec<Seen<FloatingIPPool>>,
+    /// Record sets.
+    pub(super) record_sets: Vec<Seen<NodeDNSRecordSet>>,
+    /// Kinds that are not installed.
+    pub(super) absent: Vec<&'static str>,
+}
+
+/// Nodes and pods as the watches of the objects show them.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Lists {
+    /// By selector.
+    pub(super) nodes: BTreeMap<WatchKey, Vec<NodeFacts>>,
+    /// By namespace and selector.
+    pub(super) pods: BTreeMap<WatchKey, Vec<PodFacts>>,
+}
+
+impl Objects {
+    /// Reads both kinds in a namespace (`None`: in all).
+    pub(super) async fn read(reach: &Reach, namespace: Option<&str>) -> Result<Self, CommandError> {
+        let mut absent = Vec::new();
+        let (pools, record_sets) = futures::join!(
+            once::resources::<FloatingIPPool>(&reach.client, namespace),
+            once::resources::<NodeDNSRecordSet>(&reach.client, namespace),
+        );
+        let pools = present(pools, &mut absent)?;
+        let record_sets = present(record_sets, &mut absent)?;
+        Ok(Self { pools, record_sets, absent })
+    }
+
+    /// As decisions see them.
+    pub(super) fn plain(&self) -> (Vec<PoolObject>, Vec<RecordSetObject>) {
+        let pools = self.pools.iter().map(pool_object).collect();
+        (pools, self.record_sets.iter().map(record_set_object).collect())
+    }
+}
+
+fn present<K>(
+    listed: Result<Vec<Seen<K>>, Trouble>,
+    absent: &mut Vec<&'static str>,
+) -> Result<Vec<Seen<K>>, CommandError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    match listed {
+        Ok(listed) => Ok(listed),
+        Err(trouble) if trouble.kind == TroubleKind::NotFound => {
+            let pools = FloatingIPPool::plural(&()) == K::plural(&());
+            absent.push(if pools { "FloatingIPPool" } else { "NodeDNSRecordSet" });
+            Ok(Vec::new())
+        }
+        Err(trouble) => Err(CommandError::read(K::plural(&()), trouble)),
+    }
+}
+
+/// Every provider that the software knows, as if each had its token: what a command holds specs against.
+pub(super) fn every_provider(keep_last_record: bool) -> Providers {
+    Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, true)), keep_last_record)
+}
+
+/// What a pool asks of its nodes; `None` where its spec does not say it.
+pub(super) fn pool_spec(pool: &PoolObject, providers: &Providers) -> Option<PoolSpec> {
+    pool.spec.as_ref().ok().map(|raw| PoolSpec::parse(raw, providers))
+}
+
+/// What a record set asks of its nodes; `None` where its spec does not say it.
+pub(super) fn set_spec(set: &RecordSetObject, providers: &Providers) -> Option<NodeSetSpec> {
+    set.spec.as_ref().ok().map(|raw| NodeSetSpec::parse(raw, providers))
+}
+
+/// The watches that these criteria ask for.
+pub(super) fn keys<'a>(criteria: impl IntoIterator<Item = &'a Criteria>) -> BTreeSet<WatchKey> {
+    let criteria = criteria.into_iter();
+    criteria.flat_map(|criteria| criteria.pod_watch().into_iter().chain([criteria.node_watch()])).collect()
+}
+
+impl Lists {
+    /// Reads each list once.
+    pub(super) async fn read(reach: &Reach, keys: BTreeSet<WatchKey>) -> Result<Self, CommandError> {
+        let read = |key: WatchKey| async move {
+            match &key {
+                WatchKey::Nodes { selector } => {
+                    let nodes = once::nodes(&reach.client, selector).await;
+                    let nodes = nodes.map_err(|trouble| CommandError::read("nodes", trouble))?;
+                    Ok::<_, CommandError>((key, List::Nodes(nodes)))
+                }
+                WatchKey::Pods { namespace, selector } => {
+                    let pods = once::pods(&reach.client, namespace, selector).await;
+                    let pods = pods.map_err(|trouble| CommandError::read("pods", trouble))?;
+                    Ok((key, List::Pods(pods)))
+                }
+            }
+        };
+        let mut lists = Self::default();
+        let mut answers = stream::iter(keys).map(read).buffer_unordered(AT_A_TIME);
+        while let Some((key, list)) = answers.try_next().await? {
+            match list {
+                List::Nodes(nodes) => drop(lists.nodes.insert(key, nodes)),
+                List::Pods(pods) => drop(lists.pods.insert(key, pods)),
+            }
+        }
+        Ok(lists)
+    }
+
+    /// The nodes that these criteria select by their labels.
+    pub(super) fn nodes_of(&self, criteria: &Criteria) -> NodeStore {
+        let mut store = NodeStore::default();
+        let listed = self.nodes.get(&criteria.node_watch()).cloned().unwrap_or_default();
+        store.observe(Observed::Reset(listed));
+        store
+    }
+
+    /// The pods that these criteria select, where pods matter.
+    pub(super) fn pods_of(&self, criteria: &Criteria) -> Option<PodStore> {
+        let key = criteria.pod_watch()?;
+        let mut store = PodStore::default();
+        store.observe(Observed::Reset(self.pods.get(&key).cloned().unwrap_or_default()));
+        Some(store)
+    }
+}
+
+enum List {
+    Nodes(Vec<NodeFacts>),
+    Pods(Vec<PodFacts>),
+}

@@ -1,0 +1,86 @@
+//! `flipop dashboard`: a local port that leads to the leader's web page.
+//!
+//! Invariant: it listens on loopback only, since whoever reaches the port reads what the leader knows.
+
+use super::CommandError;
+use super::leader;
+use super::output::{self, Output};
+use super::reach::Reach;
+use crate::config::words::DashboardArgs;
+use crate::exit::Exit;
+use crate::kube::trouble::Trouble;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use serde_json::json;
+use std::net::Ipv4Addr;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+
+/// Connections at a time: a browser opens six.
+const MAX_CONNECTIONS: usize = 32;
+
+/// The leader's pod and the port of its endpoints.
+struct Place {
+    pod: String,
+    port: u16,
+}
+
+/// Runs the command until it is interrupted.
+pub(super) async fn run(
+    reach: &Reach,
+    arguments: &DashboardArgs,
+    output: Output,
+) -> Result<Exit, CommandError> {
+    let mut place = find(reach).await.map_err(|trouble| CommandError::read("the leader's pod", trouble))?;
+    // Shows at once whether the right is there.
+    drop(open(reach, &place).await?);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await?;
+    let url = format!("http://{}/", listener.local_addr()?);
+    output.show(&json!({ "url": url, "leader": place.pod }), || {
+        format!("{url}\nIt leads to the leader, {}. Ctrl-C ends it.\n", output::shown(&place.pod))
+    })?;
+    let mut connections = FuturesUnordered::new();
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    loop {
+        tokio::select! {
+            ended = &mut interrupted => {
+                ended?;
+                return Ok(Exit::Success);
+            }
+            Some(lost) = connections.next() => {
+                // Another replica may lead by now.
+                if lost && let Ok(found) = find(reach).await {
+                    place = found;
+                }
+            }
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
+                let (stream, _) = accepted?;
+                connections.push(carry(reach, (place.pod.clone(), place.port), stream));
+            }
+        }
+    }
+}
+
+async fn find(reach: &Reach) -> Result<Place, Trouble> {
+    let leader = leader::find(reach).await?;
+    let pods: Api<Pod> = Api::namespaced(reach.client.clone(), &reach.operator);
+    let pod = pods.get(&leader.pod).await.map_err(Trouble::from)?;
+    Ok(Place { port: leader::port(&pod), pod: leader.pod })
+}
+
+async fn open(reach: &Reach, place: &Place) -> Result<kube::api::Portforwarder, CommandError> {
+    leader::open(reach, &place.pod, place.port).await.map_err(|trouble| {
+        CommandError::Missing(format!(
+            "failed to forward a port: {}",
+            leader::missing_right(&trouble, "create", "pods/portforward", &reach.operator)
+        ))
+    })
+}
+
+/// Carries one connection; true where the leader could not be reached.
+async fn carry(reach: &Reach, (pod, port): (String, u16), mut local: TcpStream) -> bool {
+    let Ok(mut forwarder) = leader::open(reach, &pod, port).await else { return true };
+    let Some(mut remote) = forwarder.take_stream(port) else { return true };
+    copy_bidirectional(&mut local, &mut remote).await.is_err()
+}

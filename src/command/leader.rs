@@ -1,0 +1,181 @@
+//! The replica that leads: who it is by the Lease, and what only it knows, by a port-forward to its pod.
+
+use super::reach::Reach;
+use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::leader::{LEASE_NAME, record};
+use http_body_util::{BodyExt as _, Empty};
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::Portforwarder;
+use serde::Serialize;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The port of the endpoints where the pod does not name it.
+const DEFAULT_PORT: u16 = 8_080;
+
+/// The name that the Deployment gives to that port.
+const PORT_NAME: &str = "prometheus";
+
+/// Longest wait for the leader's answer: a command has other things to show.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Longest answer that is taken: a hundred pools with all that is told of them.
+const MAX_BYTES: usize = 32 << 20;
+
+/// Who leads.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Leader {
+    /// The identity in the Lease; empty: nobody.
+    pub(super) holder: String,
+    /// Its pod.
+    pub(super) pod: String,
+    /// When it renewed the Lease last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) renewed: Option<String>,
+    /// The Lease has run out: nobody acts.
+    pub(super) expired: bool,
+}
+
+/// What the leader told, or why it told nothing.
+pub(super) struct Told {
+    /// Who leads, where the Lease could be read.
+    pub(super) leader: Option<Leader>,
+    /// Its `/debug`.
+    pub(super) debug: Option<Value>,
+    /// What is missing, and which right would bring it.
+    pub(super) notes: Vec<String>,
+}
+
+/// Finds the leader and asks it.
+pub(super) async fn ask(reach: &Reach) -> Told {
+    let mut told = Told { leader: None, debug: None, notes: Vec::new() };
+    let namespace = &reach.operator;
+    match find(reach).await {
+        Err(trouble) if trouble.kind == TroubleKind::NotFound => told.notes.push(format!(
+            "the Lease {LEASE_NAME} is not in namespace {namespace}: no operator has run there; name its namespace with \
+             --operator-namespace"
+        )),
+        Err(trouble) => told.notes.push(format!(
+            "the leader is unknown: {}",
+            missing_right(&trouble, "get", &format!("lease {LEASE_NAME}"), namespace)
+        )),
+        Ok(leader) => {
+            if leader.holder.is_empty() {
+                told.notes.push("no replica leads at this moment: nothing is changed".to_owned());
+            } else if leader.expired {
+                told.notes.push(format!("the Lease of {} has run out: no replica acts", leader.pod));
+            } else {
+                match debug(reach, &leader.pod).await {
+                    Ok(value) => told.debug = Some(value),
+                    Err(note) => told.notes.push(note),
+                }
+            }
+            told.leader = Some(leader);
+        }
+    }
+    told
+}
+
+/// Reads the Lease.
+pub(super) async fn find(reach: &Reach) -> Result<Leader, Trouble> {
+    let api: Api<Lease> = Api::namespaced(reach.client.clone(), &reach.operator);
+    let lease = api.get(LEASE_NAME).await.map_err(Trouble::from)?;
+    let holder = record::holder(&lease).to_owned();
+    let pod = holder.rsplit_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned();
+    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
+    let lasts = i64::try_from(record::duration_ms(&lease)).unwrap_or(i64::MAX);
+    let age = renewed.map(|renewed| reach.now().duration_since(renewed).as_millis());
+    let expired = age.is_some_and(|age| age > i128::from(lasts));
+    let renewed = renewed.map(|renewed| format!("{renewed:.0}"));
+    Ok(Leader { holder, pod, renewed, expired })
+}
+
+/// The text of a refusal names the right to grant; that of another failure says what happened.
+pub(super) fn missing_right(trouble: &Trouble, verb: &str, resource: &str, namespace: &str) -> String {
+    if trouble.kind == TroubleKind::Forbidden {
+        return format!("you may not {verb} {resource} in namespace {namespace}");
+    }
+    trouble.message.clone()
+}
+
+async fn debug(reach: &Reach, pod: &str) -> Result<Value, String> {
+    let namespace = &reach.operator;
+    let why = |what: &str| format!("line order, times and waits are unknown: {what}");
+    let api: Api<Pod> = Api::namespaced(reach.client.clone(), namespace);
+    let found = api.get(pod).await.map_err(|error| {
+        let trouble = Trouble::from(error);
+        if trouble.kind == TroubleKind::NotFound {
+            return why(&format!("the leader {pod} is not a pod in namespace {namespace}"));
+        }
+        why(&missing_right(&trouble, "get", "pods", namespace))
+    })?;
+    let port = port(&found);
+    let asked = async {
+        let mut forwarder = open(reach, pod, port).await?;
+        let stream = forwarder
+            .take_stream(port)
+            .ok_or_else(|| Trouble::new(TroubleKind::Interrupted, "the port was not forwarded"))?;
+        get_debug(stream).await
+    };
+    let answer = tokio::time::timeout(ANSWER, asked).await;
+    let answer = answer.unwrap_or_else(|_| Err(Trouble::timed_out(5_000)));
+    answer.map_err(|trouble| why(&missing_right(&trouble, "create", "pods/portforward", namespace)))
+}
+
+/// Opens a port of a pod.
+pub(super) async fn open(reach: &Reach, pod: &str, port: u16) -> Result<Portforwarder, Trouble> {
+    let api: Api<Pod> = Api::namespaced(reach.patient.clone(), &reach.operator);
+    api.portforward(pod, &[port]).await.map_err(|error| {
+        let trouble = Trouble::from(error);
+        // The upgrade's own error does not say that a right is missing, and a refusal is by far its most frequent cause.
+        let refused = trouble.message.contains("403") || trouble.message.contains("Forbidden");
+        if refused { Trouble { kind: TroubleKind::Forbidden, ..trouble } } else { trouble }
+    })
+}
+
+/// The port of the endpoints.
+pub(super) fn port(pod: &Pod) -> u16 {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let ports = containers.flat_map(|container| container.ports.iter().flatten());
+    let mut named = ports.filter(|port| port.name.as_deref() == Some(PORT_NAME));
+    named.next().and_then(|port| u16::try_from(port.container_port).ok()).unwrap_or(DEFAULT_PORT)
+}
+
+async fn get_debug<S>(stream: S) -> Result<Value, Trouble>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let broken = |error: hyper::Error| Trouble::new(TroubleKind::Interrupted, error.to_string());
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let request = http::Request::get("/debug").header(http::header::HOST, "localhost");
+    let request = request
+        .body(Empty::<bytes::Bytes>::new())
+        .map_err(|error| Trouble::new(TroubleKind::Invalid, error.to_string()))?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(broken)?;
+        let status = response.status();
+        let body = http_body_util::Limited::new(response.into_body(), MAX_BYTES).collect().await;
+        let body = body.map_err(|error| Trouble::new(TroubleKind::Interrupted, error.to_string()))?;
+        if !status.is_success() {
+            return Err(Trouble::new(TroubleKind::Interrupted, format!("the leader answered {status}")));
+        }
+        serde_json::from_slice(&body.to_bytes())
+            .map_err(|error| Trouble::new(TroubleKind::Undecodable, error.to_string()))
+    };
+    let mut answer = std::pin::pin!(answer);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        biased;
+        answer = &mut answer => answer,
+        ended = &mut connection => match ended {
+            // The answer may have come whole just before the connection ended.
+            Ok(()) => answer.await,
+            Err(error) => Err(broken(error)),
+        },
+    }
+}

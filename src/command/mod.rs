@@ -1,0 +1,151 @@
+//! The commands that people call: they look at a cluster, try changes, and set annotations.
+//!
+//! Owns what each command reads, says and how it ends. Decides nothing that FLIPOP decides: matching and plans come from
+//! `flipop-core`. Does not own the forms of the arguments (`crate::config::words`).
+//!
+//! Invariants: only `move`, `pause` and `resume` write, and nothing but annotations of our own objects; no Secret is ever
+//! read; no text from the cluster reaches a terminal with its control characters.
+
+mod accounts;
+mod check;
+mod copy;
+mod dashboard;
+mod leader;
+mod matched;
+mod output;
+mod plan;
+mod reach;
+mod status;
+mod steer;
+
+use crate::api;
+use crate::config::Order;
+use crate::config::words::{PauseArgs, ResumeArgs, Word};
+use crate::exit::Exit;
+use crate::kube::client::ClientError;
+use crate::kube::kubeconfig::ClusterError;
+use crate::kube::trouble::Trouble;
+use crate::version;
+use clap_complete::{Shell, generate};
+use output::Output;
+
+/// Why a command could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// No API server to talk to.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Its client could not be made.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The runtime could not be made, or the output could not be written.
+    #[error("failed to run the command: {0}")]
+    System(#[from] std::io::Error),
+    /// The cluster did not answer as needed.
+    #[error("failed to read {what}: {trouble}")]
+    Read {
+        /// What was read.
+        what: String,
+        /// Why it failed.
+        trouble: Trouble,
+    },
+    /// The output could not be made.
+    #[error("failed to write the output: {0}")]
+    Format(String),
+    /// An argument means nothing here.
+    #[error("{0}")]
+    Usage(String),
+    /// What an argument names is not there.
+    #[error("{0}")]
+    Missing(String),
+}
+
+impl CommandError {
+    fn read(what: impl Into<String>, trouble: Trouble) -> Self {
+        Self::Read { what: what.into(), trouble }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::UnknownCommand,
+            Self::Cluster(_)
+            | Self::Client(_)
+            | Self::System(_)
+            | Self::Read { .. }
+            | Self::Format(_)
+            | Self::Missing(_) => Exit::Failure,
+        }
+    }
+}
+
+/// Runs a command to its end.
+#[must_use = "the process ends with it"]
+pub fn run(order: &Order) -> Exit {
+    let output = Output::of(order);
+    let ended = match &order.word {
+        Word::Completion(arguments) => complete(arguments.shell, order.program),
+        Word::Crd => crds(),
+        Word::Version => {
+            output::print(&format!("flipop {} (commit {})\n", version::VERSION, version::COMMIT))
+        }
+        Word::Status(_)
+        | Word::Plan(_)
+        | Word::Check(_)
+        | Word::Move(_)
+        | Word::Pause(_)
+        | Word::Resume(_)
+        | Word::Dashboard(_) => on_cluster(order, output),
+    };
+    ended.unwrap_or_else(|error| {
+        output::complain(&error.to_string());
+        error.exit()
+    })
+}
+
+fn on_cluster(order: &Order, output: Output) -> Result<Exit, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let reach = reach::Reach::new(order)?;
+        match &order.word {
+            Word::Status(arguments) => status::run(&reach, arguments, output).await,
+            Word::Plan(arguments) => plan::run(&reach, order, arguments, output).await,
+            Word::Check(arguments) => check::run(&reach, order, arguments, output).await,
+            Word::Move(arguments) => steer::move_address(&reach, arguments, output).await,
+            Word::Pause(PauseArgs { which, waiting, reason, .. }) => {
+                steer::pause(&reach, which, Some(reason), waiting.wait, output).await
+            }
+            Word::Resume(ResumeArgs { which, waiting, .. }) => {
+                steer::pause(&reach, which, None, waiting.wait, output).await
+            }
+            Word::Dashboard(arguments) => dashboard::run(&reach, arguments, output).await,
+            // They talk to no cluster.
+            Word::Completion(_) | Word::Crd | Word::Version => Ok(Exit::Success),
+        }
+    });
+    // A call that nobody waits for must not keep the process.
+    runtime.shutdown_background();
+    ended
+}
+
+fn crds() -> Result<Exit, CommandError> {
+    let yaml = api::crd::all_yaml().map_err(|error| CommandError::Format(error.to_string()))?;
+    output::print(&yaml)
+}
+
+fn complete(shell: crate::config::words::Shell, program: &str) -> Result<Exit, CommandError> {
+    use crate::config::words::Shell as Asked;
+    let shell = match shell {
+        Asked::Bash => Shell::Bash,
+        Asked::Zsh => Shell::Zsh,
+        Asked::Fish => Shell::Fish,
+    };
+    // A shell completes the name of a file; kubectl completes its plugins through a file of another name.
+    let (mut command, name) = if program == "flipop" {
+        (crate::config::command_line(), "flipop")
+    } else {
+        (crate::config::plugin_command_line(), "kubectl-flipop")
+    };
+    let mut script = Vec::new();
+    generate(shell, &mut command, name, &mut script);
+    output::print(&String::from_utf8_lossy(&script))
+}

@@ -1,0 +1,187 @@
+//! How commands print: tables, JSON, YAML, colours.
+//!
+//! Invariant: no control character from outside is printed, so no name or message can steer a terminal.
+
+use super::CommandError;
+use crate::config::Order;
+use crate::config::words::Format;
+use crate::exit::Exit;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+
+/// Between two columns.
+const GAP: &str = "   ";
+
+/// How to print.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Output {
+    /// The format.
+    pub(super) format: Format,
+    /// With colours and symbols.
+    pub(super) coloured: bool,
+}
+
+/// How something fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Tone {
+    /// As it should be.
+    Good,
+    /// Worth a look.
+    Doubtful,
+    /// Wrong.
+    Bad,
+}
+
+impl Output {
+    /// As the flags, the environment and the terminal ask for.
+    pub(super) fn of(order: &Order) -> Self {
+        let common = order.word.common();
+        let plain = common.is_some_and(|common| common.no_color) || order.no_color;
+        Self {
+            format: common.map(|common| common.output).unwrap_or_default(),
+            coloured: !plain && std::io::stdout().is_terminal(),
+        }
+    }
+
+    /// Prints the value as JSON or YAML, or else the text.
+    pub(super) fn show<T: Serialize>(
+        self,
+        value: &T,
+        text: impl FnOnce() -> String,
+    ) -> Result<Exit, CommandError> {
+        match self.format {
+            Format::Table | Format::Wide => print(&text()),
+            Format::Json => {
+                let json = serde_json::to_string_pretty(value);
+                let json = json.map_err(|error| CommandError::Format(error.to_string()))?;
+                print(&format!("{json}\n"))
+            }
+            Format::Yaml => {
+                let yaml = serde_saphyr::to_string(value);
+                print(&yaml.map_err(|error| CommandError::Format(error.to_string()))?)
+            }
+        }
+    }
+
+    /// More columns are asked for.
+    pub(super) fn is_wide(self) -> bool {
+        self.format == Format::Wide
+    }
+
+    /// The text in the colour of its tone.
+    pub(super) fn tinted(self, tone: Tone, text: &str) -> String {
+        let colour = match tone {
+            Tone::Good => "32",
+            Tone::Doubtful => "33",
+            Tone::Bad => "31",
+        };
+        self.escaped(colour, text)
+    }
+
+    /// The text in bold.
+    pub(super) fn bold(self, text: &str) -> String {
+        self.escaped("1", text)
+    }
+
+    fn escaped(self, code: &str, text: &str) -> String {
+        if self.coloured && !text.is_empty() {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// The symbol of a tone, or its word where there are no symbols.
+    pub(super) fn mark(self, tone: Tone) -> String {
+        let (symbol, word) = match tone {
+            Tone::Good => ("✓", "ok"),
+            Tone::Doubtful => ("!", "!"),
+            Tone::Bad => ("✗", "x"),
+        };
+        self.tinted(tone, if self.coloured { symbol } else { word })
+    }
+}
+
+/// A table whose cells have a tone.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rows: Vec<Vec<(String, Option<Tone>)>>,
+}
+
+impl Table {
+    /// With this first line.
+    pub(super) fn new<'a>(headers: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { rows: vec![headers.into_iter().map(|text| (text.to_owned(), None)).collect()] }
+    }
+
+    /// One more line.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = (String, Option<Tone>)>) {
+        self.rows.push(cells.into_iter().map(|(text, tone)| (shown(&text), tone)).collect());
+    }
+
+    /// The lines, each after `indent`.
+    pub(super) fn text(&self, output: Output, indent: &str) -> String {
+        let mut widths: Vec<usize> = Vec::new();
+        for row in &self.rows {
+            for (column, (text, _)) in row.iter().enumerate() {
+                let width = text.chars().count();
+                match widths.get_mut(column) {
+                    Some(known) => *known = width.max(*known),
+                    None => widths.push(width),
+                }
+            }
+        }
+        let mut all = String::new();
+        for row in &self.rows {
+            let mut line = String::from(indent);
+            for ((text, tone), width) in row.iter().zip(&widths) {
+                let space = width.saturating_sub(text.chars().count());
+                line.push_str(&tone.map_or_else(|| text.clone(), |tone| output.tinted(tone, text)));
+                let _infallible = write!(line, "{:space$}{GAP}", "");
+            }
+            all.push_str(line.trim_end());
+            all.push('\n');
+        }
+        all
+    }
+}
+
+/// A text as a table shows it: on one line, without control characters, and never empty.
+pub(super) fn shown(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let text: String = text.chars().map(plain).collect();
+    if text.trim().is_empty() { "-".to_owned() } else { text }
+}
+
+/// Prints to standard output. Whoever closed it has read enough.
+pub(super) fn print(text: &str) -> Result<Exit, CommandError> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(Exit::Success),
+    }
+}
+
+/// Prints a line to standard error.
+pub(super) fn complain(text: &str) {
+    let _unwritten = writeln!(std::io::stderr(), "flipop: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_no_text_steers_the_terminal() {
+        let mut table = Table::new(["NAME", "STATE"]);
+        table.row([("a\u{1b}[2J".to_owned(), Some(Tone::Bad)), (String::new(), None)]);
+        table.row([("längster".to_owned(), None), ("x".to_owned(), None)]);
+        let plain = Output { format: Format::Table, coloured: false };
+        let expected = "  NAME       STATE\n  a [2J      -\n  längster   x\n";
+        assert_eq!(table.text(plain, "  "), expected);
+        let coloured = table.text(Output { coloured: true, ..plain }, "");
+        assert!(coloured.contains("\u{1b}[31ma [2J\u{1b}[0m      -"), "{coloured:?}");
+    }
+}

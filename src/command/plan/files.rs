@@ -1,0 +1,227 @@
+//! Objects from files, to be used in place of or beside those that are installed.
+//!
+//! Owns their form: an object with a field that the schema does not have is refused, as by `kubectl`.
+
+use crate::api::{FloatingIPPool, NodeDNSRecordSet, UNOBSERVED, crd};
+use crate::command::CommandError;
+use crate::command::copy::Objects;
+use crate::kube::watch::{Seen, Undecodable};
+use flipop_core::model::ids::{ObjectName, Uid};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::core::Resource;
+use serde_json::Value;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Largest file that is read: far more than any number of objects.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// The objects of the files.
+#[derive(Debug, Default)]
+pub(super) struct Documents {
+    pools: Vec<Seen<FloatingIPPool>>,
+    record_sets: Vec<Seen<NodeDNSRecordSet>>,
+    /// What of the files is left out.
+    pub(super) notes: Vec<String>,
+}
+
+/// Reads the files; `-` is standard input. `namespace`: that of objects which name none.
+pub(super) fn read(files: &[PathBuf], namespace: Option<&str>) -> Result<Documents, CommandError> {
+    let mut documents = Documents::default();
+    for file in files {
+        let shown = file.display().to_string();
+        let wrong = |problem: String| CommandError::Usage(format!("failed to read {shown}: {problem}"));
+        let text = text_of(file).map_err(|error| wrong(error.to_string()))?;
+        let values: Vec<Value> =
+            serde_saphyr::from_multiple(&text).map_err(|error| wrong(error.to_string()))?;
+        for value in values.into_iter().filter(|value| !value.is_null()) {
+            for object in items(value) {
+                documents.add(object, namespace, &shown)?;
+            }
+        }
+    }
+    Ok(documents)
+}
+
+fn text_of(file: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    if file == Path::new("-") {
+        std::io::stdin().lock().take(MAX_BYTES).read_to_string(&mut text)?;
+    } else {
+        std::fs::File::open(file)?.take(MAX_BYTES).read_to_string(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// The objects of a list, or the object itself.
+fn items(value: Value) -> Vec<Value> {
+    if value.get("kind").and_then(Value::as_str) != Some("List") {
+        return vec![value];
+    }
+    value.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+impl Documents {
+    fn add(&mut self, mut object: Value, namespace: Option<&str>, file: &str) -> Result<(), CommandError> {
+        let text = |object: &Value, path: &str| {
+            object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let (kind, version) = (text(&object, "/kind"), text(&object, "/apiVersion"));
+        let name = text(&object, "/metadata/name");
+        let ours = version == FloatingIPPool::api_version(&());
+        if !ours || (kind != "FloatingIPPool" && kind != "NodeDNSRecordSet") {
+            let kind = if kind.is_empty() { "an object without a kind".to_owned() } else { kind };
+            self.notes.push(format!("{file}: {kind} {name} is left out: it is none of FLIPOP's kinds"));
+            return Ok(());
+        }
+        if name.is_empty() {
+            return Err(CommandError::Usage(format!("failed to read {file}: a {kind} has no metadata.name")));
+        }
+        if text(&object, "/metadata/namespace").is_empty()
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.insert("namespace".to_owned(), namespace.unwrap_or("default").into());
+        }
+        if kind == "FloatingIPPool" {
+            self.pools.push(decoded(&object));
+        } else {
+            self.record_sets.push(decoded(&object));
+        }
+        Ok(())
+    }
+
+    /// The installed objects with these in their places, or beside them.
+    pub(super) fn applied_to(&self, installed: &Objects, now: jiff::Timestamp) -> Objects {
+        let mut wanted = installed.clone();
+        for pool in &self.pools {
+            put(&mut wanted.pools, pool, now, |pool, before| {
+                pool.status = before.and_then(|before| before.status);
+            });
+        }
+        for set in &self.record_sets {
+            put(&mut wanted.record_sets, set, now, |set, before| {
+                set.status = before.and_then(|before| before.status);
+            });
+        }
+        wanted
+    }
+}
+
+/// The object, or why the API server would refuse it.
+#[expect(clippy::result_large_err, reason = "it is what a watch shows, and moved once")]
+fn decoded<K>(object: &Value) -> Seen<K>
+where
+    K: Resource<DynamicType = ()> + serde::de::DeserializeOwned,
+{
+    let refused = |error: String| {
+        let meta: ObjectMeta = object
+            .get("metadata")
+            .and_then(|metadata| serde_json::from_value(metadata.clone()).ok())
+            .unwrap_or_default();
+        Undecodable {
+            name: ObjectName::new(meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()),
+            uid: Uid(String::new()),
+            resource_version: String::new(),
+            generation: None,
+            created: None,
+            deleting: false,
+            annotations: meta.annotations.unwrap_or_default(),
+            error,
+        }
+    };
+    let unknown = unknown_fields::<K>(object);
+    if !unknown.is_empty() {
+        return Err(refused(format!("unknown field {}", unknown.join(", "))));
+    }
+    serde_json::from_value(object.clone()).map_err(|error| refused(error.to_string()))
+}
+
+/// Fields of the spec that the schema does not have.
+fn unknown_fields<K: Resource<DynamicType = ()>>(object: &Value) -> Vec<String> {
+    let kind = K::kind(&());
+    let all = crd::all();
+    let of_kind =
+        |crd: &&Value| crd.pointer("/spec/names/kind").and_then(Value::as_str) == Some(kind.as_ref());
+    let schema = all
+        .iter()
+        .find(of_kind)
+        .and_then(|crd| crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec"));
+    let mut unknown = Vec::new();
+    if let Some((schema, spec)) = schema.zip(object.get("spec")) {
+        look(schema, spec, "spec", &mut unknown);
+    }
+    unknown
+}
+
+fn look(schema: &Value, value: &Value, path: &str, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            let Some(known) = schema.get("properties").and_then(Value::as_object) else { return };
+            for (name, value) in fields {
+                let path = format!("{path}.{name}");
+                match known.get(name) {
+                    Some(schema) => look(schema, value, &path, unknown),
+                    None => unknown.push(path),
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(schema) = schema.get("items") else { return };
+            for (index, item) in items.iter().enumerate() {
+                look(schema, item, &format!("{path}[{index}]"), unknown);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Puts an object of a file where its namesake is. `inherit` takes over the namesake's status.
+fn put<K>(all: &mut Vec<Seen<K>>, object: &Seen<K>, now: jiff::Timestamp, inherit: impl Fn(&mut K, Option<K>))
+where
+    K: Resource<DynamicType = ()> + Clone,
+{
+    let name = |seen: &Seen<K>| match seen {
+        Ok(object) => ObjectName::new(
+            object.meta().namespace.clone().unwrap_or_default(),
+            object.meta().name.clone().unwrap_or_default(),
+        ),
+        Err(undecodable) => undecodable.name.clone(),
+    };
+    let named = name(object);
+    let mut before = None;
+    if let Some(place) = all.iter().position(|seen| name(seen) == named) {
+        before = all.swap_remove(place).ok();
+    }
+    let mut object = object.clone();
+    match &mut object {
+        Ok(object) => {
+            let annotations = object.meta().annotations.clone();
+            let meta = match &before {
+                Some(before) => {
+                    let mut meta = before.meta().clone();
+                    meta.generation = meta.generation.map(|generation| generation.saturating_add(1));
+                    // `kubectl apply` leaves annotations alone that the file does not name.
+                    meta.annotations.get_or_insert_default().extend(annotations.unwrap_or_default());
+                    meta
+                }
+                None => ObjectMeta {
+                    uid: Some(format!("new:{named}")),
+                    generation: Some(1),
+                    resource_version: Some(UNOBSERVED.abs().to_string()),
+                    creation_timestamp: Some(Time(now)),
+                    annotations,
+                    name: Some(named.name.clone()),
+                    namespace: Some(named.namespace.clone()),
+                    ..ObjectMeta::default()
+                },
+            };
+            *object.meta_mut() = meta;
+            inherit(object, before);
+        }
+        Err(undecodable) => {
+            let known = before.and_then(|before| before.meta().uid.clone());
+            undecodable.uid = Uid(known.unwrap_or_else(|| format!("new:{named}")));
+        }
+    }
+    all.push(object);
+}

@@ -1,0 +1,105 @@
+//! `flipop plan`: what FLIPOP would change, found by its own decisions over a frozen copy of the cluster.
+//!
+//! The decisions run on simulated time against answers of a provider that accepts everything. Nothing is written
+//! anywhere: the clients of providers are used for reads alone, and the copy lives in this process.
+
+mod account;
+mod files;
+mod rehearsal;
+mod report;
+mod world;
+
+use super::copy::{self, Lists, Objects};
+use super::output::{self, Output};
+use super::reach::Reach;
+use super::{CommandError, accounts};
+use crate::config::Order;
+use crate::config::words::PlanArgs;
+use crate::exit::Exit;
+use account::Account;
+use flipop_core::model::matching::WatchKey;
+use report::Report;
+use std::time::Duration;
+use world::World;
+
+/// Between two plans of `--watch`.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// Runs the command.
+pub(super) async fn run(
+    reach: &Reach,
+    order: &Order,
+    arguments: &PlanArgs,
+    output: Output,
+) -> Result<Exit, CommandError> {
+    let documents = files::read(&arguments.files, reach.namespace.as_deref())?;
+    loop {
+        let report = plan(reach, order, arguments, &documents).await?;
+        if arguments.watch && output.coloured {
+            output::print("\u{1b}[H\u{1b}[2J")?;
+        }
+        output.show(&report, || report.text(output))?;
+        if !arguments.watch {
+            return Ok(report.exit());
+        }
+        tokio::time::sleep(PERIOD).await;
+    }
+}
+
+async fn plan(
+    reach: &Reach,
+    order: &Order,
+    arguments: &PlanArgs,
+    documents: &files::Documents,
+) -> Result<Report, CommandError> {
+    // Objects of all namespaces compete for nodes, addresses and names.
+    let installed = Objects::read(reach, None).await?;
+    let mut notes = documents.notes.clone();
+    notes.extend(installed.absent.iter().map(|kind| format!("the kind {kind} is not installed")));
+    let wanted = documents.applied_to(&installed, reach.now());
+    let keeps = keeps_last_record(reach).await;
+    let providers = copy::every_provider(keeps.unwrap_or_default());
+    if keeps.is_none() {
+        notes.push(
+            "the flags of the operator are unknown: --keep-last-record is taken for unset (you may not get the \
+             Deployment flipop, or it is not there)"
+                .to_owned(),
+        );
+    }
+    let (pools, sets) = wanted.plain();
+    let of_pools: Vec<_> = pools.iter().filter_map(|pool| copy::pool_spec(pool, &providers)).collect();
+    let of_sets: Vec<_> = sets.iter().filter_map(|set| copy::set_spec(set, &providers)).collect();
+    let criteria = of_pools.iter().filter_map(|spec| spec.criteria.as_ref());
+    let mut keys = copy::keys(criteria.chain(of_sets.iter().filter_map(|spec| spec.criteria.as_ref())));
+    keys.insert(WatchKey::Nodes { selector: String::new() });
+    let lists = Lists::read(reach, keys).await?;
+    let account = if arguments.with_provider {
+        Account::read(accounts::clients(&order.providers, &reach.clock)?, &mut notes)
+    } else {
+        notes.push(
+            "addresses and records are taken from the status of the objects; --with-provider reads them"
+                .to_owned(),
+        );
+        Account::assumed()
+    };
+    notes.push("cool-offs and retries under way in the leader are not known".to_owned());
+    notes.push("firewalls (spec.firewall) are not part of the plan".to_owned());
+    let mut world = World::new((pools, sets), lists, account);
+    world.assume(&installed.plain(), &providers, &mut notes);
+    let outcome = rehearsal::run(&mut world, &providers, reach.now()).await?;
+    Ok(report::make(&world, &outcome, &providers, notes))
+}
+
+/// Whether the operator runs with `--keep-last-record`; `None` where its Deployment cannot be read.
+async fn keeps_last_record(reach: &Reach) -> Option<bool> {
+    use k8s_openapi::api::apps::v1::Deployment;
+    let api: kube::Api<Deployment> = kube::Api::namespaced(reach.client.clone(), &reach.operator);
+    let pod = api.get("flipop").await.ok()?.spec.template.spec?;
+    let containers = pod.containers.iter();
+    let mut words =
+        containers.flat_map(|container| container.args.iter().chain(&container.command).flatten());
+    Some(words.any(|word| word == "--keep-last-record" || word == "--keep-last-record=true"))
+}
+
+#[cfg(test)]
+mod tests;

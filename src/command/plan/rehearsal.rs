@@ -1,0 +1,379 @@
+//! The decisions at work on a frozen copy, in simulated time, until nothing changes any more.
+//!
+//! It drives [`Fleet`] as the operator's loop does (`crate::reconcile`): facts in, one plan, actions out, answers back.
+//! Every write is accepted, and takes effect in the copy alone.
+
+use super::world::World;
+use crate::command::CommandError;
+use crate::command::copy;
+use flipop_core::addresses::action as addresses;
+use flipop_core::firewalls::action as firewalls;
+use flipop_core::fleet::action::{Action, NodeReading, Outcome as Answer};
+use flipop_core::fleet::{Fleet, Input, Settings};
+use flipop_core::mechanism::effects::{Effect, WrittenStatus};
+use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed};
+use flipop_core::model::fault::CallFailure;
+use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
+use flipop_core::model::matching::WatchKey;
+use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::node_labels::SeenLabel;
+use flipop_core::model::provider::Providers;
+use flipop_core::records::action as records;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where the simulated clock stands at the beginning: suspicions began before.
+const START: Moment = Moment::from_millis(86_400_000);
+
+/// How long a rehearsal goes on beyond the longest wait that an object asks for.
+const MARGIN_MS: u64 = 600_000;
+
+/// Nothing has changed for so long: it has settled. Longer than the pauses between reads of one fact.
+const QUIET_MS: u64 = 60_000;
+
+/// How long an answer takes: not at once, so that what is under way counts as that.
+const ANSWER_MS: u64 = 50;
+
+/// Plans of one rehearsal. A plan that asks to be made again at once for ever must not hold us.
+const MAX_PLANS: usize = 1_000_000;
+
+/// How a rehearsal went.
+#[derive(Debug, Clone)]
+pub(super) struct Outcome {
+    /// Nothing changed in the end.
+    pub(super) settled: bool,
+    /// When the last change was made, in milliseconds of simulated time after the beginning.
+    pub(super) last_change_ms: u64,
+    /// How long it went on.
+    pub(super) simulated_ms: u64,
+    /// Events of type Warning that would be written.
+    pub(super) warnings: Vec<String>,
+}
+
+struct Rehearsal<'a> {
+    world: &'a mut World,
+    fleet: Fleet,
+    now: Moment,
+    queue: BTreeMap<(Moment, u64), Input>,
+    serial: u64,
+    running: BTreeSet<WatchKey>,
+    last_change: Moment,
+    warnings: BTreeSet<String>,
+}
+
+/// Lets the decisions work. `now` is the time of day at its beginning.
+pub(super) async fn run(
+    world: &mut World,
+    providers: &Providers,
+    now: jiff::Timestamp,
+) -> Result<Outcome, CommandError> {
+    let wall = u64::try_from(now.as_millisecond()).unwrap_or_default();
+    let epoch_ms = wall.saturating_sub(START.as_millis());
+    let limit = MARGIN_MS.saturating_add(longest_wait_ms(world, providers));
+    let mut rehearsal = Rehearsal {
+        world,
+        fleet: Fleet::new(Settings { providers: providers.clone(), epoch_ms }),
+        now: START,
+        queue: BTreeMap::new(),
+        serial: 0,
+        running: BTreeSet::new(),
+        last_change: START,
+        warnings: BTreeSet::new(),
+    };
+    rehearsal.begin(epoch_ms);
+    rehearsal.go_on(START.plus_millis(limit)).await;
+    let faults = rehearsal.world.account.faults();
+    if let Some(fault) = faults.first() {
+        return Err(CommandError::Missing(format!("failed to read {fault}")));
+    }
+    let quiet = rehearsal.now.millis_since(rehearsal.last_change);
+    let never = rehearsal.last_change == START;
+    let settled = (never || quiet >= QUIET_MS) && !rehearsal.world.is_under_way();
+    Ok(Outcome {
+        settled,
+        last_change_ms: rehearsal.last_change.millis_since(START),
+        simulated_ms: limit,
+        warnings: rehearsal.warnings.into_iter().collect(),
+    })
+}
+
+/// The longest grace, cool-off and TTL among the objects.
+fn longest_wait_ms(world: &World, providers: &Providers) -> u64 {
+    let of_pool = |pool| copy::pool_spec(pool, providers).map(|spec| (spec.grace, spec.cool_off_ms));
+    let of_set = |set| copy::set_spec(set, providers).map(|spec| (spec.grace, 0));
+    let pools = world.pools.values().filter_map(of_pool);
+    let waits = pools.chain(world.sets.values().filter_map(of_set));
+    let waits = waits.map(|(grace, cool_off)| {
+        grace.pod_ms.max(grace.node_ms).saturating_add(grace.recovery_ms).max(cool_off)
+    });
+    let ttls = world.pools.values().filter_map(|pool| pool.spec.as_ref().ok()?.record_set.as_ref());
+    let ttls = ttls.chain(world.sets.values().filter_map(|set| set.spec.as_ref().ok()?.record_set.as_ref()));
+    let ttls = ttls.filter_map(|set| u64::try_from(set.ttl).ok()).map(|ttl| ttl.min(86_400) * 1_000);
+    waits.chain(ttls).max().unwrap_or_default()
+}
+
+impl Rehearsal<'_> {
+    /// A new leader: everything is read before anything is decided.
+    fn begin(&mut self, epoch_ms: u64) {
+        self.observe(Input::ServerEpoch(epoch_ms));
+        self.observe(Input::Leading);
+        self.observe(Input::Permit(true));
+        // A request to move counts only where the pool was seen without it, as the leader at work has seen it.
+        let asks = self.world.pools.values().filter(|pool| pool.move_request.is_some()).cloned();
+        let asks: Vec<_> = asks.collect();
+        let first = self.world.pools.values().cloned().map(|mut pool| {
+            let met = pool.status.last_move.as_ref().map(|last| &last.request);
+            if pool.move_request.as_ref() != met {
+                pool.move_request = None;
+            }
+            pool
+        });
+        let first = first.collect();
+        self.observe(Input::Pools(Observed::Reset(first)));
+        let sets = self.world.sets.values().cloned().collect();
+        self.observe(Input::RecordSets(Observed::Reset(sets)));
+        for pool in asks {
+            self.later(ANSWER_MS, Input::Pools(Observed::Apply(pool)));
+        }
+    }
+
+    fn observe(&mut self, input: Input) {
+        self.fleet.observe(input, Context::exactly(self.now));
+    }
+
+    fn later(&mut self, ms: u64, input: Input) {
+        self.serial = self.serial.saturating_add(1);
+        self.queue.insert((self.now.plus_millis(ms), self.serial), input);
+    }
+
+    fn answer(&mut self, answer: impl Into<Answer>) {
+        self.later(ANSWER_MS, Input::Outcome(answer.into()));
+    }
+
+    /// Something outside the statuses changes.
+    fn changes(&mut self) {
+        self.last_change = self.now;
+    }
+
+    async fn go_on(&mut self, end: Moment) {
+        for _ in 0..MAX_PLANS {
+            let plan = self.fleet.plan(self.now);
+            let idle = plan.effects.is_empty();
+            for effect in plan.effects {
+                match effect {
+                    Effect::Do(action) => self.execute(action).await,
+                    Effect::Tell(notice) if notice.warning => {
+                        let (kind, name) = (notice.kind.as_str(), &notice.object.name);
+                        let told = format!("{kind} {name} {}: {}", notice.reason.as_str(), notice.message);
+                        self.warnings.insert(told);
+                    }
+                    Effect::Tell(_) => {}
+                }
+            }
+            if self.follow() || !idle {
+                continue;
+            }
+            let answer = self.queue.keys().next().map(|(at, _)| *at);
+            let Some(next) = [answer, plan.wake].into_iter().flatten().min().filter(|next| *next <= end)
+            else {
+                break;
+            };
+            self.now = self.now.max(next);
+            let later = self.queue.split_off(&(self.now.plus_millis(1), 0));
+            for (_, input) in std::mem::replace(&mut self.queue, later) {
+                self.observe(input);
+            }
+        }
+        self.now = end;
+    }
+
+    /// Only a watch that did not run begins with a list. True when one did.
+    fn follow(&mut self) -> bool {
+        let wanted = self.fleet.watches();
+        self.running.retain(|key| wanted.contains(key));
+        let mut fresh = false;
+        for key in wanted {
+            if !self.running.insert(key.clone()) {
+                continue;
+            }
+            fresh = true;
+            let input = match &key {
+                WatchKey::Nodes { .. } => {
+                    let nodes = self.world.lists.nodes.get(&key).cloned().unwrap_or_default();
+                    Input::Nodes(key, Observed::Reset(nodes))
+                }
+                WatchKey::Pods { .. } => {
+                    let pods = self.world.lists.pods.get(&key).cloned().unwrap_or_default();
+                    Input::Pods(key, Observed::Reset(pods))
+                }
+            };
+            self.observe(input);
+        }
+        fresh
+    }
+
+    async fn execute(&mut self, action: Action) {
+        match action {
+            Action::Addresses(call) => self.addresses(call).await,
+            Action::Records(call) => self.records(call).await,
+            Action::WriteStatus { pool, status, .. } => {
+                let resource_version = self.world.next_version();
+                let Some(object) = self.world.pools.get_mut(&pool.uid) else { return };
+                object.resource_version.clone_from(&resource_version);
+                object.status = (*status).clone();
+                let seen = object.clone();
+                self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
+                let kept = Box::new(WrittenStatus { resource_version, status: *status });
+                self.answer(Answer::StatusWritten { pool: pool.uid, result: Ok(kept) });
+            }
+            Action::WriteRecordSetStatus { record_set, status, .. } => {
+                let resource_version = self.world.next_version();
+                let Some(object) = self.world.sets.get_mut(&record_set.uid) else { return };
+                object.resource_version.clone_from(&resource_version);
+                object.status = (*status).clone();
+                let seen = object.clone();
+                self.later(ANSWER_MS / 2, Input::RecordSets(Observed::Apply(seen)));
+                let kept = Box::new(WrittenStatus { resource_version, status: *status });
+                self.answer(Answer::RecordSetStatusWritten { record_set: record_set.uid, result: Ok(kept) });
+            }
+            Action::WriteIps { pool, add } => self.write_ips(pool, add),
+            Action::Annotate { node, uid, value } => {
+                self.changes();
+                self.mark(&node, &uid, |node| {
+                    node.annotation = value.as_ref().map(ToString::to_string);
+                    node.annotation_ours = true;
+                });
+                self.answer(Answer::Annotated { node, uid, value, result: Ok(()) });
+            }
+            Action::Label { node, uid, changes } => {
+                self.changes();
+                self.mark(&node, &uid, |node| {
+                    for (key, value) in &changes {
+                        match value.clone() {
+                            Some(value) => node.labels.0.insert(*key, SeenLabel { value, ours: true }),
+                            None => node.labels.0.remove(key),
+                        };
+                    }
+                });
+                self.answer(Answer::Labelled { node, uid, changes, result: Ok(()) });
+            }
+            // A plan knows of no firewalls, and changes none.
+            Action::Firewalls(call) => self.firewalls(call),
+            Action::SweepAnnotations => {
+                let found = self.world.annotated();
+                self.answer(Answer::Swept(Ok(found)));
+            }
+            Action::CountNodes => {
+                let count = u64::try_from(self.world.nodes().len()).unwrap_or(u64::MAX);
+                self.answer(Answer::NodesCounted(Ok(count)));
+            }
+            Action::ReadNode { object, node, asked, nodes, pods } => {
+                let result = Ok(self.world.node(&node, &nodes, pods.as_ref()));
+                let read = Box::new(NodeReading { node, asked, nodes, pods, result });
+                self.answer(Answer::NodeRead { object: object.uid, read });
+            }
+        }
+    }
+
+    fn mark(&mut self, node: &str, uid: &Uid, change: impl Fn(&mut NodeFacts)) {
+        for (key, node) in self.world.mark(node, uid, change) {
+            self.later(ANSWER_MS / 2, Input::Nodes(key, Observed::Apply(node)));
+        }
+    }
+
+    fn firewalls(&mut self, call: firewalls::Action) {
+        let unsent = CallFailure::NotSent;
+        let answer = match call {
+            firewalls::Action::Look { epoch, .. } => {
+                firewalls::Outcome::Looked { epoch, begun: self.now, result: Err(unsent) }
+            }
+            firewalls::Action::Find { epoch, pool, id } => {
+                firewalls::Outcome::Found { epoch, pool, id, result: Err(unsent) }
+            }
+            firewalls::Action::Create { epoch, pool, name, .. } => {
+                firewalls::Outcome::Created { epoch, pool, name, result: Err(unsent) }
+            }
+            firewalls::Action::Change { epoch, pool, name, change, .. } => {
+                let deleted = change == firewalls::Change::Delete;
+                firewalls::Outcome::Changed { epoch, pool, name, deleted, result: Err(unsent) }
+            }
+        };
+        self.answer(Answer::from(answer));
+    }
+
+    fn write_ips(&mut self, pool: ObjectRef, add: Vec<Address>) {
+        self.changes();
+        let resource_version = self.world.next_version();
+        if let Some(object) = self.world.pools.get_mut(&pool.uid)
+            && let Ok(spec) = &mut object.spec
+        {
+            let new = add.iter().map(ToString::to_string).filter(|ip| !spec.ips.contains(ip));
+            let new: Vec<String> = new.collect();
+            spec.ips.extend(new);
+            object.generation = object.generation.saturating_add(1);
+            object.resource_version = resource_version;
+            let seen = object.clone();
+            self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
+        }
+        self.answer(Answer::IpsWritten { pool: pool.uid, add, result: Ok(()) });
+    }
+
+    async fn addresses(&mut self, call: addresses::Action) {
+        let begun = self.now;
+        let account = &mut self.world.account;
+        let answer = match call {
+            addresses::Action::List { epoch } => {
+                let result = account.list(&epoch.account_id).await;
+                addresses::Outcome::Listed { epoch, begun, result }
+            }
+            addresses::Action::Get { epoch, ip, .. } => {
+                let result = account.get(&epoch.account_id, ip).await;
+                addresses::Outcome::Got { epoch, ip, begun, result }
+            }
+            addresses::Action::ProveMachineRead { epoch } => {
+                let result = account.may_read_machines(&epoch.account_id).await;
+                addresses::Outcome::Proved { epoch, result }
+            }
+            addresses::Action::Poll { epoch, ip, .. } => {
+                addresses::Outcome::Polled { begun, epoch, ip, result: Ok(ActionStatus::Completed) }
+            }
+            addresses::Action::Assign { epoch, ip, machine, .. } => {
+                let placed = account.place(&epoch.account_id, ip, Some(machine));
+                let result = placed.map(|()| (ActionId(begun.as_millis()), ActionStatus::Completed));
+                self.last_change = begun;
+                addresses::Outcome::Changed { epoch, ip, result }
+            }
+            addresses::Action::Unassign { epoch, ip, .. } => {
+                let placed = account.place(&epoch.account_id, ip, None);
+                let result = placed.map(|()| (ActionId(begun.as_millis()), ActionStatus::Completed));
+                self.last_change = begun;
+                addresses::Outcome::Changed { epoch, ip, result }
+            }
+            addresses::Action::Create { epoch, pool, region } => {
+                let result = account.buy(&epoch.account_id, &region);
+                self.last_change = begun;
+                addresses::Outcome::Created { epoch, pool, result }
+            }
+        };
+        self.answer(answer);
+    }
+
+    async fn records(&mut self, call: records::Action) {
+        let account = &mut self.world.account;
+        let answer = match call {
+            records::Action::FindZone { epoch, zone, .. } => {
+                let result = account.find_zone(&epoch.account_id, &zone).await;
+                records::Outcome::ZoneFound { epoch, zone, result }
+            }
+            records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
+                let result = account.records(&epoch.account_id, &zone, &fqdn).await;
+                records::Outcome::RecordsRead { epoch, zone: zone.id, fqdn, mark_of, result }
+            }
+            records::Action::ApplyRecords { epoch, zone, fqdn, set, .. } => {
+                let left = account.change(&epoch.account_id, &fqdn, &set.changes);
+                self.last_change = self.now;
+                records::Outcome::RecordsApplied { epoch, zone: zone.id, fqdn, result: Ok(left) }
+            }
+        };
+        self.answer(answer);
+    }
+}

@@ -1,0 +1,259 @@
+//! Rehearsals over small clusters that are given here.
+
+use super::account::Account;
+use super::rehearsal;
+use super::report::{self, Report};
+use super::world::World;
+use super::{copy, files};
+use crate::api::{FloatingIPPool, NodeDNSRecordSet};
+use crate::command::copy::{Lists, Objects};
+use crate::command::output::Output;
+use crate::config::words::Format;
+use crate::exit::Exit;
+use crate::kube::objects::NodeSlim;
+use flipop_core::model::facts::NodeFacts;
+use flipop_core::model::matching::WatchKey;
+use serde_json::{Value, json};
+
+const PLAIN: Output = Output { format: Format::Table, coloured: false };
+
+fn node(number: usize, ready: bool) -> NodeFacts {
+    let status = if ready { "True" } else { "False" };
+    let node: NodeSlim = serde_json::from_value(json!({
+        "metadata": {
+            "name": format!("node-{number}"), "uid": format!("uid-{number}"),
+            "labels": {"topology.kubernetes.io/region": "nyc3"},
+        },
+        "spec": {"providerID": format!("digitalocean://{number}")},
+        "status": {"conditions": [
+            {"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        ]},
+    }))
+    .unwrap();
+    node.into_facts()
+}
+
+fn pool(name: &str, spec: &Value, status: &Value) -> FloatingIPPool {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("uid-{name}"), "generation": 1, "resourceVersion": "7",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": spec, "status": status,
+    }))
+    .unwrap()
+}
+
+/// A pool of two addresses, which stand on the first two nodes.
+fn settled_pool(more: &Value) -> FloatingIPPool {
+    let entry = |number: usize| json!({"state": "active", "nodeName": format!("node-{number}"), "providerID": format!("digitalocean://{number}")});
+    let mut spec = json!({
+        "provider": "digitalocean", "ips": ["192.0.2.1", "192.0.2.2"], "match": {},
+        "dnsRecordSet": {"zone": "example.com", "recordName": "www", "ttl": 30},
+    });
+    for (field, value) in more.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    let status = json!({
+        "ips": {"192.0.2.1": entry(1), "192.0.2.2": entry(2)},
+        "dnsRecordSet": {"fqdn": "www.example.com", "addresses": ["192.0.2.1", "192.0.2.2"]},
+        "observedGeneration": 1,
+    });
+    pool("web", &spec, &status)
+}
+
+/// What is planned for these objects and nodes; the nodes of the addresses carry their annotations.
+async fn planned(objects: &Objects, text: &str, nodes: Vec<NodeFacts>) -> Report {
+    planned_with(objects, text, nodes, |_| Lists::default()).await
+}
+
+/// The same, with these lists of some of the nodes.
+async fn planned_with(
+    objects: &Objects,
+    text: &str,
+    mut nodes: Vec<NodeFacts>,
+    lists: impl Fn(&[NodeFacts]) -> Lists,
+) -> Report {
+    for (number, node) in nodes.iter_mut().enumerate().take(2) {
+        node.annotation = Some(format!("192.0.2.{}", number + 1));
+        node.annotation_ours = true;
+    }
+    let now: jiff::Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let documents = files::read(&[file.path().to_owned()], Some("ns")).unwrap();
+    let wanted = documents.applied_to(objects, now);
+    let providers = copy::every_provider(false);
+    let mut lists = lists(&nodes);
+    lists.nodes.insert(WatchKey::Nodes { selector: String::new() }, nodes);
+    let mut world = World::new(wanted.plain(), lists, Account::assumed());
+    world.assume(&objects.plain(), &providers, &mut Vec::new());
+    let outcome = rehearsal::run(&mut world, &providers, now).await.unwrap();
+    report::make(&world, &outcome, &providers, documents.notes.clone())
+}
+
+fn installed(pools: Vec<FloatingIPPool>) -> Objects {
+    Objects { pools: pools.into_iter().map(Ok).collect(), ..Objects::default() }
+}
+
+fn changes(report: &Report) -> Vec<String> {
+    let text = report.text(PLAIN);
+    text.lines().take_while(|line| line.starts_with(['+', '-', '~'])).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn where_everything_is_right_there_is_nothing_to_do() {
+    let report =
+        planned(&installed(vec![settled_pool(&json!({}))]), "", vec![node(1, true), node(2, true)]).await;
+    assert_eq!(report.exit(), Exit::Success, "{}", report.text(PLAIN));
+    assert!(report.text(PLAIN).starts_with("Nothing to do. Nothing was written.\n"));
+}
+
+#[tokio::test]
+async fn a_node_that_failed_loses_its_address_at_once_or_at_the_end_of_its_grace() {
+    for (grace, seconds) in [(json!({}), 0..=3), (json!({"nodeSeconds": 600}), 600..=603)] {
+        let objects = installed(vec![settled_pool(&json!({"grace": grace}))]);
+        let report = planned(&objects, "", vec![node(1, true), node(2, false), node(3, true)]).await;
+        let pool = "(FloatingIPPool ns/web)";
+        let annotation = "annotation flipop.digitalocean.com/ipv4-reserved-ip=192.0.2.2 on";
+        let expected = [
+            format!("~ move 192.0.2.2 from node-2 to node-3   {pool}"),
+            format!("- {annotation} node-2"),
+            format!("+ {annotation} node-3"),
+        ];
+        assert_eq!(changes(&report), expected, "{}", report.text(PLAIN));
+        assert_eq!(report.exit(), Exit::Changes);
+        let json = serde_json::to_value(&report).unwrap();
+        let last = json["lastChangeSeconds"].as_u64().unwrap();
+        assert!(seconds.contains(&last), "{last} of {seconds:?}");
+        assert_eq!(json["objects"][0]["leftOut"][0], json!({"reason": "is not Ready", "nodes": ["node-2"]}));
+    }
+}
+
+#[tokio::test]
+async fn a_file_counts_in_place_of_what_is_installed_and_a_purchase_is_told_with_its_bill() {
+    let more = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\nmetadata: {name: web}\n\
+                spec: {provider: digitalocean, region: nyc3, desiredIPs: 3, ips: [192.0.2.1, 192.0.2.2]}\n";
+    let objects = installed(vec![settled_pool(&json!({}))]);
+    let report = planned(&objects, more, vec![node(1, true), node(2, true), node(3, true)]).await;
+    let pool = "(FloatingIPPool ns/web)";
+    let expected = [
+        format!("+ create 1 address in nyc3, which costs money   {pool}"),
+        format!("+ assign new address 1 to node-3   {pool}"),
+        format!("+ spec.ips: new address 1   {pool}"),
+        "+ annotation flipop.digitalocean.com/ipv4-reserved-ip=new address 1 on node-3".to_owned(),
+    ];
+    assert_eq!(changes(&report), expected, "{}", report.text(PLAIN));
+}
+
+#[tokio::test]
+async fn a_new_record_set_publishes_what_it_matches() {
+    let more = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: NodeDNSRecordSet\nmetadata: {name: nodes}\n\
+                spec: {addressType: flipop.digitalocean.com/ipv4-reserved-ip, \
+                dnsRecordSet: {zone: example.com, recordName: nodes}}\n";
+    let objects = installed(vec![settled_pool(&json!({}))]);
+    let report = planned(&objects, more, vec![node(1, true), node(2, true)]).await;
+    let set = "(NodeDNSRecordSet ns/nodes)";
+    let expected =
+        [1, 2].map(|n| format!("+ record nodes.example.com A 192.0.2.{n} at digitalocean   {set}"));
+    assert_eq!(changes(&report), expected, "{}", report.text(PLAIN));
+    assert_eq!(report.exit(), Exit::Changes);
+}
+
+#[tokio::test]
+async fn an_object_that_is_invalid_wins_over_changes() {
+    let kind = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\nmetadata: {name: bad}\n";
+    for (spec, problem) in [
+        ("spec: {provider: digitalocean, match: {nodeLabel: 'a in'}}", "spec.match.nodeLabel: "),
+        ("spec: {provider: digitalocean, nodelabel: a}", "unknown field spec.nodelabel"),
+        ("spec: {provider: 7}", "invalid type"),
+    ] {
+        let objects = installed(vec![settled_pool(&json!({}))]);
+        let nodes = vec![node(1, true), node(2, false), node(3, true)];
+        let report = planned(&objects, &format!("{kind}{spec}\n"), nodes).await;
+        let text = report.text(PLAIN);
+        assert_eq!(report.exit(), Exit::Invalid, "{text}");
+        assert!(text.contains("FloatingIPPool ns/bad is invalid: ") && text.contains(problem), "{text}");
+        assert!(text.contains("~ move 192.0.2.2"), "the others are planned all the same: {text}");
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_come_to_rest_in_its_time_is_told() {
+    let ips: Vec<String> = (1..=9).map(|n| format!("192.0.2.{n}")).collect();
+    let spec =
+        json!({"provider": "digitalocean", "region": "nyc3", "ips": ips, "assignmentCoolOffSeconds": 600});
+    let objects = installed(vec![pool("web", &spec, &Value::Null)]);
+    let report = planned(&objects, "", (1..=9).map(|n| node(n, true)).collect()).await;
+    let text = report.text(PLAIN);
+    assert_eq!(report.exit(), Exit::Unsettled, "{text}");
+    assert!(text.contains("; it did not settle within 1200 s of simulated time. Nothing"), "{text}");
+}
+
+#[tokio::test]
+async fn a_move_by_hand_is_rehearsed_and_one_that_would_be_refused_is_told() {
+    for (node_name, moved) in [("node-3", true), ("node-2", false)] {
+        let mut pool = settled_pool(&json!({}));
+        let request = format!("192.0.2.1={node_name}#1");
+        pool.metadata.annotations = Some([("flipop.digitalocean.com/move".to_owned(), request)].into());
+        let nodes = vec![node(1, true), node(2, true), node(3, true)];
+        let report = planned(&installed(vec![pool]), "", nodes).await;
+        let text = report.text(PLAIN);
+        assert_eq!(text.contains("~ move 192.0.2.1 from node-1 to node-3"), moved, "{text}");
+        assert_eq!(text.contains("would be Refused: "), !moved, "{text}");
+    }
+}
+
+#[test]
+fn files_are_read_as_kubectl_reads_them() {
+    let read = |text: &str| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        files::read(&[file.path().to_owned()], None)
+    };
+    let list = r#"{"kind": "List", "apiVersion": "v1", "items": [
+        {"apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "NodeDNSRecordSet", "metadata": {"name": "a"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}]}"#;
+    let documents = read(list).unwrap();
+    let wanted = documents.applied_to(&Objects::default(), jiff::Timestamp::UNIX_EPOCH);
+    let set: &NodeDNSRecordSet = wanted.record_sets[0].as_ref().unwrap();
+    assert_eq!(set.metadata.namespace.as_deref(), Some("default"));
+    assert!(documents.notes[0].ends_with("ConfigMap c is left out: it is none of FLIPOP's kinds"));
+    assert!(read("---\n---\n").unwrap().notes.is_empty());
+    let nameless = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\n";
+    for refused in ["a: [", nameless] {
+        assert!(read(refused).is_err(), "{refused}");
+    }
+}
+
+/// A hundred objects and a thousand nodes, or a fifth of that where nothing is optimised. The time is printed, not
+/// asserted: machines differ.
+#[tokio::test]
+async fn a_large_cluster_is_planned_whole() {
+    let entry = |n: usize| json!({"state": "active", "nodeName": format!("node-{n}"), "providerID": format!("digitalocean://{n}")});
+    let count = if cfg!(debug_assertions) { 20 } else { 100 };
+    let pools = (0..count).map(|p| {
+        let ips: Vec<usize> = (p * 10 + 1..=p * 10 + 5).collect();
+        let address = |n: &usize| format!("10.0.{}.{}", n / 250, n % 250);
+        let status: serde_json::Map<String, Value> = ips.iter().map(|n| (address(n), entry(*n))).collect();
+        let matching = json!({"nodeLabel": format!("pool=p{p}")});
+        let ips: Vec<String> = ips.iter().map(address).collect();
+        let spec = json!({"provider": "digitalocean", "ips": ips, "match": matching});
+        pool(&format!("pool-{p:03}"), &spec, &json!({"ips": status, "observedGeneration": 1}))
+    });
+    let objects = installed(pools.collect());
+    // One node of each tenth pool fails.
+    let nodes = (1..=count * 10).map(|n| node(n, n % 100 != 1)).collect();
+    let lists = |nodes: &[NodeFacts]| {
+        let of_pool = |(p, nodes): (usize, &[NodeFacts])| {
+            (WatchKey::Nodes { selector: format!("pool=p{p}") }, nodes.to_vec())
+        };
+        Lists { nodes: nodes.chunks(10).enumerate().map(of_pool).collect(), ..Lists::default() }
+    };
+    let begun = crate::clock::Clock::system().now();
+    let report = planned_with(&objects, "", nodes, lists).await;
+    let took = crate::clock::Clock::system().now().millis_since(begun);
+    println!("a plan for {} nodes and {count} pools took {took} ms", count * 10);
+    let moves = changes(&report).iter().filter(|line| line.starts_with("~ move")).count();
+    assert_eq!((moves, report.exit()), (count / 10, Exit::Changes), "{}", changes(&report).join("\n"));
+}

@@ -1,0 +1,60 @@
+//! The cluster that a command talks to: its clients, and the namespaces that are meant.
+
+use super::CommandError;
+use crate::clock::Clock;
+use crate::config::Order;
+use crate::config::words::Common;
+use crate::kube::client::{self, ServerTime};
+use crate::kube::kubeconfig;
+use crate::provider::install_tls;
+use kube::Client;
+
+/// The cluster that a command talks to.
+pub(super) struct Reach {
+    /// For reads, and for annotations.
+    pub(super) client: Client,
+    /// For connections that stay open.
+    pub(super) patient: Client,
+    /// The API server's clock, as its answers tell it.
+    pub(super) time: ServerTime,
+    /// This machine's clock.
+    pub(super) clock: Clock,
+    /// The API server's URL.
+    pub(super) server: String,
+    /// Namespace of the objects; `None`: all.
+    pub(super) namespace: Option<String>,
+    /// Namespace of the operator.
+    pub(super) operator: String,
+}
+
+impl Reach {
+    /// Finds the cluster as the operator does. Nothing is asked of it yet.
+    pub(super) fn new(order: &Order) -> Result<Self, CommandError> {
+        install_tls();
+        let clock = Clock::system();
+        let cluster = kubeconfig::resolve(&order.cluster, &clock)?;
+        let time = ServerTime::new(clock.clone());
+        let client = client::requests(&cluster, Some(&time))?;
+        let patient = client::watches(&cluster, None)?;
+        let (namespace, operator) = match order.word.common() {
+            Some(common) => (wanted(common, &cluster.namespace), common.operator_namespace.clone()),
+            None => (None, String::new()),
+        };
+        Ok(Self { client, patient, time, clock, server: cluster.server(), namespace, operator })
+    }
+
+    /// What time it is by the API server's clock, or else by this machine's.
+    pub(super) fn now(&self) -> jiff::Timestamp {
+        let told = self.time.epoch_ms().map(|epoch| epoch.saturating_add(self.clock.now().as_millis()));
+        let told = told.and_then(|ms| i64::try_from(ms).ok());
+        let told = told.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        told.unwrap_or_else(|| self.clock.timestamp())
+    }
+}
+
+fn wanted(common: &Common, of_context: &str) -> Option<String> {
+    if common.all_namespaces {
+        return None;
+    }
+    Some(common.namespace.clone().unwrap_or_else(|| of_context.to_owned()))
+}

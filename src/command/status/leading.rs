@@ -1,0 +1,47 @@
+//! What only the leader knows, as its `/debug` tells it.
+
+use crate::command::leader::{Leader, Told};
+use serde_json::Value;
+
+/// What the leader told; nothing of it where it could not be asked.
+pub(in crate::command) struct Leading {
+    /// Who leads.
+    pub(super) leader: Option<Leader>,
+    /// What is missing, and why.
+    pub(super) notes: Vec<String>,
+    debug: Option<Value>,
+}
+
+impl Leading {
+    pub(super) fn new(told: Told) -> Self {
+        let Told { leader, debug, mut notes } = told;
+        let leads = debug.as_ref().and_then(|debug| debug.get("leading")).and_then(Value::as_bool);
+        if leads == Some(false) {
+            notes
+                .push("the replica that holds the Lease does not lead yet: ask again in a moment".to_owned());
+        }
+        Self { leader, notes, debug: debug.filter(|_| leads != Some(false)) }
+    }
+
+    /// Nodes of a pool without an address, in the order in which they get one, and what each waits for.
+    pub(super) fn line(&self, namespace: &str, name: &str) -> Option<Vec<(String, String)>> {
+        let pools = self.debug.as_ref()?.get("pools")?.as_array()?;
+        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let is = |pool: &&Value| {
+            text(pool, "namespace").as_deref() == Some(namespace)
+                && text(pool, "name").as_deref() == Some(name)
+        };
+        let waiting = pools.iter().find(is)?.get("nodesWithoutIP")?.as_array()?;
+        let entry = |wait: &Value| Some((text(wait, "node")?, text(wait, "waitsFor").unwrap_or_default()));
+        Some(waiting.iter().filter_map(entry).collect())
+    }
+
+    /// When an address came to where it is, if the leader saw it.
+    pub(super) fn since(&self, ip: &str, node: &str) -> Option<String> {
+        let changes = self.debug.as_ref()?.get("changes")?.as_array()?;
+        let last =
+            changes.iter().rev().find(|change| change.get("ip").and_then(Value::as_str) == Some(ip))?;
+        let came = last.get("to").and_then(Value::as_str) == Some(node);
+        last.get("time").and_then(Value::as_str).filter(|_| came).map(str::to_owned)
+    }
+}

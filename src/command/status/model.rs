@@ -1,0 +1,182 @@
+//! What `status` shows, as data: the form of `-o json` and `-o yaml`.
+
+use crate::command::leader::Leader;
+use crate::command::matched::LeftOut;
+use flipop_core::model::condition::Condition;
+use serde::Serialize;
+
+/// Everything that is shown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::command) struct Report {
+    /// When, by the API server's clock.
+    pub(super) time: String,
+    /// Who leads; absent where the Lease cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) leader: Option<Leader>,
+    /// What is missing in this report, and why.
+    pub(in crate::command) notes: Vec<String>,
+    /// The pools.
+    pub(super) pools: Vec<PoolReport>,
+    /// The record sets.
+    #[serde(rename = "nodeDNSRecordSets")]
+    pub(super) record_sets: Vec<SetReport>,
+}
+
+/// One pool.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PoolReport {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    #[serde(flatten)]
+    pub(super) state: State,
+    /// How many addresses the pool uses.
+    pub(super) used: i64,
+    /// How many of them are active.
+    pub(super) active: usize,
+    pub(super) addresses: Vec<AddressReport>,
+    /// Matching nodes without an address, the first in line first where the leader told the order.
+    pub(super) line: Vec<Waiting>,
+    /// Nodes that do not match.
+    pub(super) left_out: Vec<LeftOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) records: Option<Records>,
+}
+
+/// One `NodeDNSRecordSet`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetReport {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    #[serde(flatten)]
+    pub(super) state: State,
+    pub(super) records: Records,
+    /// Nodes that match, with the addresses that are published of them.
+    pub(super) nodes: Vec<Published>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// How an object fares.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct State {
+    /// Status of the condition `Ready`.
+    pub(super) ready: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+    /// The text of the annotation that pauses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) paused: Option<String>,
+    /// The status describes the spec as it is now.
+    pub(super) current: bool,
+    /// The other conditions that are worth a look.
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// A condition.
+#[derive(Debug, Serialize)]
+pub(super) struct Warning {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+/// One address of a pool.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AddressReport {
+    pub(super) address: String,
+    pub(super) node: String,
+    #[serde(rename = "providerID")]
+    pub(super) provider_id: String,
+    pub(super) state: String,
+    /// Since when it stands there, where the leader saw it come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<String>,
+    /// The names that hold it.
+    pub(super) dns: Vec<String>,
+    /// Whether its node matches, and why not.
+    pub(super) health: String,
+    /// What happens to it next, and when.
+    pub(super) next: String,
+}
+
+/// A matching node without an address.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Waiting {
+    pub(super) node: String,
+    /// What it waits for, where the leader told it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) waits_for: Option<String>,
+}
+
+/// A node whose addresses are published.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Published {
+    pub(super) node: String,
+    pub(super) addresses: Vec<String>,
+    /// Empty, or why it is about to leave.
+    pub(super) health: String,
+}
+
+/// The records of an object.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Records {
+    /// The fully qualified name where it is known, else as it is written in the spec.
+    pub(super) name: String,
+    pub(super) provider: String,
+    /// In seconds; absent where the provider's default counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ttl: Option<i64>,
+    pub(super) addresses: Vec<String>,
+    /// Status of `RecordSetReady`, or of `Ready` of a record set.
+    pub(super) ready: String,
+    pub(super) reason: String,
+}
+
+impl Report {
+    /// Whether an object of this name is shown.
+    pub(in crate::command) fn has(&self, name: &str) -> bool {
+        self.pools.iter().any(|pool| pool.name == name) || self.record_sets.iter().any(|set| set.name == name)
+    }
+}
+
+/// How an object fares by its conditions.
+pub(super) fn state(
+    conditions: &[Condition],
+    paused: Option<&String>,
+    observed: i64,
+    generation: i64,
+) -> State {
+    let ready = conditions.iter().find(|condition| condition.kind == "Ready");
+    let of = |text: fn(&Condition) -> &String| ready.map(text).cloned().unwrap_or_default();
+    State {
+        ready: ready.map_or("Unknown".to_owned(), |ready| ready.status.clone()),
+        reason: ready.map_or("NotLookedAt".to_owned(), |ready| ready.reason.clone()),
+        message: of(|condition| &condition.message),
+        paused: paused.cloned(),
+        current: observed == generation,
+        warnings: conditions.iter().filter(|condition| is_warning(condition)).map(warning).collect(),
+    }
+}
+
+/// Those that say that something is wrong, whichever way they say it.
+fn is_warning(condition: &Condition) -> bool {
+    let sums_up = ["SpecValid", "RecordSetReady", "ProviderReady"].contains(&condition.kind.as_str());
+    condition.kind != "Ready"
+        && (if sums_up { condition.status == "False" } else { condition.status == "True" })
+}
+
+fn warning(condition: &Condition) -> Warning {
+    Warning {
+        kind: condition.kind.clone(),
+        reason: condition.reason.clone(),
+        message: condition.message.clone(),
+    }
+}

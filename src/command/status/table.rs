@@ -1,0 +1,182 @@
+//! The report as tables for people.
+
+use super::model::{AddressReport, PoolReport, Records, Report, SetReport, State};
+use crate::command::matched::LeftOut;
+use crate::command::output::{Output, Table, Tone, shown};
+use std::fmt::Write as _;
+
+/// Nodes that a line names; `-o wide` names all.
+const MAX_NAMED: usize = 5;
+
+/// Nodes in line that are shown; `-o wide` shows all.
+const MAX_LINE: usize = 10;
+
+/// The report.
+pub(super) fn text(report: &Report, output: Output) -> String {
+    let mut text = String::new();
+    let leader = report.leader.as_ref().filter(|leader| !leader.holder.is_empty());
+    let leader = leader.map_or("nobody, or not known".to_owned(), |leader| shown(&leader.pod));
+    let ready = |state: &State| state.ready == "True";
+    let pools = report.pools.iter().filter(|pool| ready(&pool.state)).count();
+    let sets = report.record_sets.iter().filter(|set| ready(&set.state)).count();
+    let _infallible = writeln!(
+        text,
+        "Leader: {leader}. Ready: {pools} of {} FloatingIPPools, {sets} of {} NodeDNSRecordSets.",
+        report.pools.len(),
+        report.record_sets.len()
+    );
+    for note in &report.notes {
+        let _infallible = writeln!(text, "{} {}", output.tinted(Tone::Doubtful, "Note:"), shown(note));
+    }
+    for pool in &report.pools {
+        text.push('\n');
+        text.push_str(&self::pool(pool, report, output));
+    }
+    for set in &report.record_sets {
+        text.push('\n');
+        text.push_str(&self::set(set, output));
+    }
+    text
+}
+
+fn tone(ready: &str) -> Tone {
+    match ready {
+        "True" => Tone::Good,
+        "False" => Tone::Bad,
+        _ => Tone::Doubtful,
+    }
+}
+
+/// The first lines of an object.
+fn head(kind: &str, namespace: &str, name: &str, state: &State, output: Output) -> String {
+    let tone = tone(&state.ready);
+    let outdated = if state.current { "" } else { " (the status describes an earlier spec)" };
+    let mut text = format!(
+        "{} {}   {} Ready={} {}{outdated}\n",
+        output.bold(kind),
+        output.bold(&shown(&format!("{namespace}/{name}"))),
+        output.mark(tone),
+        output.tinted(tone, &shown(&state.ready)),
+        shown(&state.reason),
+    );
+    if !state.message.is_empty() {
+        let _infallible = writeln!(text, "  {}", shown(&state.message));
+    }
+    if let Some(reason) = &state.paused {
+        let reason = if reason.trim().is_empty() { "no reason is given" } else { reason };
+        let _infallible = writeln!(text, "  {} Paused: {}", output.mark(Tone::Doubtful), shown(reason));
+    }
+    for warning in state.warnings.iter().filter(|warning| warning.kind != "Paused") {
+        let line = format!("{} {}: {}", warning.kind, warning.reason, warning.message);
+        let _infallible = writeln!(text, "  {} {}", output.mark(Tone::Doubtful), shown(&line));
+    }
+    text
+}
+
+fn pool(pool: &PoolReport, report: &Report, output: Output) -> String {
+    let mut text = head("FloatingIPPool", &pool.namespace, &pool.name, &pool.state, output);
+    if !pool.addresses.is_empty() {
+        text.push_str(&addresses(&pool.addresses, output));
+    }
+    if !pool.line.is_empty() {
+        text.push_str(&line(pool, report, output));
+    }
+    text.push_str(&left_out(&pool.left_out, output));
+    if let Some(records) = &pool.records {
+        text.push_str(&self::records(records, output));
+    }
+    text
+}
+
+fn addresses(addresses: &[AddressReport], output: Output) -> String {
+    let mut headers = vec!["ADDRESS", "NODE", "STATE", "SINCE", "DNS", "HEALTH", "NEXT"];
+    if output.is_wide() {
+        headers.push("PROVIDER ID");
+    }
+    let mut table = Table::new(headers);
+    for address in addresses {
+        let tone = match address.state.as_str() {
+            "active" if address.health == "matches" => Tone::Good,
+            "active" | "in-progress" | "disabled" => Tone::Doubtful,
+            _ => Tone::Bad,
+        };
+        let dns = address.dns.join(",");
+        let mut cells = vec![
+            (address.address.clone(), None),
+            (address.node.clone(), None),
+            (address.state.clone(), Some(tone)),
+            (address.since.clone().unwrap_or_default(), None),
+            (dns, None),
+            (address.health.clone(), (address.health != "matches").then_some(Tone::Doubtful)),
+            (address.next.clone(), None),
+        ];
+        if output.is_wide() {
+            cells.push((address.provider_id.clone(), None));
+        }
+        table.row(cells);
+    }
+    table.text(output, "  ")
+}
+
+fn line(pool: &PoolReport, report: &Report, output: Output) -> String {
+    let known = pool.line.iter().any(|waiting| waiting.waits_for.is_some());
+    let most = if output.is_wide() { usize::MAX } else { MAX_LINE };
+    let mut table = Table::new(["IN LINE", "NODE", "WAITS FOR"]);
+    for (place, waiting) in pool.line.iter().take(most).enumerate() {
+        let place = if known { place.saturating_add(1).to_string() } else { String::new() };
+        let waits_for = waiting.waits_for.clone().unwrap_or_default();
+        table.row([(place, None), (waiting.node.clone(), None), (waits_for, None)]);
+    }
+    let mut text = table.text(output, "  ");
+    let more = pool.line.len().saturating_sub(most);
+    if more > 0 {
+        let _infallible = writeln!(text, "  … and {more} more (-o wide shows them)");
+    }
+    if !known && report.notes.is_empty() {
+        text.push_str("  The leader did not tell the order.\n");
+    }
+    text
+}
+
+fn left_out(left_out: &[LeftOut], output: Output) -> String {
+    let mut text = String::new();
+    let most = if output.is_wide() { usize::MAX } else { MAX_NAMED };
+    for left_out in left_out {
+        let _infallible = writeln!(text, "  Left out: {}", left_out.text(most));
+    }
+    text
+}
+
+fn records(records: &Records, output: Output) -> String {
+    let ttl = records.ttl.map_or("the default".to_owned(), |ttl| format!("{ttl} s"));
+    let addresses =
+        if records.addresses.is_empty() { "no address".to_owned() } else { records.addresses.join(", ") };
+    format!(
+        "  DNS: {} {} (at {}, TTL {ttl}): {} {}\n",
+        output.mark(tone(&records.ready)),
+        shown(&records.name),
+        shown(&records.provider),
+        shown(&addresses),
+        if records.ready == "True" { String::new() } else { format!("[{}]", shown(&records.reason)) },
+    )
+    .replace(" \n", "\n")
+}
+
+fn set(set: &SetReport, output: Output) -> String {
+    let mut text = head("NodeDNSRecordSet", &set.namespace, &set.name, &set.state, output);
+    text.push_str(&records(&set.records, output));
+    if !set.nodes.is_empty() {
+        let mut table = Table::new(["NODE", "ADDRESSES", "HEALTH"]);
+        for node in &set.nodes {
+            let tone = (node.health != "matches").then_some(Tone::Doubtful);
+            table.row([
+                (node.node.clone(), None),
+                (node.addresses.join(","), None),
+                (node.health.clone(), tone),
+            ]);
+        }
+        text.push_str(&table.text(output, "  "));
+    }
+    text.push_str(&left_out(&set.left_out, output));
+    text
+}

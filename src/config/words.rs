@@ -1,0 +1,272 @@
+//! The commands of the command line, with their flags.
+//!
+//! Owns their names, help texts and forms. Does not own what they do (`crate::command`), nor the operator's own flags.
+
+use super::values::path;
+use crate::version::VERSION;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Shows who has which address and why, tries changes before they are made, and steers FLIPOP.
+#[derive(Debug, Parser)]
+#[command(name = "kubectl flipop", bin_name = "kubectl flipop", version = VERSION)]
+pub(super) struct Plugin {
+    /// What to do
+    #[command(subcommand)]
+    pub(super) word: Word,
+}
+
+/// What to do instead of running the operator.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Word {
+    /// Show which node has which address and why, the nodes in line, and the DNS records
+    Status(StatusArgs),
+    /// Show what FLIPOP would change, also with objects that are not installed yet, and change nothing
+    Plan(PlanArgs),
+    /// Check the installation: CRDs, rights, policies, Lease, tokens, zones, nodes
+    Check(CheckArgs),
+    /// Move an address of a pool to a node
+    Move(MoveArgs),
+    /// Pause objects: FLIPOP begins nothing for them
+    Pause(PauseArgs),
+    /// Resume paused objects
+    Resume(ResumeArgs),
+    /// Forward a local port to the leader and print the address of its web page
+    Dashboard(DashboardArgs),
+    /// Print a script that completes commands and flags in a shell
+    Completion(CompletionArgs),
+    /// Print the custom resource definitions as YAML
+    Crd,
+    /// Print version and commit
+    Version,
+}
+
+/// Which cluster, and how to print.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Common {
+    /// Path of a kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
+    #[arg(long, value_name = "PATH", value_parser = path)]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig [default: its current-context]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// Namespace of the objects [default: that of the context]
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+
+    /// Objects of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+
+    /// Namespace in which the operator runs
+    #[arg(long, value_name = "NAME", default_value = "flipop")]
+    pub operator_namespace: String,
+
+    /// Format of the output
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
+    pub output: Format,
+
+    /// Print without colours and symbols
+    #[arg(long)]
+    pub no_color: bool,
+}
+
+/// Format of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// Tables for people
+    #[default]
+    Table,
+    /// Tables with more columns
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// Flags of `status`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub common: Common,
+
+    /// Names of pools and record sets [default: all of the namespace]
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+
+    /// Print anew every two seconds until interrupted
+    #[arg(short, long)]
+    pub watch: bool,
+}
+
+/// Flags of `plan`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub common: Common,
+
+    /// File with objects to use in place of or beside those that are installed; - is standard input
+    #[arg(short, long = "filename", value_name = "FILE", value_parser = path)]
+    pub files: Vec<PathBuf>,
+
+    /// Read addresses and records from the providers, with the tokens of this environment
+    ///
+    /// Without this flag, the plan takes what the status of each object says. The variables of the tokens are
+    /// those of the operator. Nothing is written to the providers.
+    #[arg(long)]
+    pub with_provider: bool,
+
+    /// Plan anew every two seconds until interrupted
+    #[arg(short, long)]
+    pub watch: bool,
+}
+
+/// Flags of `check`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub common: Common,
+
+    /// File with the tokens as lines NAME=VALUE, in place of the environment
+    #[arg(long, value_name = "FILE", value_parser = path)]
+    pub env_file: Option<PathBuf>,
+
+    /// List what would stay behind after an uninstallation
+    #[arg(long)]
+    pub uninstall: bool,
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct Waiting {
+    /// Wait up to 60 s for the outcome; --wait=false returns at once
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true,
+        default_missing_value = "true", hide_default_value = true, action = clap::ArgAction::Set
+    )]
+    pub wait: bool,
+}
+
+/// Flags of `move`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct MoveArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub common: Common,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub waiting: Waiting,
+
+    /// Name of the pool
+    pub pool: String,
+
+    /// Address to move
+    #[arg(value_name = "IP")]
+    pub ip: std::net::Ipv4Addr,
+
+    /// Name of the node that is to get the address
+    pub node: String,
+}
+
+/// Flags of `pause`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct PauseArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub common: Common,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub waiting: Waiting,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub which: Which,
+
+    /// Text that says why, for whoever looks at the object
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub reason: String,
+}
+
+/// Flags of `resume`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ResumeArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub common: Common,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub waiting: Waiting,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub which: Which,
+}
+
+/// Which objects.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[group(id = "which", required = true, multiple = false)]
+pub struct Which {
+    /// Objects as KIND/NAME, for example fipool/web or nodedns/web
+    #[arg(value_name = "KIND/NAME")]
+    pub objects: Vec<String>,
+
+    /// Every object of both kinds in the namespace, or with -A in the cluster
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// Flags of `dashboard`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct DashboardArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
+    pub common: Common,
+
+    /// Local port; 0 lets the system choose
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+}
+
+/// Flags of `completion`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct CompletionArgs {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// A shell with completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// Bash
+    Bash,
+    /// Zsh
+    Zsh,
+    /// Fish
+    Fish,
+}
+
+impl Word {
+    /// Which cluster and how to print, of commands that talk to one.
+    #[must_use]
+    pub fn common(&self) -> Option<&Common> {
+        match self {
+            Self::Status(StatusArgs { common, .. })
+            | Self::Plan(PlanArgs { common, .. })
+            | Self::Check(CheckArgs { common, .. })
+            | Self::Move(MoveArgs { common, .. })
+            | Self::Pause(PauseArgs { common, .. })
+            | Self::Resume(ResumeArgs { common, .. })
+            | Self::Dashboard(DashboardArgs { common, .. }) => Some(common),
+            Self::Completion(_) | Self::Crd | Self::Version => None,
+        }
+    }
+}

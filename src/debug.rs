@@ -1,0 +1,96 @@
+//! The value of `/debug`: the latest facts of this process as JSON, for people and for the web page.
+//!
+//! Owns its form. Waits for nothing, and decides nothing.
+
+use crate::clock::Clock;
+use crate::version::VERSION;
+use flipop_core::fleet::{
+    AccountSnapshot, Change, LeftOut, NodesLeftOut, Phases, PoolSnapshot, RecordSetSnapshot, Snapshot,
+    SuspectSnapshot,
+};
+use flipop_core::model::condition::Condition;
+use flipop_core::model::ids::{Address, ObjectName};
+use serde_json::{Value, json};
+
+/// The facts. `left_out`: the nodes that pools leave out, and those that record sets do.
+#[must_use]
+pub fn describe(
+    snapshot: &Snapshot,
+    (by_pools, by_sets): &(NodesLeftOut, NodesLeftOut),
+    clock: &Clock,
+) -> Value {
+    let pools = snapshot.pools.iter().map(|of| pool(of, by_pools));
+    let sets = snapshot.record_sets.iter().map(|of| record_set(of, by_sets));
+    let accounts = snapshot.accounts.iter().map(|AccountSnapshot { provider, rate_remaining }| {
+        json!({"provider": provider, "requestsLeft": rate_remaining})
+    });
+    json!({
+        "version": VERSION,
+        "leading": snapshot.leading,
+        "nowSeconds": clock.timestamp().as_second(),
+        "pools": pools.collect::<Vec<_>>(),
+        "recordSets": sets.collect::<Vec<_>>(),
+        "accounts": accounts.collect::<Vec<_>>(),
+        "changes": snapshot.changes.iter().map(|of| change(of, clock)).collect::<Vec<_>>(),
+    })
+}
+
+fn pool(pool: &PoolSnapshot, left_out: &NodesLeftOut) -> Value {
+    let ips = pool.ips.iter().map(|ip| {
+        json!({
+            "ip": ip.ip.to_string(), "state": ip.state, "node": ip.node, "providerID": ip.provider_id,
+            "assignments": ip.assignments, "errors": ip.errors,
+        })
+    });
+    let waiting = pool.waiting.iter().map(|(node, why)| json!({"node": node, "waitsFor": why}));
+    let suspects = pool.suspects.iter().map(|SuspectSnapshot { node, reason, since_s, ends_s }| {
+        json!({"node": node, "reason": reason, "sinceSeconds": since_s, "endsSeconds": ends_s})
+    });
+    let records =
+        (!pool.dns.is_empty()).then(|| json!({"name": pool.dns, "addresses": texts(&pool.published)}));
+    json!({
+        "namespace": pool.name.namespace, "name": pool.name.name, "provider": pool.provider,
+        "conditions": conditions(&pool.conditions),
+        "ips": ips.collect::<Vec<_>>(), "nodesWithoutIP": waiting.collect::<Vec<_>>(),
+        "suspects": suspects.collect::<Vec<_>>(), "records": records, "leftOut": groups(left_out, &pool.name),
+    })
+}
+
+fn record_set(set: &RecordSetSnapshot, left_out: &NodesLeftOut) -> Value {
+    let RecordSetSnapshot { name, provider, dns, records, addresses, state, error, conditions: told } = set;
+    json!({
+        "namespace": name.namespace, "name": name.name, "provider": provider, "dns": dns,
+        "records": records, "addresses": texts(addresses), "state": state, "error": error,
+        "conditions": conditions(told), "leftOut": groups(left_out, name),
+    })
+}
+
+fn texts(addresses: &[Address]) -> Vec<String> {
+    addresses.iter().map(ToString::to_string).collect()
+}
+
+fn conditions(conditions: &[Condition]) -> Vec<Value> {
+    let value = |Condition { kind, status, reason, message }: &Condition| json!({"type": kind, "status": status, "reason": reason, "message": message});
+    conditions.iter().map(value).collect()
+}
+
+fn groups(left_out: &NodesLeftOut, name: &ObjectName) -> Vec<Value> {
+    let group = |LeftOut { reason, count, nodes }: &LeftOut| json!({"reason": reason, "count": count, "nodes": nodes});
+    left_out.get(name).into_iter().flatten().map(group).collect()
+}
+
+fn change(change: &Change, clock: &Clock) -> Value {
+    let Change { at, object, ip, from, to, reason, moved: _, phases, failover } = change;
+    let age_ms = i64::try_from(clock.now().millis_since(*at)).unwrap_or(i64::MAX);
+    let time = clock.timestamp().checked_sub(jiff::SignedDuration::from_millis(age_ms)).unwrap_or_default();
+    let phases = phases.map(|Phases { decided_ms, confirmed_ms, published_ms }| {
+        let noticed_ms = failover.map(|failover| failover.noticed_ms);
+        json!({
+            "noticedMs": noticed_ms, "decidedMs": decided_ms, "confirmedMs": confirmed_ms, "publishedMs": published_ms,
+        })
+    });
+    json!({
+        "time": format!("{time:.3}"), "namespace": object.namespace, "name": object.name, "ip": ip.to_string(),
+        "from": from, "to": to, "reason": reason, "phases": phases,
+    })
+}

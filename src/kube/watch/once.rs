@@ -1,0 +1,78 @@
+//! Complete lists that are read once, by commands that do not watch.
+
+use super::page;
+use super::resource::{Seen, seen};
+use crate::kube::objects::protobuf::DecodeList;
+use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
+use crate::kube::trouble::{Trouble, TroubleKind};
+use flipop_core::model::facts::{NodeFacts, PodFacts};
+use kube::api::ListParams;
+use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+/// Objects per page, as for watches.
+const PAGE_SIZE: u32 = 500;
+
+/// Pages of one list: a server that never ends a list must not hold us.
+const MAX_PAGES: u32 = 20_000;
+
+/// The nodes that `label_selector` selects (empty: all).
+///
+/// # Errors
+/// Why a page could not be read.
+pub async fn nodes(client: &Client, label_selector: &str) -> Result<Vec<NodeFacts>, Trouble> {
+    let params = ListParams::default().labels(label_selector);
+    let all = list(&Api::<NodeSlim>::all(client.clone()), params, Some(protobuf::nodes)).await?;
+    Ok(all.into_iter().map(NodeSlim::into_facts).collect())
+}
+
+/// The running pods that `label_selector` selects (empty: all) in a namespace (empty: in all).
+///
+/// # Errors
+/// Why a page could not be read.
+pub async fn pods(client: &Client, namespace: &str, label_selector: &str) -> Result<Vec<PodFacts>, Trouble> {
+    let api: Api<PodSlim> = if namespace.is_empty() {
+        Api::all(client.clone())
+    } else {
+        Api::namespaced(client.clone(), namespace)
+    };
+    let params = ListParams::default().labels(label_selector).fields("status.phase=Running");
+    let all = list(&api, params, Some(protobuf::pods)).await?;
+    Ok(all.into_iter().map(PodSlim::into_facts).collect())
+}
+
+/// The objects of one of our kinds in a namespace (`None`: in all).
+///
+/// # Errors
+/// Why a page could not be read. [`TroubleKind::NotFound`] where the kind is not installed.
+pub async fn resources<K>(client: &Client, namespace: Option<&str>) -> Result<Vec<Seen<K>>, Trouble>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+{
+    let api: Api<DeserializeGuard<K>> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    Ok(list(&api, ListParams::default(), None).await?.into_iter().map(seen).collect())
+}
+
+async fn list<K>(api: &Api<K>, params: ListParams, decode: Option<DecodeList<K>>) -> Result<Vec<K>, Trouble>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let mut params = ListParams { limit: Some(PAGE_SIZE), ..params };
+    params.label_selector.take_if(|selector| selector.is_empty());
+    let mut all = Vec::new();
+    for _ in 0..MAX_PAGES {
+        let page = page::read(api, &params, decode).await.map_err(Trouble::from)?;
+        all.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(all),
+        }
+    }
+    Err(Trouble::new(TroubleKind::Undecodable, "the list has no end"))
+}

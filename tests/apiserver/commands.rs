@@ -1,0 +1,154 @@
+//! The commands that people call, with the rights that docs/operations/commands.md names and no other.
+
+use crate::suite::{Case, cases};
+use crate::world::{TEAM, World, binary, ip, path, plain_spec};
+use flipop_envtest::operator::Operator;
+use flipop_envtest::{Failure, Outcome};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![Installed:
+        status_and_plan_agree_with_the_operator_and_write_nothing,
+        check_names_what_is_wrong_and_what_cannot_be_asked,
+        move_pause_and_resume_wait_for_what_becomes_of_them,
+    ]
+}
+
+/// The roles of the page, applied, and the first one and these bound to a user who has nothing else.
+async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<tempfile::NamedTempFile> {
+    let page = fs::read_to_string(path("docs/operations/commands.md"))?;
+    let blocks = page.split("```yaml apply\n").skip(1).filter_map(|rest| rest.split_once("\n```"));
+    let roles_of_page: Vec<&str> = blocks.map(|(block, _)| block).collect();
+    assert_eq!(roles_of_page.len(), 4);
+    let file = tempfile::NamedTempFile::new()?;
+    fs::write(file.path(), roles_of_page.join("\n---\n"))?;
+    world.kubectl.run(&["apply", "-f", &file.path().display().to_string()]).await?;
+    for role in roles {
+        let binding = format!("{name}-{role}");
+        let (role, user) = (format!("--clusterrole={role}"), format!("--user={name}"));
+        world.kubectl.run(&["create", "clusterrolebinding", &binding, &role, &user]).await?;
+    }
+    let config = world.kubectl.run(&["config", "view", "--raw", "--flatten", "-o", "json"]).await?.stdout;
+    let mut config: Value = serde_json::from_str(&config)?;
+    for user in config["users"].as_array_mut().into_iter().flatten() {
+        user["user"]["as"] = json!(name);
+    }
+    let kubeconfig = tempfile::NamedTempFile::new()?;
+    fs::write(kubeconfig.path(), config.to_string())?;
+    Ok(kubeconfig)
+}
+
+async fn call(kubeconfig: &Path, arguments: &[&str]) -> Outcome<Output> {
+    let mut command = tokio::process::Command::new(binary());
+    command.args(arguments).env_clear().env("KUBECONFIG", kubeconfig);
+    Ok(command.output().await?)
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn ended(output: &Output, code: i32) -> Outcome<Value> {
+    if output.status.code() != Some(code) {
+        return Err(Failure::new(format!("{:?} and not {code}: {}", output.status, text(output))));
+    }
+    Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
+}
+
+/// Two addresses on alpha and beta, and gamma has none.
+async fn stage(world: &World) -> Outcome<Operator> {
+    world.reserve(&[10, 11]);
+    for node in ["alpha", "beta", "gamma"] {
+        world.node(node).await?;
+    }
+    let operator = world.operator().await?;
+    world.plain_pool("p", &[10, 11]).await?;
+    world.pool_settles("p", &[(10, "alpha"), (11, "beta")]).await?;
+    Ok(operator)
+}
+
+async fn status_and_plan_agree_with_the_operator_and_write_nothing(world: &mut World) -> Outcome {
+    let mut operator = stage(world).await?;
+    let user = user(world, "viewer", &["flipop-status"]).await?;
+    let shown = ended(&call(user.path(), &["status", "-n", TEAM, "-o", "json"]).await?, 0)?;
+    let addresses = shown["pools"][0]["addresses"].clone();
+    assert_eq!(addresses[0]["address"], json!(ip(10).to_string()));
+    assert_eq!((&addresses[0]["node"], &addresses[0]["health"]), (&json!("alpha"), &json!("matches")));
+    assert_eq!(shown["pools"][0]["line"], json!([{"node": "gamma"}]));
+    let note = shown["notes"][0].to_string();
+    assert!(note.contains("you may not get lease"), "{note}");
+    ended(&call(user.path(), &["plan", "-o", "json"]).await?, 0)?;
+    // Without the operator, so that what is planned is still to be done; with it again, it is done.
+    operator.terminate().await?;
+    world.nodes.set_ready("beta", false).await?;
+    let before = world.get_pool("p").await?;
+    let planned = ended(&call(user.path(), &["plan", "-o", "json"]).await?, 3)?;
+    let change = format!("move {} from beta to gamma", ip(11));
+    assert_eq!(planned["changes"][0]["text"], json!(change), "{planned:#}");
+    let bad = tempfile::NamedTempFile::new()?;
+    let mut spec = plain_spec(&[12]);
+    spec["match"] = json!({"nodeLabel": "a in"});
+    let object = json!({
+        "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",
+        "metadata": {"name": "bad", "namespace": TEAM}, "spec": spec,
+    });
+    fs::write(bad.path(), object.to_string())?;
+    let file = bad.path().display().to_string();
+    ended(&call(user.path(), &["plan", "-f", &file]).await?, 4)?;
+    ended(&call(user.path(), &["plan", "--no-such-flag"]).await?, 64)?;
+    assert_eq!(world.get_pool("p").await?.status(), before.status(), "nothing was written");
+    let _operator = world.operator().await?;
+    world.pool_settles("p", &[(10, "alpha"), (11, "gamma")]).await
+}
+
+async fn check_names_what_is_wrong_and_what_cannot_be_asked(world: &mut World) -> Outcome {
+    let _operator = stage(world).await?;
+    let viewer = user(world, "viewer", &["flipop-status"]).await?;
+    let output = call(viewer.path(), &["check"]).await?;
+    ended(&output, 0)?;
+    let told = text(&output);
+    assert!(told.contains("you may not create subjectaccessreviews"), "{told}");
+    let checker = user(world, "checker", &["flipop-status", "flipop-check"]).await?;
+    let output = call(checker.path(), &["check"]).await?;
+    ended(&output, 0)?;
+    let told = text(&output);
+    for right in [
+        "ok system:serviceaccount:flipop:flipop may patch nodes\n",
+        "ok system:serviceaccount:flipop:flipop may get, watch, update leases (coordination.k8s.io)\n",
+        "ok the admission policy flipop-node-annotation is there and bound\n",
+        "has every field of version",
+        "ok there is no second installation\n",
+    ] {
+        assert!(told.contains(right), "{right}: {told}");
+    }
+    let nobody = user(world, "nobody", &[]).await?;
+    ended(&call(nobody.path(), &["check"]).await?, 2)?;
+    let left = call(checker.path(), &["check", "--uninstall"]).await?;
+    ended(&left, 0)?;
+    let annotation = "node alpha: annotation flipop.digitalocean.com/ipv4-reserved-ip=";
+    assert!(text(&left).contains(annotation), "{}", text(&left));
+    Ok(())
+}
+
+async fn move_pause_and_resume_wait_for_what_becomes_of_them(world: &mut World) -> Outcome {
+    let _operator = stage(world).await?;
+    let user = user(world, "captain", &["flipop-steer"]).await?;
+    let address = ip(10).to_string();
+    let output = call(user.path(), &["move", "p", &address, "gamma", "-n", TEAM, "-o", "json"]).await?;
+    assert_eq!(ended(&output, 0)?[0]["outcome"], json!("Done"), "{}", text(&output));
+    world.pool_settles("p", &[(10, "gamma"), (11, "beta")]).await?;
+    let output = call(user.path(), &["pause", "fipool/p", "-n", TEAM, "--reason", "incident 7"]).await?;
+    ended(&output, 0)?;
+    world.get_pool("p").await?.has_condition("incident 7").map_err(Failure::new)?;
+    let refused = call(user.path(), &["move", "p", &address, "alpha", "-n", TEAM]).await?;
+    ended(&refused, 1)?;
+    assert!(text(&refused).contains("Refused"), "{}", text(&refused));
+    ended(&call(user.path(), &["resume", "--all", "-n", TEAM]).await?, 0)?;
+    assert!(world.get_pool("p").await?.has_condition("incident 7").is_err());
+    ended(&call(user.path(), &["pause", "fipool/absent", "-n", TEAM]).await?, 1)?;
+    ended(&call(user.path(), &["pause", "p"]).await?, 64)?;
+    Ok(())
+}

@@ -1,0 +1,157 @@
+// The web page in a headless Chromium: node page.mjs SANDBOX CHROMIUM FOLDER
+//
+// It starts the sandbox, looks at a failover as it happens, and then at states that are made up. Screenshots go into
+// FOLDER. What is wrong is printed, and ends the process with 1.
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import puppeteer from "puppeteer-core";
+
+const [sandboxPath, chromiumPath, folder] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const wrong = [];
+const fail = (text) => wrong.push(text);
+const SIZES = [[360, 740], [1280, 800], [3840, 2160]];
+
+/** Starts the sandbox and answers when it names its page. */
+function sandbox() {
+  const child = spawn(sandboxPath, ["serve"], { stdio: ["pipe", "pipe", "inherit"] });
+  const begun = Date.now();
+  return new Promise((resolve, reject) => {
+    let told = "";
+    const end = (code) => reject(new Error(`the sandbox ended with ${code}: ${told}`));
+    child.once("exit", end);
+    child.stdout.on("data", (data) => {
+      told += data;
+      const page = told.match(/web page: (http:\S+)\n/);
+      if (page) { child.off("exit", end); resolve({ child, url: page[1], begun }); }
+    });
+  });
+}
+
+/** Waits until the page says this. */
+async function says(page, text, within = 20000) {
+  await page.waitForFunction((text) => document.body.innerText.includes(text), { timeout: within }, text);
+}
+
+async function accessible(page, what) {
+  // The page's own policy lets no script in but its own: axe comes through the debugger.
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+  for (const violation of found.violations) {
+    fail(`${what}: ${violation.id}: ${violation.help}: ${violation.nodes.map((node) => node.html).slice(0, 3).join(" ")}`);
+  }
+}
+
+async function narrow(page, what) {
+  const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  if (over > 0) fail(`${what}: the page is ${over} px wider than the window`);
+}
+
+async function everywhere(page, name) {
+  for (const theme of ["light", "dark"]) {
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
+    for (const [width, height] of SIZES) {
+      await page.setViewport({ width, height });
+      await narrow(page, `${name} ${theme} ${width}`);
+      await page.screenshot({ path: `${folder}/${name}-${theme}-${width}.png` });
+    }
+    await accessible(page, `${name} ${theme}`);
+  }
+  await page.setViewport({ width: 1280, height: 800 });
+}
+
+const pool = (more) => ({
+  namespace: "default", name: "web", provider: "digitalocean",
+  conditions: [{ type: "Ready", status: "True", reason: "Assigned", message: "1 of 1 addresses are on matching nodes" }],
+  ips: [{ ip: "203.0.113.10", state: "active", node: "edge-1", providerID: "digitalocean://1", assignments: 1, errors: 0 }],
+  nodesWithoutIP: [{ node: "edge-2", waitsFor: "an address" }], suspects: [],
+  records: { name: "www.example.com", addresses: ["203.0.113.10"] },
+  leftOut: [{ reason: "is not Ready", count: 21, nodes: ["edge-3", "edge-4"] }],
+  ...more,
+});
+
+/** Made-up states: what /debug says, and what the page has to say then. */
+function states(version) {
+  const base = { version, leading: true, leader: "a_1", nowSeconds: 1000, pools: [], recordSets: [], accounts: [], changes: [] };
+  const hostile = "<img src=x onerror=document.title='owned'>";
+  return [
+    ["empty", base, ["This replica leads (a_1).", "No pools."]],
+    ["standby", { ...base, leading: false, leader: "b_2" }, ["This replica does not lead. The leader is b_2."]],
+    ["other-version", { ...base, version: "9.9.9" }, [`Its version is 9.9.9, and that of this page is ${version}`]],
+    ["busy", {
+      ...base, pools: [pool({}), pool({
+        name: "failing", conditions: [{ type: "Ready", status: "False", reason: "NoMatchingNode", message: "no node matches" },
+          { type: "Paused", status: "True", reason: "Annotation", message: "incident 7" }],
+        suspects: [{ node: "edge-1", reason: "is not Ready", sinceSeconds: 970, endsSeconds: 1030 }],
+      })],
+      recordSets: [{ namespace: "default", name: "n", provider: "cloudflare", dns: "nodes.example.net", records: 0,
+        addresses: [], state: "error", error: "e", conditions: [], leftOut: [] }],
+      accounts: [{ provider: "digitalocean", requestsLeft: 4900 }, { provider: "cloudflare", requestsLeft: null }],
+      changes: [{ time: "2026-01-01T00:00:00.000Z", namespace: "default", name: "web", ip: "203.0.113.10", from: "edge-9",
+        to: "edge-1", reason: "edge-9 is not Ready", phases: { decidedMs: 12, confirmedMs: 1500 } }],
+    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "confirmed after 1.5 s", "requested after 12 ms", "edge-2: an address"]],
+    ["hostile", {
+      ...base, leader: hostile, pools: [pool({ name: hostile, ips: [{ ip: hostile, state: hostile, node: hostile }],
+        nodesWithoutIP: [{ node: hostile, waitsFor: hostile }], leftOut: [{ reason: hostile, count: 1, nodes: [hostile] }] })],
+      changes: [{ time: hostile, namespace: hostile, name: hostile, ip: hostile, from: hostile, to: hostile, reason: hostile }],
+    }, [hostile]],
+  ];
+}
+
+const { child, url, begun } = await sandbox();
+const browser = await puppeteer.launch({ executablePath: chromiumPath, headless: true, args: ["--no-sandbox"] });
+try {
+  const page = await browser.newPage();
+  page.on("console", (message) => { if (message.type() === "error" && !expected) fail(`console: ${message.text()}`); });
+  page.on("pageerror", (error) => fail(`script: ${error.message}`));
+  let expected = false;
+  await page.setViewport({ width: 1280, height: 800 });
+  await page.goto(url);
+  await says(page, "This replica leads");
+  await says(page, "203.0.113.10");
+  // A failover as a stranger sees it.
+  child.stdin.write("kill edge-1\n");
+  await says(page, "203.0.113.10: edge-1 → edge-3");
+  const took = Date.now() - begun;
+  if (took > 30000) fail(`the failover showed ${took} ms after the start of the sandbox`);
+  console.log(`the failover showed ${took} ms after the start of the sandbox`);
+  await says(page, "left out");
+  await says(page, "ingress.example.com: 203.0.113.10, 203.0.113.11");
+  await everywhere(page, "failover");
+  // With the keyboard alone.
+  await page.keyboard.press("Tab");
+  const focused = await page.evaluate(() => document.activeElement.tagName);
+  if (focused !== "SUMMARY") fail(`Tab leads to ${focused}`);
+  await page.keyboard.press("Enter");
+  if (!(await page.evaluate(() => document.activeElement.parentElement.open))) fail("Enter opens nothing");
+  // Made-up states, through the same page.
+  const version = await page.evaluate(() => document.querySelector("meta[name=flipop-version]").content);
+  let answer = null;
+  await page.setRequestInterception(true);
+  page.on("request", (request) => {
+    if (!request.url().endsWith("/debug")) return request.continue();
+    return answer ? request.respond({ contentType: "application/json", body: JSON.stringify(answer) }) : request.abort();
+  });
+  for (const [name, debug, texts] of states(version)) {
+    answer = debug;
+    await page.reload();
+    for (const text of texts) {
+      await says(page, text).catch(() => fail(`${name}: the page does not say ${text}`));
+    }
+    await everywhere(page, name);
+  }
+  const title = await page.title();
+  if (title !== "FLIPOP" || (await page.$("img"))) fail(`markup from outside was parsed: ${title}`);
+  expected = true;
+  answer = null;
+  await says(page, "The operator does not answer");
+  await everywhere(page, "silent");
+} catch (error) {
+  fail(String(error.stack || error));
+} finally {
+  await browser.close();
+  child.kill("SIGINT");
+}
+for (const text of wrong) console.error(text);
+process.exit(wrong.length ? 1 : 0);
