@@ -89,7 +89,7 @@ impl World {
         let annotated = |node: &NodeFacts| {
             let (name, uid, value) = (node.name.clone(), node.uid.clone(), node.annotation.clone());
             let labels = node.labels.clone();
-            (value.is_some() || !labels.is_empty()).then(|| MarkedNode {
+            (value.is_some() || !labels.is_empty()).then_some(MarkedNode {
                 name,
                 uid,
                 value,
