@@ -135,14 +135,16 @@ fn a_command_is_done_without_cluster_and_tokens() -> Outcome {
 }
 
 #[test]
-fn an_unknown_first_word_ends_with_64_and_bad_flags_with_2() -> Outcome {
+fn an_unknown_word_and_bad_usage_of_a_command_end_with_64_and_bad_flags_of_a_server_with_2() -> Outcome {
     let slip = flipop(&["verison"])?;
     assert_eq!(slip.status.code(), Some(64));
     assert!(text(&slip.stderr).contains("Print version and commit"), "{}", text(&slip.stderr));
     assert_eq!(text(&slip.stdout), "");
-    for flags in [&["--no-such-flag"][..], &["--debug=maybe"], &["crd", "--no-such-flag"], &["version", "x"]]
+    let operator = [&["--no-such-flag"][..], &["--debug=maybe"], &["agent", "--no-such-flag"]];
+    let command = [&["crd", "--no-such-flag"][..], &["version", "x"], &["status", "--no-such-flag"]];
+    for (flags, code) in operator.into_iter().map(|flags| (flags, 2)).chain(command.map(|flags| (flags, 64)))
     {
-        assert_eq!(flipop(flags)?.status.code(), Some(2), "{flags:?}");
+        assert_eq!(flipop(flags)?.status.code(), Some(code), "{flags:?}");
     }
     assert_eq!(flipop(&["--help"])?.status.code(), Some(0));
     Ok(())

@@ -31,6 +31,9 @@ pub(super) enum Unclear {
     UnknownCommand(String),
 }
 
+/// The command that runs until it is stopped.
+const AGENT: &str = "agent";
+
 /// The name by which kubectl calls its plugin.
 const PLUGIN: &str = "kubectl-flipop";
 
@@ -49,6 +52,8 @@ pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Uncle
             Ok(CommandLine { command: Some(Called::Word(word)), .. }) => Ok(Asked::Command(word)),
             Ok(CommandLine { command: Some(Called::Agent(flags)), .. }) => Ok(Asked::Agent(flags)),
             Ok(CommandLine { command: None, flags }) => Ok(Asked::Operator(flags, 0)),
+            // It runs in a container, as the operator does.
+            Err(error) if word == AGENT => Err(Unclear::Usage(error)),
             Err(error) => Err(of_command(error)),
         },
         Some(word) if !word.starts_with('-') && !in_pod => {

@@ -167,6 +167,12 @@ const ADDRESSES: &[Panel] = &[
         ],
     ),
     lines(
+        "Firewalls left in a day",
+        "Firewalls that deleted pools left behind, and that nobody looks after.",
+        "short",
+        &[("sum(increase(flipop_firewalls_left_total[1d]))", "firewalls")],
+    ),
+    lines(
         "Failures with a grace in an hour",
         "How failures ended that spec.grace covers: recovered in time, expired, or overruled by something that has no grace.",
         "short",

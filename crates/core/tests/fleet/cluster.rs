@@ -8,12 +8,13 @@ use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::Input;
-use flipop_core::fleet::action::Outcome;
+use flipop_core::fleet::action::{MarkedNode, Outcome};
 use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
 use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::ids::{Address, ObjectKind, ObjectName, ObjectRef, Uid};
 use flipop_core::model::machine::MachineId;
+use std::collections::BTreeSet;
 
 impl World {
     pub(crate) fn add_pool(&mut self, name: &str, spec: RawPoolSpec) {
@@ -223,6 +224,19 @@ impl World {
 
     pub(crate) fn show_node(&mut self, facts: NodeFacts) {
         self.show(Input::Nodes(nodes_key(), Observed::Apply(facts)));
+    }
+
+    pub(crate) fn sweep(&mut self) {
+        let names: BTreeSet<&String> = self.annotations.keys().chain(self.labels.keys()).collect();
+        let nodes = names.into_iter().filter_map(|name| {
+            let uid = self.nodes.get(name)?.uid.clone();
+            let ours = !self.foreign.contains(name);
+            let labels = self.labels.get(name).cloned().unwrap_or_default();
+            let value = self.annotations.get(name).cloned();
+            Some(MarkedNode { name: name.clone(), uid, value, ours, labels })
+        });
+        let nodes = nodes.collect();
+        self.answer(Outcome::Swept(Ok(nodes)));
     }
 
     /// A node as it is now, whatever watches show.

@@ -9,7 +9,7 @@ use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::fleet::action::{Action, MarkedNode, NodeReading, Outcome};
+use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::fleet::{Fleet, Input};
 use flipop_core::mechanism::effects::{Effect, Notice};
 use flipop_core::mechanism::epoch::Epoch;
@@ -329,19 +329,6 @@ impl World {
 
     pub(crate) fn answer_after(&mut self, ms: u64, outcome: impl Into<Outcome>) {
         self.inputs.push((self.now.plus_millis(ms), Input::Outcome(outcome.into())));
-    }
-
-    fn sweep(&mut self) {
-        let names: BTreeSet<&String> = self.annotations.keys().chain(self.labels.keys()).collect();
-        let nodes = names.into_iter().filter_map(|name| {
-            let uid = self.nodes.get(name)?.uid.clone();
-            let ours = !self.foreign.contains(name);
-            let labels = self.labels.get(name).cloned().unwrap_or_default();
-            let value = self.annotations.get(name).cloned();
-            Some(MarkedNode { name: name.clone(), uid, value, ours, labels })
-        });
-        let nodes = nodes.collect();
-        self.answer(Outcome::Swept(Ok(nodes)));
     }
 
     fn execute(&mut self, effect: Effect<Action>) {
