@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 /// The hosts that documents may link to: official pages of their subjects.
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 21] = [
     "api.cloudflare.com",
     "api.digitalocean.com",
     "buildah.io",
@@ -15,6 +15,7 @@ const SOURCES: [&str; 20] = [
     "github.com",
     "just.systems",
     "keepachangelog.com",
+    "krew.sigs.k8s.io",
     "kube-vip.io",
     "kubernetes.io",
     "metallb.io",
