@@ -1,8 +1,9 @@
 //! The commands that people call, with the rights that docs/operations/commands.md names and no other.
 
 use crate::suite::{Case, cases};
-use crate::world::{TEAM, World, binary, ip, path, plain_spec};
+use crate::world::{SOON, TEAM, World, binary, ip, path, plain_spec};
 use flipop_envtest::operator::Operator;
+use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::fs;
@@ -30,6 +31,18 @@ async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<tempfile::Na
         let binding = format!("{name}-{role}");
         let (role, user) = (format!("--clusterrole={role}"), format!("--user={name}"));
         world.kubectl.run(&["create", "clusterrolebinding", &binding, &role, &user]).await?;
+    }
+    // The API server learns of a binding by a watch of its own.
+    let rights = roles.iter().map(|role| match *role {
+        "flipop-check" => ["create", "subjectaccessreviews.authorization.k8s.io"],
+        "flipop-steer" => ["patch", "floatingippools.flipop.digitalocean.com"],
+        _ => ["list", "nodes"],
+    });
+    for [verb, resource] in rights {
+        eventually("the user has the rights of the role", SOON, || async {
+            world.kubectl.run(&["auth", "can-i", verb, resource, "--as", name]).await
+        })
+        .await?;
     }
     let config = world.kubectl.run(&["config", "view", "--raw", "--flatten", "-o", "json"]).await?.stdout;
     let mut config: Value = serde_json::from_str(&config)?;
