@@ -18,7 +18,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The roles of the page, applied, and the first one and these bound to a user who has nothing else.
+/// The roles of the page, applied, and these bound to a user who has nothing else. Servers are used again, so each test has
+/// users of its own.
 async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<tempfile::NamedTempFile> {
     let page = fs::read_to_string(path("docs/operations/commands.md"))?;
     let blocks = page.split("```yaml apply\n").skip(1).filter_map(|rest| rest.split_once("\n```"));
@@ -119,7 +120,7 @@ async fn status_and_plan_agree_with_the_operator_and_write_nothing(world: &mut W
 
 async fn check_names_what_is_wrong_and_what_cannot_be_asked(world: &mut World) -> Outcome {
     let _operator = stage(world).await?;
-    let viewer = user(world, "viewer", &["flipop-status"]).await?;
+    let viewer = user(world, "onlooker", &["flipop-status"]).await?;
     let output = call(viewer.path(), &["check"]).await?;
     ended(&output, 0)?;
     let told = text(&output);
