@@ -2,7 +2,7 @@
 
 use super::Process;
 use super::requests_tests::{REQUEST, ask, last, tell};
-use super::tests::{A, Court, IP, POOL, cloud};
+use super::tests::{A, Court, IP, POOL, SET, cloud};
 use crate::facts::Kind;
 use crate::scene::ZONE;
 use flipop_apiserver::{Key, PodSpec, Readiness};
@@ -218,7 +218,8 @@ async fn work_waits_for_grace_and_no_longer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_of_a_node_that_fails_stays_for_as_long() {
-    for (seconds, rules) in [(30, vec!["I13"]), (5, vec![])] {
+    // A record whose write was never answered stands in no status, and gives its node no grace.
+    for (seconds, is_told, rules) in [(30, true, vec!["I13"]), (5, true, vec![]), (30, false, vec![])] {
         let mut court = Court::new(&json!({}));
         let set = json!({
             "match": { "nodeLabel": "role=edge" },
@@ -231,6 +232,10 @@ async fn a_record_of_a_node_that_fails_stays_for_as_long() {
             let record = RecordView::new(&format!("nodes.{ZONE}"), "A", data, 60);
             court.cloud.add_record(Provider::DigitalOcean, ZONE, &record).unwrap()
         });
+        if is_told {
+            let status = json!({ "status": { "addresses": ["198.18.0.1", "198.18.0.2"] } });
+            court.patch(SET, "nodes", "status", status, "flipop");
+        }
         court.hear(3_000, true);
         lead_until(&mut court, 4_000, 10_000);
         fail(&mut court, 10_000, true);
@@ -238,6 +243,6 @@ async fn a_record_of_a_node_that_fails_stays_for_as_long() {
         court.send(20_000, A, &cloud("DeleteRecord", Kind::Record));
         court.cloud.delete_record(Provider::DigitalOcean, ZONE, &ids[0]);
         court.hear(20_000, true);
-        assert_eq!(court.rules(), rules, "{seconds}");
+        assert_eq!(court.rules(), rules, "{seconds} s, {is_told}");
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::broadcast;
 
 pub(super) const IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(super) const POOL: (&str, &str) = (API_VERSION, "FloatingIPPool");
-const SET: (&str, &str) = (API_VERSION, "NodeDNSRecordSet");
+pub(super) const SET: (&str, &str) = (API_VERSION, "NodeDNSRecordSet");
 pub(super) const A: Process = Process { replica: 0, incarnation: 1 };
 const B: Process = Process { replica: 1, incarnation: 1 };
 
