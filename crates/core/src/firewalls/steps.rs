@@ -196,7 +196,10 @@ impl Set {
 
     /// Rules and machines that are not there yet. True while there are some that can be.
     fn additions(&mut self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) -> bool {
-        let Some(rules) = &wish.rules else { return false };
+        let Some(rules) = &wish.rules else {
+            self.drop_unsent();
+            return false;
+        };
         let mut lacks = BTreeSet::new();
         for entry in
             self.entries.iter().filter(|entry| !self.is_taken(entry, due)).cloned().collect::<Vec<_>>()
@@ -218,6 +221,18 @@ impl Set {
             self.busy.contains(&entry.name) || self.adding.get(&entry.name).is_some_and(|add| !add.is_empty())
         });
         more || under_way || !lacks.is_empty()
+    }
+
+    /// Forgets firewalls that were announced and certainly never made: nobody wishes them any more.
+    fn drop_unsent(&mut self) {
+        let never_made = |entry: &&Entry| {
+            entry.id.is_empty() && self.unsent.contains(&entry.name) && !self.busy.contains(&entry.name)
+        };
+        let names: Vec<String> =
+            self.entries.iter().filter(never_made).map(|entry| entry.name.clone()).collect();
+        for name in &names {
+            self.drop_intent(name);
+        }
     }
 
     /// The machines that may be put in now, and since when others wait for a look that says so.

@@ -154,6 +154,23 @@ fn removing_the_firewall_takes_members_out_and_then_deletes_what_is_ours() {
 }
 
 #[test]
+fn a_firewall_that_was_announced_and_refused_is_forgotten_with_the_wish() {
+    let mut world = World::walled(1, 1);
+    world.walls.slips.extend([Slip::Refused(FaultKind::Quota); 100]);
+    world.run(4);
+    assert_eq!(
+        (world.condition("FirewallReady").1, world.status("pool").firewalls.len()),
+        ("Quota".into(), 1)
+    );
+    world.edit("pool", |spec| spec.firewall = None);
+    world.run(300);
+    assert!(world.status("pool").firewalls.is_empty(), "{:?}", world.status("pool").firewalls);
+    let from = world.now;
+    world.run(300);
+    assert_eq!(world.count(from, "look"), 0, "and nobody looks any more");
+}
+
+#[test]
 fn a_pool_that_is_deleted_leaves_its_firewalls_and_says_so() {
     let mut world = World::walled(1, 2);
     world.run(30);
