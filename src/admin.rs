@@ -100,7 +100,6 @@ fn listen(ip: IpAddr, port: u16) -> std::io::Result<TcpListener> {
 }
 
 /// The endpoints without the web page.
-#[must_use]
 pub fn routes(endpoints: Endpoints) -> Router {
     Router::new()
         .route("/metrics", get(metrics))

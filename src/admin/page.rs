@@ -57,7 +57,6 @@ fn is_port(text: &str) -> bool {
 }
 
 /// The page with its files. `more` goes into its head: elements that load further files from the same origin.
-#[must_use]
 pub fn routes(more: &str) -> Router {
     let index = INDEX.replace("{version}", VERSION).replace("{more}", more);
     Router::new()
@@ -67,7 +66,6 @@ pub fn routes(more: &str) -> Router {
 }
 
 /// A file of the page.
-#[must_use]
 pub fn file(kind: &'static str, text: impl Into<Bytes>) -> MethodRouter {
     let text = text.into();
     get(async move |request: Request<Body>| match admit(&request) {

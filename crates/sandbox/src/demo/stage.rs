@@ -216,7 +216,8 @@ impl Stage {
         let base = like.name.trim_end_matches(|c: char| c.is_ascii_digit());
         let name = |number: usize| format!("{base}{number}");
         let taken = |name: &String| self.nodes.values().any(|other| other == name);
-        let name = (1..).map(name).find(|name| !taken(name)).unwrap_or_default();
+        let name =
+            (1..=self.nodes.len().saturating_add(1)).map(name).find(|name| !taken(name)).unwrap_or_default();
         self.add_node(&Node { name: name.clone(), pod: None, ..like.clone() })?;
         if let Some(pod) = &like.pod {
             sets::grow(&self.api, &Key::new(&pod.namespace, &pod.set))?;
