@@ -38,6 +38,19 @@ fn many_pending_actions_are_polled_one_by_one_while_lists_fail() {
 }
 
 #[test]
+fn many_pending_actions_are_polled_no_more_than_once_a_second_while_lists_fail() {
+    for (actions, polls) in [(5, 25..=35), (10, 20..=30)] {
+        let mut world = World::with(actions, actions);
+        (0..actions).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
+        world.run(1);
+        world.faults.lists = Some(FaultKind::Transient);
+        let from = world.now;
+        world.run(3);
+        assert!(polls.contains(&world.count(from, "poll")), "{actions}: {}", world.count(from, "poll"));
+    }
+}
+
+#[test]
 fn many_pending_actions_wait_for_no_list_that_hangs() {
     let mut world = World::with(10, 10);
     (0..10).for_each(|_| world.tricks.push_back(Trick::Slow(5)));
