@@ -407,6 +407,7 @@ fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
         | Action::Label { .. }
         | Action::SweepAnnotations
         | Action::CountNodes
+        | Action::ListObjects { .. }
         | Action::ReadNode { .. } => None,
     }
 }
@@ -422,6 +423,7 @@ fn refused_write(outcome: &Outcome) -> Option<&str> {
         Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
         Outcome::Swept(result) => result.as_ref().err(),
         Outcome::NodesCounted(result) => result.as_ref().err(),
+        Outcome::ObjectsListed { result, .. } => result.as_ref().err(),
         Outcome::NodeRead { read, .. } => read.result.as_ref().err(),
         Outcome::Addresses(_) | Outcome::Records(_) | Outcome::Firewalls(_) => None,
     };

@@ -24,7 +24,7 @@ pub mod translate;
 pub use firewall::{Firewall, FirewallEntry, FirewallPort};
 pub use pool::{
     CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, LastMove,
-    NodeLabels, PublishedRecordSet,
+    NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
 pub use shared::{Condition, DnsRecordSet, Grace, Match, Toleration};

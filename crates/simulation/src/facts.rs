@@ -52,6 +52,8 @@ pub(super) enum Kind {
     Unassign { ip: Ipv4Addr },
     /// Buys an address.
     CreateIp,
+    /// Deletes an address.
+    DeleteIp { ip: Ipv4Addr },
     /// Changes a DNS record.
     Record,
 }
@@ -71,6 +73,7 @@ impl Facts {
             | Kind::Assign { .. }
             | Kind::Unassign { .. }
             | Kind::CreateIp
+            | Kind::DeleteIp { .. }
             | Kind::Record => true,
             Kind::Lease { .. }
             | Kind::Event
@@ -194,6 +197,7 @@ pub(super) fn of_cloud(request: &flipop_cloud::Request) -> Facts {
             (format!("assign {ip} to {droplet}"), Kind::Assign { ip, droplet })
         }
         (Op::UnassignIp, Some(ip), _) => (format!("unassign {ip}"), Kind::Unassign { ip }),
+        (Op::DeleteReservedIp, Some(ip), _) => (format!("delete {ip}"), Kind::DeleteIp { ip }),
         (Op::CreateReservedIp, ..) => ("create an address".to_owned(), Kind::CreateIp),
         (Op::ListReservedIps, ..) => ("list addresses".to_owned(), Kind::ListIps),
         (Op::GetReservedIp, Some(ip), _) => (format!("get {ip}"), Kind::Read),

@@ -93,6 +93,37 @@ pub fn pauses() -> Vec<Plan> {
     vec![paused(), paused_while_buying()]
 }
 
+/// The plans in which addresses are given back.
+#[must_use]
+pub fn given_back() -> Vec<Plan> {
+    let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge", "ttl": 30 });
+    let buys = |name: &str, desired: u64| {
+        let mut spec = pool_spec(&[], Some(desired));
+        if let Some(fields) = spec.as_object_mut() {
+            fields.insert("reclaimPolicy".to_owned(), json!("Delete"));
+            fields.insert("dnsRecordSet".to_owned(), dns.clone());
+        }
+        create(name, spec)
+    };
+    let release = || Act::Release { name: "pool".to_owned() };
+    let last = |steps| {
+        let mut plan = plan("give an address back", scene(3, 1), steps);
+        // Records are forgotten, and everything is looked at once more.
+        plan.end_ms += 60_000;
+        plan
+    };
+    let other = pool_spec(&[ip(1)], None);
+    let alone = last(vec![at(1_000, buys("pool", 2)), at(25_000, release())]);
+    let mut again = last(vec![
+        at(1_000, buys("pool", 2)),
+        at(25_000, release()),
+        at(26_000, edit("pool", json!({ "desiredIPs": 2 }))),
+        at(27_000, create("other", other)),
+    ]);
+    "give an address back, and buy another".clone_into(&mut again.name);
+    vec![alone, again]
+}
+
 /// The plans in which users ask for nothing unusual.
 #[must_use]
 pub fn all() -> Vec<Plan> {

@@ -76,6 +76,15 @@ pub enum Action {
         /// Region slug.
         region: String,
     },
+    /// Delete an address.
+    Delete {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// The pool on whose behalf.
+        pool: ObjectRef,
+        /// The address.
+        ip: Address,
+    },
 }
 
 /// The answer to a call.
@@ -137,6 +146,17 @@ pub enum Outcome {
         /// The new address.
         result: Result<Address, CallFailure>,
     },
+    /// To [`Action::Delete`].
+    Deleted {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// The pool.
+        pool: ObjectRef,
+        /// The address.
+        ip: Address,
+        /// Whether the provider accepted it.
+        result: Result<(), CallFailure>,
+    },
 }
 
 impl Outcome {
@@ -149,6 +169,7 @@ impl Outcome {
             Self::Polled { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Changed { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Created { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::Deleted { epoch, result, .. } => (epoch, result.as_mut().err()),
         }
     }
 }

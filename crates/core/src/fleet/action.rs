@@ -4,6 +4,7 @@
 //! [`Outcome`].
 
 use crate::addresses::action as addresses;
+use crate::addresses::pool::object::PoolObject;
 use crate::addresses::pool::status::PoolStatus;
 use crate::firewalls::action as firewalls;
 use crate::mechanism::effects::WrittenStatus;
@@ -15,7 +16,9 @@ use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::Moment;
 use crate::model::node_labels::{LabelChanges, NodeLabels};
 use crate::records::action as records;
+use crate::records::object::RecordSetObject;
 use crate::records::status::RecordSetStatus;
+use std::collections::BTreeSet;
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,12 +40,14 @@ pub enum Action {
         /// The whole status.
         status: Box<PoolStatus>,
     },
-    /// Add created addresses to `spec.ips`.
+    /// Add created addresses to `spec.ips`, and remove deleted ones.
     WriteIps {
         /// The pool.
         pool: ObjectRef,
         /// What to add where it is missing, in order.
         add: Vec<Address>,
+        /// What to remove wherever it stands.
+        remove: BTreeSet<Address>,
     },
     /// Replace the status of a record set.
     WriteRecordSetStatus {
@@ -77,6 +82,11 @@ pub enum Action {
     SweepAnnotations,
     /// Find out how many nodes the cluster has.
     CountNodes,
+    /// List every object of both kinds as it is now, and not as watches show them.
+    ListObjects {
+        /// When it was asked for: the answer repeats it.
+        asked: Moment,
+    },
     /// Read one node, and its pods if they matter, as they are now and not as a watch shows them.
     ReadNode {
         /// The object that asks.
@@ -100,7 +110,8 @@ impl Action {
             Self::Addresses(call) => match call {
                 addresses::Action::Assign { .. }
                 | addresses::Action::Unassign { .. }
-                | addresses::Action::Create { .. } => true,
+                | addresses::Action::Create { .. }
+                | addresses::Action::Delete { .. } => true,
                 addresses::Action::List { .. }
                 | addresses::Action::Get { .. }
                 | addresses::Action::ProveMachineRead { .. }
@@ -116,7 +127,7 @@ impl Action {
             | Self::WriteIps { .. }
             | Self::Annotate { .. }
             | Self::Label { .. } => true,
-            Self::SweepAnnotations | Self::CountNodes | Self::ReadNode { .. } => false,
+            Self::SweepAnnotations | Self::CountNodes | Self::ListObjects { .. } | Self::ReadNode { .. } => false,
         }
     }
 }
@@ -152,6 +163,15 @@ pub struct MarkedNode {
     pub ours: bool,
     /// The labels that have one of our keys.
     pub labels: NodeLabels,
+}
+
+/// The objects of both kinds as consistent lists found them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Objects {
+    /// The pools.
+    pub pools: Vec<PoolObject>,
+    /// The record sets.
+    pub record_sets: Vec<RecordSetObject>,
 }
 
 /// One node as a consistent read found it.
@@ -214,6 +234,8 @@ pub enum Outcome {
         pool: Uid,
         /// What was to be added.
         add: Vec<Address>,
+        /// What was to be removed.
+        remove: BTreeSet<Address>,
         /// Whether it stands there now.
         result: Result<(), WriteFailure>,
     },
@@ -248,6 +270,13 @@ pub enum Outcome {
     },
     /// To [`Action::SweepAnnotations`].
     Swept(Result<Vec<MarkedNode>, WriteFailure>),
+    /// To [`Action::ListObjects`].
+    ObjectsListed {
+        /// When it was asked for.
+        asked: Moment,
+        /// The objects.
+        result: Result<Box<Objects>, WriteFailure>,
+    },
     /// To [`Action::CountNodes`].
     NodesCounted(Result<u64, WriteFailure>),
     /// To [`Action::ReadNode`].

@@ -79,6 +79,14 @@ impl Annotations {
         !self.writes.is_under_way(uid) && self.standing.get(uid).is_some_and(|(_, standing)| *standing == ip)
     }
 
+    /// Whether an annotation of ours may name an address; `None` until all nodes were looked at.
+    pub(super) fn names(&self, ip: Address) -> Option<bool> {
+        let names = |(uid, (_, standing)): (&Uid, &(String, Address))| {
+            *standing == ip || self.writes.is_under_way(uid)
+        };
+        self.swept.then(|| self.standing.iter().any(names))
+    }
+
     /// Why a node cannot be annotated that should be, if one cannot.
     pub(super) fn denied(&self) -> Option<&str> {
         self.writes.denied()

@@ -14,10 +14,12 @@ mod firewalls;
 mod labels;
 mod left_out;
 mod node_writes;
+mod objects;
 mod others;
 mod outcomes;
 mod patience;
 mod plan;
+mod reclaim;
 mod record_sets;
 mod snapshot;
 mod stores;
@@ -127,6 +129,7 @@ pub struct Fleet {
     labels: NodeLabelling,
     dns: Dns,
     firewalls: firewalls::Firewalls,
+    objects: objects::Objects,
     outbox: Vec<Notice>,
     census: explain::Census,
     changes: changes::Changes,
@@ -175,6 +178,7 @@ impl Fleet {
             labels: NodeLabelling::default(),
             dns,
             firewalls,
+            objects: objects::Objects::default(),
             outbox: Vec::new(),
             census: explain::Census::default(),
             changes: changes::Changes::default(),
@@ -271,6 +275,7 @@ impl Fleet {
         self.accounts.values_mut().for_each(|account| account.begin_epoch(now));
         self.annotations.restart();
         self.labels.restart();
+        self.objects.restart();
     }
 
     fn observe_pools(&mut self, observed: Observed<PoolObject>, now: Moment) {

@@ -119,8 +119,9 @@ impl Fleet {
 
     /// Decides about DNS.
     pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Effects<OfRecords>) {
-        let (views, bare) = (self.views(), self.bare());
-        self.dns.plan((&views, &bare), &mut self.accounts, self.permit, now, out);
+        let (mut views, bare, leaving) = (self.views(), self.bare(), self.leaving());
+        self.withdraw(&mut views);
+        self.dns.plan((&views, &bare, &leaving), &mut self.accounts, self.permit, now, out);
     }
 
     /// Writes of the statuses of record sets.
@@ -268,6 +269,7 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
         undecided: ours.filter(|ip| placements.get(ip).is_some_and(Placement::is_undecided)).collect(),
         // While the only address moves, none is active.
         any_node: !pool.candidates.is_empty(),
+        withdrawn: BTreeSet::new(),
     })
 }
 
@@ -286,5 +288,10 @@ fn last_known_choice<'a>(pool: &Pool, older: impl Iterator<Item = &'a Pool>) -> 
     let (addresses, undecided): (BTreeSet<Address>, BTreeSet<Address>) =
         ours.partition(|ip| pool.report.placements.get(ip).is_some_and(|at| at.node().is_some()));
     // With none, nothing that is known says what the name should hold.
-    (!addresses.is_empty()).then_some(Choice { addresses, undecided, any_node: false })
+    (!addresses.is_empty()).then_some(Choice {
+        addresses,
+        undecided,
+        any_node: false,
+        withdrawn: BTreeSet::new(),
+    })
 }

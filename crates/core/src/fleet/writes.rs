@@ -61,8 +61,10 @@ impl Fleet {
             }
             if !draining || pool.has_outdated_crds() {
                 match pool.due_ips(now) {
-                    Ok(add) if add.is_empty() => {}
-                    Ok(add) => out.act(Action::WriteIps { pool: pool.object.clone(), add }),
+                    Ok((add, remove)) if add.is_empty() && remove.is_empty() => {}
+                    Ok((add, remove)) => {
+                        out.act(Action::WriteIps { pool: pool.object.clone(), add, remove });
+                    }
                     Err(at) => out.later(at),
                 }
             }

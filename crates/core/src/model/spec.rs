@@ -84,6 +84,8 @@ pub enum Scope {
     Firewall,
     /// Only the labels of nodes.
     Labels,
+    /// Only what happens to addresses that are let go.
+    Reclaim,
 }
 
 /// One mistake in a spec.

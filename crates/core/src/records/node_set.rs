@@ -285,6 +285,7 @@ impl NodeSet {
             addresses: self.nodes.values().flat_map(|member| &member.addresses).copied().collect(),
             undecided: BTreeSet::new(),
             any_node: !self.nodes.is_empty(),
+            withdrawn: BTreeSet::new(),
         })
     }
 

@@ -339,20 +339,8 @@ impl World {
             Effect::Do(Action::WriteStatus { pool, resource_version, status, .. }) => {
                 self.write_status(&pool, &resource_version, *status);
             }
-            Effect::Do(Action::WriteIps { pool, add }) => {
-                self.call("name");
-                if let Some(failure) = self.faults.ips_writes.clone() {
-                    return self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Err(failure) });
-                }
-                let name = pool.name.name.clone();
-                let seen = self.change_spec(&name, |spec| {
-                    let new = add.iter().map(ToString::to_string);
-                    let new: Vec<String> = new.filter(|ip| !spec.ips.contains(ip)).collect();
-                    spec.ips.extend(new);
-                });
-                self.show(seen);
-                self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Ok(()) });
-            }
+            Effect::Do(Action::WriteIps { pool, add, remove }) => self.write_ips(pool, add, remove),
+            Effect::Do(Action::ListObjects { asked }) => self.list_objects(asked),
             Effect::Do(Action::WriteRecordSetStatus { record_set, resource_version, status, .. }) => {
                 self.write_set_status(&record_set, &resource_version, *status);
             }
@@ -414,6 +402,7 @@ impl World {
                 self.change(epoch, ip, None);
             }
             addresses::Action::Create { epoch, pool, region } => self.create_checked(epoch, pool, &region),
+            addresses::Action::Delete { epoch, pool, ip } => self.delete_checked(epoch, pool, ip),
         }
     }
 

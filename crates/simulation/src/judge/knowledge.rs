@@ -50,6 +50,7 @@ impl Reads {
             | Kind::Assign { .. }
             | Kind::Unassign { .. }
             | Kind::CreateIp
+            | Kind::DeleteIp { .. }
             | Kind::Record => {}
         }
     }
@@ -59,7 +60,7 @@ impl Reads {
         let listed = |resource: &str| self.complete.contains(resource);
         let (nodes, addresses, records) = match &facts.kind {
             Kind::Assign { .. } | Kind::Unassign { .. } => (true, true, false),
-            Kind::CreateIp => (false, true, false),
+            Kind::CreateIp | Kind::DeleteIp { .. } => (false, true, false),
             // DNS needs no account of addresses.
             Kind::Record => (true, false, true),
             Kind::Lease { .. }
@@ -100,6 +101,7 @@ impl Judge {
             }
             Kind::Record => pools.clone().next().is_some() && pools.clone().all(Pool::asks_for_pods),
             Kind::CreateIp
+            | Kind::DeleteIp { .. }
             | Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }

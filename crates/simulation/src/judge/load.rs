@@ -44,12 +44,14 @@ struct Load {
 enum Right {
     Move,
     Create,
+    Delete,
 }
 
 fn right(facts: &Facts) -> Option<Right> {
     match facts.kind {
         Kind::Assign { .. } | Kind::Unassign { .. } => Some(Right::Move),
         Kind::CreateIp => Some(Right::Create),
+        Kind::DeleteIp { .. } => Some(Right::Delete),
         Kind::Lease { .. }
         | Kind::Event
         | Kind::List { .. }
@@ -94,6 +96,7 @@ fn is_scheduled(facts: &Facts) -> bool {
         | Kind::Assign { .. }
         | Kind::Unassign { .. }
         | Kind::CreateIp
+        | Kind::DeleteIp { .. }
         | Kind::Record => true,
         // The lease and Events have their own rhythm, and reads serve several purposes.
         Kind::Lease { .. } | Kind::Event | Kind::Read | Kind::ReadRecords | Kind::ListIps => false,

@@ -3,7 +3,8 @@
 //! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
 //! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's, I13 no act
-//! within grace, I14 a pause holds, I15 a move that is asked for is made once.
+//! within grace, I14 a pause holds, I15 a move that is asked for is made once, I18 only what was bought and is nobody's is
+//! deleted.
 
 pub(super) mod blindness;
 mod calm;
@@ -29,6 +30,9 @@ mod pauses_tests;
 mod purchases;
 #[cfg(test)]
 mod purchases_tests;
+mod reclaim;
+#[cfg(test)]
+mod reclaim_tests;
 mod requests;
 #[cfg(test)]
 mod requests_tests;
@@ -245,6 +249,7 @@ impl Judge {
         }
         self.check_move(now_ms, process, facts);
         self.check_pause(now_ms, process, facts);
+        self.check_deletion(now_ms, process, facts);
         self.open.insert(seq, Open { process, facts: facts.clone(), sent_ms: now_ms });
     }
 
@@ -295,6 +300,7 @@ impl Judge {
             | Kind::Assign { .. }
             | Kind::Unassign { .. }
             | Kind::CreateIp
+            | Kind::DeleteIp { .. }
             | Kind::Record => {}
         }
     }
@@ -401,6 +407,11 @@ impl Judge {
                     self.blame(now_ms, "I5", text);
                 }
             }
+            ChangeKind::IpReleased(ip) if by_operator => {
+                // It does not count against what may be bought any more.
+                self.created.remove(ip);
+                self.tally.deletes += 1;
+            }
             ChangeKind::IpReleased(ip) => {
                 self.deleted += 1;
                 // It is held for what it was until the account is read again.
@@ -411,7 +422,9 @@ impl Judge {
                 if by_operator {
                     let new =
                         (*verb != RecordVerb::Deleted && replaced.as_ref() != Some(data)).then_some(data);
-                    self.check_record(now_ms, &site, rtype, new.map(String::as_str));
+                    let withdrawn = *verb == RecordVerb::Deleted && self.is_given_back(now_ms, data);
+                    let rtype = rtype.as_str();
+                    self.check_record(now_ms, (&site, rtype), new.map(String::as_str), withdrawn);
                     let added = new.filter(|_| replaced.is_none()).map(String::as_str);
                     self.check_pause_of_record(now_ms, &site, added);
                     let old = if *verb == RecordVerb::Deleted { Some(data) } else { replaced.as_ref() };
@@ -447,6 +460,7 @@ impl Judge {
             Kind::Unassign { .. } => self.tally.unassigns += 1,
             Kind::Record => self.tally.records += 1,
             Kind::CreateIp
+            | Kind::DeleteIp { .. }
             | Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }

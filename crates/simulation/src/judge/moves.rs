@@ -68,6 +68,9 @@ impl Judge {
             );
             return;
         }
+        if pools().any(|pool| pool.gives_back(ip)) {
+            return;
+        }
         let Some(droplet) = self.cloud.ip(ip).and_then(|view| view.droplet) else { return };
         let wanted = |pool: &&Pool| {
             pool.used().iter().any(|used| *used != ip) && self.truth.matched(&pool.name, droplet, from_ms)

@@ -115,7 +115,7 @@ impl Judge {
                 }
                 !owners.is_empty() && owners.iter().all(held)
             }
-            Kind::Unassign { ip } => {
+            Kind::Unassign { ip } | Kind::DeleteIp { ip } => {
                 let mut holders = self.truth.pools.values().filter(|pool| pool.held(ip)).peekable();
                 holders.peek().is_some() && holders.all(|pool| held(&pool.name))
             }

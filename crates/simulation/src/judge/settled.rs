@@ -151,6 +151,7 @@ pub(crate) fn complaints(
     check_annotations(judge, ips, &mut all);
     labels::check(judge, &mut all);
     check_created(judge, ips, &mut all);
+    check_given_back(judge, ips, &mut all);
     check_gone(&judge.truth, ips, &mut all);
     check_foreign(judge, foreign, records, &mut all);
     let views: Vec<IpView> = ips.values().cloned().collect();
@@ -207,6 +208,21 @@ pub(super) fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all
     for ip in judge.created.difference(&judge.nobodys).filter(|ip| ips.contains_key(*ip)) {
         if !judge.truth.pools.values().any(|pool| pool.mentions(*ip)) {
             all.push(format!("{ip} was bought and nobody names it"));
+        }
+    }
+}
+
+/// What a pool gives back is gone and forgotten, or a condition says why not.
+pub(super) fn check_given_back(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
+    for pool in judge.truth.pools.values().filter(|pool| !pool.is_frozen()) {
+        if pool.condition("ReclaimBlocked").is_some() {
+            continue;
+        }
+        for ip in ips.keys().filter(|ip| pool.gives_back(**ip)) {
+            all.push(format!("{}: {ip} is to be given back and is still there", pool.name));
+        }
+        if pool.condition("Reclaiming").is_some() {
+            all.push(format!("{}: it still gives something back", pool.name));
         }
     }
 }

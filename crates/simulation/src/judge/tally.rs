@@ -8,6 +8,8 @@ use std::net::Ipv4Addr;
 pub struct Tally {
     /// Addresses bought.
     pub creates: usize,
+    /// Addresses deleted.
+    pub deletes: usize,
     /// Assignments that the provider accepted, by address.
     pub assigns: BTreeMap<Ipv4Addr, usize>,
     /// Unassignments that the provider accepted.

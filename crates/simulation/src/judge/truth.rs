@@ -246,7 +246,7 @@ impl Pool {
     }
 
     /// `spec.releasedIPs` wins over every other list.
-    fn lets_go(&self, ip: Ipv4Addr) -> bool {
+    pub(super) fn lets_go(&self, ip: Ipv4Addr) -> bool {
         items(&self.spec, "/releasedIPs")
             .any(|released| released.as_str().and_then(|text| text.parse().ok()) == Some(ip))
     }
@@ -434,6 +434,13 @@ impl Truth {
     /// Pools that name an address, or did since `from_ms`.
     pub(super) fn owners(&self, ip: Ipv4Addr, from_ms: u64) -> Vec<String> {
         let named = self.named.iter().filter(|((_, other), since)| *other == ip && since.held(from_ms));
+        named.map(|((pool, _), _)| pool.clone()).collect()
+    }
+
+    /// Pools that have named an address all along since `from_ms`.
+    pub(super) fn named_since(&self, ip: Ipv4Addr, from_ms: u64) -> Vec<String> {
+        let all_along = |since: &Since| since.now && since.changed_ms <= from_ms;
+        let named = self.named.iter().filter(|((_, other), since)| *other == ip && all_along(since));
         named.map(|((pool, _), _)| pool.clone()).collect()
     }
 

@@ -14,6 +14,8 @@ pub enum Right {
     Move,
     /// Create addresses.
     Create,
+    /// Delete addresses.
+    Delete,
 }
 
 /// The rights that are missing: when each is tried again, and what the provider said.

@@ -10,6 +10,7 @@ mod behind;
 mod blocked;
 mod by_hand;
 pub mod change;
+mod crds;
 pub mod creation;
 mod idle;
 mod labels;
@@ -25,6 +26,7 @@ mod patience;
 pub mod pause;
 pub mod placement;
 mod recall;
+pub mod reclaim;
 pub mod render;
 pub mod report;
 pub mod spec;
@@ -166,6 +168,8 @@ pub struct Pool {
     idle: idle::Idle,
     /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
     conditions: Option<Vec<Condition>>,
+    /// Addresses that are being given back.
+    pub(crate) reclaim: reclaim::Reclaim,
     /// Writes of status and spec under way and their retries.
     writes: Writes<PoolStatus>,
     /// Addresses that were effective when last planned: one that leaves is let go.
@@ -211,6 +215,7 @@ impl Pool {
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
             conditions: None,
+            reclaim: reclaim::Reclaim::default(),
             writes: Writes::default(),
             effective_before: BTreeSet::new(),
             named_first: BTreeSet::new(),
@@ -324,12 +329,6 @@ impl Pool {
     #[must_use]
     pub fn effective_before(&self) -> &BTreeSet<Address> {
         &self.effective_before
-    }
-
-    /// The pool's addresses that may still stand on a machine although they are not effective.
-    #[must_use]
-    pub fn former(&self) -> BTreeSet<Address> {
-        self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
     }
 
     /// The object that its Events and records are of.

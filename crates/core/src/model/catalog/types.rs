@@ -37,6 +37,9 @@ types! {
     Stalled
     FirewallReady
     FirewallWouldIsolate
+    Reclaiming
+    ReclaimBlocked
+    ReclaimKept
     Suspect
     Paused
     WatchFailing
@@ -86,6 +89,9 @@ impl ConditionType {
             | Self::Stalled
             | Self::FirewallReady
             | Self::FirewallWouldIsolate
+            | Self::Reclaiming
+            | Self::ReclaimBlocked
+            | Self::ReclaimKept
             | Self::Suspect
             | Self::Paused
             | Self::WatchFailing
