@@ -165,7 +165,9 @@ fn installed<T>(listed: Result<Vec<T>, Trouble>) -> Result<Vec<T>, WriteFailure>
     match listed {
         Ok(objects) => Ok(objects),
         Err(trouble) if trouble.kind == TroubleKind::NotFound => Ok(Vec::new()),
-        Err(trouble) if trouble.kind == TroubleKind::Forbidden => Err(WriteFailure::Forbidden(trouble.message)),
+        Err(trouble) if trouble.kind == TroubleKind::Forbidden => {
+            Err(WriteFailure::Forbidden(trouble.message))
+        }
         Err(trouble) => Err(WriteFailure::Transient(trouble.message)),
     }
 }

@@ -47,6 +47,7 @@ mod pause;
 mod prometheus;
 mod provider_faults;
 mod rbac;
+mod reclaim;
 mod removal;
 mod restart;
 mod rights;
@@ -117,6 +118,7 @@ fn main() -> ExitCode {
         api_faults::cases,
         provider_faults::cases,
         account::cases,
+        reclaim::cases,
         removal::cases,
     ];
     let cases = modules.into_iter().flat_map(|cases| cases());

@@ -220,7 +220,11 @@ fn addresses(world: &World) -> Vec<Change> {
         };
         changes.push(Change { sign, text, object: pool_of(world, ip) });
     }
-    let gone = world.account.first_addresses.keys().filter(|ip| !world.account.addresses().any(|read| read.ip == **ip));
+    let gone = world
+        .account
+        .first_addresses
+        .keys()
+        .filter(|ip| !world.account.addresses().any(|read| read.ip == **ip));
     changes.extend(gone.map(|ip| Change {
         sign: Sign::Destroy,
         text: format!("delete address {ip}, which cannot be had back"),

@@ -127,7 +127,9 @@ impl Action {
             | Self::WriteIps { .. }
             | Self::Annotate { .. }
             | Self::Label { .. } => true,
-            Self::SweepAnnotations | Self::CountNodes | Self::ListObjects { .. } | Self::ReadNode { .. } => false,
+            Self::SweepAnnotations | Self::CountNodes | Self::ListObjects { .. } | Self::ReadNode { .. } => {
+                false
+            }
         }
     }
 }

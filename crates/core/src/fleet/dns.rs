@@ -146,9 +146,8 @@ impl Dns {
             Located::Nowhere | Located::Pending(_) | Located::Bad(_) => None,
         });
         let owners = claims::owners(claims);
-        self.sites.retain(|key, site| {
-            owners.contains_key(key) || leaving.contains_key(key) || site.unclaimed(now)
-        });
+        self.sites
+            .retain(|key, site| owners.contains_key(key) || leaving.contains_key(key) || site.unclaimed(now));
         self.read_anew(leaving);
         self.leave(bare, &owners, permit, out);
         let undecided = self.undecided(views, &located);

@@ -33,7 +33,11 @@ impl Choice {
     #[must_use]
     pub fn keep_at(&self, site: &Site) -> Target {
         let stand = site.addresses().unwrap_or_default();
-        if stand.is_disjoint(&self.withdrawn) { Target::Keep } else { Target::Without(self.withdrawn.clone()) }
+        if stand.is_disjoint(&self.withdrawn) {
+            Target::Keep
+        } else {
+            Target::Without(self.withdrawn.clone())
+        }
     }
 }
 

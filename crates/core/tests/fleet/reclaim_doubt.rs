@@ -105,9 +105,13 @@ fn a_token_without_the_scope_is_tried_once_a_minute_and_a_new_one_at_once() {
     let from = world.now;
     world.run(110);
     assert_eq!(world.count(from, "delete"), 2);
-    assert!(world.status("pool").conditions.iter().any(|told| {
-        told.kind == "ReclaimBlocked" && told.reason == "Unauthorised"
-    }));
+    assert!(
+        world
+            .status("pool")
+            .conditions
+            .iter()
+            .any(|told| { told.kind == "ReclaimBlocked" && told.reason == "Unauthorised" })
+    );
     world.edit("pool", |spec| spec.desired_ips = 2);
     world.run(5);
     assert_eq!(world.count(from, "create"), 1, "what was refused keeps no purchase waiting");

@@ -99,8 +99,7 @@ impl World {
     /// A set may be deleted only where its spec says so, and while no node matches; or because all that it held is to be
     /// deleted in the account.
     pub(crate) fn check_emptied(&self, owner: &Owner, stood: &[Address]) {
-        let given_back =
-            |ip: &Address| self.pools.values().any(|pool| self.is_given_back(&pool.object, *ip));
+        let given_back = |ip: &Address| self.pools.values().any(|pool| self.is_given_back(&pool.object, *ip));
         if stood.iter().all(given_back) {
             return;
         }

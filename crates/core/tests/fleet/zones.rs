@@ -8,7 +8,7 @@ use flipop_core::fleet::action::Outcome;
 use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
-use flipop_core::model::ids::{Address, ObjectKind, ObjectName, ObjectRef, Owner, Uid};
+use flipop_core::model::ids::{Address, ObjectKind, ObjectName, ObjectRef, Uid};
 use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawRecordSet;
 use flipop_core::records::action as records;

@@ -128,7 +128,15 @@ impl Patience {
         let fast_ms = if fast.1 > 0 { wait_ms(&FAST_S, fast.0, fast.1) } else { 0 };
         let slow_ms = if slow.1 > 0 { wait_ms(&SLOW_S, slow.0, slow.1) } else { 0 };
         let waits = [fast_ms, slow_ms, unauthorised_ms, told_ms].into_iter().max().unwrap_or_default();
-        PLAIN_MS + blind_ms + account_ms + waits + takeover_ms + purchase_ms + cool_off_ms + grace_ms + forget_ms
+        PLAIN_MS
+            + blind_ms
+            + account_ms
+            + waits
+            + takeover_ms
+            + purchase_ms
+            + cool_off_ms
+            + grace_ms
+            + forget_ms
     }
 
     /// From the end of the plan to the time after which no outdated state can matter.

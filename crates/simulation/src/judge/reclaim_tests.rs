@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 /// A pool that gives its only address back: bought for it, off its droplet, marked, and in no record.
 fn court() -> Court {
-    let mut court = Court::new(&json!({ "desiredIPs": 1, "ips": [], "reclaimPolicy": "Delete", "releasedIPs": [IP] }));
+    let mut court =
+        Court::new(&json!({ "desiredIPs": 1, "ips": [], "reclaimPolicy": "Delete", "releasedIPs": [IP] }));
     court.judge.created.insert(IP);
     court.cloud.move_ip(IP, None).unwrap();
     court.mark(true);
@@ -18,7 +19,11 @@ fn court() -> Court {
 
 impl Court {
     fn mark(&mut self, deleting: bool) {
-        let pool = self.api.object(POOL.0, POOL.1, &flipop_apiserver::Key::new(crate::scene::USER_NAMESPACE, "pool"));
+        let pool = self.api.object(
+            POOL.0,
+            POOL.1,
+            &flipop_apiserver::Key::new(crate::scene::USER_NAMESPACE, "pool"),
+        );
         let uid = pool.unwrap().pointer("/metadata/uid").cloned().unwrap();
         let name = json!({ "provider": "digitalocean", "zone": "example.com", "fqdn": "edge.example.com" });
         let bought = json!({
@@ -43,7 +48,8 @@ fn what_was_bought_and_is_nobodys_may_be_deleted() {
 #[test]
 fn what_is_in_use_or_not_marked_or_not_given_back_may_not() {
     type Change = fn(&mut Court);
-    let spec = |court: &mut Court, spec: Value| court.patch(POOL, "pool", "", json!({ "spec": spec }), "user");
+    let spec =
+        |court: &mut Court, spec: Value| court.patch(POOL, "pool", "", json!({ "spec": spec }), "user");
     let changes: [(&str, Change); 5] = [
         ("it was not bought", |court| court.judge.created.clear()),
         ("it is not marked", |court| court.mark(false)),
@@ -56,7 +62,8 @@ fn what_is_in_use_or_not_marked_or_not_given_back_may_not() {
             court.cloud.add_record(Provider::DigitalOcean, "example.com", &record);
         }),
         ("another pool names it", |court| {
-            let other = json!({ "provider": "digitalocean", "ips": [IP], "match": { "nodeLabel": "role=edge" } });
+            let other =
+                json!({ "provider": "digitalocean", "ips": [IP], "match": { "nodeLabel": "role=edge" } });
             court.create(POOL.1, "other", &other);
         }),
     ];

@@ -4,8 +4,8 @@
 //! token and the proof of its scope; decides which reads are due. Does not decide who gets an address.
 
 mod answers;
-mod deletions;
 pub mod belief;
+mod deletions;
 mod glimpse;
 mod named;
 pub mod op;

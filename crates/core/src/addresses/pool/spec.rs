@@ -191,7 +191,8 @@ impl PoolSpec {
             "" | "Retain" => ReclaimPolicy::Retain,
             "Delete" => ReclaimPolicy::Delete,
             other => {
-                let message = format!("unknown value {:?} counts as Retain; use Retain or Delete", shown(other));
+                let message =
+                    format!("unknown value {:?} counts as Retain; use Retain or Delete", shown(other));
                 self.problem(Scope::Reclaim, "spec.reclaimPolicy", message);
                 ReclaimPolicy::Retain
             }

@@ -79,7 +79,8 @@ impl Dns {
         (accounts, permit, now): (&mut Accounts, bool, Moment),
         out: &mut Effects<Action>,
     ) {
-        for (key, Leaving { owner, ips, .. }) in leaving.iter().filter(|(key, _)| !owners.contains_key(*key)) {
+        for (key, Leaving { owner, ips, .. }) in leaving.iter().filter(|(key, _)| !owners.contains_key(*key))
+        {
             let Some(account) = self.accounts.get_mut(&key.account_id) else { continue };
             let named = account.rules().zone_form == ZoneForm::Name;
             let name = Some(key.zone.clone()).filter(|_| named);

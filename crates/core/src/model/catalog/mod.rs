@@ -171,7 +171,8 @@ pub fn of(object: ObjectKind) -> impl Iterator<Item = (ConditionType, Row)> {
         ObjectKind::Pool => (of_pools(), of_firewalls(), of_reclaims()),
         ObjectKind::RecordSet => (of_record_sets(), &[][..], &[][..]),
     };
-    let plain = own.iter().chain(more).chain(rest).chain(of_both()).map(|section| (section.kind, section.rows));
+    let plain =
+        own.iter().chain(more).chain(rest).chain(of_both()).map(|section| (section.kind, section.rows));
     let records = of_records().iter().map(move |section| (section.kind.about_records(object), section.rows));
     plain.chain(records).flat_map(|(kind, rows)| rows.iter().map(move |row| (kind, *row)))
 }

@@ -224,7 +224,7 @@ impl Pool {
                 if fault.kind == FaultKind::Unauthorised {
                     account.rights.refused(Right::Delete, &fault.message, now);
                 }
-                account.refused(&fault, now);
+                // It says nothing of the other rights, so that nothing else waits for a proof of them.
                 giving.retry.failed(Pace::of(&fault), at);
                 if fault.outcome_unknown {
                     giving.undecided = Some(now);

@@ -316,7 +316,9 @@ impl Pool {
         if account.is_authorised() {
             look(self, ip, giving, account, around.now, out);
         }
-        Some(unknown(account).filter(|next| matches!(next, Next::Blocked(..))).unwrap_or(Wait(Step::Deleting)))
+        Some(
+            unknown(account).filter(|next| matches!(next, Next::Blocked(..))).unwrap_or(Wait(Step::Deleting)),
+        )
     }
 
     /// Takes the address off a node of this cluster.
@@ -329,7 +331,8 @@ impl Pool {
         out: &mut Effects<Action>,
     ) -> Next {
         let Some(node) = (around.node_on)(&machine) else {
-            let message = format!("it stands on {machine}, which is no node of this cluster; unassign it there");
+            let message =
+                format!("it stands on {machine}, which is no node of this cluster; unassign it there");
             return Next::Blocked(ReclaimBlocked::OnMachine, message);
         };
         let on = Some(machine.clone());
@@ -411,7 +414,10 @@ impl Pool {
             return Wait(Step::Deleting);
         }
         debug_assert!(account.creating.is_none(), "no deletion while something is bought");
-        debug_assert!(account.place(ip).machine().is_none() && account.op(ip).is_none(), "{ip} serves nowhere");
+        debug_assert!(
+            account.place(ip).machine().is_none() && account.op(ip).is_none(),
+            "{ip} serves nowhere"
+        );
         debug_assert!(bought.uid == self.object.uid, "{ip} was bought for this object");
         account.budget().sent(Purpose::Reclaim, now);
         account.rights.sent(Right::Delete, now);
@@ -436,7 +442,8 @@ impl Pool {
         let since = *giving.fresh.insert(fresh.unwrap_or(now));
         out.later(since.plus_millis(FRESH_MS));
         let Some(listed) = around.listed.filter(|listed| listed.begun >= since) else {
-            let failed = around.unlistable.map(|why| Next::Blocked(ReclaimBlocked::ObjectsUnread, why.to_owned()));
+            let failed =
+                around.unlistable.map(|why| Next::Blocked(ReclaimBlocked::ObjectsUnread, why.to_owned()));
             return Some(failed.unwrap_or(Wait(Step::Checking)));
         };
         let named = listed.naming.get(&ip).into_iter().flatten();

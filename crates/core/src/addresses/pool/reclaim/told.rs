@@ -1,8 +1,8 @@
 //! What is said of addresses that are given back.
 
 use super::super::Pool;
-use super::{Blocked, Giving};
 use super::steps::Step;
+use super::{Blocked, Giving};
 use crate::model::catalog::reclaim::{ReclaimBlocked, ReclaimKept, Reclaiming};
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::Address;
