@@ -233,6 +233,48 @@ pub enum Act {
         /// Milliseconds.
         ms: u64,
     },
+    /// Somebody makes a firewall that lets in SSH.
+    AddFirewall {
+        /// Its name.
+        name: String,
+        /// The nodes whose droplets it governs by their ids.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        nodes: Vec<String>,
+        /// Whether it governs all droplets with the tag that droplets of nodes have.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tagged: bool,
+    },
+    /// Somebody deletes a firewall.
+    DropFirewall {
+        /// Its name.
+        name: String,
+    },
+    /// Somebody takes the tag off the droplet of a node, or gives it back.
+    SetTag {
+        /// The node.
+        node: String,
+        /// Whether the droplet has it from now on.
+        on: bool,
+    },
+    /// Somebody opens a TCP port for everybody in the firewalls of a pool, or closes it.
+    EditFirewalls {
+        /// The pool.
+        pool: String,
+        /// The port.
+        port: String,
+        /// Whether it is opened.
+        open: bool,
+    },
+    /// Somebody deletes the firewalls of a pool.
+    DropFirewallsOf {
+        /// The pool.
+        pool: String,
+    },
+    /// How long it takes from now on until a change of a firewall has reached its droplets.
+    FirewallTime {
+        /// Milliseconds.
+        ms: u64,
+    },
     /// A replica dies, as after SIGKILL.
     Crash {
         /// The replica.

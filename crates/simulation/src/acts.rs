@@ -4,14 +4,14 @@ use super::bed::{Bed, Undo};
 use super::furnish;
 use super::judge::pauses::ANNOTATION;
 use super::plan::{Act, Side};
-use super::scene::{API_VERSION, REGION, USER_NAMESPACE, token_name, zone_of};
+use super::scene::{API_VERSION, REGION, TAG, USER_NAMESPACE, token_name, zone_of};
 use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
 use flipop_cloud::{Provider, RecordView};
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use serde_json::{Value, json};
 
 /// All scopes that the operator needs at `DigitalOcean`.
-const SCOPES: [&str; 7] = [
+const SCOPES: [&str; 12] = [
     "droplet:read",
     "reserved_ip:read",
     "reserved_ip:create",
@@ -19,6 +19,11 @@ const SCOPES: [&str; 7] = [
     "domain:read",
     "domain:create",
     "domain:update",
+    "tag:read",
+    "firewall:read",
+    "firewall:create",
+    "firewall:update",
+    "firewall:delete",
 ];
 
 impl Bed {
@@ -73,6 +78,15 @@ impl Bed {
                 self.act_on_names(act);
                 Ok(())
             }
+            Act::AddFirewall { .. }
+            | Act::DropFirewall { .. }
+            | Act::SetTag { .. }
+            | Act::EditFirewalls { .. }
+            | Act::DropFirewallsOf { .. }
+            | Act::FirewallTime { .. } => {
+                self.act_on_firewalls(act);
+                Ok(())
+            }
             Act::Crash { .. }
             | Act::Stop { .. }
             | Act::Pause { .. }
@@ -88,6 +102,7 @@ impl Bed {
 
     fn add_node(&mut self, name: &str) -> Result<(), ScenarioError> {
         let droplet = self.cloud.add_droplet(name, REGION);
+        self.cloud.tag(droplet, &[TAG]);
         self.droplets.insert(name.to_owned(), droplet);
         if self.api.object("v1", "Node", &Key::new("", name)).is_some() {
             self.api.delete_node(name)?;

@@ -7,11 +7,13 @@
 
 mod act;
 mod acts;
+mod acts_on_firewalls;
 mod asks;
 mod bed;
 mod dice;
 mod diff;
 mod facts;
+mod firewalls;
 mod frames;
 pub mod furnish;
 pub mod generate;

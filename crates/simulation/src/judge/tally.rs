@@ -22,6 +22,8 @@ pub struct Tally {
     pub events: usize,
     /// Changes of DNS records.
     pub records: usize,
+    /// Changes of firewalls that the provider accepted.
+    pub firewalls: usize,
     /// Calls that triggers can name.
     pub calls: u64,
     /// Those among them that change something at a provider.
