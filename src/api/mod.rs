@@ -27,7 +27,7 @@ pub use pool::{
     NodeLabels, PublishedRecordSet,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
-pub use shared::{Condition, DnsRecordSet, Grace, Match, Toleration};
+pub use shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, Toleration};
 
 /// API group of both kinds.
 pub const GROUP: &str = "flipop.digitalocean.com";

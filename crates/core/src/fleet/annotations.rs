@@ -312,6 +312,7 @@ mod tests {
             machine: None,
             ready: true.into(),
             ready_since_s: None,
+            heartbeat_s: None,
             deleting: false,
             taints: Vec::new(),
             region: None,

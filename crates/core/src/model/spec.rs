@@ -84,6 +84,8 @@ pub enum Scope {
     Firewall,
     /// Only the labels of nodes.
     Labels,
+    /// Only the checks of nodes.
+    NodeCheck,
 }
 
 /// One mistake in a spec.

@@ -334,6 +334,7 @@ impl Pool {
                     Scope::Grace => SpecValid::GraceIgnored,
                     Scope::Firewall => SpecValid::FirewallIgnored,
                     Scope::Labels => SpecValid::LabelsIgnored,
+                    Scope::NodeCheck => SpecValid::NodeCheckIgnored,
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 Condition::new(reason, message.join("; "))
@@ -439,6 +440,8 @@ fn trouble_of(condition: &Condition) -> Option<EventReason> {
         | ConditionType::CreationFailed
         | ConditionType::FirewallWouldIsolate
         | ConditionType::Suspect
+        | ConditionType::ChecksUnavailable
+        | ConditionType::ChecksDoubted
         | ConditionType::Paused
         | ConditionType::EventsDenied
         | ConditionType::AddressMissing

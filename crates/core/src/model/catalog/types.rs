@@ -38,6 +38,8 @@ types! {
     FirewallReady
     FirewallWouldIsolate
     Suspect
+    ChecksUnavailable
+    ChecksDoubted
     Paused
     WatchFailing
     AnnotationsDenied
@@ -87,6 +89,8 @@ impl ConditionType {
             | Self::FirewallReady
             | Self::FirewallWouldIsolate
             | Self::Suspect
+            | Self::ChecksUnavailable
+            | Self::ChecksDoubted
             | Self::Paused
             | Self::WatchFailing
             | Self::AnnotationsDenied
