@@ -53,6 +53,7 @@ pub struct Metrics {
     health: WatchHealth,
     left_out: OnDemand,
     checks: CheckMetrics,
+    checked: ArcSwap<Vec<CheckedNode>>,
 }
 
 /// What is made only while somebody asks for it.
@@ -61,7 +62,6 @@ struct OnDemand {
     asked: AtomicBool,
     /// Of pools, and of record sets.
     answer: ArcSwap<(NodesLeftOut, NodesLeftOut)>,
-    checked: ArcSwap<Vec<CheckedNode>>,
 }
 
 impl Metrics {
@@ -135,6 +135,7 @@ impl Metrics {
             health,
             left_out: OnDemand::default(),
             checks,
+            checked: ArcSwap::default(),
         }))
     }
 
@@ -201,10 +202,14 @@ impl Metrics {
         self.left_out.asked.swap(false, Ordering::Relaxed)
     }
 
-    /// Takes in which nodes pools and record sets leave out, and which nodes are checked.
-    pub fn publish_asked(&self, left_out: (NodesLeftOut, NodesLeftOut), checked: Vec<CheckedNode>) {
+    /// Takes in which nodes pools and record sets leave out.
+    pub fn publish_left_out(&self, left_out: (NodesLeftOut, NodesLeftOut)) {
         self.left_out.answer.store(Arc::new(left_out));
-        self.left_out.checked.store(Arc::new(checked));
+    }
+
+    /// Takes in which nodes are checked, and what came of it.
+    pub fn publish_checked(&self, checked: Vec<CheckedNode>) {
+        self.checked.store(Arc::new(checked));
     }
 
     /// What is counted of the checks of nodes.
@@ -217,7 +222,7 @@ impl Metrics {
     pub fn describe(&self, clock: &Clock) -> serde_json::Value {
         self.left_out.asked.store(true, Ordering::Relaxed);
         let (snapshot, left_out) = (self.snapshot.load(), self.left_out.answer.load());
-        crate::debug::describe(&snapshot, &left_out, &self.left_out.checked.load(), clock)
+        crate::debug::describe(&snapshot, &left_out, &self.checked.load(), clock)
     }
 }
 

@@ -6,7 +6,8 @@
 
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
-use crate::api::{Condition, FloatingIPPool, NodeDNSRecordSet};
+use crate::api::Condition;
+use crate::api::conditioned::Conditioned;
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
 use crate::kube::server_time::ServerTime;
@@ -109,8 +110,18 @@ impl Reconciler {
     /// A loop that has not begun.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { settings, executor, checks, done, watches, leader, metrics, server_time, random, heartbeat } =
-            parts;
+        let Parts {
+            settings,
+            executor,
+            checks,
+            done,
+            watches,
+            leader,
+            metrics,
+            server_time,
+            random,
+            heartbeat,
+        } = parts;
         let providers = executor.providers.clone();
         let tokens = providers
             .accounts()
@@ -318,8 +329,9 @@ impl Reconciler {
 
     fn keep_house(&mut self) {
         if self.metrics.is_asked() {
-            self.metrics.publish_asked(self.fleet.left_out(), self.fleet.checked_nodes(self.clock.now()));
+            self.metrics.publish_left_out(self.fleet.left_out());
         }
+        self.metrics.publish_checked(self.fleet.checked_nodes(self.clock.now()));
         self.observe(Input::EventsDenied(self.executor.events.forbidden()));
         self.observe(Input::LeasesDenied(self.watches.leases_denied()));
         self.providers.accounts().for_each(|(_, account)| account.recheck_token());
@@ -377,31 +389,6 @@ impl Reconciler {
             let (snapshot, latencies_ms) = (self.fleet.snapshot(), self.fleet.take_latencies_ms());
             self.metrics.publish(snapshot, &latencies_ms, &self.fleet.take_failovers());
         }
-    }
-}
-
-/// An object of ours, with conditions in its status.
-trait Conditioned: kube::Resource {
-    /// Its kind.
-    const KIND: ObjectKind;
-
-    /// Those that stand there.
-    fn conditions(&self) -> &[Condition];
-}
-
-impl Conditioned for FloatingIPPool {
-    const KIND: ObjectKind = ObjectKind::Pool;
-
-    fn conditions(&self) -> &[Condition] {
-        self.status.as_ref().map_or(&[], |status| &status.conditions)
-    }
-}
-
-impl Conditioned for NodeDNSRecordSet {
-    const KIND: ObjectKind = ObjectKind::RecordSet;
-
-    fn conditions(&self) -> &[Condition] {
-        self.status.as_ref().map_or(&[], |status| &status.conditions)
     }
 }
 

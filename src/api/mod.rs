@@ -12,6 +12,7 @@
 //!   status alone has one, which says that nothing was observed.
 //! - Writing an object back changes nothing in a spec that was not changed on purpose.
 
+pub mod conditioned;
 pub mod crd;
 mod firewall;
 mod lenient;

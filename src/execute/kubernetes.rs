@@ -90,9 +90,8 @@ impl Executor {
         pods: Option<&WatchKey>,
         lease: bool,
     ) -> (Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>, Option<LeaseFacts>) {
-        let of_lease = async {
-            if lease { node_read::read_lease(&self.client, node).await } else { Ok(None) }
-        };
+        let of_lease =
+            async { if lease { node_read::read_lease(&self.client, node).await } else { Ok(None) } };
         let of_node = node_read::read_node(&self.client, node, nodes, pods);
         match futures::try_join!(of_node, of_lease) {
             Ok((found, lease)) => (Ok(found), lease),

@@ -41,7 +41,8 @@ pub async fn read_node(
 pub async fn read_lease(client: &Client, node: &str) -> Result<Option<LeaseFacts>, WriteError> {
     let params = ListParams::default().fields(&format!("metadata.name={node}"));
     let request = Request::new(LeaseSlim::url_path(&(), Some(lease::NAMESPACE))).list(&params);
-    let page: ObjectList<LeaseSlim> = send(client, None, &Call::new::<LeaseSlim>("list", ""), request).await?;
+    let page: ObjectList<LeaseSlim> =
+        send(client, None, &Call::new::<LeaseSlim>("list", ""), request).await?;
     Ok(page.items.into_iter().map(LeaseSlim::into_facts).find(|facts| facts.name == node))
 }
 

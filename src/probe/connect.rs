@@ -143,6 +143,31 @@ mod tests {
         assert_eq!(Sockets::default().probe(call(port)).await, CheckOutcome::Passed);
     }
 
+    /// A kubelet: it serves TLS on its port, at an address of loopback that nothing else uses.
+    #[tokio::test]
+    async fn a_kubelet_sees_a_whole_handshake_and_an_orderly_end() {
+        install_tls();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = rcgen::CertificateParams::new(["kubelet".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let config = rustls::ServerConfig::builder().with_no_client_auth();
+        let config = config.with_single_cert(vec![cert.der().clone()], key).unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind(("127.77.10.250", KUBELET_PORT)).await.unwrap();
+        let serve = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut stream = acceptor.accept(stream).await.expect("a whole handshake");
+            let mut rest = Vec::new();
+            // Without a close_notify this is an error.
+            tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut rest).await.expect("an orderly end");
+            rest
+        };
+        let kubelet = Call { address: Address::from([127, 77, 10, 250]), ..call(KUBELET_PORT) };
+        let sockets = Sockets::default();
+        let (outcome, said) = tokio::join!(sockets.probe(kubelet), serve);
+        assert_eq!((outcome, said), (CheckOutcome::Passed, Vec::new()));
+    }
+
     #[test]
     fn each_error_is_about_the_other_machine_or_about_our_own() {
         use rustix::io::Errno;

@@ -1,8 +1,8 @@
 //! `FloatingIPPool`: its spec, its status and the memory in it.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set, readable_meta, second,
-    text, texts, timed_conditions, unreadable_meta,
+    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
+    readable_meta, second, text, texts, timed_conditions, unreadable_meta,
 };
 use crate::api::{
     Condition, CreatedIp, Creation, Firewall, FirewallEntry, FloatingIPPool, FloatingIPPoolSpec,

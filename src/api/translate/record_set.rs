@@ -1,8 +1,8 @@
 //! Translates the spec and status of a `NodeDNSRecordSet`.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set, readable_meta, second,
-    text, texts, timed_conditions, unreadable_meta,
+    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
+    readable_meta, second, text, texts, timed_conditions, unreadable_meta,
 };
 use crate::api::{self, Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
 use crate::kube::watch::Seen;

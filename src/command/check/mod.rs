@@ -3,6 +3,7 @@
 //! It reads and asks; it changes nothing, and creates nothing but access reviews, which are questions.
 
 mod account;
+mod checks;
 mod cluster;
 mod installation;
 mod nodes;
@@ -76,11 +77,13 @@ pub(super) async fn run(
     };
     let mut findings = vec![Finding::good(format!("the API server {} answers", reach.server))];
     findings.extend(cluster::crds(reach).await);
-    findings.extend(rights::check(reach).await);
+    let checks = checks::of(&objects);
+    findings.extend(rights::check(reach, !checks.is_empty()).await);
     findings.extend(cluster::policies(reach).await);
     findings.extend(installation::check(reach).await);
     findings.extend(objects::check(&objects));
     findings.extend(nodes::check(reach, &objects).await);
+    findings.extend(checks::check(reach, &checks).await);
     findings.extend(account::check(reach, &variables, &objects).await?);
     output.show(&findings, || text(&findings, output))?;
     let worst = findings.iter().map(|finding| finding.tone).max();

@@ -84,10 +84,18 @@ mod tests {
             "metadata": { "name": "node-1", "namespace": NAMESPACE },
             "spec": { "holderIdentity": "node-1", "leaseDurationSeconds": 20, "renewTime": "2026-01-01T00:00:00.000001Z" },
         });
-        let expected =
-            LeaseFacts { name: "node-1".into(), renewed: "2026-01-01T00:00:00.000001Z".into(), duration_ms: 20_000 };
+        let expected = LeaseFacts {
+            name: "node-1".into(),
+            renewed: "2026-01-01T00:00:00.000001Z".into(),
+            duration_ms: 20_000,
+        };
         assert_eq!(facts(lease), expected);
-        for odd in [json!(null), json!({}), json!({ "leaseDurationSeconds": 0 }), json!({ "leaseDurationSeconds": -7 })] {
+        for odd in [
+            json!(null),
+            json!({}),
+            json!({ "leaseDurationSeconds": 0 }),
+            json!({ "leaseDurationSeconds": -7 }),
+        ] {
             let read = facts(json!({ "metadata": { "name": "n" }, "spec": odd }));
             assert_eq!((read.renewed.as_str(), read.duration_ms), ("", 40_000), "{odd}");
         }

@@ -255,7 +255,12 @@ impl From<&ManagedFields> for RawManagedFields {
 impl From<Pair> for RawCondition {
     fn from(Pair { kind, value, heartbeat, since }: Pair) -> Self {
         let second = |time: Option<Instant>| time.map(|time| time.seconds);
-        Self { kind: text(&kind), status: text(&value), heartbeat_s: second(heartbeat), since_s: second(since) }
+        Self {
+            kind: text(&kind),
+            status: text(&value),
+            heartbeat_s: second(heartbeat),
+            since_s: second(since),
+        }
     }
 }
 

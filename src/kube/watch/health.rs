@@ -144,7 +144,8 @@ impl WatchHealth {
     #[must_use]
     pub fn unanswered(&self) -> Vec<String> {
         let registry = self.registry();
-        let unanswered = registry.watches.iter().filter(|(name, status)| !name.is_optional() && !status.is_answered());
+        let unanswered =
+            registry.watches.iter().filter(|(name, status)| !name.is_optional() && !status.is_answered());
         unanswered.map(sentence_of).collect()
     }
 

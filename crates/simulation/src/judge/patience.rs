@@ -178,6 +178,7 @@ impl Patience {
             | Act::DeletePod { .. }
             | Act::SetPodReady { .. }
             | Act::LoseContact { .. }
+            | Act::Die { .. }
             | Act::SetTaint { .. }
             | Act::AddIp { .. }
             | Act::Edit { .. }

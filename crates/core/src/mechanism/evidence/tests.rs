@@ -66,6 +66,20 @@ fn twelve_seconds_without_an_answer_and_without_a_renewal_are_enough() {
 }
 
 #[test]
+fn a_full_threshold_has_to_fail_where_checks_are_rare_too() {
+    let mut evidence = evidence(40);
+    for second in 0..60 {
+        if second % 10 == 0 {
+            let outcome = if second == 0 { CheckOutcome::Passed } else { CheckOutcome::Failed };
+            evidence.checked(&Checked { key: key(1), outcome }, at(second));
+        }
+        evidence.leases(&Observed::Apply(lease(2, second + 1, 40)), at(second));
+        evidence.judge(at(second));
+        assert_eq!(evidence.take_verdicts().len(), usize::from(second == 30), "{second}");
+    }
+}
+
+#[test]
 fn the_time_of_a_missed_renewal_scales_with_the_duration_of_the_lease() {
     for (duration_s, dead) in [(20, 111), (40, 111), (80, 123), (160, 147)] {
         let mut evidence = evidence(duration_s);
