@@ -38,6 +38,7 @@ mod labels;
 mod leadership;
 mod lease;
 mod lists;
+mod node_checks;
 mod node_policy;
 mod observation;
 #[path = "../book/pages.rs"]
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         dashboard::cases,
         corpus::cases,
         labels::cases,
+        node_checks::cases,
         node_policy::cases,
         rbac::cases,
         warnings::cases,

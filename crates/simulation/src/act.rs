@@ -31,6 +31,13 @@ pub enum Act {
         /// The new value.
         ready: bool,
     },
+    /// The machine of the node dies, or comes back: it answers no check and renews no Lease. Its objects stay as they are.
+    Die {
+        /// The node.
+        node: String,
+        /// Whether it is dead.
+        dead: bool,
+    },
     /// The node's kubelet falls silent: the Ready condition becomes Unknown.
     LoseContact {
         /// The node.

@@ -3,6 +3,7 @@
 use super::bed::{Bed, Undo};
 use super::furnish;
 use super::judge::pauses::ANNOTATION;
+use super::machines;
 use super::plan::{Act, Side};
 use super::scene::{API_VERSION, REGION, TAG, USER_NAMESPACE, token_name, zone_of};
 use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
@@ -46,6 +47,7 @@ impl Bed {
             | Act::DestroyDroplet { .. }
             | Act::SetReady { .. }
             | Act::LoseContact { .. }
+            | Act::Die { .. }
             | Act::SetTaint { .. }
             | Act::PowerOff { .. }
             | Act::Drain { .. }
@@ -109,7 +111,12 @@ impl Bed {
         }
         let labels = [("role".to_owned(), "edge".to_owned())].into();
         let number = u32::try_from(droplet % 250 + 1).unwrap_or_default();
-        furnish::add_node(&self.api, name, droplet, labels, number)
+        furnish::add_node(&self.api, name, droplet, labels, number)?;
+        if self.network.plan().machines.kubelets {
+            let kubelet = machines::kubelet(self.network.clone(), self.api.clone(), name.to_owned());
+            self.network.tracker().spawn(kubelet);
+        }
+        Ok(())
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other act is for another part of the world")]
@@ -126,6 +133,10 @@ impl Bed {
                 self.api.delete_node(node)
             }
             Act::SetReady { node, ready } => self.api.set_node_ready(node, Readiness::of(*ready)),
+            Act::Die { node, dead } => {
+                self.network.set_dead(node, *dead);
+                Ok(())
+            }
             Act::LoseContact { node } => self.api.set_node_ready(node, Readiness::Unknown),
             Act::SetTaint { node, key, on } => {
                 self.api.set_node_taint(node, key, "", on.then_some("NoSchedule"))

@@ -125,6 +125,8 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
     let reads = *method == Method::GET;
     let kind = match resource {
         _ if watch => Kind::Watch,
+        // Those of nodes, which are read as nodes are.
+        "leases" if path.contains("/kube-node-lease/") => Kind::Read,
         "leases" if reads => Kind::Lease { write: None },
         "leases" => Kind::Lease { write: Some(hold(body)) },
         "events" => Kind::Event,

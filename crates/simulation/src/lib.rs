@@ -20,6 +20,7 @@ pub mod generate;
 mod judge;
 mod line;
 mod logs;
+pub mod machines;
 mod mistakes;
 mod network;
 pub mod news;

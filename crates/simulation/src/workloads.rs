@@ -1,6 +1,6 @@
 //! Small undisturbed plans, one for each thing that users and machines do. Sweeps disturb them at every call and event.
 
-use super::plan::{Act, Plan, Step};
+use super::plan::{Act, Machines, Plan, Step};
 use super::scene::{CLOUDFLARE_ZONE, PROMPT_MS, REGION, ZONE};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -74,6 +74,7 @@ fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
         end_ms,
         staleness_ms: PROMPT_MS,
         skew_s: 0,
+        machines: Machines::default(),
     }
 }
 

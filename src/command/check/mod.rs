@@ -4,6 +4,7 @@
 
 mod account;
 mod agents;
+mod checks;
 mod cluster;
 mod installation;
 mod nodes;
@@ -77,12 +78,14 @@ pub(super) async fn run(
     };
     let mut findings = vec![Finding::good(format!("the API server {} answers", reach.server))];
     findings.extend(cluster::crds(reach).await);
-    findings.extend(rights::check(reach).await);
+    let checks = checks::of(&objects);
+    findings.extend(rights::check(reach, !checks.is_empty()).await);
     findings.extend(cluster::policies(reach).await);
     findings.extend(installation::check(reach).await);
     findings.extend(objects::check(&objects));
     findings.extend(nodes::check(reach, &objects).await);
     findings.extend(agents::check(reach).await);
+    findings.extend(checks::check(reach, &checks).await);
     findings.extend(account::check(reach, &variables, &objects).await?);
     output.show(&findings, || text(&findings, output))?;
     let worst = findings.iter().map(|finding| finding.tone).max();

@@ -70,7 +70,7 @@ pub(super) async fn run(
     let limit = MARGIN_MS.saturating_add(longest_wait_ms(world, providers));
     let mut rehearsal = Rehearsal {
         world,
-        fleet: Fleet::new(Settings { providers: providers.clone(), epoch_ms }),
+        fleet: Fleet::new(Settings { providers: providers.clone(), epoch_ms, own_node: Some(String::new()) }),
         now: START,
         queue: BTreeMap::new(),
         serial: 0,
@@ -270,9 +270,9 @@ impl Rehearsal<'_> {
                 let count = u64::try_from(self.world.nodes().len()).unwrap_or(u64::MAX);
                 self.answer(Answer::NodesCounted(Ok(count)));
             }
-            Action::ReadNode { object, node, asked, nodes, pods } => {
+            Action::ReadNode { object, node, asked, nodes, pods, lease: _ } => {
                 let result = Ok(self.world.node(&node, &nodes, pods.as_ref()));
-                let read = Box::new(NodeReading { node, asked, nodes, pods, result });
+                let read = Box::new(NodeReading { node, asked, nodes, pods, result, lease: None });
                 self.answer(Answer::NodeRead { object: object.uid, read });
             }
         }

@@ -28,6 +28,10 @@ pub(super) fn text(report: &Report, output: Output) -> String {
     for note in &report.notes {
         let _infallible = writeln!(text, "{} {}", output.tinted(Tone::Doubtful, "Note:"), shown(note));
     }
+    for check in &report.failing_checks {
+        let line = format!("Check of {} at {}", check.node, check.text);
+        let _infallible = writeln!(text, "{} {}", output.mark(Tone::Doubtful), shown(&line));
+    }
     for pool in &report.pools {
         text.push('\n');
         text.push_str(&self::pool(pool, report, output));

@@ -168,6 +168,9 @@ struct Pair {
     kind: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     value: Bytes,
+    /// `lastHeartbeatTime` of the condition of a node.
+    #[prost(message, optional, tag = "3")]
+    heartbeat: Option<Instant>,
     /// `lastTransitionTime` of a condition.
     #[prost(message, optional, tag = "4")]
     since: Option<Instant>,
@@ -250,13 +253,19 @@ impl From<&ManagedFields> for RawManagedFields {
 }
 
 impl From<Pair> for RawCondition {
-    fn from(Pair { kind, value, since }: Pair) -> Self {
-        Self { kind: text(&kind), status: text(&value), since_s: since.map(|since| since.seconds) }
+    fn from(Pair { kind, value, heartbeat, since }: Pair) -> Self {
+        let second = |time: Option<Instant>| time.map(|time| time.seconds);
+        Self {
+            kind: text(&kind),
+            status: text(&value),
+            heartbeat_s: second(heartbeat),
+            since_s: second(since),
+        }
     }
 }
 
 impl From<Pair> for RawAddress {
-    fn from(Pair { kind, value, since: _ }: Pair) -> Self {
+    fn from(Pair { kind, value, .. }: Pair) -> Self {
         Self { kind: text(&kind), address: text(&value) }
     }
 }

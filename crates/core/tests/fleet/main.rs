@@ -46,6 +46,7 @@ mod let_go;
 mod lists;
 mod memory;
 mod minimum;
+mod node_checks;
 mod nodes;
 mod order;
 mod orphans;

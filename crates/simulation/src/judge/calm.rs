@@ -137,6 +137,7 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::DeletePod { .. }
         | Act::SetPodReady { .. }
         | Act::LoseContact { .. }
+        | Act::Die { .. }
         | Act::SetTaint { .. }
         | Act::Create { .. }
         | Act::Edit { .. }

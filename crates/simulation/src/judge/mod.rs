@@ -3,13 +3,14 @@
 //! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
 //! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's, I13 no act
-//! within grace, I14 a pause holds, I15 a move that is asked for is made once, I18 only what was bought and is nobody's is
-//! deleted, I19 ports of firewalls.
+//! within grace, I14 a pause holds, I15 a move that is asked for is made once, I16 no move rests on a check without its
+//! evidence, I18 only what was bought and is nobody's is deleted, I19 ports of firewalls.
 
 pub(super) mod blindness;
 mod calm;
 mod conditions;
 pub(super) mod dns;
+mod evidence;
 mod firewalls;
 #[cfg(test)]
 mod firewalls_tests;
@@ -60,6 +61,7 @@ mod validity;
 use self::blindness::Blindness;
 use self::calm::Calm;
 use self::dns::{Site, Wishes};
+use self::evidence::Evidence;
 use self::firewalls::Walls;
 use self::grace::Graces;
 use self::knowledge::Reads;
@@ -189,6 +191,7 @@ pub(super) struct Judge {
     graces: Graces,
     walls: Walls,
     removals: Removals,
+    evidence: Evidence,
     /// Objects as they were, and until when.
     former: Vec<(u64, Pool)>,
     /// Processes that were told to end.
@@ -210,6 +213,7 @@ impl Judge {
             graces: Graces::default(),
             walls: Walls::default(),
             removals: Removals::default(),
+            evidence: Evidence::default(),
             former: Vec::new(),
             ending: BTreeSet::new(),
             looked: (0, true),
@@ -334,6 +338,10 @@ impl Judge {
     pub(super) fn changed(&mut self, now_ms: u64, change: &Change) {
         let ours = change.manager == MANAGER;
         let kind = change.storage.plural.as_str();
+        if kind == "leases" && change.key.namespace == "kube-node-lease" {
+            self.evidence.renewed(&change.key.name, change.after.is_some(), now_ms);
+            return;
+        }
         if ours && kind != "leases" {
             self.last_write_ms = now_ms;
             self.tally.writes += usize::from(kind != "events");

@@ -205,6 +205,7 @@ impl Patience {
             | Act::DeletePod { .. }
             | Act::SetPodReady { .. }
             | Act::LoseContact { .. }
+            | Act::Die { .. }
             | Act::SetTaint { .. }
             | Act::AddIp { .. }
             | Act::AddFirewall { .. }

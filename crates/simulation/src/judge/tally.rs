@@ -30,4 +30,6 @@ pub struct Tally {
     pub changing: Vec<u64>,
     /// Frames that triggers can name.
     pub frames: u64,
+    /// Moves that rest on checks, each with the evidence for it.
+    pub condemned: usize,
 }

@@ -3,7 +3,9 @@
 
 use flipop_cloud::Provider;
 use flipop_simulation::Outcome;
-use flipop_simulation::plan::{Act, Fault, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
+use flipop_simulation::plan::{
+    Act, Fault, Machines, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which,
+};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
@@ -47,6 +49,7 @@ fn with_pool(name: &str, more: &Value, then: Vec<Step>) -> Plan {
         end_ms: QUIET_MS + 120_000,
         staleness_ms: 150_000,
         skew_s: 0,
+        machines: Machines::default(),
     }
 }
 
