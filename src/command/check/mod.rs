@@ -12,10 +12,10 @@ mod objects;
 mod rights;
 mod uninstall;
 
+use super::CommandError;
 use super::copy::Objects;
 use super::output::{Output, Tone, shown};
 use super::reach::Reach;
-use super::{CommandError, output};
 use crate::config::words::CheckArgs;
 use crate::config::{Order, ProviderVariables};
 use crate::exit::Exit;
@@ -55,13 +55,7 @@ pub(super) async fn run(
     output: Output,
 ) -> Result<Exit, CommandError> {
     // An installation is one for all namespaces.
-    let objects = match Objects::read(reach, None).await {
-        Ok(objects) => objects,
-        Err(error) => {
-            output::complain(&error.to_string());
-            return Ok(Exit::Unreadable);
-        }
-    };
+    let objects = Objects::read(reach, None).await?;
     if arguments.uninstall {
         let left = uninstall::list(reach, &objects).await?;
         output.show(&left, || uninstall::text(&left, output))?;

@@ -26,6 +26,11 @@ impl Since {
         self.now && self.changed_ms < from_ms
     }
 
+    /// Whether it is true, and has been since `from_ms` or before.
+    pub(super) fn lasts(self, from_ms: u64) -> bool {
+        self.now && self.changed_ms <= from_ms
+    }
+
     /// Whether it ended at some time since `from_ms`; what only began then has not.
     pub(super) fn lapsed(self, from_ms: u64) -> bool {
         !self.now || (self.again && self.changed_ms >= from_ms)

@@ -425,8 +425,7 @@ impl Truth {
 
     /// Pools that have named an address all along since `from_ms`.
     pub(super) fn named_since(&self, ip: Ipv4Addr, from_ms: u64) -> Vec<String> {
-        let all_along = |since: &Since| since.now && since.changed_ms <= from_ms;
-        let named = self.named.iter().filter(|((_, other), since)| *other == ip && all_along(since));
+        let named = self.named.iter().filter(|((_, other), since)| *other == ip && since.lasts(from_ms));
         named.map(|((pool, _), _)| pool.clone()).collect()
     }
 
