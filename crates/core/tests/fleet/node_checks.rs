@@ -119,15 +119,11 @@ fn standing(world: &World, n: u8) -> Option<Standing> {
         .map(|node| node.standing)
 }
 
-fn checked() -> Option<RawNodeCheck> {
-    Some(RawNodeCheck::default())
-}
-
 /// A pool of these addresses on these nodes that are checked, for a minute. The first addresses are on the first nodes.
 fn world(addresses: u8, nodes: u8) -> (World, Clinic) {
     let mut world = World::with(addresses, nodes);
     world.run(5);
-    world.edit("pool", |spec| spec.node_check = checked());
+    world.edit("pool", |spec| spec.node_check = Some(RawNodeCheck::default()));
     world.run(1);
     let mut clinic = Clinic::default();
     clinic.list(&mut world, nodes);
@@ -523,7 +519,7 @@ fn a_bad_value_switches_the_checks_off_and_nothing_else() {
 fn a_record_set_loses_a_dead_node_and_gains_none_that_was_not_seen_alive() {
     let mut world = World::with_set(3);
     world.run(5);
-    world.edit_set("set", |spec: &mut RawRecordSetSpec| spec.node_check = checked());
+    world.edit_set("set", |spec: &mut RawRecordSetSpec| spec.node_check = Some(RawNodeCheck::default()));
     world.run(1);
     let mut clinic = Clinic::default();
     clinic.list(&mut world, 3);
