@@ -1,5 +1,8 @@
 //! `spec.nodeCheck` with real sockets: nodes are network namespaces behind veth pairs, and a machine dies when its link goes
 //! down.
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
+#![expect(clippy::print_stdout, reason = "the measured time is worth knowing")]
+#![expect(clippy::disallowed_methods, reason = "real time and tasks: what is waited for are other processes")]
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, ip, plain_spec, same};
