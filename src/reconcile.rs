@@ -4,10 +4,10 @@
 //! fact: every call runs on a task of its own. Inputs are drained before a plan, so that a burst of events is one
 //! plan.
 
-use crate::api::translate::pool::pool_object;
-use crate::api::translate::record_set::record_set_object;
 use crate::api::Condition;
 use crate::api::conditioned::Conditioned;
+use crate::api::translate::pool::pool_object;
+use crate::api::translate::record_set::record_set_object;
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
 use crate::kube::server_time::ServerTime;

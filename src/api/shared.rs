@@ -66,22 +66,23 @@ pub struct Grace {
 #[serde(rename_all = "camelCase")]
 pub struct NodeCheck {
     /// TCP port of each node's `InternalIP` to which FLIPOP connects. It does not matter whether the connection is accepted
-    /// or refused. Default: 10250, the port of the kubelet.
+    /// or refused. Range: 1 to 65,535. Default: 10250, the port of the kubelet.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_535))]
     pub port: Option<i64>,
 
-    /// Seconds from one check of a node that serves to the next. Other nodes are checked every 10 seconds. Default: 1.
+    /// Seconds from one check of a node that serves to the next. Other nodes are checked every 10 seconds. Range: 0.5 to
+    /// 10. Default: 1.
     #[serde(default, serialize_with = "lenient::write_number", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.5, max = 10.0))]
     pub period_seconds: Option<f64>,
 
-    /// Seconds after which a check without an answer has failed. Default: 1.
+    /// Seconds after which a check without an answer has failed. Range: 0.1 to 10. Default: 1.
     #[serde(default, serialize_with = "lenient::write_number", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.1, max = 10.0))]
     pub timeout_seconds: Option<f64>,
 
-    /// Checks in a row that have to fail at the least. Default: 3.
+    /// Checks in a row that have to fail at the least. Range: 2 to 10. Default: 3.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 10))]
     pub failure_threshold: Option<i64>,

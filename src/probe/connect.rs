@@ -62,6 +62,10 @@ async fn finish(tls: &TlsConnector, address: SocketAddr, stream: TcpStream) -> i
 }
 
 /// What an error says of the other machine.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else there may be is no answer of another machine"
+)]
 fn outcome(error: &io::Error) -> CheckOutcome {
     match error.kind() {
         // Its kernel has answered.

@@ -166,20 +166,17 @@ impl Prober {
         }
         self.behind.retain(|_, behind| !behind.is_empty());
         for (key, target) in wanted.iter() {
-            match self.turns.get_mut(key) {
-                Some(turn) => {
-                    let sooner = now.plus_millis(target.period_ms);
-                    if turn.due > sooner && self.queue.remove(&(turn.due, key.clone())) {
-                        turn.due = sooner;
-                        self.queue.insert((sooner, key.clone()));
-                    }
-                    turn.target = target.clone();
-                }
-                None => {
-                    self.turns.insert(key.clone(), Turn { target: target.clone(), due: now, first: true });
-                    self.queue.insert((now, key.clone()));
-                }
+            let Some(turn) = self.turns.get_mut(key) else {
+                self.turns.insert(key.clone(), Turn { target: target.clone(), due: now, first: true });
+                self.queue.insert((now, key.clone()));
+                continue;
+            };
+            let sooner = now.plus_millis(target.period_ms);
+            if turn.due > sooner && self.queue.remove(&(turn.due, key.clone())) {
+                turn.due = sooner;
+                self.queue.insert((sooner, key.clone()));
             }
+            turn.target = target.clone();
         }
     }
 

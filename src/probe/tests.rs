@@ -1,6 +1,6 @@
 //! When checks are made, and how many at once.
 
-use super::feed::feed;
+use super::feed::{Feed, feed};
 use super::*;
 use crate::kube::watch::WatchHealth;
 use flipop_core::model::node_check::NodeCheck;
@@ -48,7 +48,7 @@ fn target(n: u32, period_ms: u64) -> CheckTarget {
 
 struct Run {
     slow: Arc<Slow>,
-    feed: super::feed::Feed,
+    feed: Feed,
     metrics: Arc<Metrics>,
     version: u64,
     stop: CancellationToken,

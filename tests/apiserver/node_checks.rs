@@ -1,12 +1,15 @@
 //! `spec.nodeCheck` with real sockets: nodes are network namespaces behind veth pairs, and a machine dies when its link goes
 //! down.
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
+#![expect(clippy::print_stdout, reason = "the measured time is worth knowing")]
+#![expect(clippy::disallowed_methods, reason = "real time and tasks: what is waited for are other processes")]
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, ip, plain_spec, same};
 use flipop::clock::Clock;
-use flipop_envtest::{Failure, Outcome};
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -58,7 +61,8 @@ impl Machines {
             assert!(quiet(&["netns", "add", &name]), "{name}");
             let veth = ["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name];
             assert!(quiet(&veth), "{link}");
-            let (here, there) = (format!("{}/30", machines.address(n, 1)), format!("{}/30", machines.address(n, 2)));
+            let (here, there) =
+                (format!("{}/30", machines.address(n, 1)), format!("{}/30", machines.address(n, 2)));
             assert!(quiet(&["addr", "add", &here, "dev", &link]) && quiet(&["link", "set", &link, "up"]));
             assert!(quiet(&["-n", &name, "addr", "add", &there, "dev", "eth0"]));
             assert!(quiet(&["-n", &name, "link", "set", "eth0", "up"]));
@@ -177,7 +181,9 @@ async fn checked(world: &World) -> Outcome<(Machines, Kubelets, Operator)> {
     Ok((machines, kubelets, operator))
 }
 
-async fn a_machine_whose_link_goes_down_loses_its_address_within_sixteen_seconds(world: &mut World) -> Outcome {
+async fn a_machine_whose_link_goes_down_loses_its_address_within_sixteen_seconds(
+    world: &mut World,
+) -> Outcome {
     let (machines, kubelets, _operator) = checked(world).await?;
     let since = world.cloud().next_call();
     kubelets.silence("alpha");
@@ -196,7 +202,9 @@ async fn a_machine_whose_link_goes_down_loses_its_address_within_sixteen_seconds
     Ok(())
 }
 
-async fn a_node_that_refuses_and_one_whose_kubelet_is_silent_keep_their_addresses(world: &mut World) -> Outcome {
+async fn a_node_that_refuses_and_one_whose_kubelet_is_silent_keep_their_addresses(
+    world: &mut World,
+) -> Outcome {
     // No machine has a listener: every check is refused.
     let (machines, kubelets, operator) = checked(world).await?;
     let since = world.cloud().next_call();

@@ -93,8 +93,7 @@ fn the_default(helm: &str) {
 
 fn switched_on(helm: &str) {
     let on = json!({ "enabled": true });
-    let values =
-        json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on, "agent": on,
+    let values = json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on, "agent": on,
             "nodeCheck": on });
     let found = render(helm, &values);
     for file in

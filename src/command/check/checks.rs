@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn a_port_is_open_where_each_checked_node_has_answered_once() {
-        let node = |port: u16, last: Value| json!({ "address": format!("10.0.0.1:{port}"), "lastPassedMs": last });
+        let node =
+            |port: u16, last: Value| json!({ "address": format!("10.0.0.1:{port}"), "lastPassedMs": last });
         let tone = |told: &[Value]| is_open(10_250, told).tone;
         assert_eq!(tone(&[]), Tone::Doubtful);
         assert_eq!(tone(&[node(22, json!(5))]), Tone::Doubtful);

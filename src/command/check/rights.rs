@@ -98,10 +98,7 @@ async fn of_resource(
     Ok(if missing.is_empty() {
         Finding::good(format!("{} may {} {shown}", account.user, granted.join(", ")))
     } else {
-        Finding::bad(
-            format!("{} may not {} {shown}", account.user, missing.join(", ")),
-            remedy,
-        )
+        Finding::bad(format!("{} may not {} {shown}", account.user, missing.join(", ")), remedy)
     })
 }
 

@@ -323,14 +323,15 @@ mod tests {
     }
 
     fn pairs(list: &Value, value: &str) -> Vec<Pair> {
-        let since = |item: &Value| {
-            let since = item["lastTransitionTime"].as_str()?.parse::<jiff::Timestamp>().unwrap();
-            Some(Instant { seconds: since.as_second() })
+        let instant = |item: &Value, field: &str| {
+            let time = item[field].as_str()?.parse::<jiff::Timestamp>().unwrap();
+            Some(Instant { seconds: time.as_second() })
         };
         items(list, |item| Pair {
             kind: bytes(&item["type"]),
             value: bytes(&item[value]),
-            since: since(item),
+            heartbeat: instant(item, "lastHeartbeatTime"),
+            since: instant(item, "lastTransitionTime"),
         })
     }
 
@@ -401,7 +402,8 @@ mod tests {
             "status": {
                 "conditions": [
                     {"type": "MemoryPressure", "status": "False"},
-                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-26T15:00:00Z"},
+                    {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-26T15:20:00Z",
+                     "lastTransitionTime": "2026-11-26T15:00:00Z"},
                 ],
                 "addresses": [
                     {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "ExternalIP", "address": "2001:db8::1"},

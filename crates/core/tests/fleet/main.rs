@@ -47,6 +47,7 @@ mod lists;
 mod memory;
 mod minimum;
 mod node_checks;
+mod node_checks_scope;
 mod nodes;
 mod order;
 mod orphans;

@@ -4,6 +4,7 @@
 
 use super::validity::field;
 use super::{Judge, Process};
+use flipop_apiserver::Change;
 use std::collections::BTreeMap;
 
 /// Without an answer for this long a machine may count as dead, and so it may without a renewal of its Lease.
@@ -38,7 +39,16 @@ impl Evidence {
         checks.last_pass_ms = if passed { Some(now_ms) } else { checks.last_pass_ms };
     }
 
-    pub(super) fn renewed(&mut self, node: &str, there: bool, now_ms: u64) {
+    /// Takes in a change, if it is one of a Lease of a node.
+    pub(super) fn hears(&mut self, kind: &str, change: &Change, now_ms: u64) -> bool {
+        let of_node = kind == "leases" && change.key.namespace == "kube-node-lease";
+        if of_node {
+            self.renewed(&change.key.name, change.after.is_some(), now_ms);
+        }
+        of_node
+    }
+
+    fn renewed(&mut self, node: &str, there: bool, now_ms: u64) {
         if there {
             self.leases.insert(node.to_owned(), now_ms);
         } else {

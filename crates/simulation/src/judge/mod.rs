@@ -338,8 +338,7 @@ impl Judge {
     pub(super) fn changed(&mut self, now_ms: u64, change: &Change) {
         let ours = change.manager == MANAGER;
         let kind = change.storage.plural.as_str();
-        if kind == "leases" && change.key.namespace == "kube-node-lease" {
-            self.evidence.renewed(&change.key.name, change.after.is_some(), now_ms);
+        if self.evidence.hears(kind, change, now_ms) {
             return;
         }
         if ours && kind != "leases" {

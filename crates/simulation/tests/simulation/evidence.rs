@@ -35,8 +35,8 @@ fn ail(from_ms: u64, to_ms: u64, ail: Ail) -> Ailment {
     Ailment { from_ms, to_ms, node: None, replica: None, ail }
 }
 
-fn of_node(number: u64, ailment: Ailment) -> Ailment {
-    Ailment { node: Some(node(number)), ..ailment }
+fn of_node(number: u64, from_ms: u64, to_ms: u64, what: Ail) -> Ailment {
+    Ailment { node: Some(node(number)), ..ail(from_ms, to_ms, what) }
 }
 
 /// Nodes, of which all but one have an address, in a pool that asks for checks.
@@ -119,7 +119,7 @@ fn a_dead_machine_loses_its_address_within_sixteen_seconds_in_pools_of_any_size(
 
 #[test]
 fn loss_on_another_link_does_not_hold_a_verdict_up() {
-    let lossy = of_node(2, ail(QUIET_MS, ALWAYS, Ail::Loss { percent: 20 }));
+    let lossy = of_node(2, QUIET_MS, ALWAYS, Ail::Loss { percent: 20 });
     for nodes in [3, 10] {
         let found = detections("death beside a lossy link", nodes, std::slice::from_ref(&lossy), &[]);
         assert!(found.iter().all(|ms| *ms <= 14_000), "{found:?}");
@@ -138,17 +138,35 @@ fn where_the_machine_of_the_leader_dies_the_next_leader_takes_over_and_then_the_
     assert!((20_000..=30_000).contains(slowest), "{all:?}");
 }
 
+/// Moments of the run, this far apart.
+fn every(period_ms: u64, end_ms: u64) -> impl Iterator<Item = u64> {
+    let moments = (0..).map(move |turn| 3 * MINUTE_MS + turn * period_ms);
+    moments.take_while(move |at_ms| at_ms + period_ms < end_ms)
+}
+
+/// A replica whose checks are lost for a while, time and again.
+fn deaf(replica: usize, for_ms: u64, end_ms: u64) -> Vec<Ailment> {
+    let deaf = every(10 * MINUTE_MS, end_ms)
+        .map(|from_ms| Ailment { replica: Some(replica), ..ail(from_ms, from_ms + for_ms, Ail::Deaf) });
+    deaf.collect()
+}
+
+/// A replica that reaches nobody for a while, time and again.
+fn isolated(replica: usize, end_ms: u64) -> (Vec<Step>, Vec<Ailment>) {
+    let for_ms = 40 * SECOND_MS;
+    let cuts = every(10 * MINUTE_MS, end_ms).flat_map(|at_ms| {
+        [Side::Kube, Side::Cloud].map(|side| at(at_ms, Act::Cut { replica, side, for_ms }))
+    });
+    (cuts.collect(), deaf(replica, for_ms, end_ms))
+}
+
 /// The troubles that must move nothing, in a pool of this many nodes, for this long.
 fn troubles(nodes: u64, hours: u64) -> Vec<Plan> {
     let end_ms = QUIET_MS + hours * HOUR_MS;
     let plan = |name: &str, steps: Vec<Step>, ailments: Vec<Ailment>| {
         plan(&format!("{name}, {nodes} nodes"), nodes, (steps, ailments), end_ms)
     };
-    let every = |period_ms: u64| {
-        (0..)
-            .map(move |turn| 3 * MINUTE_MS + turn * period_ms)
-            .take_while(move |at_ms| at_ms + period_ms < end_ms)
-    };
+    let every = |period_ms| every(period_ms, end_ms);
     let mut all = Vec::new();
     for percent in [1, 5, 20] {
         let lossy = plan("loss on all links", Vec::new(), vec![ail(QUIET_MS, ALWAYS, Ail::Loss { percent })]);
@@ -164,14 +182,13 @@ fn troubles(nodes: u64, hours: u64) -> Vec<Plan> {
     }
     // The kubelets that were connected to one of three API servers need half a minute to find another one.
     let third = every(10 * MINUTE_MS).flat_map(|from_ms| {
-        let idle = move |number| of_node(number, ail(from_ms, from_ms + 30 * SECOND_MS, Ail::Idle));
+        let idle = move |number| of_node(number, from_ms, from_ms + 30 * SECOND_MS, Ail::Idle);
         (1..=nodes.div_ceil(3)).map(idle)
     });
     all.push(plan("one API server of three dies", Vec::new(), third.collect()));
     let returns = every(10 * MINUTE_MS).flat_map(|from_ms| {
-        let idle = move |number| {
-            of_node(number, ail(from_ms, from_ms + MINUTE_MS + number * 3 * SECOND_MS, Ail::Idle))
-        };
+        let idle =
+            move |number| of_node(number, from_ms, from_ms + MINUTE_MS + number * 3 * SECOND_MS, Ail::Idle);
         (1..=nodes).map(idle)
     });
     let stalls = every(10 * MINUTE_MS).flat_map(|from_ms| {
@@ -182,26 +199,16 @@ fn troubles(nodes: u64, hours: u64) -> Vec<Plan> {
     all.push(plan("the API server stalls", stalls, returns.clone()));
     all.push(plan("kubelets alone see the API server stall", Vec::new(), returns));
     for replica in [0, 1] {
-        let cuts = every(10 * MINUTE_MS).flat_map(move |from_ms| {
-            let cut = move |side| at(from_ms, Act::Cut { replica, side, for_ms: 40 * SECOND_MS });
-            [cut(Side::Kube), cut(Side::Cloud)]
-        });
-        let deaf = every(10 * MINUTE_MS).map(move |from_ms| Ailment {
-            replica: Some(replica),
-            ..ail(from_ms, from_ms + 40 * SECOND_MS, Ail::Deaf)
-        });
-        all.push(plan(&format!("replica {replica} is isolated"), cuts.collect(), deaf.collect()));
-        let deaf = every(10 * MINUTE_MS).map(move |from_ms| Ailment {
-            replica: Some(replica),
-            ..ail(from_ms, from_ms + 5 * MINUTE_MS, Ail::Deaf)
-        });
-        all.push(plan(&format!("replica {replica} reaches no node"), Vec::new(), deaf.collect()));
+        let isolated = isolated(replica, end_ms);
+        all.push(plan(&format!("replica {replica} is isolated"), isolated.0, isolated.1));
+        let deaf = deaf(replica, 5 * MINUTE_MS, end_ms);
+        all.push(plan(&format!("replica {replica} reaches no node"), Vec::new(), deaf));
     }
     let dropped = every(5 * MINUTE_MS).map(|from_ms| ail(from_ms, from_ms + 45 * SECOND_MS, Ail::Deaf));
     all.push(plan("every check is dropped at one moment", Vec::new(), dropped.collect()));
     let firewall = vec![
         ail(QUIET_MS, ALWAYS, Ail::Deaf),
-        of_node(1, ail(QUIET_MS + 20 * MINUTE_MS, QUIET_MS + 21 * MINUTE_MS, Ail::Idle)),
+        of_node(1, QUIET_MS + 20 * MINUTE_MS, QUIET_MS + 21 * MINUTE_MS, Ail::Idle),
     ];
     all.push(plan("a firewall and a kubelet that restarts", Vec::new(), firewall));
     let starved = vec![
@@ -210,6 +217,7 @@ fn troubles(nodes: u64, hours: u64) -> Vec<Plan> {
     ];
     all.push(plan("kubelets without CPU", Vec::new(), starved));
     all.push(plan("faults of our own", Vec::new(), vec![ail(QUIET_MS, ALWAYS, Ail::OwnFault)]));
+    // Ten times as often as ten times a day.
     let rolled = every(144 * MINUTE_MS / 10).flat_map(|from_ms| {
         let stop = move |replica: usize| {
             let later_ms = u64::try_from(replica).unwrap() * 20 * SECOND_MS;
