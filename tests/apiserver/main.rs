@@ -73,7 +73,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 47] = [
+    let modules: [fn() -> Vec<Case>; 48] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
